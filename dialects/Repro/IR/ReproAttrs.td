@@ -1,0 +1,113 @@
+//===- ReproAttrs.td - Attributes of the repro dialect -----*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IR_REPROATTRS_TD
+#define REPRO_IR_REPROATTRS_TD
+
+include "dialects/Repro/IR/ReproDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+//===----------------------------------------------------------------------===//
+// Enumerations
+//===----------------------------------------------------------------------===//
+
+class Repro_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::mlir::repro";
+  let genSpecializedAttr = 0;
+}
+
+def Repro_Totals : Repro_Enum<"Totals", "how chunk results combine (F3)", [
+  I32EnumAttrCase<"sequential", 0>, I32EnumAttrCase<"refold", 1>]>;
+
+def Repro_ArgKind : Repro_Enum<"ArgKind", "which extreme element (D2)", [
+  I32EnumAttrCase<"max", 0>, I32EnumAttrCase<"min", 1>]>;
+
+def Repro_Combine : Repro_Enum<"Combine", "how elements meet", [
+  I32EnumAttrCase<"add", 0>, I32EnumAttrCase<"mul", 1>,
+  I32EnumAttrCase<"maximum", 2>, I32EnumAttrCase<"minimum", 3>,
+  I32EnumAttrCase<"replace", 4>]>;
+
+def Repro_SortDirection : Repro_Enum<"SortDirection", "direction of a sort (D2)", [
+  I32EnumAttrCase<"ascending", 0>, I32EnumAttrCase<"descending", 1>]>;
+
+def Repro_Distribution : Repro_Enum<"Distribution", "distribution of random numbers (R2)", [
+  I32EnumAttrCase<"bits", 0>, I32EnumAttrCase<"uniform", 1>]>;
+
+class Repro_EnumAttr<EnumAttrInfo info, string mnemonic>
+    : EnumAttr<Repro_Dialect, info, mnemonic>;
+
+def Repro_TotalsAttr : Repro_EnumAttr<Repro_Totals, "totals">;
+def Repro_ArgKindAttr : Repro_EnumAttr<Repro_ArgKind, "arg_kind">;
+def Repro_CombineAttr : Repro_EnumAttr<Repro_Combine, "combine">;
+def Repro_SortDirectionAttr : Repro_EnumAttr<Repro_SortDirection, "direction">;
+def Repro_DistributionAttr : Repro_EnumAttr<Repro_Distribution, "distribution">;
+
+//===----------------------------------------------------------------------===//
+// Orders
+//===----------------------------------------------------------------------===//
+
+class Repro_Attr<string name, string attrMnemonic>
+    : AttrDef<Repro_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+def Repro_OrderAttr : Repro_Attr<"Order", "order"> {
+  let summary = "the order of an ordered fold: (F1) to (F4)";
+  let description = [{
+    The reduction elements of one result are numbered t = 0 .. n-1, row-major
+    over the reduction dimensions, last fastest.
+
+    - `chunk`: (F1) chunks are `chunk` consecutive elements.
+    - `lanes`: (F1), (F2) the number of accumulators within a chunk, a power of
+      two; they combine by halving.
+    - `run`: (F1) the number of trailing reduction dimensions whose extents
+      multiply to the run r; within its chunk element t goes to lane
+      (t mod r) mod `lanes`. 0 means r = n.
+    - `totals`: (F3) `sequential` adds chunk results from left to right,
+      `refold` folds them again as a new list until one remains.
+
+    ```mlir
+    #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+    ```
+  }];
+  let parameters = (ins "int64_t":$chunk, "int64_t":$lanes, "int64_t":$run,
+                        EnumParameter<Repro_Totals>:$totals);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Repro_AnyOrderAttr : Repro_Attr<"AnyOrder", "any_order"> {
+  let summary = "(F5) a fold whose result cannot depend on the order";
+  let description = [{
+    For integer and bit operations, `arith.maximumf` and `arith.minimumf`.
+
+    ```mlir
+    #repro.any_order
+    ```
+  }];
+}
+
+def Repro_SequentialAttr : Repro_Attr<"Sequential", "sequential"> {
+  let summary = "(F6) a fold that runs from init itself, element after element";
+  let description = [{
+    For bodies that are not `acc = op(acc, f(inputs))` with an operation of
+    (F4), and for bodies with several results. There is no start value: the
+    accumulators start as the initial operands.
+
+    ```mlir
+    #repro.sequential
+    ```
+  }];
+}
+
+def Repro_Ordering : AnyAttrOf<
+    [Repro_OrderAttr, Repro_AnyOrderAttr, Repro_SequentialAttr],
+    "#repro.order, #repro.any_order or #repro.sequential">;
+
+#endif // REPRO_IR_REPROATTRS_TD

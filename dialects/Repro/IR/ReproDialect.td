@@ -1,0 +1,40 @@
+//===- ReproDialect.td - The repro dialect -----------------*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IR_REPRODIALECT_TD
+#define REPRO_IR_REPRODIALECT_TD
+
+include "mlir/IR/DialectBase.td"
+
+def Repro_Dialect : Dialect {
+  let name = "repro";
+  let cppNamespace = "::mlir::repro";
+  let summary = "Tensor programs whose every bit is defined";
+  let description = [{
+    The `repro` dialect holds the operations of a neural network's training or
+    inference step whose result upstream dialects leave open: the order of a
+    reduction, the rounding of an elementary function, the stream of a random
+    number, the winner of a tie. Each operation refers to the rules of
+    docs/numerics.md by their labels: (F1), (S5), ...
+
+    Element-wise work stays `linalg.generic` over `arith` and the exact part of
+    `math`. A module in which only these operations occur, every reduction
+    carries an order and `repro-verify-canonical` holds is a *canonical*
+    program: its bits are defined, its hash is its identity.
+  }];
+  let dependentDialects = [
+    "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
+    "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+    "::mlir::tensor::TensorDialect"
+  ];
+  let useDefaultAttributePrinterParser = 1;
+  let hasConstantMaterializer = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+}
+
+#endif // REPRO_IR_REPRODIALECT_TD

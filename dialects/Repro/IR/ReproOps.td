@@ -1,0 +1,357 @@
+//===- ReproOps.td - Operations of the repro dialect -------*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IR_REPROOPS_TD
+#define REPRO_IR_REPROOPS_TD
+
+include "dialects/Repro/IR/ReproAttrs.td"
+include "dialects/Repro/IR/ReproDialect.td"
+include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.td"
+include "mlir/Dialect/Linalg/IR/LinalgBase.td"
+include "mlir/Dialect/Linalg/IR/LinalgEnums.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/DestinationStyleOpInterface.td"
+include "mlir/Interfaces/IndexingMapOpInterface.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/TilingInterface.td"
+
+class Repro_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Repro_Dialect, mnemonic, traits>;
+
+//===----------------------------------------------------------------------===//
+// Structured operations (destination style, on tensors or memrefs)
+//===----------------------------------------------------------------------===//
+
+class Repro_StructuredOp<string mnemonic, list<Trait> traits = []>
+    : Repro_Op<mnemonic, !listconcat([
+        AttrSizedOperandSegments, DestinationStyleOpInterface,
+        DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+        DeclareOpInterfaceMethods<ConditionallySpeculatable>,
+        DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface,
+                                  ["reifyResultShapes"]>,
+        DeclareOpInterfaceMethods<BufferizableOpInterface,
+          ["bufferizesToMemoryRead", "bufferizesToMemoryWrite",
+           "getAliasingValues", "bufferize"]>], traits)> {
+  code structuredDecls = [{
+    ::mlir::MutableOperandRange getDpsInitsMutable() { return getOutputsMutable(); }
+  }];
+}
+
+def Repro_FoldOp : Repro_StructuredOp<"fold", [
+    SingleBlock, IndexingMapOpInterface, RecursiveMemoryEffects,
+    DeclareOpInterfaceMethods<TilingInterface,
+      ["getLoopIteratorTypes", "getIterationDomain", "getTiledImplementation",
+       "getResultTilePosition", "generateResultTileValue",
+       "getTiledImplementationFromOperandTiles",
+       "getIterationDomainTileFromOperandTiles",
+       "getIterationDomainTileFromResultTile"]>]> {
+  let summary = "reduction in a defined order";
+  let description = [{
+    A structured reduction: for each point of the parallel dimensions the body
+    folds the reduction elements into an accumulator, in the order that
+    `order` defines ((F1) to (F7), (K1) to (K3)). The result is
+    `op(init, total)`, where init is the element of `outs`.
+
+    The body's last operation, the *step*, is `acc = op(acc, f(inputs))` with op
+    one of `arith.addf`, `arith.mulf`, `arith.maximumf`, `arith.minimumf`,
+    `math.fma` (accumulator third), or an integer `arith` operation that is
+    associative and commutative. A body of any other form carries
+    `#repro.sequential`, one whose step cannot depend on the order
+    `#repro.any_order`.
+
+    Constraints:
+    - one indexing map per operand, with one dimension per iterator and no symbols;
+    - the map of an output is a projected permutation that names every parallel
+      dimension and no reduction dimension;
+    - block arguments have the operands' element types, except that by (F7)
+      an accumulator of a bf16/f16/f8 output is f32 for add, mul and fma folds;
+    - the kind of `order` fits the step.
+
+    ```mlir
+    %0 = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+        maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+              affine_map<(m, n, k) -> (m, n)>]
+        iterators [parallel, parallel, reduction]
+        ins(%a, %b : tensor<4x8xf32>, tensor<8x16xf32>)
+        outs(%c : tensor<4x16xf32>) {
+    ^bb0(%x: f32, %y: f32, %acc: f32):
+      %1 = math.fma %x, %y, %acc : f32
+      repro.yield %1 : f32
+    } -> tensor<4x16xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$inputs, Variadic<AnyShaped>:$outputs,
+                       AffineMapArrayAttr:$indexing_maps,
+                       IteratorTypeArrayAttr:$iterator_types,
+                       Repro_Ordering:$order);
+  let results = (outs Variadic<AnyRankedTensor>:$results_);
+  let regions = (region SizedRegion<1>:$region);
+  let assemblyFormat = [{
+    $order `maps` $indexing_maps `iterators` custom<Iterators>($iterator_types)
+    (`ins` `(` $inputs^ `:` type($inputs) `)`)?
+    `outs` `(` $outputs `:` type($outputs) `)`
+    attr-dict-with-keyword $region (`->` type($results_)^)?
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let hasCanonicalizer = 1;
+  let extraClassDeclaration = structuredDecls # [{
+    ::llvm::ArrayRef<int64_t> getShape(::mlir::OpOperand *operand) {
+      if (auto shaped = ::llvm::dyn_cast<::mlir::ShapedType>(operand->get().getType()))
+        return shaped.getShape();
+      return {};
+    }
+    ::llvm::SmallVector<::mlir::utils::IteratorType> getIteratorTypesArray() {
+      return ::llvm::to_vector(
+          getIteratorTypes().getAsValueRange<::mlir::linalg::IteratorTypeAttr,
+                                             ::mlir::utils::IteratorType>());
+    }
+    /// The step of the body, null for a body that is not `op(acc, f(inputs))`.
+    ::mlir::Operation *getStep();
+  }];
+}
+
+def Repro_YieldOp : Repro_Op<"yield", [Pure, ReturnLike, Terminator,
+                                       HasParent<"FoldOp">]> {
+  let summary = "the accumulators after one element of a fold";
+  let description = [{
+    ```mlir
+    repro.yield %acc : f32
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+def Repro_IndexOp : Repro_Op<"index", [Pure, HasParent<"FoldOp">]> {
+  let summary = "the position along one dimension of the enclosing fold";
+  let description = [{
+    ```mlir
+    %i = repro.index 2 : index
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntMinValue<0>]>:$dim);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$dim attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Repro_ArgReduceOp : Repro_StructuredOp<"arg_reduce"> {
+  let summary = "the extreme element of a dimension and its index (D2)";
+  let description = [{
+    (D2) NaN is greater (for `min`: less) than every number, -0 equals +0, and
+    the first of equal elements wins. The value is the element at the index.
+    The initial operands have no part in the results. A dimension of extent 0
+    is an error.
+
+    ```mlir
+    %v, %i = repro.arg_reduce max dimension = 1 ins(%x : tensor<4x8xf32>)
+        outs(%v0, %i0 : tensor<4xf32>, tensor<4xi64>) -> tensor<4xf32>, tensor<4xi64>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyShaped>:$inputs, Variadic<AnyShaped>:$outputs,
+                       Repro_ArgKindAttr:$kind, I64Attr:$dimension);
+  let results = (outs Variadic<AnyRankedTensor>:$results_);
+  let assemblyFormat = [{
+    $kind `dimension` `=` $dimension `ins` `(` $inputs `:` type($inputs) `)`
+    `outs` `(` $outputs `:` type($outputs) `)` attr-dict (`->` type($results_)^)?
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = structuredDecls;
+}
+
+def Repro_ScatterOp : Repro_StructuredOp<"scatter"> {
+  let summary = "updates combined into the elements that indices name (D1)";
+  let description = [{
+    `ins(%updates, %indices) outs(%original)`: `indices` has shape [n, k] and an
+    integer element type, `updates` has shape [n] ++ `original`.shape[k:], and
+    update p meets the slice `original[indices[p, 0], ..., indices[p, k-1], ...]`.
+
+    (D1) `add` is for each destination element a fold with t = p, chunk = 512,
+    lanes = 1, sequential totals and the old value as init; chunks without an
+    update of it are skipped. `maximum`, `minimum` (and `mul`, in the order of
+    `add`) likewise. `replace`: the last update wins. (E1) an index out of range
+    gives the step no result. (F7) lanes and totals are f32 for bf16/f16/f8.
+
+    ```mlir
+    %0 = repro.scatter add ins(%u, %i : tensor<6x8xf32>, tensor<6x1xi64>)
+        outs(%o : tensor<10x8xf32>) -> tensor<10x8xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyShaped>:$inputs, Variadic<AnyShaped>:$outputs,
+                       Repro_CombineAttr:$combine);
+  let results = (outs Variadic<AnyRankedTensor>:$results_);
+  let assemblyFormat = [{
+    $combine `ins` `(` $inputs `:` type($inputs) `)`
+    `outs` `(` $outputs `:` type($outputs) `)` attr-dict (`->` type($results_)^)?
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = structuredDecls # [{
+    ::mlir::Value getUpdates() { return getInputs()[0]; }
+    ::mlir::Value getIndices() { return getInputs()[1]; }
+  }];
+}
+
+def Repro_ScanOp : Repro_StructuredOp<"scan"> {
+  let summary = "inclusive prefix reduction along a dimension (D3)";
+  let description = [{
+    (D3) chunk = 512; within a chunk strictly sequential from its first element;
+    the carry is the chunk totals from left to right; y_t = op(carry, local_t),
+    in the first chunk y_t = local_t. (F7) the carry of bf16/f16/f8 is f32 and
+    each output is rounded once. The initial operand has no part in the result.
+
+    ```mlir
+    %0 = repro.scan add dimension = 1 ins(%x : tensor<4x8xf32>)
+        outs(%y : tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyShaped>:$inputs, Variadic<AnyShaped>:$outputs,
+                       Repro_CombineAttr:$combine, I64Attr:$dimension);
+  let results = (outs Variadic<AnyRankedTensor>:$results_);
+  let assemblyFormat = [{
+    $combine `dimension` `=` $dimension `ins` `(` $inputs `:` type($inputs) `)`
+    `outs` `(` $outputs `:` type($outputs) `)` attr-dict (`->` type($results_)^)?
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = structuredDecls;
+}
+
+def Repro_SortOp : Repro_StructuredOp<"sort"> {
+  let summary = "stable sort of one or more tensors by the first (D2)";
+  let description = [{
+    (D2) sorts along `dimension` by the key, the first input; the other inputs
+    are carried along. -0 equals +0, ties keep input order, NaN comes last when
+    ascending and first when descending. The initial operands have no part in
+    the results.
+
+    ```mlir
+    %k1, %v1 = repro.sort ascending dimension = 0
+        ins(%k, %v : tensor<8xf32>, tensor<8xi64>)
+        outs(%k0, %v0 : tensor<8xf32>, tensor<8xi64>) -> tensor<8xf32>, tensor<8xi64>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyShaped>:$inputs, Variadic<AnyShaped>:$outputs,
+                       Repro_SortDirectionAttr:$direction, I64Attr:$dimension);
+  let results = (outs Variadic<AnyRankedTensor>:$results_);
+  let assemblyFormat = [{
+    $direction `dimension` `=` $dimension `ins` `(` $inputs `:` type($inputs) `)`
+    `outs` `(` $outputs `:` type($outputs) `)` attr-dict (`->` type($results_)^)?
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = structuredDecls;
+}
+
+def Repro_RandomOp : Repro_StructuredOp<"random"> {
+  let summary = "counter-based random numbers (R1), (R2)";
+  let description = [{
+    `ins(%seed, %step : i64, i64)`: Philox4x32-10 with the seed as key and the
+    counter (i>>2 low word, i>>2 high word, site, step) for the element with
+    row-major index i; word i mod 4 is its bits. `bits` gives them as i32,
+    `uniform` gives (bits >> 8) * 2^-24 as f32. The initial operand has no part
+    in the result. (E1) a step outside of 0 .. 2^32-1 is an error of the step.
+
+    ```mlir
+    %0 = repro.random uniform site = 3 ins(%seed, %step : i64, i64)
+        outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$inputs, Variadic<AnyShaped>:$outputs,
+                       Repro_DistributionAttr:$distribution,
+                       ConfinedAttr<I64Attr, [IntMinValue<0>]>:$site);
+  let results = (outs Variadic<AnyRankedTensor>:$results_);
+  let assemblyFormat = [{
+    $distribution `site` `=` $site `ins` `(` $inputs `:` type($inputs) `)`
+    `outs` `(` $outputs `:` type($outputs) `)` attr-dict (`->` type($results_)^)?
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = structuredDecls;
+}
+
+//===----------------------------------------------------------------------===//
+// Elementary functions (S5)
+//===----------------------------------------------------------------------===//
+
+def Repro_Float : AnyTypeOf<[F32, BF16, F16, F8E4M3FN, F8E5M2]>;
+def Repro_FloatLike : TypeConstraint<
+    Or<[Repro_Float.predicate, VectorOf<[Repro_Float]>.predicate]>,
+    "f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them">;
+
+class Repro_FunctionOp<string mnemonic, string function, list<Trait> traits>
+    : Repro_Op<mnemonic, !listconcat([Pure, SameOperandsAndResultType], traits,
+                                     ElementwiseMappable.traits)> {
+  let summary = "correctly rounded " # function;
+  let results = (outs Repro_FloatLike:$result);
+  let hasFolder = 0;
+}
+
+class Repro_UnaryOp<string mnemonic, string function>
+    : Repro_FunctionOp<mnemonic, function, []> {
+  let description = "(S5) the correctly rounded value of " # function #
+      " of an f32; special cases as in C23 Annex F; other types by (V1).\n\n"
+      "```mlir\n%0 = repro." # mnemonic # " %x : f32\n```\n";
+  let arguments = (ins Repro_FloatLike:$operand);
+  let assemblyFormat = "$operand attr-dict `:` type($result)";
+}
+
+class Repro_BinaryOp<string mnemonic, string function>
+    : Repro_FunctionOp<mnemonic, function, []> {
+  let description = "(S5) the correctly rounded value of " # function #
+      " of two f32; special cases as in C23 Annex F; other types by (V1).\n\n"
+      "```mlir\n%0 = repro." # mnemonic # " %x, %y : f32\n```\n";
+  let arguments = (ins Repro_FloatLike:$lhs, Repro_FloatLike:$rhs);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+}
+
+def Repro_AcosOp : Repro_UnaryOp<"acos", "arc cosine">;
+def Repro_AcoshOp : Repro_UnaryOp<"acosh", "inverse hyperbolic cosine">;
+def Repro_AsinOp : Repro_UnaryOp<"asin", "arc sine">;
+def Repro_AsinhOp : Repro_UnaryOp<"asinh", "inverse hyperbolic sine">;
+def Repro_AtanOp : Repro_UnaryOp<"atan", "arc tangent">;
+def Repro_AtanhOp : Repro_UnaryOp<"atanh", "inverse hyperbolic tangent">;
+def Repro_CbrtOp : Repro_UnaryOp<"cbrt", "cube root">;
+def Repro_CosOp : Repro_UnaryOp<"cos", "cosine">;
+def Repro_CoshOp : Repro_UnaryOp<"cosh", "hyperbolic cosine">;
+def Repro_ErfOp : Repro_UnaryOp<"erf", "error function">;
+def Repro_ErfcOp : Repro_UnaryOp<"erfc", "complementary error function">;
+def Repro_ExpOp : Repro_UnaryOp<"exp", "exponential">;
+def Repro_Exp10Op : Repro_UnaryOp<"exp10", "base-10 exponential">;
+def Repro_Exp2Op : Repro_UnaryOp<"exp2", "base-2 exponential">;
+def Repro_Expm1Op : Repro_UnaryOp<"expm1", "exponential minus one">;
+def Repro_LogOp : Repro_UnaryOp<"log", "natural logarithm">;
+def Repro_Log10Op : Repro_UnaryOp<"log10", "base-10 logarithm">;
+def Repro_Log1pOp : Repro_UnaryOp<"log1p", "natural logarithm of one plus">;
+def Repro_Log2Op : Repro_UnaryOp<"log2", "base-2 logarithm">;
+def Repro_RsqrtOp : Repro_UnaryOp<"rsqrt", "reciprocal square root">;
+def Repro_SinOp : Repro_UnaryOp<"sin", "sine">;
+def Repro_SinhOp : Repro_UnaryOp<"sinh", "hyperbolic sine">;
+def Repro_TanOp : Repro_UnaryOp<"tan", "tangent">;
+def Repro_TanhOp : Repro_UnaryOp<"tanh", "hyperbolic tangent">;
+
+def Repro_Atan2Op : Repro_BinaryOp<"atan2", "arc tangent of a quotient">;
+def Repro_HypotOp : Repro_BinaryOp<"hypot", "Euclidean distance">;
+def Repro_PowOp : Repro_BinaryOp<"pow", "power">;
+
+def Repro_PowiOp : Repro_Op<"powi", !listconcat(
+    [Pure, AllTypesMatch<["base", "result"]>], ElementwiseMappable.traits)> {
+  let summary = "correctly rounded integer power";
+  let description = [{
+    (S5) the correctly rounded value of `base` to the power of the signed
+    integer `exponent`.
+
+    ```mlir
+    %0 = repro.powi %x, %n : f32, i32
+    ```
+  }];
+  let arguments = (ins Repro_FloatLike:$base,
+                       SignlessIntegerLike:$exponent);
+  let results = (outs Repro_FloatLike:$result);
+  let assemblyFormat = "$base `,` $exponent attr-dict `:` type($base) `,` type($exponent)";
+}
+
+#endif // REPRO_IR_REPROOPS_TD
