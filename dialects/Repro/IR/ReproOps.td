@@ -19,7 +19,6 @@ include "mlir/Interfaces/DestinationStyleOpInterface.td"
 include "mlir/Interfaces/IndexingMapOpInterface.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
-include "mlir/Interfaces/TilingInterface.td"
 
 class Repro_Op<string mnemonic, list<Trait> traits = []>
     : Op<Repro_Dialect, mnemonic, traits>;
@@ -44,13 +43,7 @@ class Repro_StructuredOp<string mnemonic, list<Trait> traits = []>
 }
 
 def Repro_FoldOp : Repro_StructuredOp<"fold", [
-    SingleBlock, IndexingMapOpInterface, RecursiveMemoryEffects,
-    DeclareOpInterfaceMethods<TilingInterface,
-      ["getLoopIteratorTypes", "getIterationDomain", "getTiledImplementation",
-       "getResultTilePosition", "generateResultTileValue",
-       "getTiledImplementationFromOperandTiles",
-       "getIterationDomainTileFromOperandTiles",
-       "getIterationDomainTileFromResultTile"]>]> {
+    SingleBlock, IndexingMapOpInterface, RecursiveMemoryEffects]> {
   let summary = "reduction in a defined order";
   let description = [{
     A structured reduction: for each point of the parallel dimensions the body
@@ -279,7 +272,7 @@ def Repro_RandomOp : Repro_StructuredOp<"random"> {
 
 def Repro_Float : AnyTypeOf<[F32, BF16, F16, F8E4M3FN, F8E5M2]>;
 def Repro_FloatLike : TypeConstraint<
-    Or<[Repro_Float.predicate, VectorOf<[Repro_Float]>.predicate]>,
+    Or<[Repro_Float.predicate, VectorOfAnyRankOf<[Repro_Float]>.predicate]>,
     "f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them">;
 
 class Repro_FunctionOp<string mnemonic, string function, list<Trait> traits>

@@ -1,0 +1,40 @@
+//===- Repro.cpp - C API of the compiler ----------------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CAPI/Repro.h"
+
+#include "Pipelines/Registration.h"
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/CAPI/IR.h"
+#include "mlir/CAPI/Registration.h"
+#include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+using namespace mlir;
+
+MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Repro, repro, repro::ReproDialect)
+
+void reproRegisterDialects(MlirDialectRegistry registry) {
+  repro::registerDialects(*unwrap(registry));
+}
+
+void reproRegisterPasses() { repro::registerPasses(); }
+
+int reproOptMain(int argc, char **argv) {
+  repro::registerPasses();
+  DialectRegistry registry;
+  repro::registerDialects(registry);
+  return asMainReturnCode(
+      MlirOptMain(argc, argv, "repro-mlir modular optimizer\n", registry));
+}
+
+int reproLspServerMain(int argc, char **argv) {
+  DialectRegistry registry;
+  repro::registerDialects(registry);
+  return failed(MlirLspServerMain(argc, argv, registry));
+}

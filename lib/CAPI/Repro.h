@@ -1,0 +1,33 @@
+/*===- Repro.h - C API of the compiler ------------------------------*- C -*-===
+ *
+ * Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ *===----------------------------------------------------------------------===*/
+
+#ifndef REPRO_CAPI_REPRO_H
+#define REPRO_CAPI_REPRO_H
+
+#include "mlir-c/IR.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Repro, repro);
+
+/** Registers every dialect of the pipelines. */
+MLIR_CAPI_EXPORTED void reproRegisterDialects(MlirDialectRegistry registry);
+
+/** Registers every pass and pipeline; further calls do nothing. */
+MLIR_CAPI_EXPORTED void reproRegisterPasses(void);
+
+/** The main functions of the tools. */
+MLIR_CAPI_EXPORTED int reproOptMain(int argc, char **argv);
+MLIR_CAPI_EXPORTED int reproLspServerMain(int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* REPRO_CAPI_REPRO_H */

@@ -1,0 +1,80 @@
+//===- ReproDialect.cpp - The repro dialect -*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+#include "dialects/Repro/IR/ReproDialect.cpp.inc"
+#include "dialects/Repro/IR/ReproEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Repro/IR/ReproAttrs.cpp.inc"
+
+void ReproDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Repro/IR/ReproOps.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Repro/IR/ReproAttrs.cpp.inc"
+      >();
+}
+
+Operation *ReproDialect::materializeConstant(OpBuilder &builder,
+                                             Attribute value, Type type,
+                                             Location loc) {
+  return arith::ConstantOp::materialize(builder, value, type, loc);
+}
+
+LogicalResult ReproDialect::verifyOperationAttribute(Operation *op,
+                                                     NamedAttribute attr) {
+  // Everything about kernels and launches is checked where it is consumed.
+  if (attr.getName() == "repro.num_state") {
+    auto count = dyn_cast<IntegerAttr>(attr.getValue());
+    auto function = dyn_cast<FunctionOpInterface>(op);
+    if (!count || !function)
+      return op->emitOpError(
+          "'repro.num_state' must be an integer attribute of a function");
+    int64_t value = count.getInt();
+    if (value < 0 || value > function.getNumArguments() ||
+        value > function.getNumResults())
+      return op->emitOpError("'repro.num_state' is ")
+             << value << ", expected at most the number of arguments ("
+             << function.getNumArguments() << ") and of results ("
+             << function.getNumResults() << ")";
+  }
+  return success();
+}
+
+LogicalResult ReproDialect::verifyRegionArgAttribute(Operation *op,
+                                                     unsigned region,
+                                                     unsigned arg,
+                                                     NamedAttribute attr) {
+  if (attr.getName() == "repro.name" && !isa<StringAttr>(attr.getValue()))
+    return op->emitOpError("'repro.name' of argument ")
+           << arg << " must be a string";
+  return success();
+}
+
+LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                int64_t chunk, int64_t lanes, int64_t run,
+                                Totals totals) {
+  if (chunk < 1)
+    return emitError() << "(F1) chunk must be positive, got " << chunk;
+  if (lanes < 1 || (lanes & (lanes - 1)))
+    return emitError() << "(F2) lanes must be a power of two, got " << lanes;
+  if (run < 0)
+    return emitError() << "(F1) run must not be negative, got " << run;
+  return success();
+}

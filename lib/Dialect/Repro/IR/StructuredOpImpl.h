@@ -1,0 +1,67 @@
+//===- StructuredOpImpl.h - Shared by destination-style ops -*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_DIALECT_IR_STRUCTUREDOPIMPL_H
+#define REPRO_DIALECT_IR_STRUCTUREDOPIMPL_H
+
+#include "dialects/Repro/IR/Repro.h"
+
+namespace mlir::repro::structured {
+
+using Effects =
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+
+/// Reads of every memref operand, writes of the initial ones.
+void getStructuredEffects(DestinationStyleOpInterface op, Effects &effects);
+
+LogicalResult reifyStructuredShapes(DestinationStyleOpInterface op,
+                                    OpBuilder &builder,
+                                    ReifiedRankedShapedTypeDims &shapes);
+
+LogicalResult bufferizeStructured(DestinationStyleOpInterface op,
+                                  RewriterBase &rewriter,
+                                  const bufferization::BufferizationOptions &o,
+                                  bufferization::BufferizationState &state);
+
+/// Operands all tensors or all memrefs; results are those of the initial
+/// operands on tensors, none on memrefs.
+LogicalResult verifyDestinationStyle(DestinationStyleOpInterface op);
+
+} // namespace mlir::repro::structured
+
+/// The interface methods that every structured op has alike.
+#define REPRO_STRUCTURED_OP_METHODS(OP)                                        \
+  void OP::getEffects(::mlir::repro::structured::Effects &effects) {               \
+    structured::getStructuredEffects(*this, effects);                              \
+  }                                                                            \
+  Speculation::Speculatability OP::getSpeculatability() {                      \
+    return hasPureTensorSemantics() ? Speculation::RecursivelySpeculatable     \
+                                    : Speculation::NotSpeculatable;            \
+  }                                                                            \
+  LogicalResult OP::reifyResultShapes(OpBuilder &builder,                      \
+                                      ReifiedRankedShapedTypeDims &shapes) {   \
+    return structured::reifyStructuredShapes(*this, builder, shapes);              \
+  }                                                                            \
+  bool OP::bufferizesToMemoryWrite(OpOperand &operand,                         \
+                                   const bufferization::AnalysisState &) {     \
+    return isDpsInit(&operand);                                                \
+  }                                                                            \
+  bufferization::AliasingValueList OP::getAliasingValues(                      \
+      OpOperand &operand, const bufferization::AnalysisState &) {              \
+    if (isDpsInit(&operand))                                                   \
+      return {{getTiedOpResult(&operand),                                      \
+               bufferization::BufferRelation::Equivalent}};                    \
+    return {};                                                                 \
+  }                                                                            \
+  LogicalResult OP::bufferize(                                                 \
+      RewriterBase &rewriter,                                                  \
+      const bufferization::BufferizationOptions &options,                      \
+      bufferization::BufferizationState &state) {                              \
+    return structured::bufferizeStructured(*this, rewriter, options, state);       \
+  }
+
+#endif // REPRO_DIALECT_IR_STRUCTUREDOPIMPL_H

@@ -1,0 +1,24 @@
+//===- VerifyCanonical.cpp - The contract of canonical programs -----------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/Transforms/Passes.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROVERIFYCANONICAL
+#include "dialects/Repro/Transforms/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+namespace {
+struct VerifyCanonical
+    : public repro::impl::ReproVerifyCanonicalBase<VerifyCanonical> {
+  void runOnOperation() override {}
+};
+} // namespace

@@ -1,0 +1,1 @@
+"""Training steps whose every bit is defined."""

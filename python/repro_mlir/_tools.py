@@ -1,0 +1,20 @@
+"""Console scripts that hand over to the tools beside the compiler library."""
+
+import os
+import sys
+from pathlib import Path
+
+
+def _execute(tool: str) -> None:
+    path = Path(__file__).parent / "_mlir_libs" / tool
+    os.execv(path, [str(path), *sys.argv[1:]])
+
+
+def repro_opt() -> None:
+    """The `repro-opt` command."""
+    _execute("repro-opt")
+
+
+def repro_lsp_server() -> None:
+    """The `repro-lsp-server` command."""
+    _execute("repro-lsp-server")

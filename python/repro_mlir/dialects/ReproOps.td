@@ -1,0 +1,1 @@
+include "dialects/Repro/IR/ReproOps.td"
