@@ -1,0 +1,10 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""PyTorch frontend: training steps and inference as imported linalg text and a signature."""
+
+from repro_mlir.frontends.torch.capture import capture_inference, capture_training
+from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.signature import Captured, StateEntry, TensorSpec
+
+__all__ = ["CaptureError", "Captured", "StateEntry", "TensorSpec", "capture_inference", "capture_training"]

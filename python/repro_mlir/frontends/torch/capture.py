@@ -1,0 +1,346 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Capture of PyTorch training steps and inference: the public functions of the frontend."""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.lowering import lower
+from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
+from repro_mlir.frontends.torch.random_sites import RANDOM_OPS, RandomSites
+from repro_mlir.frontends.torch.signature import TENSOR_LEAF, Captured, StateEntry, TensorSpec
+from repro_mlir.frontends.torch.tracing import trace
+from torch.nn.utils import stateless
+
+
+def capture_training(
+    model: torch.nn.Module,
+    loss_fn: Callable[[Any, Any], torch.Tensor] | None,
+    optimizer: torch.optim.Optimizer,
+    batch: Any,
+    *,
+    clip_norm: float | None = None,
+    autocast: torch.dtype | None = None,
+    seed: int = 0,
+) -> Captured:
+    """Captures one training step: forward, loss, backward, gradient clipping and optimizer update.
+
+    The model's mode (`train`/`eval`) is part of the program. Model and optimizer are left unchanged.
+
+    Args:
+      model: its parameters and buffers become state.
+      loss_fn: `loss_fn(output, target)` gives the scalar loss, where `batch` is `(*inputs, target)` and output
+        is `model(*inputs)`. None: the model gives the loss itself, called as `model(*batch)`, or `model(**batch)`
+        for a dict; the loss is its result, or the result's entry or attribute `loss`, or the first of a tuple.
+      optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over parameters of `model`, with any state. Learning
+        rates are inputs of the program; the other hyper-parameters are constants.
+      batch: an example; its tensors give the shapes and element types of the inputs, anything else is a constant.
+      clip_norm: clips all gradients together to this 2-norm, as torch.nn.utils.clip_grad_norm_ does.
+      autocast: torch.bfloat16 or torch.float16: runs forward and loss under torch.autocast("cpu", autocast).
+      seed: initial seed of the random numbers, any 64-bit integer; used only if the step draws any.
+    Returns:
+      the program; its outputs are `loss` and, if `loss_fn` is given, the tensors that the model returns.
+    Raises:
+      CaptureError: see the message; nothing was changed.
+    """
+    if loss_fn is not None and not (isinstance(batch, tuple | list) and len(batch) >= 2):
+        raise CaptureError(f"batch is a {type(batch).__name__}, expected a tuple (*inputs, target) as loss_fn is given")
+    excluded: set[str] = set()
+    while True:
+        step = _TrainingStep(model, loss_fn, optimizer, batch, clip_norm, autocast, excluded)
+        captured = _capture(step, seed)
+        if step.without_gradient <= excluded:
+            return captured
+        # torch.optim leaves a parameter without a gradient alone: it gets no optimizer state.
+        excluded |= step.without_gradient
+
+
+def capture_inference(model: torch.nn.Module, example_inputs: Any) -> Captured:
+    """Captures `model(*example_inputs)` without gradients.
+
+    Args:
+      model: its parameters and buffers become state; buffers that the model writes change in the program.
+      example_inputs: a tensor, a tuple of arguments, or a dict of keyword arguments.
+    Returns:
+      the program; its outputs are the tensors of the model's result.
+    Raises:
+      CaptureError: see the message.
+    """
+    if isinstance(example_inputs, torch.Tensor):
+        example_inputs = (example_inputs,)
+    return _capture(_Inference(model, example_inputs), 0)
+
+
+class _Step:
+    """A function on (state, hyper-parameters, batch tensors) with names, traced by `_capture`."""
+
+    def __init__(self, model: torch.nn.Module, batch: Any) -> None:
+        self.model = model
+        self.parameters = dict(model.named_parameters())
+        self.buffers = dict(model.named_buffers())
+        leaves, self.batch_spec = pytree.tree_flatten(batch)
+        self.constants = [TENSOR_LEAF if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.batch = [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self.batch_names = [
+            f"batch{pytree.keystr(path)}"
+            for path, leaf in pytree.tree_flatten_with_path(batch)[0]
+            if isinstance(leaf, torch.Tensor)
+        ]
+        self.output_names: list[str] = []
+
+    def rebuild_batch(self, tensors: Sequence[torch.Tensor]) -> Any:
+        remaining = iter(tensors)
+        leaves = [next(remaining) if constant is TENSOR_LEAF else constant for constant in self.constants]
+        return pytree.tree_unflatten(leaves, self.batch_spec)
+
+    def optimizer_state(self) -> list[tuple[str, torch.Tensor]]:
+        return []
+
+    def hyper_parameter_names(self) -> list[str]:
+        return []
+
+    def read_hyper_parameters(self) -> list[torch.Tensor]:
+        return []
+
+    def read_optimizer(self) -> list[torch.Tensor]:
+        return []
+
+    def write_optimizer(self, values: Sequence[torch.Tensor]) -> None:
+        pass
+
+    def run(
+        self,
+        parameters: dict[str, torch.Tensor],
+        buffers: dict[str, torch.Tensor],
+        state: dict[str, torch.Tensor],
+        rates: Sequence[torch.Tensor],
+        batch: Any,
+    ) -> list[torch.Tensor]:
+        """Returns the outputs; replaces the entries of the three dicts by the new state."""
+        raise NotImplementedError
+
+    def name_outputs(self, result: Any, prefix: str) -> list[torch.Tensor]:
+        """The tensors of a model's result; names them."""
+        tensors = []
+        for path, leaf in pytree.tree_flatten_with_path(result)[0]:
+            if isinstance(leaf, torch.Tensor):
+                tensors.append(leaf)
+                self.output_names.append(prefix + pytree.keystr(path))
+        return tensors
+
+
+class _TrainingStep(_Step):
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss_fn: Callable[[Any, Any], torch.Tensor] | None,
+        optimizer: torch.optim.Optimizer,
+        batch: Any,
+        clip_norm: float | None,
+        autocast: torch.dtype | None,
+        excluded: set[str],
+    ) -> None:
+        super().__init__(model, batch)
+        self.loss_fn = loss_fn
+        self.clip_norm = clip_norm
+        self.autocast = autocast
+        self.trained = [name for name, value in self.parameters.items() if value.requires_grad]
+        if not self.trained:
+            raise CaptureError("the model has no parameter that requires a gradient")
+        known = {self.parameters[name]: name for name in self.parameters}
+        for index, group in enumerate(optimizer.param_groups):
+            for parameter in group["params"]:
+                if parameter not in known:
+                    raise CaptureError(
+                        f"parameter group {index} of the optimizer has a parameter of shape "
+                        f"{list(parameter.shape)} that is not the model's"
+                    )
+        names = {self.parameters[name]: name for name in self.trained if name not in excluded}
+        self.optimizer = OptimizerProgram(optimizer, names)
+        self.without_gradient: set[str] = set()
+
+    def optimizer_state(self) -> list[tuple[str, torch.Tensor]]:
+        return [(slot.name, slot.initial) for slot in self.optimizer.slots]
+
+    def hyper_parameter_names(self) -> list[str]:
+        return self.optimizer.learning_rates
+
+    def read_hyper_parameters(self) -> list[torch.Tensor]:
+        return self.optimizer.read_learning_rates()
+
+    def read_optimizer(self) -> list[torch.Tensor]:
+        return self.optimizer.read_state()
+
+    def write_optimizer(self, values: Sequence[torch.Tensor]) -> None:
+        self.optimizer.write_state(values)
+
+    def run(
+        self,
+        parameters: dict[str, torch.Tensor],
+        buffers: dict[str, torch.Tensor],
+        state: dict[str, torch.Tensor],
+        rates: Sequence[torch.Tensor],
+        batch: Any,
+    ) -> list[torch.Tensor]:
+        leaves = {name: value.detach().requires_grad_(name in self.trained) for name, value in parameters.items()}
+        swapped = {**leaves, **buffers}
+        # Forward and backward are both inside, as checkpointing runs parts of the forward again.
+        with stateless._reparametrize_module(self.model, swapped, tie_weights=True):
+            with contextlib.ExitStack() as stack:
+                if self.autocast is not None:
+                    stack.enter_context(torch.autocast("cpu", dtype=self.autocast, cache_enabled=False))
+                loss, outputs = self._loss(batch)
+            if loss.dim() != 0 or not loss.is_floating_point():
+                raise CaptureError(f"the loss has shape {list(loss.shape)} of {loss.dtype}, expected a scalar float")
+            found = torch.autograd.grad(loss, [leaves[name] for name in self.trained], allow_unused=True)
+        buffers.update({name: swapped[name].detach() for name in buffers})
+        self.without_gradient = {name for name, g in zip(self.trained, found, strict=True) if g is None}
+        gradients = {name: g for name, g in zip(self.trained, found, strict=True) if g is not None}
+        with torch.no_grad():
+            if self.clip_norm is not None:
+                gradients = clip_by_global_norm(gradients, self.clip_norm)
+            self.optimizer.update(parameters, gradients, state, rates)
+        return [loss.detach(), *(value.detach() for value in outputs)]
+
+    def _loss(self, batch: Any) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        self.output_names = ["loss"]
+        if self.loss_fn is not None:
+            *inputs, target = batch
+            output = self.model(*inputs)
+            return self.loss_fn(output, target), self.name_outputs(output, "output")
+        result = self.model(**batch) if isinstance(batch, dict) else self.model(*_as_tuple(batch))
+        if isinstance(result, Mapping) and "loss" in result:
+            result = result["loss"]
+        elif hasattr(result, "loss"):
+            result = result.loss
+        elif isinstance(result, tuple | list) and result:
+            result = result[0]
+        if not isinstance(result, torch.Tensor):
+            raise CaptureError(f"the model returns a {type(result).__name__}, expected the loss as loss_fn is None")
+        return result, []
+
+
+class _Inference(_Step):
+    def run(
+        self,
+        parameters: dict[str, torch.Tensor],
+        buffers: dict[str, torch.Tensor],
+        state: dict[str, torch.Tensor],
+        rates: Sequence[torch.Tensor],
+        batch: Any,
+    ) -> list[torch.Tensor]:
+        swapped = {**parameters, **buffers}
+        with torch.no_grad(), stateless._reparametrize_module(self.model, swapped, tie_weights=True):
+            result = self.model(**batch) if isinstance(batch, dict) else self.model(*_as_tuple(batch))
+        buffers.update({name: swapped[name] for name in buffers})
+        self.output_names = []
+        outputs = self.name_outputs(result, "output")
+        if not outputs:
+            raise CaptureError(f"the model returns a {type(result).__name__} without tensors")
+        return outputs
+
+
+def _as_tuple(batch: Any) -> tuple[Any, ...]:
+    return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+
+
+def _capture(step: _Step, seed: int) -> Captured:
+    entries = [
+        *(StateEntry(name, "parameter", value.detach().clone()) for name, value in step.parameters.items()),
+        *(StateEntry(name, "buffer", value.detach().clone()) for name, value in step.buffers.items()),
+        *(StateEntry(name, "optimizer", value) for name, value in step.optimizer_state()),
+    ]
+    num_parameters, num_buffers = len(step.parameters), len(step.buffers)
+    num_model_state = len(entries)
+    signed_seed = (seed + 2**63) % 2**64 - 2**63
+    random_state = [
+        StateEntry("seed", "seed", torch.tensor(signed_seed, dtype=torch.int64)),
+        StateEntry("step", "step", torch.tensor(0, dtype=torch.int64)),
+    ]
+    rates = step.read_hyper_parameters()
+
+    def function(*arguments: torch.Tensor) -> list[torch.Tensor]:
+        values = list(arguments[:num_model_state])
+        seed_value, step_value, *rest = arguments[num_model_state:]
+        parameters = dict(zip(step.parameters, values[:num_parameters], strict=True))
+        buffers = {
+            name: value.clone()
+            for name, value in zip(step.buffers, values[num_parameters : num_parameters + num_buffers], strict=True)
+        }
+        names = [entry.name for entry in entries[num_parameters + num_buffers :]]
+        state = dict(zip(names, values[num_parameters + num_buffers :], strict=True))
+        with RandomSites(seed_value, step_value):
+            outputs = step.run(parameters, buffers, state, rest[: len(rates)], step.rebuild_batch(rest[len(rates) :]))
+        new_state = [*parameters.values(), *buffers.values(), *state.values()]
+        return [*new_state, seed_value, step_value + 1, *outputs]
+
+    random_values = [entry.initial for entry in random_state]
+    arguments = [*(entry.initial for entry in entries), *random_values, *rates, *step.batch]
+    graph = trace(function, arguments)
+    if any(node.target in RANDOM_OPS for node in graph.graph.nodes):
+        entries += random_state
+    else:
+        _drop_random_state(graph, num_model_state)
+    inputs = [
+        *(TensorSpec(name, (), torch.float32) for name in step.hyper_parameter_names()),
+        *(
+            TensorSpec(name, tuple(value.shape), value.dtype)
+            for name, value in zip(step.batch_names, step.batch, strict=True)
+        ),
+    ]
+    output_node = next(node for node in graph.graph.nodes if node.op == "output")
+    results = [node.meta["val"] for node in output_node.args[0][len(entries) :]]
+    outputs = [
+        TensorSpec(name, tuple(value.shape), value.dtype)
+        for name, value in zip(step.output_names, results, strict=True)
+    ]
+    state_names = [entry.name for entry in entries]
+    text = lower(
+        graph,
+        len(entries),
+        [*state_names, *(spec.name for spec in inputs)],
+        [*state_names, *(spec.name for spec in outputs)],
+    )
+    model_tensors = [*step.parameters.values(), *step.buffers.values()]
+
+    def read_state() -> list[torch.Tensor | None]:
+        values: list[torch.Tensor | None] = [value.detach().clone() for value in model_tensors]
+        values += step.read_optimizer()
+        return values + [None] * (len(entries) - len(values))
+
+    def write_state(values: Sequence[torch.Tensor]) -> None:
+        with torch.no_grad():
+            for tensor, value in zip(model_tensors, values, strict=False):
+                tensor.copy_(value)
+        step.write_optimizer(values[len(model_tensors) : num_model_state])
+
+    return Captured(
+        text=text,
+        state=entries,
+        inputs=inputs,
+        outputs=outputs,
+        num_hyper_parameters=len(rates),
+        graph=graph,
+        _batch_spec=step.batch_spec,
+        _batch_constants=step.constants,
+        _read_hyper_parameters=step.read_hyper_parameters,
+        _read_state=read_state,
+        _write_state=write_state,
+    )
+
+
+def _drop_random_state(graph: torch.fx.GraphModule, position: int) -> None:
+    """Removes the arguments and results of seed and step of a program that draws no random number."""
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    output = next(node for node in graph.graph.nodes if node.op == "output")
+    results = list(output.args[0])
+    output.args = ([*results[:position], *results[position + 2 :]],)
+    graph.graph.eliminate_dead_code()
+    for node in placeholders[position : position + 2]:
+        graph.graph.erase_node(node)
+    graph.recompile()

@@ -1,0 +1,12 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The one exception of the PyTorch frontend."""
+
+
+class CaptureError(Exception):
+    """A model, optimizer or batch that the frontend cannot turn into a program.
+
+    The message is one line that names what was met (an operator, an argument), what was expected,
+    and, where it is known, the Python source line as `file:line`.
+    """

@@ -1,0 +1,215 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A functional ATen graph as imported linalg text (docs/architecture.md), by torch-mlir."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.fx
+from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.random_sites import RANDOM_OPS
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.extras.fx_importer import FxImporter
+from torch_mlir.passmanager import PassManager
+
+_PIPELINE = (
+    "builtin.module(func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline,"
+    "torch-backend-to-linalg-on-tensors-backend-pipeline)"
+)
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A random operator that became an argument for the time of the lowering."""
+
+    site: int
+    distribution: str
+    seed: int
+    step: int
+
+
+def lower(module: torch.fx.GraphModule, num_state: int, arguments: Sequence[str], results: Sequence[str]) -> str:
+    """Lowers a graph to MLIR generic text.
+
+    Args:
+      module: functional graph; its first `num_state` arguments and results are the state.
+      num_state: number of state tensors.
+      arguments, results: names for `repro.name`, one per argument and result.
+    Returns:
+      a module with one `func.func @main`, in a form that LLVM 22 parses.
+    Raises:
+      CaptureError: an operator has no lowering.
+    """
+    graph, sites = _random_operators_to_arguments(module)
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    importer = FxImporter(context=context)
+    try:
+        importer.import_stateless_graph(graph, func_name="main")
+        imported = importer.module
+        with context:
+            PassManager.parse(_PIPELINE).run(imported.operation)
+    except ir.MLIRError as error:
+        raise CaptureError(_reason(error)) from None
+    except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
+        raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
+    with context, ir.Location.unknown():
+        main = next(op for op in imported.body.operations if op.operation.name == "func.func")
+        _round_constants(imported)
+        _arguments_to_random_calls(imported, main, sites)
+        _name(main, num_state, arguments, results)
+    text = imported.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
+    return _HEX_BOOLEANS.sub(_pack_booleans, text)
+
+
+# --- Random sites ---
+
+
+def _random_operators_to_arguments(module: torch.fx.GraphModule) -> tuple[torch.fx.Graph, list[_Site]]:
+    """A copy of the graph whose random operators are arguments behind the others: torch-mlir knows no such operator."""
+    copy = torch.fx.GraphModule(module, torch.fx.Graph())
+    copy.graph.graph_copy(module.graph, values := {})
+    output = next(node for node in module.graph.nodes if node.op == "output")
+    copy.graph.output(torch.fx.map_arg(output.args[0], values.__getitem__))
+    placeholders = [node for node in copy.graph.nodes if node.op == "placeholder"]
+    sites: dict[_Site, torch.fx.Node] = {}
+    last = placeholders[-1]
+    for node in list(copy.graph.nodes):
+        distribution = RANDOM_OPS.get(node.target)
+        if distribution is None:
+            continue
+        seed, step, number, _ = node.args
+        site = _Site(number, distribution, placeholders.index(seed), placeholders.index(step))
+        if site not in sites:
+            with copy.graph.inserting_after(last):
+                last = copy.graph.placeholder(f"random_{len(sites)}")
+            last.meta = dict(node.meta)
+            sites[site] = last
+        node.replace_all_uses_with(sites[site])
+        copy.graph.erase_node(node)
+    return copy.graph, list(sites)
+
+
+def _arguments_to_random_calls(module: ir.Module, main: ir.OpView, sites: Sequence[_Site]) -> None:
+    block = main.regions[0].blocks[0]
+    first = len(block.arguments) - len(sites)
+    scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(64))
+    for offset, site in enumerate(sites):
+        argument = block.arguments[first + offset]
+        name = f"repro.random_{site.distribution}.{site.site}"
+        with ir.InsertionPoint.at_block_begin(module.body):
+            ir.Operation.create(
+                "func.func",
+                regions=1,
+                attributes={
+                    "sym_name": ir.StringAttr.get(name),
+                    "sym_visibility": ir.StringAttr.get("private"),
+                    "function_type": ir.TypeAttr.get(ir.FunctionType.get([scalar, scalar], [argument.type])),
+                    "repro.site": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), site.site),
+                    "repro.distribution": ir.StringAttr.get(site.distribution),
+                },
+            )
+        users = {_ancestor(use.owner, block) for use in argument.uses}
+        anchor = next((op for op in block.operations if op.operation in users), block.operations[0])
+        call = ir.Operation.create(
+            "func.call",
+            attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
+            operands=[block.arguments[site.seed], block.arguments[site.step]],
+            results=[argument.type],
+            loc=anchor.operation.location,
+            ip=ir.InsertionPoint(anchor.operation),
+        )
+        argument.replace_all_uses_with(call.result)
+    for _ in sites:
+        block.erase_argument(first)
+    old = ir.FunctionType(main.attributes["function_type"].value)
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(old.inputs[:first], old.results))
+
+
+def _ancestor(operation: ir.Operation, block: ir.Block) -> ir.Operation:
+    """The operation of `block` that holds `operation`."""
+    operation = operation.operation
+    while operation.block != block:
+        operation = operation.parent.operation
+    return operation
+
+
+# --- Constants ---
+
+
+def _round_constants(module: ir.Module) -> None:
+    """Writes f64 constants that are only narrowed as constants of the narrow type, rounded once."""
+    narrowings: list[ir.Operation] = []
+
+    def collect(operation: ir.Operation) -> ir.WalkResult:
+        if operation.name == "arith.truncf":
+            source = operation.operands[0].owner
+            if isinstance(source, ir.Operation | ir.OpView) and source.operation.name == "arith.constant":
+                narrowings.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect)
+    for operation in narrowings:
+        constant = operation.operands[0].owner.operation
+        number = ir.FloatAttr(constant.attributes["value"]).value
+        kind = operation.results[0].type
+        # FloatAttr rounds a double to its own type, to nearest even.
+        rounded = ir.Operation.create(
+            "arith.constant",
+            attributes={"value": ir.FloatAttr.get(kind, number)},
+            results=[kind],
+            loc=constant.location,
+            ip=ir.InsertionPoint(constant),
+        )
+        operation.results[0].replace_all_uses_with(rounded.results[0])
+        operation.erase()
+        if not list(constant.results[0].uses):
+            constant.erase()
+
+
+# --- Signature ---
+
+
+def _name(main: ir.OpView, num_state: int, arguments: Sequence[str], results: Sequence[str]) -> None:
+    def names(values: Sequence[str]) -> ir.ArrayAttr:
+        return ir.ArrayAttr.get([ir.DictAttr.get({"repro.name": ir.StringAttr.get(value)}) for value in values])
+
+    main.attributes["arg_attrs"] = names(arguments)
+    main.attributes["res_attrs"] = names(results)
+    main.attributes["repro.num_state"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), num_state)
+
+
+# --- Text that LLVM 22 parses ---
+
+_HEX_BOOLEANS = re.compile(r'dense<"0x([0-9A-Fa-f]+)"> : tensor<((?:[0-9]+x)+)i1>')
+
+
+def _pack_booleans(match: re.Match[str]) -> str:
+    """Newer MLIR writes one byte per i1 element, LLVM 22 reads one bit."""
+    data = bytes.fromhex(match[1])
+    packed = bytearray((len(data) + 7) // 8)
+    for index, byte in enumerate(data):
+        packed[index // 8] |= (byte & 1) << (index % 8)
+    return f'dense<"0x{packed.hex().upper()}"> : tensor<{match[2]}i1>'
+
+
+# --- Errors ---
+
+_LOCATION = re.compile(r'"([^"]+)":(\d+):\d+')
+
+
+def _reason(error: ir.MLIRError) -> str:
+    """One line that names the operator and its Python line."""
+    diagnostics = list(error.error_diagnostics)
+    if not diagnostics:
+        return f"lowering failed: {str(error).splitlines()[0]}"
+    chosen = next((d for d in diagnostics if "torch." in d.message), diagnostics[0])
+    location = _LOCATION.search(str(chosen.location))
+    message = chosen.message.splitlines()[0]
+    operator = re.search(r"torch\.(?:operator[^']*|[a-z_]+\.[\w.]+)", message)
+    reason = f"operator {operator[0]} is not supported" if operator else message
+    return f"{location[1]}:{location[2]}: {reason}" if location else reason

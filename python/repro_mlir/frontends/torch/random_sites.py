@@ -1,0 +1,347 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Random numbers as numbered sites: rules (R1) and (R2) of docs/numerics.md.
+
+Every random ATen operator becomes arithmetic on `repro::random_uniform` or `repro::random_bits`, two custom
+operators that name their site. `lowering` turns them into calls of the compiler's random number generator.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from repro_mlir.frontends.torch.errors import CaptureError
+from torch.utils._python_dispatch import TorchDispatchMode
+
+aten = torch.ops.aten
+
+_library = torch.library.Library("repro", "DEF")
+_library.define("random_bits(Tensor seed, Tensor step, int site, SymInt[] size) -> Tensor")
+_library.define("random_uniform(Tensor seed, Tensor step, int site, SymInt[] size) -> Tensor")
+
+_MASK = 0xFFFFFFFF
+
+
+def _multiply(value: torch.Tensor, factor: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """High and low 32-bit words of `value * factor`; `value` is i64 with elements below 2^32."""
+    low = (value & 0xFFFF) * factor
+    middle = (value >> 16) * factor + (low >> 16)
+    return (middle >> 16) & _MASK, ((middle & 0xFFFF) << 16) | (low & 0xFFFF)
+
+
+def philox_bits(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequence[int]) -> torch.Tensor:
+    """(R1) Philox4x32-10 in plain i64 arithmetic, for running a captured graph in eager mode.
+
+    Args:
+      seed, step: i64, shape [].
+      site: the site's number, below 2^32.
+      size: shape of the result.
+    Returns:
+      i64 of shape `size`; each element holds its 32 bits zero-extended.
+    """
+    count = 1
+    for extent in size:
+        count *= extent
+    index = torch.arange(count, dtype=torch.int64)
+    block = index >> 2
+    words = [block & _MASK, block >> 32, torch.full_like(block, site), (step & _MASK).expand(count)]
+    key = [seed & _MASK, (seed >> 32) & _MASK]
+    for _ in range(10):
+        high0, low0 = _multiply(words[0], 0xD2511F53)
+        high1, low1 = _multiply(words[2], 0xCD9E8D57)
+        words = [high1 ^ words[1] ^ key[0], low1, high0 ^ words[3] ^ key[1], low0]
+        key = [(key[0] + 0x9E3779B9) & _MASK, (key[1] + 0xBB67AE85) & _MASK]
+    bits = torch.stack(words, dim=1).gather(1, (index & 3).unsqueeze(1)).squeeze(1)
+    return bits.reshape(list(size))
+
+
+def _uniform_eager(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequence[int]) -> torch.Tensor:
+    return (philox_bits(seed, step, site, size) >> 8).to(torch.float32) * 2.0**-24
+
+
+_library.impl("random_bits", philox_bits, "CPU")
+_library.impl("random_uniform", _uniform_eager, "CPU")
+_library.impl("random_bits", lambda seed, step, site, size: seed.new_empty(size), "Meta")
+_library.impl("random_uniform", lambda seed, step, site, size: seed.new_empty(size, dtype=torch.float32), "Meta")
+
+RANDOM_OPS = {
+    torch.ops.repro.random_bits.default: "bits",
+    torch.ops.repro.random_uniform.default: "uniform",
+}
+
+
+class RandomSites(TorchDispatchMode):
+    """Replaces random operators by numbered sites while a program is traced.
+
+    A site is numbered when it is drawn, before anything is removed or merged (R1). `torch.get_rng_state` and
+    `torch.set_rng_state` read and set the number of the next site while the mode is active, so that a
+    recomputation which restores the generator (`torch.utils.checkpoint`) draws from the same sites again.
+
+    Attributes:
+      drawn: whether any site was drawn.
+    """
+
+    def __init__(self, seed: torch.Tensor, step: torch.Tensor) -> None:
+        """`seed`, `step`: i64 of shape [], the state that the sites draw from."""
+        super().__init__()
+        self.seed = seed
+        self.step = step
+        self.drawn = False
+        self._next = 0
+        self._saved: list[tuple[Any, str, Any]] = []
+
+    def __enter__(self) -> "RandomSites":
+        def get_rng_state() -> torch.Tensor:
+            return _SiteNumber.wrap(self._next)
+
+        def set_rng_state(state: torch.Tensor) -> None:
+            self._next = _SiteNumber.unwrap(state)
+
+        for module in (torch, torch.random):
+            for name, replacement in (("get_rng_state", get_rng_state), ("set_rng_state", set_rng_state)):
+                self._saved.append((module, name, getattr(module, name)))
+                setattr(module, name, replacement)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        while self._saved:
+            setattr(*self._saved.pop())
+        super().__exit__(*exception)
+
+    def uniform(self, size: Sequence[int]) -> torch.Tensor:
+        """(R2) f32 of shape `size` from [0, 1), at a new site."""
+        return torch.ops.repro.random_uniform(self.seed, self.step, self._site(), list(size))
+
+    def bits(self, size: Sequence[int]) -> torch.Tensor:
+        """(R1) i64 of shape `size`, elements below 2^32, at a new site."""
+        return torch.ops.repro.random_bits(self.seed, self.step, self._site(), list(size))
+
+    def _site(self) -> int:
+        self.drawn = True
+        self._next += 1
+        return self._next - 1
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        sample = _SAMPLERS.get(function)
+        if sample is not None:
+            return sample(self, *args, **{k: v for k, v in kwargs.items() if k != "generator"})
+        if torch.Tag.nondeterministic_seeded in getattr(function, "tags", ()):
+            raise CaptureError(f"random operator {function} is not supported")
+        return function(*args, **kwargs)
+
+
+class _SiteNumber:
+    """A generator state that holds a site number; a plain tensor would be traced."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    @classmethod
+    def wrap(cls, number: int) -> Any:
+        return cls(number)
+
+    @classmethod
+    def unwrap(cls, state: Any) -> int:
+        if not isinstance(state, cls):
+            raise CaptureError("torch.set_rng_state in a captured program takes only a state read in that program")
+        return state.number
+
+
+def normal(sites: RandomSites, size: Sequence[int]) -> torch.Tensor:
+    """(R2) standard normal f32 of shape `size` by Box-Muller; u1 and u2 are elements 2i and 2i+1 of the site."""
+    u = sites.uniform([*size, 2])
+    radius = torch.sqrt(-2.0 * torch.log(1.0 - u[..., 0]))
+    return radius * torch.cos(6.2831854820251465 * u[..., 1])  # 0x40c90fdb, 2*pi rounded to f32
+
+
+def randint(sites: RandomSites, low: int, high: int, size: Sequence[int]) -> torch.Tensor:
+    """(R2) i64 of shape `size` from [low, high): low + (bits * r >> 32)."""
+    extent = high - low
+    if not 0 < extent <= 2**32:
+        raise CaptureError(f"random integers need a range of 1 to 2^32 values, got [{low}, {high})")
+    bits = sites.bits(size)
+    if extent == 2**32:
+        return bits + low
+    # bits * extent needs up to 64 bits: the product is formed from 16-bit halves to stay within i64.
+    high_half = (bits >> 16) * extent
+    low_half = (bits & 0xFFFF) * extent
+    return ((high_half + (low_half >> 16)) >> 16) + low
+
+
+def _less(sites: RandomSites, size: Sequence[int], probability: float) -> torch.Tensor:
+    # A f32 tensor, not a Python number: (R2) p is rounded once to f32.
+    return sites.uniform(size) < torch.full([], probability, dtype=torch.float32)
+
+
+def _native_dropout(
+    sites: RandomSites, x: torch.Tensor, p: float, train: bool | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if train is False:
+        return x, torch.ones_like(x, dtype=torch.bool)
+    if p >= 1.0:
+        return torch.zeros_like(x), torch.zeros_like(x, dtype=torch.bool)
+    mask = _less(sites, x.shape, 1.0 - p)
+    return mask * x * (1.0 / (1.0 - p)), mask
+
+
+def _dtype(x: torch.Tensor | None, dtype: torch.dtype | None, default: torch.dtype | None = None) -> torch.dtype:
+    if dtype is not None:
+        return dtype
+    if x is not None:
+        return x.dtype
+    return default or torch.get_default_dtype()
+
+
+def _rand(sites: RandomSites, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return sites.uniform(size).to(_dtype(None, dtype))
+
+
+def _rand_like(sites: RandomSites, x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return sites.uniform(x.shape).to(_dtype(x, dtype))
+
+
+def _randn(sites: RandomSites, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return normal(sites, size).to(_dtype(None, dtype))
+
+
+def _randn_like(sites: RandomSites, x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return normal(sites, x.shape).to(_dtype(x, dtype))
+
+
+def _randint(
+    sites: RandomSites, high: int, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
+    return randint(sites, 0, high, size).to(_dtype(None, dtype, torch.int64))
+
+
+def _randint_low(
+    sites: RandomSites, low: int, high: int, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
+    return randint(sites, low, high, size).to(_dtype(None, dtype, torch.int64))
+
+
+def _randint_like(
+    sites: RandomSites, x: torch.Tensor, high: int, *, dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
+    return randint(sites, 0, high, x.shape).to(_dtype(x, dtype))
+
+
+def _randint_like_low(
+    sites: RandomSites, x: torch.Tensor, low: int, high: int, *, dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
+    return randint(sites, low, high, x.shape).to(_dtype(x, dtype))
+
+
+def _randperm(sites: RandomSites, count: int, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    # The sort is stable (D2), so equal bits leave no doubt.
+    return torch.sort(sites.bits([count]), stable=True)[1].to(_dtype(None, dtype, torch.int64))
+
+
+def _uniform(sites: RandomSites, x: torch.Tensor, low: float = 0.0, high: float = 1.0) -> torch.Tensor:
+    return (sites.uniform(x.shape) * (high - low) + low).to(x.dtype)
+
+
+def _normal(sites: RandomSites, x: torch.Tensor, mean: float = 0.0, std: float = 1.0) -> torch.Tensor:
+    return (normal(sites, x.shape) * std + mean).to(x.dtype)
+
+
+def _log_normal(sites: RandomSites, x: torch.Tensor, mean: float = 1.0, std: float = 2.0) -> torch.Tensor:
+    return torch.exp(normal(sites, x.shape) * std + mean).to(x.dtype)
+
+
+def _exponential(sites: RandomSites, x: torch.Tensor, rate: float = 1.0) -> torch.Tensor:
+    return (-torch.log(1.0 - sites.uniform(x.shape)) / rate).to(x.dtype)
+
+
+def _random_from_to(sites: RandomSites, x: torch.Tensor, low: int, high: int | None = None) -> torch.Tensor:
+    if high is None:
+        raise CaptureError("Tensor.random_ needs an upper bound")
+    return randint(sites, low, high, x.shape).to(x.dtype)
+
+
+def _random_to(sites: RandomSites, x: torch.Tensor, high: int) -> torch.Tensor:
+    return randint(sites, 0, high, x.shape).to(x.dtype)
+
+
+def _bernoulli(sites: RandomSites, x: torch.Tensor) -> torch.Tensor:
+    return (sites.uniform(x.shape) < x.to(torch.float32)).to(x.dtype)
+
+
+def _bernoulli_p(sites: RandomSites, x: torch.Tensor, p: float = 0.5) -> torch.Tensor:
+    return _less(sites, x.shape, p).to(x.dtype)
+
+
+def _bernoulli_tensor(sites: RandomSites, x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+    return (sites.uniform(x.shape) < p.to(torch.float32)).to(x.dtype)
+
+
+def _normal_tensor_float(sites: RandomSites, mean: torch.Tensor, std: float = 1.0) -> torch.Tensor:
+    return (normal(sites, mean.shape) * std + mean).to(mean.dtype)
+
+
+def _normal_float_tensor(sites: RandomSites, mean: float, std: torch.Tensor) -> torch.Tensor:
+    return (normal(sites, std.shape) * std + mean).to(std.dtype)
+
+
+def _normal_tensor_tensor(sites: RandomSites, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+    return (normal(sites, torch.broadcast_shapes(mean.shape, std.shape)) * std + mean).to(mean.dtype)
+
+
+def _normal_float_float(
+    sites: RandomSites, mean: float, std: float, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
+    return (normal(sites, size) * std + mean).to(_dtype(None, dtype))
+
+
+def _multinomial(sites: RandomSites, x: torch.Tensor, count: int, replacement: bool = False) -> torch.Tensor:
+    # The largest of p_i / e_i, e_i exponential, has index i with probability p_i; the next ones are draws
+    # without replacement.
+    if replacement and count > 1:
+        scores = x.unsqueeze(-2) / _exponential(sites, x.unsqueeze(-2).expand(*x.shape[:-1], count, x.shape[-1]))
+        return scores.argmax(-1)
+    scores = x / _exponential(sites, x)
+    return scores.argmax(-1, keepdim=True) if count == 1 else scores.topk(count, -1)[1]
+
+
+def _in_place(sampler: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def sample(sites: RandomSites, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return x.copy_(sampler(sites, x, *args, **kwargs))
+
+    return sample
+
+
+_SAMPLERS: dict[Any, Callable[..., Any]] = {
+    aten.native_dropout.default: _native_dropout,
+    aten.rand.default: _rand,
+    aten.rand_like.default: _rand_like,
+    aten.randn.default: _randn,
+    aten.randn_like.default: _randn_like,
+    aten.randint.default: _randint,
+    aten.randint.low: _randint_low,
+    aten.randint_like.default: _randint_like,
+    aten.randint_like.low_dtype: _randint_like_low,
+    aten.randperm.default: _randperm,
+    aten.uniform.default: _uniform,
+    aten.uniform_.default: _in_place(_uniform),
+    aten.normal_.default: _in_place(_normal),
+    aten.normal_functional.default: _normal,
+    aten.normal.Tensor_float: _normal_tensor_float,
+    aten.normal.float_Tensor: _normal_float_tensor,
+    aten.normal.Tensor_Tensor: _normal_tensor_tensor,
+    aten.normal.float_float: _normal_float_float,
+    aten.log_normal_.default: _in_place(_log_normal),
+    aten.exponential.default: _exponential,
+    aten.exponential_.default: _in_place(_exponential),
+    getattr(aten.random_, "from"): _in_place(_random_from_to),
+    aten.random_.to: _in_place(_random_to),
+    aten.bernoulli.default: _bernoulli,
+    aten.bernoulli.p: _bernoulli_p,
+    aten.bernoulli_.float: _in_place(_bernoulli_p),
+    aten.bernoulli_.Tensor: _in_place(_bernoulli_tensor),
+    aten.multinomial.default: _multinomial,
+}

@@ -1,0 +1,131 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a captured program takes and gives, and how that maps to the user's objects."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+import torch.fx
+import torch.utils._pytree as pytree
+from repro_mlir.frontends.torch.errors import CaptureError
+
+StateKind = Literal["parameter", "buffer", "optimizer", "seed", "step"]
+
+
+@dataclass(frozen=True)
+class StateEntry:
+    """One state tensor: an argument of the program and the result of the same position.
+
+    Attributes:
+      name: a parameter's or buffer's name in the model; `optimizer.<parameter>.<key>` or
+        `optimizer.group<i>.<key>`; `seed`; `step`.
+      kind: what it is. `seed` and `step` are i64 of shape [] and occur only if the program draws random numbers.
+      initial: value at capture, a copy.
+    """
+
+    name: str
+    kind: StateKind
+    initial: torch.Tensor
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, shape and element type of an input or output."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@dataclass
+class Captured:
+    """A program as imported linalg text and its signature.
+
+    `main` takes the state, then the inputs: first the hyper-parameters, then the leaves of the batch. It gives the
+    new state in the same order, then the outputs.
+
+    Attributes:
+      text: MLIR generic text.
+      state: the state tensors.
+      inputs: hyper-parameters (`lr`, or `lr.0`, `lr.1`, ... for several parameter groups; f32, shape []), then
+        the tensors of the batch.
+      outputs: for training first `loss`, then the model's outputs; for inference the model's outputs.
+      num_hyper_parameters: how many of the inputs come first as hyper-parameters.
+      graph: the functional ATen graph that was lowered; `graph(*state, *inputs)` runs it in eager mode.
+    """
+
+    text: str
+    state: list[StateEntry]
+    inputs: list[TensorSpec]
+    outputs: list[TensorSpec]
+    num_hyper_parameters: int
+    graph: torch.fx.GraphModule = field(repr=False)
+    _batch_spec: pytree.TreeSpec = field(repr=False)
+    _batch_constants: list[Any] = field(repr=False)
+    _read_hyper_parameters: Callable[[], list[torch.Tensor]] = field(repr=False)
+    _read_state: Callable[[], list[torch.Tensor | None]] = field(repr=False)
+    _write_state: Callable[[Sequence[torch.Tensor]], None] = field(repr=False)
+
+    def hyper_parameters(self) -> list[torch.Tensor]:
+        """The present values of the hyper-parameters, read from the user's optimizer."""
+        return self._read_hyper_parameters()
+
+    def flatten_batch(self, batch: Any) -> list[torch.Tensor]:
+        """The tensors of `batch` in the order of the inputs.
+
+        Raises:
+          CaptureError: structure, a shape, an element type or a constant differs from the captured batch.
+        """
+        leaves, spec = pytree.tree_flatten(batch)
+        if spec != self._batch_spec:
+            raise CaptureError(f"batch has the structure {spec}, expected {self._batch_spec}")
+        tensors = []
+        expected = iter(self.inputs[self.num_hyper_parameters :])
+        for index, (leaf, constant) in enumerate(zip(leaves, self._batch_constants, strict=True)):
+            if not isinstance(constant, _Tensor):
+                if leaf != constant:
+                    raise CaptureError(f"batch leaf {index} is {leaf!r}, captured as the constant {constant!r}")
+                continue
+            want = next(expected)
+            if not isinstance(leaf, torch.Tensor):
+                raise CaptureError(f"{want.name} is a {type(leaf).__name__}, expected a tensor")
+            if tuple(leaf.shape) != want.shape or leaf.dtype != want.dtype:
+                raise CaptureError(
+                    f"{want.name} has shape {list(leaf.shape)} of {leaf.dtype}, "
+                    f"expected {list(want.shape)} of {want.dtype}"
+                )
+            tensors.append(leaf.detach())
+        return tensors
+
+    def read_state(self) -> list[torch.Tensor]:
+        """The state as the user's model and optimizer hold it now; `seed` and `step` as at capture."""
+        return [
+            entry.initial.clone() if value is None else value
+            for entry, value in zip(self.state, self._read_state(), strict=True)
+        ]
+
+    def write_state(self, values: Sequence[torch.Tensor]) -> None:
+        """Stores state tensors in the user's model and optimizer: afterwards their `state_dict` is that of the program.
+
+        Args:
+          values: one tensor per entry of `state`, with its shape and element type.
+        """
+        if len(values) != len(self.state):
+            raise CaptureError(f"got {len(values)} state tensors, expected {len(self.state)}")
+        for entry, value in zip(self.state, values, strict=True):
+            if value.shape != entry.initial.shape or value.dtype != entry.initial.dtype:
+                raise CaptureError(
+                    f"state {entry.name} has shape {list(value.shape)} of {value.dtype}, "
+                    f"expected {list(entry.initial.shape)} of {entry.initial.dtype}"
+                )
+        self._write_state(values)
+
+
+class _Tensor:
+    """Marks a leaf of the batch that is a tensor."""
+
+
+TENSOR_LEAF = _Tensor()

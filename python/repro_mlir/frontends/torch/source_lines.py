@@ -1,0 +1,101 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The user's Python source line of every operator of a trace."""
+
+import os
+import sys
+import sysconfig
+import types
+from typing import Any
+
+import torch
+import torch.fx.traceback
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_LIBRARIES = tuple(
+    os.path.join(os.path.realpath(path), "")
+    for path in (
+        os.path.dirname(torch.__file__),
+        os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
+        sysconfig.get_path("stdlib"),
+    )
+)
+_PACKAGES = os.path.join(os.path.realpath(sysconfig.get_path("purelib")), "")
+
+
+def _is_user_file(path: str) -> bool:
+    path = os.path.realpath(path)
+    if path.startswith("<"):
+        return False
+    # The standard library's folder contains site-packages, whose other packages are the user's.
+    return not path.startswith(_LIBRARIES) or (
+        path.startswith(_PACKAGES) and not path.startswith((_LIBRARIES[0], _LIBRARIES[1]))
+    )
+
+
+_known_files: dict[str, bool] = {}
+
+
+def _is_user_frame(code: types.CodeType) -> bool:
+    path = code.co_filename
+    if path not in _known_files:
+        _known_files[path] = not path.startswith("<") and _is_user_file(path)
+    return _known_files[path]
+
+
+def line_of_traceback(traceback: types.TracebackType | None) -> str | None:
+    """`file:line` of the innermost frame of user code below the last frame of this package, None without one."""
+    found = None
+    own = os.path.dirname(__file__)
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if os.path.dirname(code.co_filename) == own and found is None:
+            found = ""
+        elif found is not None and _is_user_frame(code):
+            found = f"{code.co_filename}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return found or None
+
+
+def parse_stack_trace(stack_trace: str | None) -> str | None:
+    """`file:line` of a node's `stack_trace` that this module wrote."""
+    if not stack_trace:
+        return None
+    _, path, rest = stack_trace.split('"', 2)
+    return f"{path}:{rest.removeprefix(', line ').split(',')[0]}"
+
+
+class SourceLines(TorchDispatchMode):
+    """Records the innermost user frame of each operator as its node's `stack_trace`.
+
+    An operator of the backward pass gets the line of the forward operator whose gradient it computes. The caller
+    holds `torch.fx.traceback.preserve_node_meta`.
+    """
+
+    def __init__(self, boundary: types.CodeType) -> None:
+        """`boundary`: code of the traced function; its callers are not looked at."""
+        super().__init__()
+        self._boundary = boundary
+        self._lines: dict[int, str] = {}
+
+    def _current(self) -> str | None:
+        frame = sys._getframe(2)
+        while frame is not None and frame.f_code is not self._boundary:
+            if _is_user_frame(frame.f_code):
+                return f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}\n'
+            frame = frame.f_back
+        return None
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        line = self._current()
+        node = torch._C._current_autograd_node()
+        if line is None and node is not None:
+            line = self._lines.get(node._sequence_nr())
+        elif line is not None:
+            # The autograd node of this operator was made just before it was dispatched.
+            self._lines.setdefault(torch.autograd._get_sequence_nr() - 1, line)
+        torch.fx.traceback.set_stack_trace([line] if line else [])
+        return function(*args, **(kwargs or {}))

@@ -1,0 +1,109 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A Python function on tensors as a functional ATen graph, in two stages.
+
+Stage 1 runs the function on fake tensors and records the mutable ATen operators below autograd: forward, backward
+and update in one graph. Stage 2 runs that graph through functionalization, f32 arithmetic for low precision, and
+the decomposition table. (torch.export takes no gradients, and decomposing during stage 1 would decompose only
+what autograd has not seen yet.)
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+import torch.fx.traceback
+from repro_mlir.frontends.torch import foreach, opmath
+from repro_mlir.frontends.torch.decompositions import decomposition_table
+from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.source_lines import SourceLines, line_of_traceback, parse_stack_trace
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+@contextlib.contextmanager
+def _tracing_environment() -> Iterator[None]:
+    with (
+        # The other attention kernels have a forward decomposition whose saved values their gradient misreads.
+        sdpa_kernel(SDPBackend.MATH),
+        # Otherwise LSTM becomes one operator of a library.
+        torch.backends.mkldnn.flags(enabled=False),
+        torch.fx.traceback.preserve_node_meta(),
+    ):
+        yield
+
+
+class _SecondStage(torch.fx.Interpreter):
+    """Runs the first stage's graph with its list operators expanded and low precision computed in f32."""
+
+    def run_node(self, node: torch.fx.Node) -> Any:
+        self._node = node
+        return super().run_node(node)
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if foreach.is_foreach(target):
+            return foreach.call_foreach(target, args, kwargs)
+        try:
+            return opmath.call_in_f32(target, args, kwargs, self._node.meta.get("val"))
+        except CaptureError as error:
+            line = parse_stack_trace(self._node.stack_trace)
+            raise CaptureError(f"{line}: {error}" if line else str(error)) from None
+
+
+def trace(function: Callable[..., Sequence[torch.Tensor]], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
+    """Traces `function` into a functional graph of ATen operators that torch-mlir lowers.
+
+    Args:
+      function: takes tensors like `arguments`, returns a sequence of tensors; may take gradients and mutate.
+      arguments: tensors that give shapes and element types.
+    Returns:
+      a graph module with the arguments as placeholders; it runs on real tensors too.
+    Raises:
+      CaptureError: the function has data-dependent control flow or an operator that cannot be traced.
+    """
+    try:
+        with _tracing_environment():
+            with enable_python_dispatcher():
+                first = make_fx(_with_source_lines(function), tracing_mode="fake", _allow_non_fake_inputs=True)(
+                    *arguments
+                )
+            with torch.no_grad():
+                second = make_fx(
+                    torch.func.functionalize(_SecondStage(first).run),
+                    decomposition_table=decomposition_table(),
+                    tracing_mode="fake",
+                    _allow_non_fake_inputs=True,
+                )(*arguments)
+    except CaptureError as error:
+        line = line_of_traceback(error.__traceback__)
+        # An error of a replaced operator is raised without its line.
+        if line and line not in str(error):
+            raise CaptureError(f"{line}: {error}") from None
+        raise
+    except Exception as error:
+        line = line_of_traceback(error.__traceback__)
+        reason = _first_line(error)
+        raise CaptureError(f"{line}: {reason}" if line else reason) from error
+    second.graph.eliminate_dead_code()
+    second.recompile()
+    return second
+
+
+def _with_source_lines(function: Callable[..., Any]) -> Callable[..., Any]:
+    def traced(*arguments: torch.Tensor) -> Any:
+        with SourceLines(traced.__code__):
+            return function(*arguments)
+
+    return traced
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    kind = type(error).__name__
+    if kind in ("DataDependentOutputException", "GuardOnDataDependentSymNode"):
+        return f"control flow or a shape depends on tensor values ({text[0] if text else kind})"
+    return f"{kind}: {text[0]}" if text else kind
