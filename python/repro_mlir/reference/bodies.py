@@ -1,0 +1,61 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Bodies of structured operations, evaluated for a whole block of the iteration space at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .elementwise import evaluator
+from .indexing import Block
+from .program import Body, Operation
+
+_INDEX_OPS = ("linalg.index", "repro.index")
+
+
+class CompiledBody:
+    """A block that takes arrays for its arguments and gives the arrays that it yields.
+
+    With `leave_out`, an operation of the block that only the terminator uses, the block yields that operation's
+    operands instead, but for those that are the block's argument `without`.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        env: dict[int, np.ndarray],
+        leave_out: Operation | None = None,
+        without: int | None = None,
+    ) -> None:
+        self._captured = {number: env[number] for number in body.captured()}
+        self._arguments = body.arguments
+        self._steps: list[tuple[Callable, tuple[int, ...], tuple[int, ...], int | None]] = []
+        self._yields = body.yields
+        for op in body.operations:
+            if op is leave_out:
+                self._yields = tuple(number for number in op.operands if number != without)
+            elif op.name in _INDEX_OPS:
+                self._steps.append((_no_index, (), op.results, int(op.attributes["dim"])))
+            else:
+                self._steps.append((evaluator(op), op.operands, op.results, None))
+
+    def __call__(self, arguments: Sequence[np.ndarray], block: Block) -> list[np.ndarray]:
+        values = dict(self._captured)
+        values.update(zip(self._arguments, arguments, strict=False))
+        for evaluate, operands, results, index in self._steps:
+            if index is not None:
+                values[results[0]] = np.asarray(block.grid(index), np.int64)
+                continue
+            result = evaluate(*[values[number] for number in operands])
+            if isinstance(result, tuple):
+                values.update(zip(results, result, strict=True))
+            else:
+                values[results[0]] = result
+        return [values[number] for number in self._yields]
+
+
+def _no_index() -> np.ndarray:
+    raise AssertionError("an index is read from the block")

@@ -1,0 +1,163 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Ordered folds (F1) to (F7) and scans (D3), literally, over arrays of independent results.
+
+Every array has the folded elements along axis 0, the independent results along the others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import ProgramError
+
+Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""The op of (F2) and (F3), on two arrays of accumulators."""
+
+Step = Callable[[np.ndarray, int, int], np.ndarray]
+"""step(acc, t, count): element t + i met by the accumulators acc[i], for i below count = len(acc)."""
+
+SCAN_CHUNK = 512
+SCATTER_CHUNK = 512
+
+
+@dataclass(frozen=True)
+class Order:
+    """`#repro.order`: the order of an ordered fold."""
+
+    chunk: int
+    lanes: int
+    run: int
+    refold: bool
+
+
+ANY_ORDER = Order(chunk=8192, lanes=64, run=0, refold=False)
+"""(F5) One of the orders that all give the same result."""
+
+_ORDER = re.compile(r"#repro\.order<chunk = (\d+), lanes = (\d+), run = (\d+), totals = (sequential|refold)>")
+
+
+def parse_order(text: str) -> Order:
+    """The order that `text`, a `#repro.order` attribute as MLIR prints it, stands for."""
+    match = _ORDER.fullmatch(text)
+    if not match:
+        raise ProgramError(f"expected #repro.order<chunk = c, lanes = L, run = k, totals = ...>, got {text}")
+    order = Order(int(match[1]), int(match[2]), int(match[3]), match[4] == "refold")
+    if order.chunk < 1 or order.lanes < 1 or order.lanes & (order.lanes - 1):
+        raise ProgramError(f"(F1), (F2) expected chunk > 0 and lanes a power of two, got {text}")
+    return order
+
+
+def ordered_fold(
+    order: Order, extents: Sequence[int], start: np.ndarray, init: np.ndarray, step: Step, combine: Combine
+) -> np.ndarray:
+    """Folds the elements that `step` knows, numbered row-major over the reduction `extents`, into `init`.
+
+    `start` is the start value (F4), a 0-d array of the accumulator's dtype; `init` has the shape of the results.
+    """
+    n = math.prod(extents)
+    if n == 0:
+        return init
+    run = math.prod(extents[len(extents) - order.run :]) if order.run else n
+    totals = _chunk_results(order, n, run, np.broadcast_to(start, init.shape), step, combine)
+    while order.refold and len(totals) > 1:
+        items = np.stack(totals)
+
+        def again(acc: np.ndarray, t: int, count: int, items: np.ndarray = items) -> np.ndarray:
+            return combine(acc, items[t : t + count])
+
+        totals = _chunk_results(order, len(items), len(items), np.broadcast_to(start, init.shape), again, combine)
+    total = totals[0]
+    for chunk in totals[1:]:
+        total = combine(total, chunk)
+    return combine(init, total)
+
+
+def _chunk_results(order: Order, n: int, run: int, start: np.ndarray, step: Step, combine: Combine) -> list[np.ndarray]:
+    results = []
+    for first in range(0, n, order.chunk):
+        end = min(first + order.chunk, n)
+        lanes = np.repeat(start[np.newaxis], order.lanes, axis=0)
+        t = first
+        while t < end:
+            # Neighbours in one run go to neighbouring lanes, so they are taken together.
+            lane = t % run % order.lanes
+            count = min(order.lanes - lane, run - t % run, end - t)
+            lanes[lane : lane + count] = step(lanes[lane : lane + count], t, count)
+            t += count
+        width = order.lanes // 2
+        while width:
+            lanes = combine(lanes[:width], lanes[width : 2 * width])
+            width //= 2
+        results.append(lanes[0])
+    return results
+
+
+def scan(elements: np.ndarray, combine: Combine) -> np.ndarray:
+    """(D3) The inclusive prefix reduction along axis 0."""
+    results = np.empty_like(elements)
+    carry: np.ndarray | None = None
+    for first in range(0, len(elements), SCAN_CHUNK):
+        chunk = elements[first : first + SCAN_CHUNK]
+        local = chunk[0]
+        for t in range(len(chunk)):
+            if t:
+                local = combine(local, chunk[t])
+            results[first + t] = local if carry is None else combine(carry, local)
+        carry = local if carry is None else combine(carry, local)
+    return results
+
+
+def grouped_fold(
+    groups: np.ndarray, elements: np.ndarray, start: np.ndarray, combine: Combine
+) -> tuple[np.ndarray, np.ndarray]:
+    """Folds the elements of equal group number, in order, from the start value.
+
+    `groups` is int64 of shape [n], `elements` of shape [n, ...]. Gives the distinct group numbers in ascending order
+    and the result of each.
+    """
+    order = np.argsort(groups, kind="stable")
+    names, first, counts = np.unique(groups[order], return_index=True, return_counts=True)
+    results = np.repeat(np.broadcast_to(start, elements.shape[1:])[np.newaxis], len(names), axis=0)
+    for rank in range(int(counts.max(initial=0))):
+        members = np.flatnonzero(counts > rank)
+        results[members] = combine(results[members], elements[order[first[members] + rank]])
+    return names, results
+
+
+def scatter(
+    original: np.ndarray, destinations: np.ndarray, updates: np.ndarray, start: np.ndarray, combine: Combine
+) -> np.ndarray:
+    """(D1) Folds updates[p] into the row original[destinations[p]]; a new array.
+
+    `original` has shape [m, ...], `destinations` is int64 of shape [n], in range, `updates` has shape [n, ...].
+    """
+    chunks = -(-len(destinations) // SCATTER_CHUNK)
+    position = np.arange(len(destinations)) // SCATTER_CHUNK
+    groups, totals = grouped_fold(destinations * max(chunks, 1) + position, updates, start, combine)
+    rows = groups // max(chunks, 1)
+    # The groups ascend, so the chunk totals of a row stand together, in the order of the chunks. The first of them
+    # is taken as it is, the others are added to it.
+    leads = np.flatnonzero(np.diff(rows, prepend=-1))
+    total = totals[leads].copy()
+    counts = np.diff(np.append(leads, len(rows)))
+    for rank in range(1, int(counts.max(initial=0))):
+        members = np.flatnonzero(counts > rank)
+        total[members] = combine(total[members], totals[leads[members] + rank])
+    result = original.copy()
+    result[rows[leads]] = combine(original[rows[leads]], total)
+    return result
+
+
+def scatter_replace(original: np.ndarray, destinations: np.ndarray, updates: np.ndarray) -> np.ndarray:
+    """(D1) Scatter without a combination: the last update of a row wins; a new array."""
+    rows, last = np.unique(destinations[::-1], return_index=True)
+    result = original.copy()
+    result[rows] = updates[::-1][last]
+    return result

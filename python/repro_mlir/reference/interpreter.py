@@ -1,0 +1,113 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The reference interpreter of canonical programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .elementwise import evaluator
+from .errors import ProgramError
+from .formats import ElementType, canonical, from_bits, round_to_format
+from .movement import MOVEMENTS
+from .program import Operation, Program, ValueType, read_program
+from .structured import STRUCTURED
+
+if TYPE_CHECKING:
+    from repro_mlir import ir
+
+Trace = Callable[[Operation, Sequence[np.ndarray], Sequence[np.ndarray]], None]
+"""Called after each operation of @main with the arrays of its operands and results, held as formats.py says."""
+
+
+class Interpreter:
+    """Runs a canonical module, or its text, by the letter of docs/numerics.md."""
+
+    def __init__(self, module: ir.Module | str) -> None:
+        """ProgramError where the module is not a canonical program."""
+        self.program: Program = read_program(module)
+
+    def run(self, *arrays: np.ndarray, trace: Trace | None = None) -> list[np.ndarray]:
+        """One step: an array per argument of @main (state, then inputs) to one per result (new state, then outputs).
+
+        Arrays are C-ordered numpy of the argument's type. A bf16, f16 or f8 argument is float32 with values that the
+        type represents, float16 for f16, or unsigned integers of its width, its bits; such a result is float32. Results
+        hold canonical NaNs (V4). ProgramError for arguments that do not fit, StepError (E1) for a step without result.
+        """
+        body = self.program.body
+        if len(arrays) != len(body.arguments):
+            raise ProgramError(f"expected {len(body.arguments)} arguments, got {len(arrays)}")
+        env: dict[int, np.ndarray] = {}
+        for i, (number, kind, array) in enumerate(zip(body.arguments, body.argument_types, arrays, strict=True)):
+            env[number] = import_array(array, kind, f"argument {i} {self.program.argument_names[i]}".strip())
+        last_use = {n: i for i, op in enumerate(body.operations) for n in _uses(op)}
+        last_use.update((n, len(body.operations)) for n in body.yields)
+        with np.errstate(all="ignore"):
+            for i, op in enumerate(body.operations):
+                results = _evaluate(op, env)
+                for number, kind, value in zip(op.results, op.result_types, results, strict=True):
+                    env[number] = _checked(op, kind, value)
+                if trace:
+                    trace(op, [env[n] for n in op.operands], [env[n] for n in op.results])
+                for number in {*_uses(op), *op.results}:
+                    if last_use.get(number, i) == i:
+                        del env[number]
+        final = zip(body.yields, self.program.result_types, strict=True)
+        return [export_array(env[number], kind.element) for number, kind in final]
+
+
+def _uses(op: Operation) -> set[int]:
+    return {*op.operands}.union(*(region.captured() for region in op.regions))
+
+
+def _evaluate(op: Operation, env: dict[int, np.ndarray]) -> Sequence[np.ndarray]:
+    if op.name in STRUCTURED:
+        return STRUCTURED[op.name](op, env)
+    if op.name in MOVEMENTS:
+        return [MOVEMENTS[op.name](op, env)]
+    result = evaluator(op)(*[env[n] for n in op.operands])
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _checked(op: Operation, kind: ValueType, value: np.ndarray) -> np.ndarray:
+    """The value, if it is what its type says: a mistake of the interpreter must not pass on silently."""
+    value = np.asarray(value)
+    if value.shape != (kind.shape or ()) or value.dtype != kind.element.dtype:
+        raise op.error(f"expected a result of type {kind}, computed {value.dtype} of shape {value.shape}")
+    return value
+
+
+def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
+    """An array of a caller as the interpreter holds it."""
+    element, shape = kind.element, kind.shape or ()
+    array = np.asarray(array)
+    if array.shape != shape:
+        raise ProgramError(f"{what}: expected shape {shape}, got {array.shape}")
+    accepted = np.dtype(_public(element))
+    bits = np.dtype(f"u{element.width // 8}") if element.is_storage else None
+    if array.dtype == bits:
+        return from_bits(array, element)
+    if element.name == "f16" and array.dtype == np.float16:
+        return array.astype(np.float32)
+    if array.dtype != accepted:
+        raise ProgramError(f"{what}: expected {accepted} for {kind}, got {array.dtype}")
+    if element.is_storage:
+        if not np.array_equal(round_to_format(array, element), array, equal_nan=True):
+            raise ProgramError(f"{what}: expected float32 values that {element.name} represents")
+        return array
+    return array if element.is_float else array.astype(element.dtype)
+
+
+def export_array(array: np.ndarray, element: ElementType) -> np.ndarray:
+    """The array that a caller gets, with canonical NaNs."""
+    return np.ascontiguousarray(canonical(array, element).astype(_public(element))).reshape(array.shape)
+
+
+def _public(element: ElementType) -> np.dtype:
+    if element.is_float or element.width == 1:
+        return element.dtype
+    return np.dtype(next(f"i{size}" for size in (1, 2, 4, 8) if element.width <= 8 * size))

@@ -1,0 +1,333 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Structured operations: linalg.generic and the operations of the repro dialect that have loops."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from . import arithmetic, folds, ordering, random
+from .bodies import CompiledBody
+from .elementwise import evaluator
+from .errors import StepError
+from .formats import ElementType, round_to_format, sign_extend
+from .indexing import AffineMap, Along, Block, Index, parse_map, view
+from .program import Operation
+
+Environment = dict[int, np.ndarray]
+
+_BLOCK = 1 << 16
+"""Accumulators that are worked on together; more would only leave the cache."""
+
+
+class _Iteration:
+    """The iteration space of a structured operation with indexing maps."""
+
+    def __init__(self, op: Operation) -> None:
+        self.op = op
+        self.maps = [parse_map(text) for text in op.attributes["indexing_maps"]]
+        self.parallel = [d for d, kind in enumerate(op.attributes["iterator_types"]) if "parallel" in kind]
+        self.reduction = [d for d, kind in enumerate(op.attributes["iterator_types"]) if "reduction" in kind]
+        dims = len(self.parallel) + len(self.reduction)
+        extents: dict[int, int] = {}
+        for access, kind in zip(self.maps, op.operand_types, strict=True):
+            for result, extent in zip(access.results, kind.shape or (), strict=True):
+                if result.kind == "dim":
+                    extents.setdefault(result.value, extent)
+        if len(extents) != dims:
+            raise op.error(f"expected maps that give the extents of {dims} dimensions, got those of {sorted(extents)}")
+        self.extents = [extents[d] for d in range(dims)]
+        self.shape = tuple(self.extents[d] for d in self.parallel)
+        self.reduced = [self.extents[d] for d in self.reduction]
+        self.axes = 1 + len(self.parallel)
+
+    def input(self, env: Environment, position: int) -> np.ndarray:
+        return env[self.op.operands[position]]
+
+    def output_axes(self, access: AffineMap) -> list[int]:
+        """For each parallel dimension, the dimension of an output that it is."""
+        dims = access.projection
+        if dims is None or sorted(dims) != self.parallel:
+            raise self.op.error("expected output maps that permute the parallel dimensions")
+        return [dims.index(d) for d in self.parallel]
+
+    def blocks(self, limit: int) -> Iterator[tuple[slice, ...]]:
+        """Parts of the parallel dimensions of about `limit` elements; none if there are no elements."""
+        if math.prod(self.shape) == 0:
+            return
+        choices = []
+        rest = math.prod(self.shape)
+        for extent in self.shape:
+            rest //= extent
+            size = min(extent, max(1, limit // rest))
+            choices.append([slice(at, min(at + size, extent)) for at in range(0, extent, size)])
+        yield from itertools.product(*choices)
+
+    def indices(self, part: Sequence[slice]) -> list[Index]:
+        """The indices of a part, with 0 for the reduction dimensions."""
+        indices: list[Index] = [0] * len(self.extents)
+        for axis, (dim, where) in enumerate(zip(self.parallel, part, strict=True), 1):
+            indices[dim] = Along(axis, where.start, where.stop)
+        return indices
+
+    def elements(self, indices: list[Index], t: int, count: int) -> Block:
+        """The block of the reduction elements t, ..., t + count - 1 (row-major, last fastest)."""
+        at = list(indices)
+        last = self.reduced[-1]
+        if t % last + count <= last:
+            rest = t
+            for dim, extent in zip(reversed(self.reduction), reversed(self.reduced), strict=True):
+                rest, at[dim] = divmod(rest, extent)
+            if count > 1:
+                at[self.reduction[-1]] = Along(0, t % last, t % last + count)
+        else:
+            numbers = np.unravel_index(np.arange(t, t + count), self.reduced)
+            for dim, number in zip(self.reduction, numbers, strict=True):
+                at[dim] = number
+        return Block(tuple(at), self.axes)
+
+
+def generic(op: Operation, env: Environment) -> list[np.ndarray]:
+    """linalg.generic whose iterators are all parallel."""
+    space = _Iteration(op)
+    if space.reduction:
+        raise op.error("expected parallel iterators only: a reduction is a repro.fold")
+    outputs = range(len(op.operands) - len(op.results), len(op.operands))
+    order = [space.output_axes(space.maps[position]) for position in outputs]
+    results = [np.empty(kind.shape or (), kind.element.dtype) for kind in op.result_types]
+    body = CompiledBody(op.regions[0], env)
+    for part in space.blocks(1 << 20):
+        block = Block(tuple(space.indices(part)), space.axes)
+        arguments = [view(space.input(env, i), access, block) for i, access in enumerate(space.maps)]
+        for value, result, axes in zip(body(arguments, block), results, order, strict=True):
+            target = result.transpose(axes)[part]
+            target[...] = value.reshape((1,) * (space.axes - value.ndim) + value.shape)[0]
+    return results
+
+
+def fold(op: Operation, env: Environment) -> list[np.ndarray]:
+    """repro.fold, in its order."""
+    text = op.attributes["order"]
+    if text not in ("#repro.sequential", "#repro.any_order"):
+        return _ordered(op, env, folds.parse_order(text))
+    if text == "#repro.any_order" and _step(op) is not None:
+        return _ordered(op, env, folds.ANY_ORDER)
+    return _sequential(op, env)
+
+
+def _full(width: int) -> int:
+    return 2 ** (width - 1) - 1
+
+
+# (F4) the start values, by the step and the width of the accumulator
+_STARTS: dict[str, Callable[[int], float]] = {
+    "arith.addf": lambda width: 0.0,
+    "math.fma": lambda width: 0.0,
+    "arith.mulf": lambda width: 1.0,
+    "arith.maximumf": lambda width: -math.inf,
+    "arith.minimumf": lambda width: math.inf,
+    "arith.addi": lambda width: 0,
+    "arith.muli": lambda width: 1,
+    "arith.andi": lambda width: -1,
+    "arith.ori": lambda width: 0,
+    "arith.xori": lambda width: 0,
+    "arith.maxsi": lambda width: -_full(width) - 1,
+    "arith.minsi": _full,
+    "arith.maxui": lambda width: 0,
+    "arith.minui": lambda width: -1,
+}
+
+
+def start_value(step: str, kind: ElementType) -> np.ndarray:
+    """(F4) The value in which the accumulators of a fold start, as a 0-d array."""
+    value = _STARTS[step](kind.width)
+    return np.array(value, kind.dtype) if kind.is_float else sign_extend(np.array(value, np.int64), kind.width)
+
+
+def _step(op: Operation) -> tuple[Operation, int] | None:
+    """The operation acc = op(acc, f(inputs)) of a fold's body and the position of acc in it, or None."""
+    body = op.regions[0]
+    if len(body.yields) != 1:
+        return None
+    accumulator = body.arguments[-1]
+    users = [inner for inner in body.operations if accumulator in inner.operands]
+    if len(users) != 1 or users[0].results != body.yields or users[0].name not in _STARTS:
+        return None
+    step = users[0]
+    if step.operands.count(accumulator) != 1 or any(step.results[0] in inner.operands for inner in body.operations):
+        return None
+    position = step.operands.index(accumulator)
+    return (step, position) if step.name != "math.fma" or position == 2 else None
+
+
+def _round_result(value: np.ndarray, accumulator: ElementType, result: ElementType) -> np.ndarray:
+    """(F7) The one rounding of an f32 accumulator to a storage type."""
+    return round_to_format(value, result) if result.is_storage and accumulator != result else value
+
+
+def _ordered(op: Operation, env: Environment, order: folds.Order) -> list[np.ndarray]:
+    found = _step(op)
+    if found is None:
+        raise op.error("(F6) expected a body acc = op(acc, f(inputs)) with an op of (F4), or #repro.sequential")
+    step, position = found
+    space = _Iteration(op)
+    if order == folds.ANY_ORDER and math.prod(space.shape) >= order.lanes:
+        order = folds.Order(order.chunk, 1, 0, False)
+    region = op.regions[0]
+    accumulator, kind = region.argument_types[-1].element, op.result_types[0].element
+    body = CompiledBody(region, env, leave_out=step, without=region.arguments[-1])
+    advance = evaluator(step)
+    combine = np.add if step.name == "math.fma" else advance
+    start = start_value(step.name, accumulator)
+    inputs = [space.input(env, i) for i in range(len(space.maps) - 1)]
+    axes = space.output_axes(space.maps[-1])
+    init = space.input(env, len(inputs)).transpose(axes)
+    result = np.empty(op.result_types[0].shape or (), kind.dtype)
+    target = result.transpose(axes)
+    for part in space.blocks(max(1, _BLOCK // order.lanes)):
+        indices = space.indices(part)
+
+        def meet(acc: np.ndarray, t: int, count: int, indices: list[Index] = indices) -> np.ndarray:
+            block = space.elements(indices, t, count)
+            terms = body([view(x, access, block) for x, access in zip(inputs, space.maps[:-1], strict=True)], block)
+            terms.insert(position, acc)
+            return advance(*terms)
+
+        folded = folds.ordered_fold(order, space.reduced, start, init[part], meet, combine)
+        target[part] = _round_result(folded, accumulator, kind)
+    return [result]
+
+
+def _sequential(op: Operation, env: Environment) -> list[np.ndarray]:
+    """(F6) From init itself, element after element."""
+    space = _Iteration(op)
+    region = op.regions[0]
+    outputs = len(op.result_types)
+    inputs = [space.input(env, i) for i in range(len(space.maps) - outputs)]
+    body = CompiledBody(region, env)
+    order = [space.output_axes(access) for access in space.maps[len(inputs) :]]
+    inits = [space.input(env, len(inputs) + i).transpose(axes) for i, axes in enumerate(order)]
+    results = [np.empty(kind.shape or (), kind.element.dtype) for kind in op.result_types]
+    for part in space.blocks(_BLOCK):
+        indices = space.indices(part)
+        values = [init[part][np.newaxis] for init in inits]
+        for t in range(math.prod(space.reduced)):
+            block = space.elements(indices, t, 1)
+            terms = [view(x, access, block) for x, access in zip(inputs, space.maps, strict=False)]
+            values = body(terms + values, block)
+        for i, (value, result, axes) in enumerate(zip(values, results, order, strict=True)):
+            accumulator = region.argument_types[len(inputs) + i].element
+            rounded = _round_result(value, accumulator, op.result_types[i].element)
+            result.transpose(axes)[part] = rounded.reshape((1,) * (space.axes - rounded.ndim) + rounded.shape)[0]
+    return results
+
+
+def arg_reduce(op: Operation, env: Environment) -> list[np.ndarray]:
+    """repro.arg_reduce (D2)."""
+    x = np.moveaxis(env[op.operands[0]], op.attributes["dimension"], -1)
+    if x.shape[-1] == 0:
+        raise op.error("(D2) expected a dimension with elements, got extent 0")
+    index = ordering.arg_extreme(x, largest=op.keyword("kind") == "max")
+    value = np.take_along_axis(x, index[..., np.newaxis], axis=-1)[..., 0]
+    return [value, sign_extend(index, op.result_types[1].element.width)]
+
+
+def sort(op: Operation, env: Environment) -> list[np.ndarray]:
+    """repro.sort (D2)."""
+    dimension = op.attributes["dimension"]
+    columns = [np.moveaxis(env[n], dimension, -1) for n in op.operands[: len(op.results)]]
+    order = ordering.sort_order(columns[0], descending=op.keyword("direction") == "descending")
+    return [np.moveaxis(np.take_along_axis(column, order, axis=-1), -1, dimension) for column in columns]
+
+
+def _combination(op: Operation, kind: ElementType) -> tuple[folds.Combine, np.ndarray]:
+    """The op of a scan or scatter, on accumulators (F7), and its start value."""
+    name = op.keyword("combine")
+    floats: dict[str, tuple[str, folds.Combine]] = {
+        "add": ("arith.addf", np.add),
+        "mul": ("arith.mulf", np.multiply),
+        "maximum": ("arith.maximumf", arithmetic.maximum),
+        "minimum": ("arith.minimumf", arithmetic.minimum),
+    }
+    whole: dict[str, tuple[str, folds.Combine]] = {
+        "add": ("arith.addi", np.add),
+        "mul": ("arith.muli", np.multiply),
+        "maximum": ("arith.maxsi", np.maximum),
+        "minimum": ("arith.minsi", np.minimum),
+    }
+    table = floats if kind.is_float else whole
+    if name not in table:
+        raise op.error(f"expected one of {', '.join(table)}, got {name}")
+    step, function = table[name]
+    if kind.is_float:
+        return function, start_value(step, kind)
+
+    def wrapped(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        x, y = (-v.astype(np.int64) if v.dtype == np.bool_ else v for v in (a, b))
+        return sign_extend(function(x, y), kind.width)
+
+    return wrapped, start_value(step, kind)
+
+
+def scan(op: Operation, env: Environment) -> list[np.ndarray]:
+    """repro.scan (D3)."""
+    kind, dimension = op.result_types[0].element, op.attributes["dimension"]
+    combine, _ = _combination(op, kind)
+    result = folds.scan(np.moveaxis(env[op.operands[0]], dimension, 0), combine)
+    result = round_to_format(result, kind) if kind.is_storage else result
+    return [np.moveaxis(result, 0, dimension)]
+
+
+def scatter(op: Operation, env: Environment) -> list[np.ndarray]:
+    """repro.scatter (D1)."""
+    updates, indices, original = (env[n] for n in op.operands)
+    kind, depth = op.result_types[0].element, indices.shape[1]
+    extents = original.shape[:depth]
+    for dim, extent in enumerate(extents):
+        wrong = indices[(indices[:, dim] < 0) | (indices[:, dim] >= extent), dim]
+        if wrong.size:
+            raise StepError(
+                f"{op.location}: '{op.name}': expected an index of dimension {dim} within 0 .. {extent - 1}, "
+                f"got {wrong[0]}"
+            )
+    rows = original.reshape((-1, *original.shape[depth:])) if original.size else original
+    if not original.size or not len(indices):
+        return [original]
+    destinations = np.ravel_multi_index(tuple(indices.T), extents) if depth else np.zeros(len(indices), np.int64)
+    if op.keyword("combine") == "replace":
+        return [folds.scatter_replace(rows, destinations, updates).reshape(original.shape)]
+    combine, start = _combination(op, kind)
+    result = folds.scatter(rows, destinations, updates, start, combine)
+    # An element without an update keeps its bits, which are exact in its type: rounding does not change them.
+    result = round_to_format(result, kind) if kind.is_storage else result
+    return [result.reshape(original.shape)]
+
+
+def random_numbers(op: Operation, env: Environment) -> list[np.ndarray]:
+    """repro.random (R1), (R2)."""
+    seed, step = (int(env[n]) for n in op.operands[:2])
+    shape, site = op.result_types[0].shape or (), op.attributes["site"]
+    if not 0 <= step < 2**32:
+        raise StepError(f"{op.location}: '{op.name}': (R1) expected a step within 0 .. 4294967295, got {step}")
+    if not 0 <= site < 2**32:
+        raise op.error(f"(R1) expected a site within 0 .. 4294967295, got {site}")
+    if op.keyword("distribution") == "uniform":
+        return [random.random_uniform(shape, seed, site, step)]
+    bits = random.random_bits(shape, seed, site, step).astype(np.int64)
+    return [sign_extend(bits, op.result_types[0].element.width)]
+
+
+STRUCTURED: dict[str, Callable[[Operation, Environment], list[np.ndarray]]] = {
+    "linalg.generic": generic,
+    "repro.arg_reduce": arg_reduce,
+    "repro.fold": fold,
+    "repro.random": random_numbers,
+    "repro.scan": scan,
+    "repro.scatter": scatter,
+    "repro.sort": sort,
+}
