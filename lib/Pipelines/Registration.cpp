@@ -7,6 +7,7 @@
 
 #include "Pipelines/Registration.h"
 
+#include "dialects/Codegen/CPU/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
@@ -100,6 +101,7 @@ void repro::registerPasses() {
     registerTosaToSCFPass();
     registerTosaToTensorPass();
     registerUBToLLVMConversionPass();
+    registerReproCPUPasses();
     registerReproTransformsPasses();
     return true;
   }();

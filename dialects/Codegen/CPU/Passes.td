@@ -1,0 +1,138 @@
+//===- Passes.td - Passes of the CPU path ------------------*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_PASSES_TD
+#define REPRO_CODEGEN_CPU_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+//===----------------------------------------------------------------------===//
+// On tensors
+//===----------------------------------------------------------------------===//
+
+def ReproDecomposeRandom : Pass<"repro-decompose-random", "::mlir::func::FuncOp"> {
+  let summary = "random numbers become integer arithmetic";
+  let description = [{
+    Each `repro.random` becomes a `linalg.generic` that computes Philox4x32-10
+    (R1) and the distribution (R2) from `linalg.index`, so that it fuses like
+    any other element-wise operation.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::cf::ControlFlowDialect",
+                           "::mlir::linalg::LinalgDialect"];
+}
+
+def ReproSinkScalars : Pass<"repro-sink-scalars", "::mlir::func::FuncOp"> {
+  let summary = "leave no computation on scalars outside of structured ops";
+  let description = [{
+    `tensor.extract`, `arith` operations and `cf.assert` between the structured
+    operations become rank-0 `linalg.generic`s; a scalar that a structured
+    operation captures or takes as an input becomes a rank-0 tensor operand, a
+    constant moves into the body. `tensor.splat`, `from_elements`, `pad` and
+    `concat` become generics and slices. Afterwards structured operations
+    depend on tensors alone.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def ReproFuseElementwise : Pass<"repro-fuse-elementwise", "::mlir::func::FuncOp"> {
+  let summary = "fuse element-wise operations without a change of any bit";
+  let description = [{
+    Element-wise producers fuse into element-wise consumers and into the bodies
+    of folds where this saves memory traffic and repeats no expensive work. The
+    operations on each element and the order of folds stay what they were.
+  }];
+  let dependentDialects = ["::mlir::affine::AffineDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// On buffers
+//===----------------------------------------------------------------------===//
+
+def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
+  let summary = "each structured operation becomes a kernel function";
+  let description = [{
+    See "Kernel function" in docs/architecture.md. Equal kernels are shared.
+    Checks (`cf.assert`, loads at data-dependent indices, `repro.scatter`)
+    receive the attribute `repro.message = <number> : i64`, their messages are
+    listed in the module attribute `repro.messages`.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::func::FuncDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::ub::UBDialect"];
+}
+
+def ReproPlanBuffers : Pass<"repro-plan-buffers", "::mlir::ModuleOp"> {
+  let summary = "place all buffers of `main`";
+  let description = [{
+    Allocations become parts of one arena by their lifetimes; a new state is
+    written in place of the old one where nothing reads the old one later and
+    no check can still fail (E1), otherwise it is copied at the end. `main`
+    takes states, inputs, outputs and the arena, and returns nothing.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::func::FuncDialect",
+                           "::mlir::memref::MemRefDialect"];
+}
+
+def ReproExpandKernels : Pass<"repro-expand-kernels", "::mlir::ModuleOp"> {
+  let summary = "kernel functions become loops over vectors";
+  let description = [{
+    Replaces the structured operation of each kernel function by loops over the
+    work items [begin, end), and sets `repro.work_items`, `repro.work_grain`
+    and `repro.scratch_bytes` on the function.
+  }];
+  let options = [
+    Option<"vectorWidth", "vector-width", "int64_t", /*default=*/"512",
+           "bits of a vector register">,
+    ListOption<"features", "features", "std::string",
+               "features of the target beyond its vectors, such as fma">
+  ];
+  let dependentDialects = ["::mlir::affine::AffineDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+def ReproExpandFunctions : Pass<"repro-expand-functions"> {
+  let summary = "elementary functions (S5) become arithmetic";
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+def ReproExpandFma : Pass<"repro-expand-fma"> {
+  let summary = "fma for targets that have no such instruction";
+  let description = [{
+    An f32 `math.fma` is computed in f64 with rounding to odd, which gives the
+    correctly rounded result (S1); an f64 one calls `repro_fma`.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::func::FuncDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// On the LLVM dialect
+//===----------------------------------------------------------------------===//
+
+def ReproVerifyLowered : Pass<"repro-verify-lowered", "::mlir::ModuleOp"> {
+  let summary = "accept only LLVM operations whose every bit is defined";
+  let description = [{
+    (V3) an operation that LLVM may contract, reassociate or approximate, or
+    whose result differs between targets, is an error at its location.
+  }];
+}
+
+#endif // REPRO_CODEGEN_CPU_PASSES_TD

@@ -1,0 +1,29 @@
+//===- SinkScalars.cpp -----------------------------------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Codegen/CPU/Passes.h"
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROSINKSCALARS
+#include "dialects/Codegen/CPU/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+namespace {
+struct SinkScalars : public repro::impl::ReproSinkScalarsBase<SinkScalars> {
+  void runOnOperation() override {}
+};
+} // namespace
