@@ -1,0 +1,333 @@
+//===- Coefficients.h - Constants of the elementary functions --*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// See https://llvm.org/LICENSE.txt for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Written by tools/functions/derive.py: do not edit. The bracket gives log2 of
+// the largest weighted error of the fit before the table was tuned.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_FUNCTIONS_COEFFICIENTS_H
+#define REPRO_CODEGEN_FUNCTIONS_COEFFICIENTS_H
+
+#include <cstdint>
+
+// The tuner compiles the same formulas with coefficients that it can change.
+#ifndef REPRO_FUNCTION_TABLE
+#define REPRO_FUNCTION_TABLE inline constexpr
+#endif
+
+namespace mlir::repro::functions {
+
+// clang-format off
+inline constexpr double kLn2Hi = 0x1.62e42fefa39efp-1;
+inline constexpr double kLn2Lo = 0x1.abc9e3b39803fp-56;
+inline constexpr double kLn2ShortHi = 0x1.62e42fefa3800p-1;
+inline constexpr double kLn2ShortLo = 0x1.ef35793c76730p-45;
+inline constexpr double kLog10Of2Hi = 0x1.34413509f79ffp-2;
+inline constexpr double kLog10Of2Lo = -0x1.9dc1da994fd21p-59;
+inline constexpr double kLog10Of2ShortHi = 0x1.34413509f7800p-2;
+inline constexpr double kLog10Of2ShortLo = 0x1.fef311f12b358p-46;
+inline constexpr double kLog2Of10Hi = 0x1.a934f0979a371p+1;
+inline constexpr double kLog2Of10Lo = 0x1.7f2495fb7fa6dp-53;
+inline constexpr double kLog2EShortHi = 0x1.7154766000000p+0;
+inline constexpr double kLog2EShortLo = -0x1.a8fa03d1105e0p-29;
+inline constexpr double kLog10EShortHi = 0x1.bcb7b16000000p-2;
+inline constexpr double kLog10EShortLo = -0x1.b235e39ab2a91p-31;
+inline constexpr double kLog2E = 0x1.71547652b82fep+0;
+inline constexpr double kLog10E = 0x1.bcb7b1526e50ep-2;
+inline constexpr double kPiHi = 0x1.921fb54442d18p+1;
+inline constexpr double kPiLo = 0x1.1a62633145c07p-53;
+inline constexpr double kHalfPiHi = 0x1.921fb54442d18p+0;
+inline constexpr double kHalfPiLo = 0x1.1a62633145c07p-54;
+inline constexpr double kHalfPiLo2 = -0x1.f1976b7ed8fbcp-110;
+inline constexpr double kPiLo2 = -0x1.f1976b7ed8fbcp-109;
+inline constexpr double kQuarterPiHi = 0x1.921fb54442d18p-1;
+inline constexpr double kQuarterPiLo = 0x1.1a62633145c07p-55;
+inline constexpr double kInvPi = 0x1.45f306dc9c883p-2;
+inline constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
+inline constexpr double kTwoOverSqrtPiHi = 0x1.20dd750429b6dp+0;
+inline constexpr double kTwoOverSqrtPiLo = 0x1.1ae3a914fed80p-56;
+inline constexpr double kCubeRoot2 = 0x1.428a2f98d728bp+0;
+inline constexpr double kCubeRoot4 = 0x1.965fea53d6e3dp+0;
+inline constexpr double kTanPi8 = 0x1.a827999fcef32p-2;
+inline constexpr double kTanThreePi8 = 0x1.3504f333f9de6p+1;
+
+// The first 256 bits of 1/pi after the binary point, in words of 32 bits.
+inline constexpr uint32_t kInvPiWords[] = {0x517cc1b7, 0x27220a94, 0xfe13abe8, 0xfa9a6ee0, 0x6db14acc, 0x9e21c820, 0xff300000, 0x00000000};
+
+// (e^r - 1 - r) / r^2, |r| <= log(2)/2 [-51.33]
+REPRO_FUNCTION_TABLE double kExp[] = {
+    0x1.ffffffffffdf2p-2,
+    0x1.5555555550598p-3,
+    0x1.55555555a6212p-5,
+    0x1.1111112608bfbp-7,
+    0x1.6c16c077dae49p-10,
+    0x1.a0198c56c0bb5p-13,
+    0x1.a01c31d560dcap-16,
+    0x1.72ea13011ba3ap-19,
+    0x1.2677021d2864dp-22,
+};
+
+// (e^r - 1 - r) / r^2, |r| <= log(2)/2 [-57.75]
+REPRO_FUNCTION_TABLE double kExpWide[] = {
+    0x1.000000000000bp-1,
+    0x1.555555555550fp-3,
+    0x1.55555555502a5p-5,
+    0x1.1111111122b4dp-7,
+    0x1.6c16c1852a4d3p-10,
+    0x1.a01a0144951d3p-13,
+    0x1.a01997cc14d22p-16,
+    0x1.71deec72940f7p-19,
+    0x1.28af3c914bc67p-22,
+    0x1.add74cf57f726p-26,
+};
+
+// (2.0^r - 1) / r [-51.84]
+REPRO_FUNCTION_TABLE double kExp2[] = {
+    0x1.62e42fefa3a17p-1,
+    0x1.ebfbdff82c466p-3,
+    0x1.c6b08d703d5c5p-5,
+    0x1.3b2ab6fbd00bap-7,
+    0x1.5d87fe9ca4f56p-10,
+    0x1.4309127e6b1e7p-13,
+    0x1.ffcb563c1b95bp-17,
+    0x1.62c11ed8e9f76p-20,
+    0x1.b673c74588e44p-24,
+    0x1.e3e8889e1c794p-28,
+};
+
+// (10.0^r - 1) / r [-51.82]
+REPRO_FUNCTION_TABLE double kExp10[] = {
+    0x1.26bb1bbb55537p+1,
+    0x1.53524c73ce99ep+1,
+    0x1.0470591ddb7a2p+1,
+    0x1.2bd760a0022acp+0,
+    0x1.1429ffee5e4cbp-1,
+    0x1.a7ed6fe61fc95p-3,
+    0x1.16e48514bca69p-4,
+    0x1.4117922b2fb42p-6,
+    0x1.49936b25e6662p-8,
+    0x1.2e1852acbae6dp-10,
+};
+
+// (sinh r - r) / r^3, z = r^2, |r| <= log(2)/2 [-64.81]
+REPRO_FUNCTION_TABLE double kSinh[] = {
+    0x1.5555555555555p-3,
+    0x1.111111111130dp-7,
+    0x1.a01a019f11392p-13,
+    0x1.71de3e42cff57p-19,
+    0x1.ae56687089d87p-26,
+    0x1.741772632b21bp-33,
+};
+
+// (cosh r - 1) / r^2, z = r^2, |r| <= log(2)/2 [-69.99]
+REPRO_FUNCTION_TABLE double kCosh[] = {
+    0x1.0000000000000p-1,
+    0x1.5555555555558p-5,
+    0x1.6c16c16c1500bp-10,
+    0x1.a01a01ad76d4cp-16,
+    0x1.27e4cc2815306p-22,
+    0x1.1f8bb264477c0p-29,
+};
+
+// (2 atanh s - 2 s) / s^3, z = s^2 [-58.44]
+REPRO_FUNCTION_TABLE double kLog[] = {
+    0x1.5555555555594p-1,
+    0x1.999999997f73ap-2,
+    0x1.249249423b409p-2,
+    0x1.c71c51d655367p-3,
+    0x1.74664811b666fp-3,
+    0x1.39a0e726cae64p-3,
+    0x1.2f0cf7881d59dp-3,
+};
+
+// (2 atanh s - 2 s) / s^3, z = s^2 [-61.0]
+REPRO_FUNCTION_TABLE double kLogWide[] = {
+    0x1.555555555554cp-1,
+    0x1.999999999d095p-2,
+    0x1.24924921121c8p-2,
+    0x1.c71c753e2c690p-3,
+    0x1.745c241991e28p-3,
+    0x1.3b3a7b763b0fcp-3,
+    0x1.0d7f282f28df4p-3,
+    0x1.1d74cf3b3a9f8p-3,
+};
+
+// (sin r - r) / r^3, z = r^2, |r| <= pi/2 [-61.51]
+REPRO_FUNCTION_TABLE double kSinHalfTurn[] = {
+    -0x1.5555555555555p-3,
+    0x1.11111111110dcp-7,
+    -0x1.a01a01a016ef6p-13,
+    0x1.71de3a53fa8cep-19,
+    -0x1.ae6455b87d67cp-26,
+    0x1.6124217d4fdc0p-33,
+    -0x1.ae671865f341ap-41,
+    0x1.9028fb89b41b4p-49,
+    -0x1.788021676a936p-58,
+};
+
+// (sin r - r) / r^3, z = r^2, |r| <= pi/4 [-62.9]
+REPRO_FUNCTION_TABLE double kSinQuarterTurn[] = {
+    -0x1.5555555555555p-3,
+    0x1.1111111111089p-7,
+    -0x1.a01a01a0065e2p-13,
+    0x1.71de3a3f6caabp-19,
+    -0x1.ae643c5f20eb1p-26,
+    0x1.611415fc69a09p-33,
+    -0x1.a51723f449e3ep-41,
+};
+
+// (cos r - 1) / r^2, z = r^2, |r| <= pi/4 [-64.05]
+REPRO_FUNCTION_TABLE double kCosQuarterTurn[] = {
+    -0x1.0000000000000p-1,
+    0x1.555555555554bp-5,
+    -0x1.6c16c16c15046p-10,
+    0x1.a01a019c9698dp-16,
+    -0x1.27e4f7f810072p-22,
+    0x1.1ee9e0a8d8c99p-29,
+    -0x1.8fa9277d6bb32p-37,
+};
+
+// (asin w - w) / w^3, z = w^2, |w| <= 1/2 [-59.75]
+REPRO_FUNCTION_TABLE double kAsin[] = {
+    0x1.5555555555577p-3,
+    0x1.333333332e1d7p-4,
+    0x1.6db6db72067c3p-5,
+    0x1.f1c71a9a612bcp-6,
+    0x1.6e8bde357e3ffp-6,
+    0x1.1c49fd309612cp-6,
+    0x1.ca1e4bde65f16p-7,
+    0x1.759020e3f57d1p-7,
+    0x1.60fff6c6f49f2p-7,
+    0x1.e995aa7ea282cp-9,
+    0x1.627f8e45fcf05p-6,
+    -0x1.5667f5d274d99p-6,
+    0x1.0ac783d4e1577p-5,
+};
+
+// (atan w - w) / w^3, z = w^2, |w| <= tan(pi/8) [-63.77]
+REPRO_FUNCTION_TABLE double kAtan[] = {
+    -0x1.5555555555554p-2,
+    0x1.99999999995bcp-3,
+    -0x1.2492492471fbap-3,
+    0x1.c71c71b5e7cc4p-4,
+    -0x1.745d148f18e20p-4,
+    0x1.3b136ae471a2bp-4,
+    -0x1.110c47b906330p-4,
+    0x1.e16f091383a42p-5,
+    -0x1.ab6c27d119e93p-5,
+    0x1.70aca06c7b256p-5,
+    -0x1.11accb51e1dc7p-5,
+    0x1.efdc85f9f8c68p-7,
+};
+
+// erf(x) / x, u = x^2 - 2, |x| <= 2 [-58.33]
+REPRO_FUNCTION_TABLE double kErfLow[] = {
+    0x1.5990d95f8c2b3p-1,
+    -0x1.0b60e85d30896p-3,
+    0x1.e962f50e23140p-6,
+    -0x1.8ea53db5a70f8p-8,
+    0x1.18a17bf151492p-10,
+    -0x1.5712a483d6659p-13,
+    0x1.705616d96d4bap-16,
+    -0x1.5f6c683f0c189p-19,
+    0x1.2d27bef761e56p-22,
+    -0x1.d3f595abf6d8fp-26,
+    0x1.4c4be3decade0p-29,
+    -0x1.b256331d8704fp-33,
+    0x1.06d6b52d06ecdp-36,
+    -0x1.283998c775e1ep-40,
+    0x1.37806125a25bbp-44,
+    -0x1.2a800c9009f54p-48,
+    0x1.358170d5ae490p-52,
+    -0x1.703db1df1e71ap-55,
+    -0x1.99773cd3c076ap-60,
+    0x1.9393e20892fd9p-59,
+    0x1.e13c034c31522p-64,
+    -0x1.2acdb16160b40p-63,
+};
+
+// erf(3 + u), -1 <= u <= 1 [-53.95]
+REPRO_FUNCTION_TABLE double kErfHigh[] = {
+    0x1.fffd1ac4135fap-1,
+    0x1.2408e9ba32a18p-13,
+    -0x1.b60d5e9762fe2p-12,
+    0x1.9db74b1d295f7p-11,
+    -0x1.11c85b1e02714p-10,
+    0x1.0a7b55461e6a8p-10,
+    -0x1.82f235bd44d22p-11,
+    0x1.998b47e2a7543p-12,
+    -0x1.1aa5e0e6cc800p-13,
+    0x1.d2a324ec5d35ap-17,
+    0x1.05ff0eb18d43cp-16,
+    -0x1.6a2c199ec0ff1p-17,
+    0x1.96c9bfa37675dp-19,
+    0x1.08b8dbe9e2005p-23,
+    -0x1.e6117c40c8562p-22,
+    0x1.6458920a871cbp-23,
+    -0x1.3c2c92f15fccdp-27,
+    -0x1.052cbcbd01365p-26,
+    0x1.9435ac6e9c508p-28,
+    -0x1.0461c6473778ep-32,
+    -0x1.d5ba0212f2f08p-32,
+    0x1.af4ee693e39e2p-34,
+};
+
+// (erf(x) - (2/sqrt(pi)) x) / x^3, z = x^2, |x| <= 1/2 [-64.61]
+REPRO_FUNCTION_TABLE double kErfSmall[] = {
+    -0x1.812746b0379e7p-2,
+    0x1.ce2f21a042c58p-4,
+    -0x1.b82ce3128e02fp-6,
+    0x1.565bcd105eb97p-8,
+    -0x1.c02db4d6d89cap-11,
+    0x1.f9a35f851a844p-14,
+    -0x1.f4db9e81f5b08p-17,
+    0x1.bad04f266ca4fp-20,
+    -0x1.6bdbb0b5940efp-23,
+    0x1.3bfffac75b134p-26,
+};
+
+// e^(x^2) erfc(x) (x + 4), t = (x - 4) / (x + 4), 1/2 <= x <= 10.1 [-53.95]
+REPRO_FUNCTION_TABLE double kErfcx[] = {
+    0x1.18932bf08e154p+0,
+    -0x1.f3fe31ecb49bfp-1,
+    0x1.8be202d26c775p-1,
+    -0x1.14eacb1ad0309p-1,
+    0x1.52cac2370ca77p-2,
+    -0x1.645fd8a4c3dafp-3,
+    0x1.38dbd2ca6448ap-4,
+    -0x1.b00c0521ad19ep-6,
+    0x1.908f45c79c136p-8,
+    -0x1.269b8673b29dbp-12,
+    -0x1.dd27a382739e4p-12,
+    0x1.72d1ecf0a6fd7p-13,
+    -0x1.e8d1c0975998bp-19,
+    -0x1.3d2d523fcc15ep-16,
+    0x1.39f6243652558p-18,
+    0x1.9dada0e826859p-20,
+    -0x1.76c1f6665bff6p-21,
+    -0x1.2ac262671dd84p-23,
+    -0x1.0f9903423aacep-23,
+    -0x1.8a51018b523aap-23,
+    -0x1.00697405aeabep-24,
+};
+
+// m^(-1/3), 1 <= m <= 2 [-17.24]
+REPRO_FUNCTION_TABLE double kCbrtSeed[] = {
+    0x1.c74242f935d30p+0,
+    -0x1.8e779141c19d6p+0,
+    0x1.3b07abbf9bab4p+0,
+    -0x1.2d7e6742e2472p-1,
+    0x1.396aaa305fb09p-3,
+    -0x1.103ba49cebd4dp-6,
+};
+// clang-format on
+
+} // namespace mlir::repro::functions
+
+#endif // REPRO_CODEGEN_FUNCTIONS_COEFFICIENTS_H

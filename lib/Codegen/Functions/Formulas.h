@@ -1,0 +1,502 @@
+//===- Formulas.h - Elementary functions over an abstract machine -*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// See https://llvm.org/LICENSE.txt for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// (S5) the correctly rounded f32 functions, written once over a machine M with
+// the types M::F64, M::I64 and M::Mask and a handful of operations on them. The
+// compiler's machine emits operations, the checker's (tools/functions) computes.
+//
+// Every function takes f32 values that were widened to f64 and returns an f64
+// that rounds to the correct f32. docs/functions.md has the method, the error
+// bound and the number of inputs checked for each.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_FUNCTIONS_FORMULAS_H
+#define REPRO_CODEGEN_FUNCTIONS_FORMULAS_H
+
+#include "Coefficients.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+
+namespace mlir::repro::functions {
+
+template <typename M>
+class Formulas {
+public:
+  using F64 = typename M::F64;
+  using I64 = typename M::I64;
+  using Mask = typename M::Mask;
+
+  explicit Formulas(M &machine) : m(machine) {}
+
+  //===--------------------------------------------------------------------===//
+  // Exponentials
+  //===--------------------------------------------------------------------===//
+
+  F64 exp(F64 x) {
+    Scaled s = reduceExp(clamp(x, -104.0, 89.0));
+    F64 p = polynomial(kExp, s.r);
+    p = m.fma(m.fma(p, s.r, one()), s.r, one());
+    return p * powerOfTwo(s.t);
+  }
+
+  F64 exp2(F64 x) {
+    x = clamp(x, -151.0, 129.0);
+    F64 t = x + c(kRoundShift);
+    F64 r = x - (t - c(kRoundShift));
+    F64 p = m.fma(polynomial(kExp2, r), r, one());
+    return p * powerOfTwo(t);
+  }
+
+  F64 exp10(F64 x) {
+    x = clamp(x, -46.0, 39.0);
+    F64 t = m.fma(x, c(kLog2Of10Hi), c(kRoundShift));
+    F64 n = t - c(kRoundShift);
+    F64 r = m.fma(n, c(-kLog10Of2Hi), x);
+    r = m.fma(n, c(-kLog10Of2Lo), r);
+    F64 p = m.fma(polynomial(kExp10, r), r, one());
+    return p * powerOfTwo(t);
+  }
+
+  F64 expm1(F64 x) {
+    F64 y = expm1Of(clamp(x, -104.0, 89.0));
+    return m.copysign(y, x);
+  }
+
+  F64 tanh(F64 x) {
+    F64 e = expm1Of(clamp(x + x, -20.0, 20.0));
+    return m.copysign(e / (e + c(2.0)), x);
+  }
+
+  F64 sinh(F64 x) {
+    Hyperbolic h = hyperbolic(clamp(x, -90.0, 90.0));
+    F64 y = h.sinhN + m.fma(h.sinhN, h.coshR, h.coshN * h.sinhR);
+    return m.copysign(y, x);
+  }
+
+  F64 cosh(F64 x) {
+    Hyperbolic h = hyperbolic(clamp(x, -90.0, 90.0));
+    return h.coshN + m.fma(h.coshN, h.coshR, h.sinhN * h.sinhR);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Logarithms
+  //===--------------------------------------------------------------------===//
+
+  F64 log(F64 x) {
+    Binade b = binade(x);
+    F64 f = b.m - one();
+    F64 tail = logTail(f);
+    F64 y = sum(b.k * c(kLn2ShortHi), f,
+                m.fma(b.k, c(kLn2ShortLo), tail));
+    return logSpecial(x, y);
+  }
+
+  F64 log2(F64 x) {
+    Binade b = binade(x);
+    F64 f = b.m - one();
+    F64 low = m.fma(f, c(kLog2EShortLo), logTail(f) * c(kLog2E));
+    return logSpecial(x, sum(b.k, f * c(kLog2EShortHi), low));
+  }
+
+  F64 log10(F64 x) {
+    Binade b = binade(x);
+    F64 f = b.m - one();
+    F64 low = m.fma(f, c(kLog10EShortLo), logTail(f) * c(kLog10E));
+    low = m.fma(b.k, c(kLog10Of2ShortLo), low);
+    return logSpecial(x, sum(b.k * c(kLog10Of2ShortHi),
+                             f * c(kLog10EShortHi), low));
+  }
+
+  F64 log1p(F64 x) {
+    F64 u = x + one();
+    Binade b = binade(u);
+    // 1 + x is exact wherever k is not 0 and the lost bits could matter.
+    F64 f = m.select(m.eq(b.k, c(0.0)), x, b.m - one());
+    F64 tail = logTail(f);
+    F64 y = sum(b.k * c(kLn2ShortHi), f,
+                m.fma(b.k, c(kLn2ShortLo), tail));
+    // Keeps the sign of zero.
+    return m.select(m.eq(x, c(0.0)), x, logSpecial(u, y));
+  }
+
+  F64 asinh(F64 x) {
+    F64 a = m.abs(x);
+    F64 w = m.sqrt(m.fma(a, a, one()));
+    Binade b = binade(a + w);
+    // tanh(asinh(a) / 2) = a / (1 + w)
+    Mask small = m.eq(b.k, c(0.0));
+    F64 f = m.select(small, a, b.m - one());
+    F64 s = f / m.select(small, w + one(), b.m + one());
+    F64 y = logOfQuotient(b.k, s);
+    y = m.select(m.lt(a, c(kInfinity)), y, a);
+    return m.copysign(y, x);
+  }
+
+  F64 acosh(F64 x) {
+    F64 w = m.sqrt(m.fma(x, x, c(-1.0)));
+    Binade b = binade(x + w);
+    // tanh(acosh(x) / 2) = w / (1 + x)
+    Mask small = m.eq(b.k, c(0.0));
+    F64 f = m.select(small, w, b.m - one());
+    F64 s = f / m.select(small, x + one(), b.m + one());
+    F64 y = logOfQuotient(b.k, s);
+    y = m.select(m.lt(x, c(kInfinity)), y, x);
+    return m.select(m.lt(x, one()), c(kNaN), y);
+  }
+
+  F64 atanh(F64 x) {
+    F64 a = m.abs(x);
+    F64 n = one() + a;
+    F64 d = one() - a;
+    // (1 + a) / (1 - a) = 2^k * q with q close to 1.
+    I64 k = m.shr(m.bits(n) - m.bits(d) + i(int64_t(1) << 51), 52);
+    F64 d2 = m.real(m.bits(d) + m.shl(k, 52));
+    F64 kf = m.real(k + i(kRoundShiftBits)) - c(kRoundShift);
+    Mask small = m.eq(kf, c(0.0));
+    F64 f = m.select(small, a + a, n - d2);
+    F64 s = f / m.select(small, c(2.0), n + d2);
+    F64 z = s * s;
+    F64 low = m.fma(kf, c(kLn2ShortLo), s * z * polynomial(kLogWide, z));
+    F64 y = sum(kf * c(kLn2ShortHi), s + s, low) * c(0.5);
+    y = m.select(m.eq(a, one()), c(kInfinity), y);
+    y = m.select(m.le(a, one()), y, c(kNaN));
+    return m.copysign(y, x);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Trigonometry
+  //===--------------------------------------------------------------------===//
+
+  F64 sin(F64 x) {
+    F64 t = m.fma(x, c(kInvPi), c(kRoundShift));
+    F64 n = t - c(kRoundShift);
+    F64 r = m.fma(n, c(-kPiHi), x);
+    r = m.fma(n, c(-kPiLo), r);
+    return m.select(m.eq(x, c(0.0)), x, sinOfHalfTurns(x, r, t, 0));
+  }
+
+  F64 cos(F64 x) {
+    // cos x = sin(x + pi/2): n is a whole number and a half.
+    F64 t = m.fma(m.abs(x), c(kInvPi), c(0.5)) + c(kRoundShift);
+    F64 n = (t - c(kRoundShift)) - c(0.5);
+    F64 r = m.fma(n, c(-kPiHi), m.abs(x));
+    r = m.fma(n, c(-kPiLo), r);
+    return sinOfHalfTurns(m.abs(x), r, t, 1);
+  }
+
+  F64 tan(F64 x) {
+    F64 t = m.fma(x, c(kTwoOverPi), c(kRoundShift));
+    F64 n = t - c(kRoundShift);
+    F64 r = m.fma(n, c(-kHalfPiHi), x);
+    r = m.fma(n, c(-kHalfPiLo), r);
+    Turn turn = ifHuge(x, {r, t}, 1, 0);
+    F64 z = turn.r * turn.r;
+    F64 s = m.fma(turn.r * z, polynomial(kSinQuarterTurn, z), turn.r);
+    F64 v = m.fma(z, polynomial(kCosQuarterTurn, z), one());
+    I64 odd = m.shl(m.bits(turn.t), 63);
+    Mask swap = m.ine(odd, i(0));
+    F64 y = m.select(swap, v, s) / m.select(swap, s, v);
+    return m.select(m.eq(x, c(0.0)), x, m.real(m.bits(y) ^ odd));
+  }
+
+  F64 asin(F64 x) {
+    F64 a = m.abs(x);
+    Mask big = m.lt(c(0.5), a);
+    F64 z = m.select(big, m.fma(a, c(-0.5), c(0.5)), a * a);
+    F64 w = m.select(big, m.sqrt(z), a);
+    F64 tail = w * z * polynomial(kAsin, z);
+    F64 y = sum(c(kHalfPiHi), c(-2.0) * w, m.fma(tail, c(-2.0), c(kHalfPiLo)));
+    return m.copysign(m.select(big, y, w + tail), x);
+  }
+
+  F64 acos(F64 x) {
+    F64 a = m.abs(x);
+    Mask big = m.lt(c(0.5), a);
+    Mask negative = m.lt(x, c(0.0));
+    F64 z = m.select(big, m.fma(a, c(-0.5), c(0.5)), a * a);
+    F64 w = m.select(big, m.sqrt(z), x);
+    F64 e = m.select(big, m.select(negative, c(-2.0), c(2.0)), c(-1.0));
+    F64 base = m.select(big, m.select(negative, c(kPiHi), c(0.0)), c(kHalfPiHi));
+    F64 low = m.select(big, m.select(negative, c(kPiLo), c(0.0)), c(kHalfPiLo));
+    w = e * w;
+    return sum(base, w, m.fma(w * z, polynomial(kAsin, z), low));
+  }
+
+  F64 atan(F64 x) {
+    F64 a = m.abs(x);
+    Mask middle = m.lt(c(kTanPi8), a);
+    Mask high = m.lt(c(kTanThreePi8), a);
+    F64 n = m.select(high, c(-1.0), m.select(middle, a - one(), a));
+    F64 d = m.select(high, a, m.select(middle, a + one(), one()));
+    F64 base = m.select(high, c(kHalfPiHi), m.select(middle, c(kQuarterPiHi), c(0.0)));
+    F64 low = m.select(high, c(kHalfPiLo), m.select(middle, c(kQuarterPiLo), c(0.0)));
+    F64 q = n / d;
+    F64 z = q * q;
+    F64 y = sum(base, q, m.fma(q * z, polynomial(kAtan, z), low));
+    return m.copysign(y, x);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Error function
+  //===--------------------------------------------------------------------===//
+
+  F64 erf(F64 x) {
+    F64 a = m.abs(x);
+    a = m.select(m.lt(c(4.0), a), c(4.0), a);
+    Mask low = m.lt(a, c(2.0));
+    F64 u = m.select(low, m.fma(a, a, c(-2.0)), a - c(3.0));
+    constexpr size_t n = std::size(kErfLow);
+    static_assert(n == std::size(kErfHigh));
+    F64 p = m.select(low, c(kErfLow[n - 1]), c(kErfHigh[n - 1]));
+    for (size_t j = n - 1; j-- > 0;)
+      p = m.fma(p, u, m.select(low, c(kErfLow[j]), c(kErfHigh[j])));
+    return m.copysign(m.select(low, a * p, p), x);
+  }
+
+  F64 erfc(F64 x) {
+    F64 a = m.abs(x);
+    F64 z = a * a;
+    // |x| < 1/2: 1 - erf(x)
+    F64 small = m.fma(x * z, polynomial(kErfSmall, z), x * c(kTwoOverSqrtPiLo));
+    small = one() - m.fma(x, c(kTwoOverSqrtPiHi), small);
+    // else e^(-x^2) * erfcx(|x|)
+    a = m.select(m.lt(c(10.1), a), c(10.1), a);
+    Scaled s = reduceExp(-(a * a));
+    F64 e = m.fma(m.fma(polynomial(kExpWide, s.r), s.r, one()), s.r, one());
+    F64 q = one() / (a + c(4.0));
+    F64 t = m.fma(q, c(-8.0), one());
+    F64 y = polynomial(kErfcx, t) * q * e * powerOfTwo(s.t);
+    y = m.select(m.lt(x, c(0.0)), c(2.0) - y, y);
+    return m.select(m.lt(a, c(0.5)), small, y);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Roots
+  //===--------------------------------------------------------------------===//
+
+  F64 rsqrt(F64 x) {
+    // An f32 estimate, then one step of third order; x * y * y - 1 is small.
+    F64 y = m.rsqrtEstimate(x);
+    F64 e = m.fma(-(y * y), x, one());
+    F64 refined = m.fma(y * e, m.fma(e, c(0.375), c(0.5)), y);
+    // e is NaN for 0, infinity and negative inputs, where y is the result.
+    return m.select(m.eq(e, e), refined, y);
+  }
+
+  F64 cbrt(F64 x) {
+    I64 b = m.bits(m.abs(x));
+    // |x| = mantissa * 2^(e' - 150), e' = 3 q + rest
+    I64 biased = m.shr(b, 52) - i(1023 - 150);
+    I64 q = m.shr(biased * i(21846), 16);
+    I64 rest = biased - q * i(3);
+    F64 mantissa = m.real((b & i(kMantissaMask)) | i(kOneBits));
+    F64 r = polynomial(kCbrtSeed, mantissa);
+    F64 s = mantissa * r * r;
+    F64 e = m.fma(-s, r, one());
+    F64 p = m.fma(e, c(40.0 / 81.0), c(5.0 / 9.0));
+    p = m.fma(p, e, c(2.0 / 3.0));
+    F64 y = m.fma(s * e, p, s);
+    Mask rest1 = m.ieq(rest, i(1));
+    Mask rest0 = m.ieq(rest, i(0));
+    y = y * m.select(rest0, one(), m.select(rest1, c(kCubeRoot2), c(kCubeRoot4)));
+    F64 scaled = m.real(m.bits(mantissa) + m.shl(rest, 52));
+    // One Newton step with the residual y^3 - scaled in twice the precision.
+    F64 y2 = y * y;
+    F64 y2Low = m.fma(y, y, -y2);
+    F64 residual = m.fma(y2Low, y, m.fma(y2, y, -scaled));
+    y = m.fma(-residual, c(1.0 / 3.0) / y2, y);
+    y = m.real(m.bits(y) + m.shl(q - i(50), 52));
+    F64 a = m.abs(x);
+    Mask ordinary = m.both(m.lt(c(0.0), a), m.lt(a, c(kInfinity)));
+    return m.select(ordinary, m.copysign(y, x), x);
+  }
+
+private:
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  /// Adding it rounds to a whole number, which the low bits then hold.
+  static constexpr double kRoundShift = 0x1.8p52;
+  static constexpr int64_t kRoundShiftBits = 0x4338000000000000;
+  static constexpr int64_t kOneBits = 0x3ff0000000000000;
+  static constexpr int64_t kMantissaMask = 0x000fffffffffffff;
+  static constexpr int64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
+  /// Up to here the remainder by pi needs two steps only.
+  static constexpr double kHuge = 0x1p28;
+
+  F64 c(double value) { return m.constant(value); }
+  F64 one() { return m.constant(1.0); }
+  I64 i(int64_t value) { return m.constant(value); }
+
+  template <size_t n>
+  F64 polynomial(const double (&table)[n], F64 x) {
+    F64 p = c(table[n - 1]);
+    for (size_t j = n - 1; j-- > 0;)
+      p = m.fma(p, x, c(table[j]));
+    return p;
+  }
+
+  /// NaN stays.
+  F64 clamp(F64 x, double low, double high) {
+    x = m.select(m.lt(c(high), x), c(high), x);
+    return m.select(m.lt(x, c(low)), c(low), x);
+  }
+
+  /// a + b + low with one rounding at the end; |a| >= |b| or a = 0.
+  F64 sum(F64 a, F64 b, F64 low) {
+    F64 high = a + b;
+    return high + ((b - (high - a)) + low);
+  }
+
+  /// x = n log(2) + r; t holds n in its low bits.
+  struct Scaled {
+    F64 t, r;
+  };
+  Scaled reduceExp(F64 x) {
+    F64 t = m.fma(x, c(kLog2E), c(kRoundShift));
+    F64 n = t - c(kRoundShift);
+    F64 r = m.fma(n, c(-kLn2Hi), x);
+    return {t, m.fma(n, c(-kLn2Lo), r)};
+  }
+
+  /// 2^(n + bias), n in the low bits of t.
+  F64 powerOfTwo(F64 t, int64_t bias = 0) {
+    return m.real(m.shl(m.bits(t), 52) + i(kOneBits + (bias << 52)));
+  }
+
+  F64 expm1Of(F64 x) {
+    Scaled s = reduceExp(x);
+    F64 q = m.fma(polynomial(kExpWide, s.r), s.r, one()) * s.r;
+    F64 scale = powerOfTwo(s.t);
+    return m.fma(scale, q, scale - one());
+  }
+
+  /// x = n log(2) + r: halves of sinh and cosh of n log(2), sinh(r) and
+  /// cosh(r) - 1.
+  struct Hyperbolic {
+    F64 sinhN, coshN, sinhR, coshR;
+  };
+  Hyperbolic hyperbolic(F64 x) {
+    Scaled s = reduceExp(x);
+    F64 z = s.r * s.r;
+    F64 up = powerOfTwo(s.t, -1);
+    F64 down = m.real(i(kOneBits - (int64_t(1) << 52)) - m.shl(m.bits(s.t), 52));
+    return {up - down, up + down, m.fma(s.r * z, polynomial(kSinh, z), s.r),
+            z * polynomial(kCosh, z)};
+  }
+
+  /// x = 2^k * m, m in [sqrt(1/2), sqrt(2)).
+  struct Binade {
+    F64 k, m;
+  };
+  Binade binade(F64 x) {
+    I64 b = m.bits(x);
+    I64 above = b + i(kOneBits - kSqrtHalfBits);
+    F64 k = m.real(m.shr(above, 52) | i(0x4330000000000000)) - c(0x1p52 + 1023.0);
+    F64 mantissa = m.real(b - (above & i(~kMantissaMask)) + i(kOneBits));
+    return {k, mantissa};
+  }
+
+  /// log(1 + f) - f
+  F64 logTail(F64 f) {
+    F64 s = f / (f + c(2.0));
+    F64 z = s * s;
+    return s * m.fma(z, polynomial(kLog, z), -f);
+  }
+
+  /// k log(2) + 2 atanh(s)
+  F64 logOfQuotient(F64 k, F64 s) {
+    F64 z = s * s;
+    F64 low = m.fma(k, c(kLn2ShortLo), s * z * polynomial(kLog, z));
+    return sum(k * c(kLn2ShortHi), s + s, low);
+  }
+
+  F64 logSpecial(F64 x, F64 y) {
+    F64 positive = m.select(m.lt(x, c(kInfinity)), y, x);
+    F64 other = m.select(m.eq(x, c(0.0)), c(-kInfinity), c(kNaN));
+    return m.select(m.lt(c(0.0), x), positive, other);
+  }
+
+  /// A remainder and, in the low bits of t, the number of half (or quarter)
+  /// turns taken away.
+  struct Turn {
+    F64 r, t;
+  };
+
+  F64 sinOfHalfTurns(F64 x, F64 r, F64 t, int64_t quarters) {
+    Turn turn = ifHuge(x, {r, t}, 0, quarters);
+    F64 z = turn.r * turn.r;
+    F64 y = m.fma(turn.r * z, polynomial(kSinHalfTurn, z), turn.r);
+    return m.real(m.bits(y) ^ m.shl(m.bits(turn.t), 63));
+  }
+
+  /// Replaces the remainder where |x| is huge: branches only if any lane is.
+  Turn ifHuge(F64 x, Turn ordinary, int64_t doubling, int64_t quarters) {
+    Mask huge = m.le(c(kHuge), m.abs(x));
+    return m.ifAny(
+        huge, ordinary, [&] { return reduceHuge(x, doubling, quarters); });
+  }
+
+  /// x modulo the period pi / 2^doubling, in integers: the fraction of x times
+  /// 2^doubling / pi, of which only the bits that matter are multiplied.
+  /// `quarters` half periods are added first.
+  Turn reduceHuge(F64 x, int64_t doubling, int64_t halves) {
+    I64 b = m.bits(m.abs(x));
+    I64 mantissa = m.shr((b & i(kMantissaMask)) | i(int64_t(1) << 52), 29);
+    // |x| = mantissa * 2^e, 5 <= e <= 104
+    I64 start = m.shr(b, 52) - i(1023 + 24 - doubling);
+    I64 word = m.shr(start, 5);
+    I64 bit = start & i(31);
+    Mask word0 = m.ieq(word, i(0)), word1 = m.ieq(word, i(1)),
+         word2 = m.ieq(word, i(2));
+    I64 window[4];
+    for (int j = 0; j < 4; ++j) {
+      auto pair = [&](int w) {
+        return i(int64_t(uint64_t(kInvPiWords[w]) << 32 | kInvPiWords[w + 1]));
+      };
+      I64 w = m.iselect(word2, pair(j + 2), pair(j + 3));
+      w = m.iselect(word1, pair(j + 1), w);
+      w = m.iselect(word0, pair(j), w);
+      window[j] = m.shr(m.shlv(w, bit), 32);
+    }
+    // The product modulo 2: bit 63 of `high` has the weight 1.
+    I64 low32 = i(0xffffffff);
+    I64 p3 = mantissa * window[3];
+    I64 p2 = mantissa * window[2] + m.shr(p3, 32);
+    I64 p1 = mantissa * window[1] + m.shr(p2, 32);
+    I64 p0 = mantissa * window[0] + m.shr(p1, 32);
+    I64 high = m.shl(p0, 32) | (p1 & low32);
+    I64 low = m.shl(p2, 32) | (p3 & low32);
+    high = high + i(int64_t(uint64_t(halves) << 62));
+    // Nearest whole number, then the signed fraction in two parts.
+    I64 nearest = m.shr(high + i(int64_t(1) << 62), 63);
+    I64 fraction = m.shl(high, 1) | m.shr(low, 63);
+    I64 upper = fraction & i(~int64_t(0x7ff));
+    F64 vh = m.toReal(upper) * c(0x1p-64);
+    I64 lower = m.shl(fraction & i(0x7ff), 42) | m.shr(m.shl(low, 1), 22);
+    F64 vl = m.toReal(lower) * c(0x1p-106);
+    constexpr double scale[] = {1.0, 0.5};
+    F64 unit = c(kPiHi * scale[doubling]), unitLow = c(kPiLo * scale[doubling]);
+    F64 ph = vh * unit;
+    F64 r = ph + m.fma(vl, unit, m.fma(vh, unitLow, m.fma(vh, unit, -ph)));
+    // Infinity becomes NaN; a negative x turns the remainder.
+    r = r + (x - x);
+    if (!halves)
+      r = m.real(m.bits(r) ^ (m.bits(x) & i(std::numeric_limits<int64_t>::min())));
+    return {r, m.real(nearest | i(kRoundShiftBits))};
+  }
+
+  M &m;
+};
+
+} // namespace mlir::repro::functions
+
+#endif // REPRO_CODEGEN_FUNCTIONS_FORMULAS_H

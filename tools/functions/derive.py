@@ -1,0 +1,353 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# See https://llvm.org/LICENSE.txt for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Derives the coefficients of the elementary functions (S5).
+
+Writes lib/Codegen/Functions/Coefficients.h. Every polynomial is a weighted
+least-squares fit on Chebyshev nodes (close to minimax), its coefficients
+rounded to f64 one after the other, lowest first, the rest refitted each time.
+The last column of every comment is log2 of the largest weighted error.
+
+Some tables are then moved by a few units in the last place, as recorded in
+tuning.json by tune.py, so that inputs whose exact result lies next to a
+rounding boundary of f32 also round correctly.
+
+Usage: python tools/functions/derive.py [--output FILE] [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import sys
+from collections.abc import Callable
+
+import mpmath as mp
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADER = ROOT / "lib/Codegen/Functions/Coefficients.h"
+TUNING = pathlib.Path(__file__).with_name("tuning.json")
+Real = Callable[[mp.mpf], mp.mpf]
+
+mp.mp.dps = 60
+
+
+def fit(f: Real, weight: Real, low: mp.mpf, high: mp.mpf, count: int) -> tuple[list[float], mp.mpf]:
+    """Fits f on [low, high] by a polynomial with `count` f64 coefficients.
+
+    Minimizes weight * (f - p); returns the coefficients, lowest first, and
+    the largest weighted error on a grid.
+    """
+    nodes = max(4 * count, 60)
+    xs = [
+        (low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * nodes))
+        for i in range(nodes)
+    ]
+    w = [weight(x) for x in xs]
+    y = [w[i] * f(x) for i, x in enumerate(xs)]
+    # Gram matrix of w x^p, shared by every refit: moments[s] = sum w^2 x^s.
+    powers = [[w[i] ** 2 * x**s for i, x in enumerate(xs)] for s in range(2 * count - 1)]
+    moments = [mp.fsum(row) for row in powers]
+    fixed: list[float] = []
+    for first in range(count):
+        n = count - first
+        rhs = mp.matrix(n, 1)
+        for p in range(n):
+            rhs[p] = mp.fsum(w[i] * x ** (p + first) * y[i] for i, x in enumerate(xs)) - mp.fsum(
+                c * moments[p + first + q] for q, c in enumerate(fixed)
+            )
+        gram = mp.matrix(n, n)
+        for p in range(n):
+            for q in range(n):
+                gram[p, q] = moments[p + q + 2 * first]
+        fixed.append(float(mp.lu_solve(gram, rhs)[0]))
+    grid = [low + (high - low) * mp.mpf(i) / 401 for i in range(1, 401)]
+    error = max(abs(weight(x) * (f(x) - mp.polyval(fixed[::-1], x))) for x in grid)
+    return fixed, error
+
+
+def truncated(x: mp.mpf, bits: int) -> mp.mpf:
+    """x rounded to `bits` significant bits."""
+    exponent = mp.floor(mp.log(abs(x), 2)) + 1 - bits
+    return mp.nint(x / mp.mpf(2) ** exponent) * mp.mpf(2) ** exponent
+
+
+def sqrt_argument(f: Real) -> Real:
+    """The function of z = r^2, kept away from the removable singularity."""
+    return lambda z: f(mp.sqrt(max(z, mp.mpf(10) ** -18)))
+
+
+def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
+    """All tables: name -> (what it approximates, coefficients, error)."""
+    tables: dict[str, tuple[str, list[float], mp.mpf]] = {}
+    wide = 1 + mp.mpf(2) ** -16
+
+    def add(
+        name: str, what: str, f: Real, weight: Real, low: mp.mpf, high: mp.mpf, count: int
+    ) -> None:
+        tables[name] = (what, *fit(f, weight, mp.mpf(low), mp.mpf(high), count))
+
+    half = mp.log(2) / 2 * wide
+    for name, base, count in (("Exp", mp.e, 9), ("ExpWide", mp.e, 10)):
+        add(
+            name,
+            "(e^r - 1 - r) / r^2, |r| <= log(2)/2",
+            lambda r: (mp.exp(r) - 1 - r) / r**2 if r else mp.mpf(1) / 2,
+            lambda r: r**2 * mp.exp(-r),
+            -half,
+            half,
+            count,
+        )
+    for name, base, reach in (
+        ("Exp2", mp.mpf(2), mp.mpf(1) / 2),
+        ("Exp10", mp.mpf(10), mp.log10(2) / 2 * wide),
+    ):
+        log_base = mp.log(base)
+        add(
+            name,
+            f"({mp.nstr(base, 2)}^r - 1) / r",
+            lambda r, g=log_base: mp.expm1(r * g) / r if r else g,
+            lambda r, g=log_base: r * mp.exp(-r * g),
+            -reach,
+            reach,
+            10,
+        )
+    z_half = half**2
+    add(
+        "Sinh",
+        "(sinh r - r) / r^3, z = r^2, |r| <= log(2)/2",
+        sqrt_argument(lambda r: (mp.sinh(r) - r) / r**3),
+        lambda z: z,
+        0,
+        z_half,
+        6,
+    )
+    add(
+        "Cosh",
+        "(cosh r - 1) / r^2, z = r^2, |r| <= log(2)/2",
+        sqrt_argument(lambda r: (mp.cosh(r) - 1) / r**2),
+        lambda z: z,
+        0,
+        z_half,
+        6,
+    )
+    for name, s_max, count in (
+        ("Log", (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * wide, 7),
+        ("LogWide", mp.mpf("0.2041"), 8),
+    ):
+        add(
+            name,
+            "(2 atanh s - 2 s) / s^3, z = s^2",
+            sqrt_argument(lambda s: (2 * mp.atanh(s) - 2 * s) / s**3),
+            lambda z: z,
+            0,
+            s_max**2,
+            count,
+        )
+    add(
+        "SinHalfTurn",
+        "(sin r - r) / r^3, z = r^2, |r| <= pi/2",
+        sqrt_argument(lambda r: (mp.sin(r) - r) / r**3),
+        lambda z: z * mp.sqrt(z) / mp.sin(mp.sqrt(z)) if z else z,
+        0,
+        (mp.pi / 2) ** 2 * (1 + mp.mpf(2) ** -10),
+        9,
+    )
+    quarter = (mp.pi / 4) ** 2 * (1 + mp.mpf(2) ** -10)
+    add(
+        "SinQuarterTurn",
+        "(sin r - r) / r^3, z = r^2, |r| <= pi/4",
+        sqrt_argument(lambda r: (mp.sin(r) - r) / r**3),
+        lambda z: z,
+        0,
+        quarter,
+        7,
+    )
+    add(
+        "CosQuarterTurn",
+        "(cos r - 1) / r^2, z = r^2, |r| <= pi/4",
+        sqrt_argument(lambda r: (mp.cos(r) - 1) / r**2),
+        lambda z: z,
+        0,
+        quarter,
+        7,
+    )
+    add(
+        "Asin",
+        "(asin w - w) / w^3, z = w^2, |w| <= 1/2",
+        sqrt_argument(lambda w: (mp.asin(w) - w) / w**3),
+        lambda z: z,
+        0,
+        mp.mpf(1) / 4,
+        13,
+    )
+    add(
+        "Atan",
+        "(atan w - w) / w^3, z = w^2, |w| <= tan(pi/8)",
+        sqrt_argument(lambda w: (mp.atan(w) - w) / w**3),
+        lambda z: z,
+        0,
+        (mp.sqrt(2) - 1) ** 2 * wide,
+        12,
+    )
+    add(
+        "ErfLow",
+        "erf(x) / x, u = x^2 - 2, |x| <= 2",
+        lambda u: (
+            mp.erf(mp.sqrt(u + 2)) / mp.sqrt(u + 2) if u + 2 > mp.mpf(10) ** -30 else 2 / mp.sqrt(mp.pi)
+        ),
+        lambda u: mp.mpf(1),
+        -2,
+        2,
+        22,
+    )
+    add("ErfHigh", "erf(3 + u), -1 <= u <= 1", lambda u: mp.erf(3 + u), lambda u: mp.mpf(1), -1, 1, 22)
+    add(
+        "ErfSmall",
+        "(erf(x) - (2/sqrt(pi)) x) / x^3, z = x^2, |x| <= 1/2",
+        sqrt_argument(lambda x: (mp.erf(x) - 2 / mp.sqrt(mp.pi) * x) / x**3),
+        lambda z: z,
+        0,
+        mp.mpf(1) / 4,
+        10,
+    )
+    add(
+        "Erfcx",
+        "e^(x^2) erfc(x) (x + 4), t = (x - 4) / (x + 4), 1/2 <= x <= 10.1",
+        lambda t: (
+            lambda x: mp.exp(x * x) * mp.erfc(x) * (x + 4)
+        )(4 * (1 + t) / (1 - t)),
+        lambda t: mp.mpf(1),
+        mp.mpf("-3.5") / mp.mpf("4.5"),
+        mp.mpf("6.1") / mp.mpf("14.1"),
+        21,
+    )
+    add(
+        "CbrtSeed",
+        "m^(-1/3), 1 <= m <= 2",
+        lambda m: m ** (-mp.mpf(1) / 3),
+        lambda m: m ** (mp.mpf(1) / 3),
+        1,
+        2,
+        6,
+    )
+    return tables
+
+
+def constants() -> dict[str, mp.mpf]:
+    """Scalars; a name with Hi or Lo is part of an unevaluated sum."""
+    values: dict[str, mp.mpf] = {}
+
+    def split(name: str, x: mp.mpf, bits: int = 53) -> None:
+        high = truncated(x, bits)
+        values[name + "Hi"] = high
+        values[name + "Lo"] = x - high
+
+    split("Ln2", mp.log(2))
+    split("Ln2Short", mp.log(2), 42)
+    split("Log10Of2", mp.log10(2))
+    split("Log10Of2Short", mp.log10(2), 42)
+    split("Log2Of10", mp.log(10, 2))
+    split("Log2EShort", 1 / mp.log(2), 28)
+    split("Log10EShort", 1 / mp.log(10), 28)
+    values["Log2E"] = 1 / mp.log(2)
+    values["Log10E"] = 1 / mp.log(10)
+    split("Pi", mp.pi)
+    split("HalfPi", mp.pi / 2)
+    values["HalfPiLo2"] = mp.pi / 2 - mp.mpf(float(mp.pi / 2))
+    values["HalfPiLo2"] -= mp.mpf(float(values["HalfPiLo2"]))
+    values["PiLo2"] = 2 * values["HalfPiLo2"]
+    split("QuarterPi", mp.pi / 4)
+    values["InvPi"] = 1 / mp.pi
+    values["TwoOverPi"] = 2 / mp.pi
+    split("TwoOverSqrtPi", 2 / mp.sqrt(mp.pi))
+    values["CubeRoot2"] = mp.cbrt(2)
+    values["CubeRoot4"] = mp.cbrt(4)
+    values["TanPi8"] = mp.sqrt(2) - 1
+    values["TanThreePi8"] = mp.sqrt(2) + 1
+    return values
+
+
+def nudged(x: float, steps: int) -> float:
+    """x moved by `steps` units in the last place."""
+    mantissa, exponent = mp.frexp(mp.mpf(x))
+    return float(mp.ldexp(mantissa + mp.mpf(steps) * mp.mpf(2) ** -53, exponent))
+
+
+def render() -> str:
+    """The text of the header."""
+    tuning: dict[str, list[int]] = json.loads(TUNING.read_text()) if TUNING.exists() else {}
+    lines = [
+        "//===- Coefficients.h - Constants of the elementary functions --*- C++ -*-===//",
+        "//",
+        "// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.",
+        "// See https://llvm.org/LICENSE.txt for license information.",
+        "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception",
+        "//",
+        "//===----------------------------------------------------------------------===//",
+        "//",
+        "// Written by tools/functions/derive.py: do not edit. The bracket gives log2 of",
+        "// the largest weighted error of the fit before the table was tuned.",
+        "//",
+        "//===----------------------------------------------------------------------===//",
+        "",
+        "#ifndef REPRO_CODEGEN_FUNCTIONS_COEFFICIENTS_H",
+        "#define REPRO_CODEGEN_FUNCTIONS_COEFFICIENTS_H",
+        "",
+        "#include <cstdint>",
+        "",
+        "// The tuner compiles the same formulas with coefficients that it can change.",
+        "#ifndef REPRO_FUNCTION_TABLE",
+        "#define REPRO_FUNCTION_TABLE inline constexpr",
+        "#endif",
+        "",
+        "namespace mlir::repro::functions {",
+        "",
+        "// clang-format off",
+    ]
+    for name, value in constants().items():
+        lines.append(f"inline constexpr double k{name} = {float(value).hex()};")
+    lines.append("")
+    one_over_pi = int(mp.floor(mp.ldexp(1 / mp.pi, 256)))
+    words = [(one_over_pi >> (224 - 32 * i)) & 0xFFFFFFFF for i in range(8)]
+    lines.append("// The first 256 bits of 1/pi after the binary point, in words of 32 bits.")
+    lines.append(
+        "inline constexpr uint32_t kInvPiWords[] = {" + ", ".join(f"0x{w:08x}" for w in words) + "};"
+    )
+    for name, (what, coefficients, error) in polynomials().items():
+        steps = tuning.get(name, [0] * len(coefficients))
+        lines.append("")
+        lines.append(f"// {what} [{mp.nstr(mp.log(error, 2), 4)}]")
+        lines.append(f"REPRO_FUNCTION_TABLE double k{name}[] = {{")
+        for c, s in zip(coefficients, steps, strict=True):
+            lines.append(f"    {nudged(c, s).hex()},")
+        lines.append("};")
+    lines += [
+        "// clang-format on",
+        "",
+        "} // namespace mlir::repro::functions",
+        "",
+        "#endif // REPRO_CODEGEN_FUNCTIONS_COEFFICIENTS_H",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=pathlib.Path, default=HEADER)
+    parser.add_argument("--check", action="store_true", help="fail if the header is out of date")
+    arguments = parser.parse_args()
+    text = render()
+    if arguments.check:
+        if arguments.output.read_text() != text:
+            print(f"{arguments.output} is out of date: run tools/functions/derive.py", file=sys.stderr)
+            return 1
+        return 0
+    arguments.output.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
