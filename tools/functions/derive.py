@@ -40,10 +40,7 @@ def fit(f: Real, weight: Real, low: mp.mpf, high: mp.mpf, count: int) -> tuple[l
     the largest weighted error on a grid.
     """
     nodes = max(4 * count, 60)
-    xs = [
-        (low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * nodes))
-        for i in range(nodes)
-    ]
+    xs = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * nodes)) for i in range(nodes)]
     w = [weight(x) for x in xs]
     y = [w[i] * f(x) for i, x in enumerate(xs)]
     # Gram matrix of w x^p, shared by every refit: moments[s] = sum w^2 x^s.
@@ -83,13 +80,11 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
     tables: dict[str, tuple[str, list[float], mp.mpf]] = {}
     wide = 1 + mp.mpf(2) ** -16
 
-    def add(
-        name: str, what: str, f: Real, weight: Real, low: mp.mpf, high: mp.mpf, count: int
-    ) -> None:
+    def add(name: str, what: str, f: Real, weight: Real, low: mp.mpf, high: mp.mpf, count: int) -> None:
         tables[name] = (what, *fit(f, weight, mp.mpf(low), mp.mpf(high), count))
 
     half = mp.log(2) / 2 * wide
-    for name, base, count in (("Exp", mp.e, 9), ("ExpWide", mp.e, 10)):
+    for name, count in (("Exp", 9), ("ExpWide", 10)):
         add(
             name,
             "(e^r - 1 - r) / r^2, |r| <= log(2)/2",
@@ -194,9 +189,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
     add(
         "ErfLow",
         "erf(x) / x, u = x^2 - 2, |x| <= 2",
-        lambda u: (
-            mp.erf(mp.sqrt(u + 2)) / mp.sqrt(u + 2) if u + 2 > mp.mpf(10) ** -30 else 2 / mp.sqrt(mp.pi)
-        ),
+        lambda u: mp.erf(mp.sqrt(u + 2)) / mp.sqrt(u + 2) if u + 2 > mp.mpf(10) ** -30 else 2 / mp.sqrt(mp.pi),
         lambda u: mp.mpf(1),
         -2,
         2,
@@ -215,9 +208,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
     add(
         "Erfcx",
         "e^(x^2) erfc(x) (x + 4), t = (x - 4) / (x + 4), 1/2 <= x <= 10.1",
-        lambda t: (
-            lambda x: mp.exp(x * x) * mp.erfc(x) * (x + 4)
-        )(4 * (1 + t) / (1 - t)),
+        lambda t: (lambda x: mp.exp(x * x) * mp.erfc(x) * (x + 4))(4 * (1 + t) / (1 - t)),
         lambda t: mp.mpf(1),
         mp.mpf("-3.5") / mp.mpf("4.5"),
         mp.mpf("6.1") / mp.mpf("14.1"),
@@ -312,9 +303,7 @@ def render() -> str:
     one_over_pi = int(mp.floor(mp.ldexp(1 / mp.pi, 256)))
     words = [(one_over_pi >> (224 - 32 * i)) & 0xFFFFFFFF for i in range(8)]
     lines.append("// The first 256 bits of 1/pi after the binary point, in words of 32 bits.")
-    lines.append(
-        "inline constexpr uint32_t kInvPiWords[] = {" + ", ".join(f"0x{w:08x}" for w in words) + "};"
-    )
+    lines.append("inline constexpr uint32_t kInvPiWords[] = {" + ", ".join(f"0x{w:08x}" for w in words) + "};")
     for name, (what, coefficients, error) in polynomials().items():
         steps = tuning.get(name, [0] * len(coefficients))
         lines.append("")

@@ -1,0 +1,149 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# See https://llvm.org/LICENSE.txt for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""(S5) the correctly rounded f32 elementary functions, by MPFR.
+
+Independent of the compiler's expansions: MPFR (through gmpy2) computes with
+24 bits and f32's exponent range, subnormals included, and rounds once.
+
+Because MPFR takes about a microsecond per element, a first evaluation in f64 by
+NumPy settles the elements whose rounding it cannot get wrong: those where the
+f64 result, moved by 2^-46 of itself in either direction, rounds to the same
+f32. *Assumption:* every f64 function that NumPy or the C library offers is
+within 2^-46 (64 units in the last place) of the exact value or returns an
+exact special case; their documented bounds are below 4 units. About one
+element in 2^20 is left for MPFR.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+import gmpy2
+import numpy as np
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+#: Rounds to f32: 24 bits, exponents of f32 in MPFR's convention (0.1xxx * 2^e).
+_F32_CONTEXT = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True, round=gmpy2.RoundToNearest)
+_MARGIN = 2.0**-46
+
+
+def _scalar(function: Callable[[float], float]) -> Callable[[F64], F64]:
+    """An f64 function of Python's math module, element by element."""
+
+    def apply(x: F64) -> F64:
+        return np.fromiter(map(function, x.tolist()), np.float64, count=x.size)
+
+    return apply
+
+
+def _rsqrt(x: F64) -> F64:
+    return 1.0 / np.sqrt(x)
+
+
+def _exp10(x: F64) -> F64:
+    return np.power(10.0, x)
+
+
+def _powi(x: F64, n: NDArray[np.int64]) -> F64:
+    # An exponent beyond 2^53 loses bits here. It is then settled by its sign, its
+    # parity (below) and |x| < 1, = 1 or > 1 alone.
+    y = np.power(np.abs(x), n.astype(np.float64))
+    odd = (n & 1).astype(bool)
+    return np.where(odd, np.copysign(y, x), y)
+
+
+_APPROXIMATE: dict[str, Callable[..., F64]] = {
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "cos": np.cos,
+    "cosh": np.cosh,
+    "erf": _scalar(math.erf),
+    "erfc": _scalar(math.erfc),
+    "exp": np.exp,
+    "exp10": _exp10,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "hypot": np.hypot,
+    "log": np.log,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "log2": np.log2,
+    "pow": np.power,
+    "powi": _powi,
+    "rsqrt": _rsqrt,
+    "sin": np.sin,
+    "sinh": np.sinh,
+    "tan": np.tan,
+    "tanh": np.tanh,
+}
+
+_EXACT: dict[str, Callable[..., gmpy2.mpfr]] = {
+    name: getattr(gmpy2, {"rsqrt": "rec_sqrt"}.get(name, name)) for name in _APPROXIMATE if name not in ("pow", "powi")
+}
+_EXACT["pow"] = lambda x, y: x**y
+_EXACT["powi"] = lambda x, n: x ** gmpy2.mpz(n)
+
+#: Names of every function of (S5).
+NAMES: tuple[str, ...] = tuple(sorted(_APPROXIMATE))
+BINARY: frozenset[str] = frozenset({"atan2", "hypot", "pow", "powi"})
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _round_exact(name: str, *operands: float) -> float:
+    """The correctly rounded value, by MPFR alone."""
+    with gmpy2.context(_F32_CONTEXT):
+        exact = [v if isinstance(v, int) else gmpy2.mpfr(v) for v in operands]
+        return float(_EXACT[name](*exact))
+
+
+def evaluate(name: str, *operands: NDArray[np.generic]) -> F32:
+    """The correctly rounded `repro.<name>` of f32 arrays.
+
+    Args:
+        name: mnemonic of the function, one of NAMES.
+        operands: f32 arrays of one shape (or that broadcast); the exponent of
+            `powi` is an integer array.
+
+    Returns:
+        An f32 array of the common shape. A NaN is the positive quiet NaN (V4).
+
+    Raises:
+        ValueError: unknown name, wrong number or element type of operands.
+    """
+    if name not in _APPROXIMATE:
+        raise ValueError(f"expected an elementary function of (S5), got {name!r}")
+    expected = 2 if name in BINARY else 1
+    if len(operands) != expected:
+        raise ValueError(f"{name}: expected {expected} operands, got {len(operands)}")
+    arrays = np.broadcast_arrays(*operands)
+    for position, array in enumerate(arrays):
+        integer = name == "powi" and position == 1
+        if integer and array.dtype.kind not in "iu":
+            raise ValueError(f"powi: expected an integer exponent, got {array.dtype}")
+        if not integer and array.dtype != np.float32:
+            raise ValueError(f"{name}: expected f32 operands, got {array.dtype}")
+    shape = arrays[0].shape
+    with np.errstate(all="ignore"):
+        wide = [a.ravel().astype(np.int64 if a.dtype.kind in "iu" else np.float64) for a in arrays]
+        y = _APPROXIMATE[name](*wide)
+        result = y.astype(np.float32)
+        below = (y * (1.0 - _MARGIN)).astype(np.float32)
+        above = (y * (1.0 + _MARGIN)).astype(np.float32)
+    undecided = (below != above) & ~np.isnan(result)
+    # Below f64's normal range the error is not relative, but the f32 is 0 anyway.
+    for index in np.flatnonzero(undecided):
+        result[index] = _round_exact(name, *(w[index].item() for w in wide))
+    result[np.isnan(result)] = np.uint32(0x7FC00000).view(np.float32)
+    return result.reshape(shape)
