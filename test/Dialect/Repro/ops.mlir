@@ -1,0 +1,333 @@
+// Every operation and attribute in custom form, generic form and bytecode, on tensors and on memrefs.
+// RUN: %repro-opt %s | %repro-opt | FileCheck %s
+// RUN: %repro-opt --mlir-print-op-generic %s | %repro-opt | FileCheck %s
+// RUN: %repro-opt --emit-bytecode %s | %repro-opt | FileCheck %s
+
+// CHECK-LABEL: func @F1_contraction
+// CHECK: repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#{{.*}}, #{{.*}}, #{{.*}}] iterators [parallel, parallel, reduction]
+// CHECK-SAME: ins(%{{.*}}, %{{.*}} : tensor<4x8xf32>, tensor<8x16xf32>) outs(%{{.*}} : tensor<4x16xf32>)
+// CHECK-NEXT: ^bb0(%[[X:.*]]: f32, %[[Y:.*]]: f32, %[[ACC:.*]]: f32):
+// CHECK-NEXT: %[[S:.*]] = math.fma %[[X]], %[[Y]], %[[ACC]] : f32
+// CHECK-NEXT: repro.yield %[[S]] : f32
+// CHECK-NEXT: -> tensor<4x16xf32>
+func.func @F1_contraction(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>, %c: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %0 = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+            affine_map<(m, n, k) -> (m, n)>]
+      iterators [parallel, parallel, reduction]
+      ins(%a, %b : tensor<4x8xf32>, tensor<8x16xf32>) outs(%c : tensor<4x16xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %1 = math.fma %x, %y, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<4x16xf32>
+  return %0 : tensor<4x16xf32>
+}
+
+// CHECK-LABEL: func @F3_refold_on_memrefs
+// CHECK: repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
+// CHECK-SAME: iterators [parallel, reduction] ins(%{{.*}} : memref<4x8xf32>) outs(%{{.*}} : memref<4xf32>) {
+// CHECK: arith.addf
+func.func @F3_refold_on_memrefs(%x: memref<4x8xf32>, %sum: memref<4xf32>) {
+  repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
+      maps [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>] iterators [parallel, reduction]
+      ins(%x : memref<4x8xf32>) outs(%sum : memref<4xf32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %0 = arith.addf %acc, %e : f32
+    repro.yield %0 : f32
+  }
+  return
+}
+
+// CHECK-LABEL: func @F5_any_order
+// CHECK: repro.fold #repro.any_order maps [#{{.*}}, #{{.*}}] iterators [reduction]
+// CHECK: arith.maximumf
+func.func @F5_any_order(%x: tensor<8xf32>, %init: tensor<f32>) -> tensor<f32> {
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%init : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.maximumf %e, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// CHECK-LABEL: func @F6_two_results
+// CHECK: repro.fold #repro.sequential {{.*}} outs(%{{.*}}, %{{.*}} : tensor<4xf32>, tensor<4xi64>) {
+// CHECK: repro.index 1 : index
+// CHECK: repro.yield %{{.*}}, %{{.*}} : f32, i64
+// CHECK-NEXT: -> tensor<4xf32>, tensor<4xi64>
+func.func @F6_two_results(%x: tensor<4x8xf32>, %v: tensor<4xf32>, %i: tensor<4xi64>) -> (tensor<4xf32>, tensor<4xi64>) {
+  %0:2 = repro.fold #repro.sequential
+      maps [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i)>]
+      iterators [parallel, reduction] ins(%x : tensor<4x8xf32>) outs(%v, %i : tensor<4xf32>, tensor<4xi64>) {
+  ^bb0(%e: f32, %acc: f32, %at: i64):
+    %1 = repro.index 1 : index
+    %2 = arith.index_cast %1 : index to i64
+    %3 = arith.cmpf ogt, %e, %acc : f32
+    %4 = arith.select %3, %e, %acc : f32
+    %5 = arith.select %3, %2, %at : i64
+    repro.yield %4, %5 : f32, i64
+  } -> tensor<4xf32>, tensor<4xi64>
+  return %0#0, %0#1 : tensor<4xf32>, tensor<4xi64>
+}
+
+// CHECK-LABEL: func @F7_low_precision
+// CHECK: ^bb0(%{{.*}}: bf16, %{{.*}}: f32):
+// CHECK: -> tensor<bf16>
+func.func @F7_low_precision(%x: tensor<8xbf16>, %init: tensor<bf16>) -> tensor<bf16> {
+  %0 = repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xbf16>) outs(%init : tensor<bf16>) {
+  ^bb0(%e: bf16, %acc: f32):
+    %1 = arith.extf %e : bf16 to f32
+    %2 = arith.addf %acc, %1 : f32
+    repro.yield %2 : f32
+  } -> tensor<bf16>
+  return %0 : tensor<bf16>
+}
+
+// CHECK-LABEL: func @no_inputs
+// CHECK: repro.fold #repro.any_order maps [#{{.*}}] iterators [parallel] outs(%{{.*}} : tensor<4xi64>) attributes {note = "kept"} {
+func.func @no_inputs(%init: tensor<4xi64>) -> tensor<4xi64> {
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>] iterators [parallel]
+      outs(%init : tensor<4xi64>) attributes {note = "kept"} {
+  ^bb0(%acc: i64):
+    %1 = arith.constant 1 : i64
+    %2 = arith.addi %acc, %1 : i64
+    repro.yield %2 : i64
+  } -> tensor<4xi64>
+  return %0 : tensor<4xi64>
+}
+
+// CHECK-LABEL: func @scalar_input
+// CHECK: repro.fold {{.*}} ins(%{{.*}}, %{{.*}} : tensor<8xf32>, f32)
+func.func @scalar_input(%x: tensor<8xf32>, %s: f32, %init: tensor<f32>) -> tensor<f32> {
+  %0 = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x, %s : tensor<8xf32>, f32) outs(%init : tensor<f32>) {
+  ^bb0(%e: f32, %f: f32, %acc: f32):
+    %1 = math.fma %e, %f, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// CHECK-LABEL: func @K2_window
+// CHECK: repro.fold
+func.func @K2_window(%x: tensor<1x3x10xf32>, %w: tensor<4x3x3xf32>, %b: tensor<1x4x4xf32>) -> tensor<1x4x4xf32> {
+  %0 = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(n, f, o, c, k) -> (n, c, o * 2 + k)>, affine_map<(n, f, o, c, k) -> (f, c, k)>,
+            affine_map<(n, f, o, c, k) -> (n, f, o)>]
+      iterators [parallel, parallel, parallel, reduction, reduction]
+      ins(%x, %w : tensor<1x3x10xf32>, tensor<4x3x3xf32>) outs(%b : tensor<1x4x4xf32>) {
+  ^bb0(%e: f32, %f: f32, %acc: f32):
+    %1 = math.fma %e, %f, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<1x4x4xf32>
+  return %0 : tensor<1x4x4xf32>
+}
+
+// CHECK-LABEL: func @D2_arg_reduce
+// CHECK: repro.arg_reduce max dimension = 1 ins(%{{.*}} : tensor<4x8xf32>) outs(%{{.*}}, %{{.*}} : tensor<4xf32>, tensor<4xi64>) -> tensor<4xf32>, tensor<4xi64>
+// CHECK: repro.arg_reduce min dimension = 0 ins(%{{.*}} : memref<8xi32>) outs(%{{.*}}, %{{.*}} : memref<i32>, memref<i64>)
+func.func @D2_arg_reduce(%x: tensor<4x8xf32>, %v: tensor<4xf32>, %i: tensor<4xi64>,
+                         %mx: memref<8xi32>, %mv: memref<i32>, %mi: memref<i64>) -> (tensor<4xf32>, tensor<4xi64>) {
+  %0:2 = repro.arg_reduce max dimension = 1 ins(%x : tensor<4x8xf32>)
+      outs(%v, %i : tensor<4xf32>, tensor<4xi64>) -> tensor<4xf32>, tensor<4xi64>
+  repro.arg_reduce min dimension = 0 ins(%mx : memref<8xi32>) outs(%mv, %mi : memref<i32>, memref<i64>)
+  return %0#0, %0#1 : tensor<4xf32>, tensor<4xi64>
+}
+
+// CHECK-LABEL: func @D1_scatter
+// CHECK: repro.scatter add ins(%{{.*}}, %{{.*}} : tensor<6x8xf32>, tensor<6x1xi64>) outs(%{{.*}} : tensor<10x8xf32>) -> tensor<10x8xf32>
+// CHECK: repro.scatter replace ins(%{{.*}}, %{{.*}} : tensor<6x10x8xf32>, tensor<6x0xi32>) outs(%{{.*}} : tensor<10x8xf32>) -> tensor<10x8xf32>
+// CHECK: repro.scatter mul ins({{.*}}) outs(%{{.*}} : memref<10x8xbf16>)
+// CHECK: repro.scatter maximum
+// CHECK: repro.scatter minimum
+func.func @D1_scatter(%u: tensor<6x8xf32>, %i: tensor<6x1xi64>, %o: tensor<10x8xf32>,
+                      %u0: tensor<6x10x8xf32>, %i0: tensor<6x0xi32>,
+                      %mu: memref<6xbf16>, %mi: memref<6x2xi64>, %mo: memref<10x8xbf16>) -> tensor<10x8xf32> {
+  %0 = repro.scatter add ins(%u, %i : tensor<6x8xf32>, tensor<6x1xi64>)
+      outs(%o : tensor<10x8xf32>) -> tensor<10x8xf32>
+  %1 = repro.scatter replace ins(%u0, %i0 : tensor<6x10x8xf32>, tensor<6x0xi32>)
+      outs(%0 : tensor<10x8xf32>) -> tensor<10x8xf32>
+  repro.scatter mul ins(%mu, %mi : memref<6xbf16>, memref<6x2xi64>) outs(%mo : memref<10x8xbf16>)
+  repro.scatter maximum ins(%mu, %mi : memref<6xbf16>, memref<6x2xi64>) outs(%mo : memref<10x8xbf16>)
+  repro.scatter minimum ins(%mu, %mi : memref<6xbf16>, memref<6x2xi64>) outs(%mo : memref<10x8xbf16>)
+  return %1 : tensor<10x8xf32>
+}
+
+// CHECK-LABEL: func @D3_scan
+// CHECK: repro.scan add dimension = 1 ins(%{{.*}} : tensor<4x8xf32>) outs(%{{.*}} : tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK: repro.scan mul dimension = 0 ins(%{{.*}} : memref<8xi64>) outs(%{{.*}} : memref<8xi64>)
+func.func @D3_scan(%x: tensor<4x8xf32>, %o: tensor<4x8xf32>, %mx: memref<8xi64>, %mo: memref<8xi64>) -> tensor<4x8xf32> {
+  %0 = repro.scan add dimension = 1 ins(%x : tensor<4x8xf32>) outs(%o : tensor<4x8xf32>) -> tensor<4x8xf32>
+  repro.scan mul dimension = 0 ins(%mx : memref<8xi64>) outs(%mo : memref<8xi64>)
+  return %0 : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: func @D2_sort
+// CHECK: repro.sort ascending dimension = 0 ins(%{{.*}}, %{{.*}} : tensor<8xf32>, tensor<8xi64>) outs(%{{.*}}, %{{.*}} : tensor<8xf32>, tensor<8xi64>) -> tensor<8xf32>, tensor<8xi64>
+// CHECK: repro.sort descending dimension = 1 ins(%{{.*}} : memref<4x8xi1>) outs(%{{.*}} : memref<4x8xi1>)
+func.func @D2_sort(%k: tensor<8xf32>, %v: tensor<8xi64>, %k0: tensor<8xf32>, %v0: tensor<8xi64>,
+                   %m: memref<4x8xi1>, %m0: memref<4x8xi1>) -> (tensor<8xf32>, tensor<8xi64>) {
+  %0:2 = repro.sort ascending dimension = 0 ins(%k, %v : tensor<8xf32>, tensor<8xi64>)
+      outs(%k0, %v0 : tensor<8xf32>, tensor<8xi64>) -> tensor<8xf32>, tensor<8xi64>
+  repro.sort descending dimension = 1 ins(%m : memref<4x8xi1>) outs(%m0 : memref<4x8xi1>)
+  return %0#0, %0#1 : tensor<8xf32>, tensor<8xi64>
+}
+
+// CHECK-LABEL: func @R2_random
+// CHECK: repro.random uniform site = 4294967295 ins(%{{.*}}, %{{.*}} : i64, i64) outs(%{{.*}} : tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK: repro.random bits site = 0 ins(%{{.*}}, %{{.*}} : i64, i64) outs(%{{.*}} : memref<8xi32>)
+func.func @R2_random(%seed: i64, %step: i64, %e: tensor<4x8xf32>, %m: memref<8xi32>) -> tensor<4x8xf32> {
+  %0 = repro.random uniform site = 4294967295 ins(%seed, %step : i64, i64) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+  repro.random bits site = 0 ins(%seed, %step : i64, i64) outs(%m : memref<8xi32>)
+  return %0 : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: func @S5_functions
+// CHECK: repro.acos %{{.*}} : f32
+// CHECK: repro.acos %{{.*}} : vector<4xf32>
+// CHECK: repro.acosh %{{.*}} : f32
+// CHECK: repro.acosh %{{.*}} : vector<4xf32>
+// CHECK: repro.asin %{{.*}} : f32
+// CHECK: repro.asin %{{.*}} : vector<4xf32>
+// CHECK: repro.asinh %{{.*}} : f32
+// CHECK: repro.asinh %{{.*}} : vector<4xf32>
+// CHECK: repro.atan %{{.*}} : f32
+// CHECK: repro.atan %{{.*}} : vector<4xf32>
+// CHECK: repro.atanh %{{.*}} : f32
+// CHECK: repro.atanh %{{.*}} : vector<4xf32>
+// CHECK: repro.cbrt %{{.*}} : f32
+// CHECK: repro.cbrt %{{.*}} : vector<4xf32>
+// CHECK: repro.cos %{{.*}} : f32
+// CHECK: repro.cos %{{.*}} : vector<4xf32>
+// CHECK: repro.cosh %{{.*}} : f32
+// CHECK: repro.cosh %{{.*}} : vector<4xf32>
+// CHECK: repro.erf %{{.*}} : f32
+// CHECK: repro.erf %{{.*}} : vector<4xf32>
+// CHECK: repro.erfc %{{.*}} : f32
+// CHECK: repro.erfc %{{.*}} : vector<4xf32>
+// CHECK: repro.exp %{{.*}} : f32
+// CHECK: repro.exp %{{.*}} : vector<4xf32>
+// CHECK: repro.exp10 %{{.*}} : f32
+// CHECK: repro.exp10 %{{.*}} : vector<4xf32>
+// CHECK: repro.exp2 %{{.*}} : f32
+// CHECK: repro.exp2 %{{.*}} : vector<4xf32>
+// CHECK: repro.expm1 %{{.*}} : f32
+// CHECK: repro.expm1 %{{.*}} : vector<4xf32>
+// CHECK: repro.log %{{.*}} : f32
+// CHECK: repro.log %{{.*}} : vector<4xf32>
+// CHECK: repro.log10 %{{.*}} : f32
+// CHECK: repro.log10 %{{.*}} : vector<4xf32>
+// CHECK: repro.log1p %{{.*}} : f32
+// CHECK: repro.log1p %{{.*}} : vector<4xf32>
+// CHECK: repro.log2 %{{.*}} : f32
+// CHECK: repro.log2 %{{.*}} : vector<4xf32>
+// CHECK: repro.rsqrt %{{.*}} : f32
+// CHECK: repro.rsqrt %{{.*}} : vector<4xf32>
+// CHECK: repro.sin %{{.*}} : f32
+// CHECK: repro.sin %{{.*}} : vector<4xf32>
+// CHECK: repro.sinh %{{.*}} : f32
+// CHECK: repro.sinh %{{.*}} : vector<4xf32>
+// CHECK: repro.tan %{{.*}} : f32
+// CHECK: repro.tan %{{.*}} : vector<4xf32>
+// CHECK: repro.tanh %{{.*}} : f32
+// CHECK: repro.tanh %{{.*}} : vector<4xf32>
+// CHECK: repro.atan2 %{{.*}}, %{{.*}} : f32
+// CHECK: repro.atan2 %{{.*}}, %{{.*}} : vector<4xf32>
+// CHECK: repro.hypot %{{.*}}, %{{.*}} : f32
+// CHECK: repro.hypot %{{.*}}, %{{.*}} : vector<4xf32>
+// CHECK: repro.pow %{{.*}}, %{{.*}} : f32
+// CHECK: repro.pow %{{.*}}, %{{.*}} : vector<4xf32>
+// CHECK: repro.powi %{{.*}}, %{{.*}} : f32, i32
+// CHECK: repro.powi %{{.*}}, %{{.*}} : vector<4xf32>, vector<4xi64>
+func.func @S5_functions(%x: f32, %y: f32, %v: vector<4xf32>, %w: vector<4xf32>, %n: i32, %m: vector<4xi64>) {
+  %0 = repro.acos %x : f32
+  %1 = repro.acos %v : vector<4xf32>
+  %2 = repro.acosh %x : f32
+  %3 = repro.acosh %v : vector<4xf32>
+  %4 = repro.asin %x : f32
+  %5 = repro.asin %v : vector<4xf32>
+  %6 = repro.asinh %x : f32
+  %7 = repro.asinh %v : vector<4xf32>
+  %8 = repro.atan %x : f32
+  %9 = repro.atan %v : vector<4xf32>
+  %10 = repro.atanh %x : f32
+  %11 = repro.atanh %v : vector<4xf32>
+  %12 = repro.cbrt %x : f32
+  %13 = repro.cbrt %v : vector<4xf32>
+  %14 = repro.cos %x : f32
+  %15 = repro.cos %v : vector<4xf32>
+  %16 = repro.cosh %x : f32
+  %17 = repro.cosh %v : vector<4xf32>
+  %18 = repro.erf %x : f32
+  %19 = repro.erf %v : vector<4xf32>
+  %20 = repro.erfc %x : f32
+  %21 = repro.erfc %v : vector<4xf32>
+  %22 = repro.exp %x : f32
+  %23 = repro.exp %v : vector<4xf32>
+  %24 = repro.exp10 %x : f32
+  %25 = repro.exp10 %v : vector<4xf32>
+  %26 = repro.exp2 %x : f32
+  %27 = repro.exp2 %v : vector<4xf32>
+  %28 = repro.expm1 %x : f32
+  %29 = repro.expm1 %v : vector<4xf32>
+  %30 = repro.log %x : f32
+  %31 = repro.log %v : vector<4xf32>
+  %32 = repro.log10 %x : f32
+  %33 = repro.log10 %v : vector<4xf32>
+  %34 = repro.log1p %x : f32
+  %35 = repro.log1p %v : vector<4xf32>
+  %36 = repro.log2 %x : f32
+  %37 = repro.log2 %v : vector<4xf32>
+  %38 = repro.rsqrt %x : f32
+  %39 = repro.rsqrt %v : vector<4xf32>
+  %40 = repro.sin %x : f32
+  %41 = repro.sin %v : vector<4xf32>
+  %42 = repro.sinh %x : f32
+  %43 = repro.sinh %v : vector<4xf32>
+  %44 = repro.tan %x : f32
+  %45 = repro.tan %v : vector<4xf32>
+  %46 = repro.tanh %x : f32
+  %47 = repro.tanh %v : vector<4xf32>
+  %48 = repro.atan2 %x, %y : f32
+  %49 = repro.atan2 %v, %w : vector<4xf32>
+  %50 = repro.hypot %x, %y : f32
+  %51 = repro.hypot %v, %w : vector<4xf32>
+  %52 = repro.pow %x, %y : f32
+  %53 = repro.pow %v, %w : vector<4xf32>
+  %54 = repro.powi %x, %n : f32, i32
+  %55 = repro.powi %v, %m : vector<4xf32>, vector<4xi64>
+  return
+}
+
+// CHECK-LABEL: func @V1_storage_types
+// CHECK: repro.exp %{{.*}} : bf16
+// CHECK: repro.exp %{{.*}} : f16
+// CHECK: repro.exp %{{.*}} : f8E4M3FN
+// CHECK: repro.exp %{{.*}} : f8E5M2
+func.func @V1_storage_types(%a: bf16, %b: f16, %c: f8E4M3FN, %d: f8E5M2) {
+  %0 = repro.exp %a : bf16
+  %1 = repro.exp %b : f16
+  %2 = repro.exp %c : f8E4M3FN
+  %3 = repro.exp %d : f8E5M2
+  return
+}
+
+// CHECK-LABEL: func @contract_attributes
+// CHECK-SAME: %{{.*}}: tensor<4xf32> {repro.name = "weight"}
+// CHECK-SAME: attributes {repro.num_state = 1 : i64}
+func.func @contract_attributes(%w: tensor<4xf32> {repro.name = "weight"}, %x: tensor<4xf32>)
+    -> (tensor<4xf32> {repro.name = "weight"}, tensor<4xf32>) attributes {repro.num_state = 1 : i64} {
+  return %w, %x : tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL: func private @attributes_alone
+// CHECK-SAME: any = #repro.any_order
+// CHECK-SAME: order = #repro.order<chunk = 1, lanes = 128, run = 2, totals = refold>
+// CHECK-SAME: sequential = #repro.sequential
+func.func private @attributes_alone() attributes {
+  any = #repro.any_order, order = #repro.order<chunk = 1, lanes = 128, run = 2, totals = refold>,
+  sequential = #repro.sequential}
