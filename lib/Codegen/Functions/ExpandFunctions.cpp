@@ -1,17 +1,19 @@
-//===- ExpandFunctions.cpp -----------------------------------------------------===//
+//===- ExpandFunctions.cpp - Elementary functions to arithmetic -----------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// See https://llvm.org/LICENSE.txt for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
+#include "ElementaryFunctions.h"
+
 #include "dialects/Codegen/CPU/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
-#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace mlir::repro {
@@ -23,7 +25,54 @@ using namespace mlir;
 using namespace mlir::repro;
 
 namespace {
-struct ExpandFunctions : public repro::impl::ReproExpandFunctionsBase<ExpandFunctions> {
-  void runOnOperation() override {}
+
+/// The type with the same lanes and f32 elements.
+Type asF32(Type type) {
+  Type f32 = Float32Type::get(type.getContext());
+  if (auto vector = dyn_cast<VectorType>(type))
+    return vector.clone(f32);
+  return f32;
+}
+
+struct ExpandFunctions
+    : public repro::impl::ReproExpandFunctionsBase<ExpandFunctions> {
+  void runOnOperation() override {
+    SmallVector<Operation *> functions;
+    getOperation()->walk([&](Operation *op) {
+      if (isa_and_nonnull<ReproDialect>(op->getDialect()) &&
+          isElementaryFunction(op->getName().stripDialect()))
+        functions.push_back(op);
+    });
+    for (Operation *op : functions)
+      if (failed(expand(op)))
+        return signalPassFailure();
+  }
+
+private:
+  LogicalResult expand(Operation *op) {
+    OpBuilder builder(op);
+    Type type = op->getResult(0).getType();
+    // (V1) storage types convert to f32, compute there and round once.
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      if (isa<FloatType>(getElementTypeOrSelf(operand)) &&
+          !getElementTypeOrSelf(operand).isF32())
+        operand = arith::ExtFOp::create(builder, op->getLoc(),
+                                        asF32(operand.getType()), operand);
+      operands.push_back(operand);
+    }
+    Value result = buildFunction(builder, op->getLoc(),
+                                 op->getName().stripDialect(), operands);
+    if (!result)
+      return op->emitOpError("expected f32, bf16, f16 or f8 scalars or vectors "
+                             "of equal shape, got ")
+             << op->getOperandTypes();
+    if (result.getType() != type)
+      result = arith::TruncFOp::create(builder, op->getLoc(), type, result);
+    op->getResult(0).replaceAllUsesWith(result);
+    op->erase();
+    return success();
+  }
 };
+
 } // namespace

@@ -1,4 +1,5 @@
-//===- Formulas.h - Elementary functions over an abstract machine -*- C++ -*-===//
+//===- Formulas.h - Elementary functions over an abstract machine -*- C++
+//-*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // See https://llvm.org/LICENSE.txt for license information.
@@ -8,7 +9,8 @@
 //
 // (S5) the correctly rounded f32 functions, written once over a machine M with
 // the types M::F64, M::I64 and M::Mask and a handful of operations on them. The
-// compiler's machine emits operations, the checker's (tools/functions) computes.
+// compiler's machine emits operations, the checker's (tools/functions)
+// computes.
 //
 // Every function takes f32 values that were widened to f64 and returns an f64
 // that rounds to the correct f32. docs/functions.md has the method, the error
@@ -95,8 +97,7 @@ public:
     Binade b = binade(x);
     F64 f = b.m - one();
     F64 tail = logTail(f);
-    F64 y = sum(b.k * c(kLn2ShortHi), f,
-                m.fma(b.k, c(kLn2ShortLo), tail));
+    F64 y = sum(b.k * c(kLn2ShortHi), f, m.fma(b.k, c(kLn2ShortLo), tail));
     return logSpecial(x, y);
   }
 
@@ -112,8 +113,8 @@ public:
     F64 f = b.m - one();
     F64 low = m.fma(f, c(kLog10EShortLo), logTail(f) * c(kLog10E));
     low = m.fma(b.k, c(kLog10Of2ShortLo), low);
-    return logSpecial(x, sum(b.k * c(kLog10Of2ShortHi),
-                             f * c(kLog10EShortHi), low));
+    return logSpecial(
+        x, sum(b.k * c(kLog10Of2ShortHi), f * c(kLog10EShortHi), low));
   }
 
   F64 log1p(F64 x) {
@@ -122,8 +123,7 @@ public:
     // 1 + x is exact wherever k is not 0 and the lost bits could matter.
     F64 f = m.select(m.eq(b.k, c(0.0)), x, b.m - one());
     F64 tail = logTail(f);
-    F64 y = sum(b.k * c(kLn2ShortHi), f,
-                m.fma(b.k, c(kLn2ShortLo), tail));
+    F64 y = sum(b.k * c(kLn2ShortHi), f, m.fma(b.k, c(kLn2ShortLo), tail));
     // Keeps the sign of zero.
     return m.select(m.eq(x, c(0.0)), x, logSpecial(u, y));
   }
@@ -225,7 +225,8 @@ public:
     F64 z = m.select(big, m.fma(a, c(-0.5), c(0.5)), a * a);
     F64 w = m.select(big, m.sqrt(z), x);
     F64 e = m.select(big, m.select(negative, c(-2.0), c(2.0)), c(-1.0));
-    F64 base = m.select(big, m.select(negative, c(kPiHi), c(0.0)), c(kHalfPiHi));
+    F64 base =
+        m.select(big, m.select(negative, c(kPiHi), c(0.0)), c(kHalfPiHi));
     F64 low = m.select(big, m.select(negative, c(kPiLo), c(0.0)), c(kHalfPiLo));
     w = e * w;
     return sum(base, w, m.fma(w * z, polynomial(kAsin, z), low));
@@ -237,8 +238,10 @@ public:
     Mask high = m.lt(c(kTanThreePi8), a);
     F64 n = m.select(high, c(-1.0), m.select(middle, a - one(), a));
     F64 d = m.select(high, a, m.select(middle, a + one(), one()));
-    F64 base = m.select(high, c(kHalfPiHi), m.select(middle, c(kQuarterPiHi), c(0.0)));
-    F64 low = m.select(high, c(kHalfPiLo), m.select(middle, c(kQuarterPiLo), c(0.0)));
+    F64 base =
+        m.select(high, c(kHalfPiHi), m.select(middle, c(kQuarterPiHi), c(0.0)));
+    F64 low =
+        m.select(high, c(kHalfPiLo), m.select(middle, c(kQuarterPiLo), c(0.0)));
     F64 q = n / d;
     F64 z = q * q;
     F64 y = sum(base, q, m.fma(q * z, polynomial(kAtan, z), low));
@@ -307,7 +310,8 @@ public:
     F64 y = m.fma(s * e, p, s);
     Mask rest1 = m.ieq(rest, i(1));
     Mask rest0 = m.ieq(rest, i(0));
-    y = y * m.select(rest0, one(), m.select(rest1, c(kCubeRoot2), c(kCubeRoot4)));
+    y = y *
+        m.select(rest0, one(), m.select(rest1, c(kCubeRoot2), c(kCubeRoot4)));
     F64 scaled = m.real(m.bits(mantissa) + m.shl(rest, 52));
     // One Newton step with the residual y^3 - scaled in twice the precision.
     F64 y2 = y * y;
@@ -388,7 +392,8 @@ private:
     Scaled s = reduceExp(x);
     F64 z = s.r * s.r;
     F64 up = powerOfTwo(s.t, -1);
-    F64 down = m.real(i(kOneBits - (int64_t(1) << 52)) - m.shl(m.bits(s.t), 52));
+    F64 down =
+        m.real(i(kOneBits - (int64_t(1) << 52)) - m.shl(m.bits(s.t), 52));
     return {up - down, up + down, m.fma(s.r * z, polynomial(kSinh, z), s.r),
             z * polynomial(kCosh, z)};
   }
@@ -400,7 +405,8 @@ private:
   Binade binade(F64 x) {
     I64 b = m.bits(x);
     I64 above = b + i(kOneBits - kSqrtHalfBits);
-    F64 k = m.real(m.shr(above, 52) | i(0x4330000000000000)) - c(0x1p52 + 1023.0);
+    F64 k =
+        m.real(m.shr(above, 52) | i(0x4330000000000000)) - c(0x1p52 + 1023.0);
     F64 mantissa = m.real(b - (above & i(~kMantissaMask)) + i(kOneBits));
     return {k, mantissa};
   }
@@ -441,8 +447,8 @@ private:
   /// Replaces the remainder where |x| is huge: branches only if any lane is.
   Turn ifHuge(F64 x, Turn ordinary, int64_t doubling, int64_t quarters) {
     Mask huge = m.le(c(kHuge), m.abs(x));
-    return m.ifAny(
-        huge, ordinary, [&] { return reduceHuge(x, doubling, quarters); });
+    return m.ifAny(huge, ordinary,
+                   [&] { return reduceHuge(x, doubling, quarters); });
   }
 
   /// x modulo the period pi / 2^doubling, in integers: the fraction of x times
@@ -490,7 +496,8 @@ private:
     // Infinity becomes NaN; a negative x turns the remainder.
     r = r + (x - x);
     if (!halves)
-      r = m.real(m.bits(r) ^ (m.bits(x) & i(std::numeric_limits<int64_t>::min())));
+      r = m.real(m.bits(r) ^
+                 (m.bits(x) & i(std::numeric_limits<int64_t>::min())));
     return {r, m.real(nearest | i(kRoundShiftBits))};
   }
 

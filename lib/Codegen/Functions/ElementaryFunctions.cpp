@@ -1,0 +1,219 @@
+//===- ElementaryFunctions.cpp - Correctly rounded functions --------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// See https://llvm.org/LICENSE.txt for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ElementaryFunctions.h"
+#include "Formulas.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+
+namespace {
+
+/// The machine of Formulas.h that emits operations.
+class Emitter {
+public:
+  struct F64 {
+    Value value;
+    Emitter *m;
+
+    F64 operator+(F64 b) const { return m->emit<arith::AddFOp>(*this, b); }
+    F64 operator-(F64 b) const { return m->emit<arith::SubFOp>(*this, b); }
+    F64 operator*(F64 b) const { return m->emit<arith::MulFOp>(*this, b); }
+    F64 operator/(F64 b) const { return m->emit<arith::DivFOp>(*this, b); }
+    F64 operator-() const { return m->emit<arith::NegFOp>(*this); }
+  };
+  struct I64 {
+    Value value;
+    Emitter *m;
+
+    I64 operator+(I64 b) const { return m->emit<arith::AddIOp>(*this, b); }
+    I64 operator-(I64 b) const { return m->emit<arith::SubIOp>(*this, b); }
+    I64 operator*(I64 b) const { return m->emit<arith::MulIOp>(*this, b); }
+    I64 operator&(I64 b) const { return m->emit<arith::AndIOp>(*this, b); }
+    I64 operator|(I64 b) const { return m->emit<arith::OrIOp>(*this, b); }
+    I64 operator^(I64 b) const { return m->emit<arith::XOrIOp>(*this, b); }
+  };
+  struct Mask {
+    Value value;
+    Emitter *m;
+  };
+
+  /// `shape` is a scalar or vector type with the lanes to emit for.
+  Emitter(OpBuilder &builder, Location loc, Type shape)
+      : b(loc, builder), shape(shape) {}
+
+  F64 constant(double v) { return {splat(b.getF64FloatAttr(v)), this}; }
+  I64 constant(int64_t v) { return {splat(b.getI64IntegerAttr(v)), this}; }
+  F64 fma(F64 x, F64 y, F64 z) {
+    return {math::FmaOp::create(b, x.value, y.value, z.value), this};
+  }
+  F64 sqrt(F64 x) { return {math::SqrtOp::create(b, x.value), this}; }
+  F64 abs(F64 x) { return {math::AbsFOp::create(b, x.value), this}; }
+  F64 copysign(F64 x, F64 sign) {
+    return {math::CopySignOp::create(b, x.value, sign.value), this};
+  }
+  I64 bits(F64 x) {
+    return {arith::BitcastOp::create(b, lanes(b.getI64Type()), x.value), this};
+  }
+  F64 real(I64 x) {
+    return {arith::BitcastOp::create(b, lanes(b.getF64Type()), x.value), this};
+  }
+  F64 toReal(I64 x) {
+    return {arith::SIToFPOp::create(b, lanes(b.getF64Type()), x.value), this};
+  }
+  Mask lt(F64 x, F64 y) { return compare(arith::CmpFPredicate::OLT, x, y); }
+  Mask le(F64 x, F64 y) { return compare(arith::CmpFPredicate::OLE, x, y); }
+  Mask eq(F64 x, F64 y) { return compare(arith::CmpFPredicate::OEQ, x, y); }
+  Mask ieq(I64 x, I64 y) { return compare(arith::CmpIPredicate::eq, x, y); }
+  Mask ine(I64 x, I64 y) { return compare(arith::CmpIPredicate::ne, x, y); }
+  Mask both(Mask x, Mask y) {
+    return {arith::AndIOp::create(b, x.value, y.value), this};
+  }
+  Mask either(Mask x, Mask y) {
+    return {arith::OrIOp::create(b, x.value, y.value), this};
+  }
+  F64 select(Mask mask, F64 x, F64 y) {
+    return {arith::SelectOp::create(b, mask.value, x.value, y.value), this};
+  }
+  I64 iselect(Mask mask, I64 x, I64 y) {
+    return {arith::SelectOp::create(b, mask.value, x.value, y.value), this};
+  }
+  I64 shl(I64 x, int n) { return emit<arith::ShLIOp>(x, constant(int64_t(n))); }
+  I64 shr(I64 x, int n) {
+    return emit<arith::ShRUIOp>(x, constant(int64_t(n)));
+  }
+  I64 shlv(I64 x, I64 n) { return emit<arith::ShLIOp>(x, n); }
+
+  /// 1 / sqrt(x) in f32, both operations rounded.
+  F64 rsqrtEstimate(F64 x) {
+    Value root = math::SqrtOp::create(b, narrow(x));
+    Value one = splat(b.getF32FloatAttr(1.0f));
+    return widen(arith::DivFOp::create(b, one, root));
+  }
+
+  F64 widen(Value x) {
+    return {arith::ExtFOp::create(b, lanes(b.getF64Type()), x), this};
+  }
+  Value narrow(F64 x) {
+    return arith::TruncFOp::create(b, lanes(b.getF32Type()), x.value);
+  }
+
+  /// `slow` in the lanes of `mask`, emitted behind a branch on any of them.
+  template <typename Pair, typename Slow>
+  Pair ifAny(Mask mask, Pair ordinary, Slow slow) {
+    Type type = lanes(b.getF64Type());
+    auto branch = scf::IfOp::create(b, TypeRange{type, type}, any(mask),
+                                    /*addThenBlock=*/true,
+                                    /*addElseBlock=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    Pair other = slow();
+    scf::YieldOp::create(b,
+                         ValueRange{select(mask, other.r, ordinary.r).value,
+                                    select(mask, other.t, ordinary.t).value});
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, ValueRange{ordinary.r.value, ordinary.t.value});
+    return {F64{branch.getResult(0), this}, F64{branch.getResult(1), this}};
+  }
+
+private:
+  template <typename Op, typename T, typename... Ts>
+  T emit(T x, Ts... rest) {
+    return {Op::create(b, x.value, rest.value...), this};
+  }
+  Mask compare(arith::CmpFPredicate predicate, F64 x, F64 y) {
+    return {arith::CmpFOp::create(b, predicate, x.value, y.value), this};
+  }
+  Mask compare(arith::CmpIPredicate predicate, I64 x, I64 y) {
+    return {arith::CmpIOp::create(b, predicate, x.value, y.value), this};
+  }
+  Type lanes(Type element) {
+    if (auto vector = dyn_cast<VectorType>(shape))
+      return vector.clone(element);
+    return element;
+  }
+  Value splat(TypedAttr value) {
+    Type type = lanes(value.getType());
+    if (auto vector = dyn_cast<VectorType>(type))
+      value = SplatElementsAttr::get(vector, value);
+    return arith::ConstantOp::create(b, value);
+  }
+  Value any(Mask mask) {
+    auto vector = dyn_cast<VectorType>(shape);
+    if (!vector)
+      return mask.value;
+    Value flat = mask.value;
+    if (vector.getRank() != 1)
+      flat = vector::ShapeCastOp::create(
+          b, VectorType::get({vector.getNumElements()}, b.getI1Type()), flat);
+    return vector::ReductionOp::create(b, vector::CombiningKind::OR, flat);
+  }
+
+  ImplicitLocOpBuilder b;
+  Type shape;
+};
+
+using Formulas = repro::functions::Formulas<Emitter>;
+using Unary = Emitter::F64 (Formulas::*)(Emitter::F64);
+
+Unary lookupUnary(StringRef mnemonic) {
+  return llvm::StringSwitch<Unary>(mnemonic)
+      .Case("acos", &Formulas::acos)
+      .Case("acosh", &Formulas::acosh)
+      .Case("asin", &Formulas::asin)
+      .Case("asinh", &Formulas::asinh)
+      .Case("atan", &Formulas::atan)
+      .Case("atanh", &Formulas::atanh)
+      .Case("cbrt", &Formulas::cbrt)
+      .Case("cos", &Formulas::cos)
+      .Case("cosh", &Formulas::cosh)
+      .Case("erf", &Formulas::erf)
+      .Case("erfc", &Formulas::erfc)
+      .Case("exp", &Formulas::exp)
+      .Case("exp10", &Formulas::exp10)
+      .Case("exp2", &Formulas::exp2)
+      .Case("expm1", &Formulas::expm1)
+      .Case("log", &Formulas::log)
+      .Case("log10", &Formulas::log10)
+      .Case("log1p", &Formulas::log1p)
+      .Case("log2", &Formulas::log2)
+      .Case("rsqrt", &Formulas::rsqrt)
+      .Case("sin", &Formulas::sin)
+      .Case("sinh", &Formulas::sinh)
+      .Case("tan", &Formulas::tan)
+      .Case("tanh", &Formulas::tanh)
+      .Default(nullptr);
+}
+
+} // namespace
+
+bool repro::isElementaryFunction(StringRef mnemonic) {
+  return lookupUnary(mnemonic) != nullptr;
+}
+
+Value repro::buildFunction(OpBuilder &builder, Location loc, StringRef mnemonic,
+                           ValueRange operands) {
+  if (operands.empty())
+    return {};
+  Type type = operands.front().getType();
+  if (!getElementTypeOrSelf(type).isF32() ||
+      (isa<ShapedType>(type) && !isa<VectorType>(type)))
+    return {};
+  Emitter emitter(builder, loc, type);
+  Formulas formulas(emitter);
+  if (Unary unary = lookupUnary(mnemonic); unary && operands.size() == 1)
+    return emitter.narrow((formulas.*unary)(emitter.widen(operands.front())));
+  return {};
+}
