@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
+from torch.nn.utils import stateless
+
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
 from repro_mlir.frontends.torch.random_sites import RANDOM_OPS, RandomSites
 from repro_mlir.frontends.torch.signature import TENSOR_LEAF, Captured, StateEntry, TensorSpec
 from repro_mlir.frontends.torch.tracing import trace
-from torch.nn.utils import stateless
 
 
 def capture_training(

@@ -9,12 +9,15 @@ supported by the linalg lowering, or crashes it.
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from repro_mlir.frontends.torch import convolutions
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+from repro_mlir.frontends.torch import convolutions
 
 aten = torch.ops.aten
 
@@ -37,10 +40,26 @@ def _decomposes(*operators: Any) -> Callable[[Callable[..., Any]], Callable[...,
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """ATen operator to decomposition; an entry of this module that does not apply falls back to torch-mlir's."""
     table = dict(get_decomposition_table())
+    table |= _of_unknown_operators(table)
     for operator, function in _entries.items():
         default = table.get(operator)
         table[operator] = function if default is None else _with_default(function, default)
     return table
+
+
+def _of_unknown_operators(table: Mapping[Any, Any]) -> dict[Any, Callable[..., Any]]:
+    """PyTorch's decompositions of operators that torch-mlir's dialect does not have."""
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    found = {}
+    for operator, function in torch._decomp.decomposition_table.items():
+        if not isinstance(operator, torch._ops.OpOverload) or operator in table:
+            continue
+        schema = operator._schema
+        name = "torch." + schema.name.replace("::", ".") + (f".{schema.overload_name}" if schema.overload_name else "")
+        if schema.name.startswith("aten::") and not context.is_registered_operation(name):
+            found[operator] = function
+    return found
 
 
 def _with_default(function: Callable[..., Any], default: Callable[..., Any]) -> Callable[..., Any]:
@@ -211,6 +230,14 @@ for _operator in (
     aten.gather.default,
 ):
     _entries[_operator] = _positive_dimension(_operator)
+
+
+@_decomposes(aten.sort.stable)
+def _stable_sort(
+    x: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    # (D2) every sort is stable.
+    return aten.sort.default(x, dim % max(x.dim(), 1), descending)
 
 
 @_decomposes(aten.constant_pad_nd.default)

@@ -6,6 +6,7 @@
 from typing import Any
 
 import torch
+
 from repro_mlir.frontends.torch.errors import CaptureError
 
 aten = torch.ops.aten

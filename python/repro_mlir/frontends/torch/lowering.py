@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 import torch
 import torch.fx
-from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.random_sites import RANDOM_OPS
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import FxImporter
 from torch_mlir.passmanager import PassManager
+
+from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.random_sites import RANDOM_OPS
 
 _PIPELINE = (
     "builtin.module(func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline,"
@@ -54,7 +55,7 @@ def lower(module: torch.fx.GraphModule, num_state: int, arguments: Sequence[str]
         with context:
             PassManager.parse(_PIPELINE).run(imported.operation)
     except ir.MLIRError as error:
-        raise CaptureError(_reason(error)) from None
+        raise CaptureError(_reason(error, importer.module)) from None
     except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
         raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
     with context, ir.Location.unknown():
@@ -77,7 +78,7 @@ def _random_operators_to_arguments(module: torch.fx.GraphModule) -> tuple[torch.
     copy.graph.output(torch.fx.map_arg(output.args[0], values.__getitem__))
     placeholders = [node for node in copy.graph.nodes if node.op == "placeholder"]
     sites: dict[_Site, torch.fx.Node] = {}
-    last = placeholders[-1]
+    last = placeholders[-1] if placeholders else None
     for node in list(copy.graph.nodes):
         distribution = RANDOM_OPS.get(node.target)
         if distribution is None:
@@ -202,14 +203,51 @@ def _pack_booleans(match: re.Match[str]) -> str:
 _LOCATION = re.compile(r'"([^"]+)":(\d+):\d+')
 
 
-def _reason(error: ir.MLIRError) -> str:
-    """One line that names the operator and its Python line."""
+# Operators that stay until the last conversions and are seldom what failed.
+_SCALAR_OPERATORS = re.compile(r"torch\.(constant|prim|vtensor|aten\.(Int|Float|Bool|size)|runtime)")
+
+
+def _reason(error: ir.MLIRError, module: ir.Module) -> str:
+    """One line that names the operator and its Python line.
+
+    A conversion that fails reports the first operation that it may not leave, often a constant: then the operator
+    that keeps it is named.
+    """
     diagnostics = list(error.error_diagnostics)
     if not diagnostics:
         return f"lowering failed: {str(error).splitlines()[0]}"
-    chosen = next((d for d in diagnostics if "torch." in d.message), diagnostics[0])
-    location = _LOCATION.search(str(chosen.location))
-    message = chosen.message.splitlines()[0]
-    operator = re.search(r"torch\.(?:operator[^']*|[a-z_]+\.[\w.]+)", message)
-    reason = f"operator {operator[0]} is not supported" if operator else message
-    return f"{location[1]}:{location[2]}: {reason}" if location else reason
+    message, location = diagnostics[0].message.splitlines()[0], str(diagnostics[0].location)
+    operator = re.search(r"'(torch\.[\w.]+)'", message)
+    if operator is None:
+        return _with_line(location, message)
+    name = operator[1]
+    if name == "torch.operator":
+        named = re.search(r'name = "([\w.]+)"', message)
+        name = named[1] if named else name
+    elif _SCALAR_OPERATORS.match(name):
+        kept = _first_operator(module)
+        if kept is not None:
+            name, location = kept
+    return _with_line(location, f"operator {name.removeprefix('torch.')} is not supported")
+
+
+def _with_line(location: str, reason: str) -> str:
+    found = _LOCATION.search(location)
+    return f"{found[1]}:{found[2]}: {reason}" if found else reason
+
+
+def _first_operator(module: ir.Module) -> tuple[str, str] | None:
+    """Name and location of the first tensor operator that is left in `module`."""
+    found: list[tuple[str, str]] = []
+
+    def look(operation: ir.Operation) -> ir.WalkResult:
+        if not operation.name.startswith("torch.") or _SCALAR_OPERATORS.match(operation.name):
+            return ir.WalkResult.ADVANCE
+        if operation.name == "torch.operator":
+            found.append((ir.StringAttr(operation.attributes["name"]).value, str(operation.location)))
+        elif operation.name.startswith("torch.aten."):
+            found.append((operation.name, str(operation.location)))
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return found[0] if found else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
 from repro_mlir.frontends.torch.errors import CaptureError
 
 Update = Callable[["_Slots", torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from repro_mlir.frontends.torch.errors import CaptureError
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from repro_mlir.frontends.torch.errors import CaptureError
 
 aten = torch.ops.aten
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
+
 from repro_mlir.frontends.torch.errors import CaptureError
 
 StateKind = Literal["parameter", "buffer", "optimizer", "seed", "step"]

@@ -16,13 +16,25 @@ from typing import Any
 import torch
 import torch.fx
 import torch.fx.traceback
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
 from repro_mlir.frontends.torch import foreach, opmath
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.source_lines import SourceLines, line_of_traceback, parse_stack_trace
-from torch._dispatch.python import enable_python_dispatcher
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+@contextlib.contextmanager
+def _without_mkldnn() -> Iterator[None]:
+    """With this library an LSTM is one operator. (`torch.backends.mkldnn.flags` warns about other devices.)"""
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
 
 
 @contextlib.contextmanager
@@ -30,8 +42,7 @@ def _tracing_environment() -> Iterator[None]:
     with (
         # The other attention kernels have a forward decomposition whose saved values their gradient misreads.
         sdpa_kernel(SDPBackend.MATH),
-        # Otherwise LSTM becomes one operator of a library.
-        torch.backends.mkldnn.flags(enabled=False),
+        _without_mkldnn(),
         torch.fx.traceback.preserve_node_meta(),
     ):
         yield
@@ -88,9 +99,18 @@ def trace(function: Callable[..., Sequence[torch.Tensor]], arguments: Sequence[t
         line = line_of_traceback(error.__traceback__)
         reason = _first_line(error)
         raise CaptureError(f"{line}: {reason}" if line else reason) from error
+    _drop_argument_writes(second.graph)
     second.graph.eliminate_dead_code()
     second.recompile()
     return second
+
+
+def _drop_argument_writes(graph: torch.fx.Graph) -> None:
+    """Removes the copies into mutated arguments that functionalization ends with: a program's arguments are values."""
+    for node in list(graph.nodes):
+        if node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":
+            node.replace_all_uses_with(node.args[1])
+            graph.erase_node(node)
 
 
 def _with_source_lines(function: Callable[..., Any]) -> Callable[..., Any]:

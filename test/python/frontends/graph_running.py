@@ -1,0 +1,126 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Running captured programs without the compiler: their ATen graph in eager mode, and LLVM 22's parser."""
+
+import copy
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import mlir
+import torch
+from repro_mlir.frontends.torch import Captured, capture_training
+
+MLIR_OPT = Path(mlir.__path__[0]) / "bin" / "mlir-opt"
+
+
+def parse_with_llvm(text: str, *passes: str) -> str:
+    """Runs LLVM 22's mlir-opt on `text`; returns what it prints, fails with its errors."""
+    done = subprocess.run(
+        [MLIR_OPT, "--allow-unregistered-dialect", "--mlir-print-debuginfo", "--mlir-print-local-scope", *passes],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[:2000]
+    return done.stdout
+
+
+class GraphTrainer:
+    """Trains with a captured program's graph, its state held apart from the user's objects."""
+
+    def __init__(self, captured: Captured) -> None:
+        self.captured = captured
+        self.state = captured.read_state()
+
+    def step(self, batch: Any) -> list[torch.Tensor]:
+        """One step; returns the outputs, the loss first."""
+        captured = self.captured
+        arguments = [*self.state, *captured.hyper_parameters(), *captured.flatten_batch(batch)]
+        results = captured.graph(*(a.clone() for a in arguments))
+        self.state = [r.clone() for r in results[: len(captured.state)]]
+        return results[len(captured.state) :]
+
+    def sync(self) -> None:
+        """Stores the state in the user's objects."""
+        self.captured.write_state(self.state)
+
+
+def eager_step(
+    model: torch.nn.Module,
+    loss_fn: Callable[..., torch.Tensor] | None,
+    optimizer: torch.optim.Optimizer,
+    batch: Any,
+    clip_norm: float | None = None,
+    autocast: torch.dtype | None = None,
+) -> torch.Tensor:
+    """The step that a user writes with PyTorch; returns the loss."""
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
+        loss = loss_fn(model(*batch[:-1]), batch[-1]) if loss_fn else model(*batch)
+    loss.backward()
+    if clip_norm is not None:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+    optimizer.step()
+    return loss.detach()
+
+
+def compare_training(
+    model: torch.nn.Module,
+    loss_fn: Callable[..., torch.Tensor] | None,
+    make_optimizer: Callable[[Any], torch.optim.Optimizer],
+    batches: Sequence[Any],
+    *,
+    tolerance: float = 2e-5,
+    before_step: Callable[[torch.optim.Optimizer, int], None] | None = None,
+    **options: Any,
+) -> Captured:
+    """Trains a model captured and in eager mode, and compares losses, parameters, buffers and optimizer state.
+
+    Args:
+      make_optimizer: gets the model's parameters.
+      batches: one per step.
+      before_step: called with the optimizer and the step's number before each step, on both sides.
+      options: for `capture_training`.
+    """
+    theirs = copy.deepcopy(model)
+    optimizer, their_optimizer = make_optimizer(model.parameters()), make_optimizer(theirs.parameters())
+    captured = capture_training(model, loss_fn, optimizer, batches[0], **options)
+    trainer = GraphTrainer(captured)
+    for number, batch in enumerate(batches):
+        if before_step is not None:
+            before_step(optimizer, number)
+            before_step(their_optimizer, number)
+        want = eager_step(theirs, loss_fn, their_optimizer, batch, **options)
+        got = trainer.step(batch)[0]
+        torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance, check_dtype=True)
+    trainer.sync()
+    _compare_state(model.state_dict(), theirs.state_dict(), tolerance)
+    _compare_state(_by_name(optimizer), _by_name(their_optimizer), tolerance)
+    # A step in eager mode goes on from there.
+    want, got = (
+        eager_step(m, loss_fn, o, batches[0], **options) for m, o in ((theirs, their_optimizer), (model, optimizer))
+    )
+    torch.testing.assert_close(got, want, rtol=10 * tolerance, atol=10 * tolerance)
+    return captured
+
+
+def _by_name(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{index}.{key}": torch.as_tensor(value)
+        for index, values in state.items()
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def _compare_state(got: dict[str, torch.Tensor], want: dict[str, torch.Tensor], tolerance: float) -> None:
+    assert got.keys() == want.keys()
+    for name, value in want.items():
+        torch.testing.assert_close(
+            got[name], value, rtol=tolerance, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}"
+        )

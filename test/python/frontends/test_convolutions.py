@@ -1,0 +1,110 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(K2) convolutions and their gradients without inserted zeros."""
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from graph_running import parse_with_llvm
+from repro_mlir.frontends.torch.lowering import lower
+from repro_mlir.frontends.torch.tracing import trace
+
+# spatial sizes, kernel, stride, padding, dilation, groups
+CASES = {
+    "plain": ((7, 8), (3, 3), 1, 1, 1, 1),
+    "stride": ((9, 8), (3, 3), 2, 1, 1, 1),
+    "stride_over_kernel": ((9, 10), (1, 2), 3, 0, 1, 1),
+    "dilation": ((11, 9), (3, 2), 2, 2, 3, 1),
+    "common_factor": ((13, 12), (3, 3), 4, 3, 2, 1),
+    "wide_padding": ((4, 5), (2, 2), 2, 3, 1, 1),
+    "groups": ((8, 8), (3, 3), 2, 1, 1, 2),
+    "depthwise": ((8, 8), (3, 3), 2, 1, 1, 4),
+    "cut_off": ((8, 9), (2, 2), (3, 2), 0, 1, 1),
+    "line": ((17,), (3,), 2, 1, 2, 1),
+    "line_groups": ((17,), (4,), 3, 1, 1, 4),
+    "volume": ((5, 6, 4), (2, 3, 2), (2, 1, 2), (0, 1, 1), 1, 1),
+    "volume_groups": ((5, 6, 4), (2, 3, 2), 2, 1, 1, 2),
+}
+
+
+def _check(function, arguments: list[torch.Tensor]) -> str:
+    graph = trace(function, arguments)
+    want = function(*arguments)
+    for got, expected in zip(graph(*arguments), want, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+    convolutions = [n for n in graph.graph.nodes if n.target is torch.ops.aten.convolution.default]
+    assert convolutions and not any(node.args[6] for node in convolutions), "a transposed convolution remains"
+    text = lower(graph, 0, ["x"] * len(arguments), ["y"] * len(want))
+    parse_with_llvm(text)
+    return text
+
+
+def _with_gradients(forward):
+    def run(gradient: torch.Tensor, *values: torch.Tensor) -> list[torch.Tensor]:
+        values = [value.detach().requires_grad_() for value in values]
+        result = forward(*values)
+        return [result.detach(), *torch.autograd.grad(result, values, gradient)]
+
+    return run
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_K2_convolution_and_gradients(case: str) -> None:
+    size, kernel, stride, padding, dilation, groups = CASES[case]
+    torch.manual_seed(0)
+    operator = (F.conv1d, F.conv2d, F.conv3d)[len(size) - 1]
+    x, weight, bias = torch.randn(2, 4, *size), torch.randn(8, 4 // groups, *kernel), torch.randn(8)
+
+    def forward(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return operator(x, weight, bias, stride, padding, dilation, groups)
+
+    gradient = torch.randn_like(forward(x, weight, bias))
+    _check(_with_gradients(forward), [gradient, x, weight, bias])
+
+
+@pytest.mark.parametrize("output_padding", [0, 1])
+@pytest.mark.parametrize("case", CASES)
+def test_K2_transposed_convolution_and_gradients(case: str, output_padding: int) -> None:
+    size, kernel, stride, padding, dilation, groups = CASES[case]
+    if output_padding and stride == 1:
+        pytest.skip("output padding needs a stride")
+    output_padding = (output_padding,) + (0,) * (len(size) - 1)
+    torch.manual_seed(0)
+    operator = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[len(size) - 1]
+    x, weight, bias = torch.randn(2, 4, *size), torch.randn(4, 6 // groups, *kernel), torch.randn(6 // groups * groups)
+
+    def forward(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return operator(x, weight, bias, stride, padding, output_padding, groups, dilation)
+
+    gradient = torch.randn_like(forward(x, weight, bias))
+    _check(_with_gradients(forward), [gradient, x, weight, bias])
+
+
+def test_K2_weight_gradient_folds_over_batch_and_output_positions() -> None:
+    x, weight = torch.randn(5, 2, 9, 9), torch.randn(3, 2, 3, 3)
+    gradient = torch.randn_like(F.conv2d(x, weight, stride=2))
+
+    def run(x: torch.Tensor, weight: torch.Tensor, gradient: torch.Tensor) -> list[torch.Tensor]:
+        weight = weight.detach().requires_grad_()
+        return list(torch.autograd.grad(F.conv2d(x, weight, stride=2), [weight], gradient))
+
+    graph = trace(run, [x, weight, gradient])
+    (node,) = (n for n in graph.graph.nodes if n.target is torch.ops.aten.convolution.default)
+    # The convolution's channel is the batch of 5, its kernel the 4 x 4 output positions: reduced in this order.
+    assert [tuple(argument.meta["val"].shape) for argument in node.args[:2]] == [(2, 5, 9, 9), (3, 5, 4, 4)]
+    stride, padding, dilation = node.args[3:6]
+    assert (list(stride), list(padding), list(dilation)) == ([1, 1], [0, 0], [2, 2])
+    assert _check(run, [x, weight, gradient]).count('"linalg.conv_2d_nchw_fchw"') == 1
+
+
+@pytest.mark.parametrize("case", ["stride", "dilation", "common_factor"])
+def test_K2_no_tensor_with_inserted_zeros(case: str) -> None:
+    size, kernel, stride, padding, dilation, groups = CASES[case]
+    x, weight = torch.randn(2, 4, *size), torch.randn(4, 6, *kernel)
+    text = _check(lambda a, b: [F.conv_transpose2d(a, b, None, stride, padding, 0, groups, dilation)], [x, weight])
+    # torch-mlir inserts a dilated tensor into one of zeros with a strided slice.
+    for slice_ in re.findall(r'"tensor\.insert_slice".*?static_strides = array<i64: ([^>]*)>', text):
+        assert set(slice_.split(", ")) == {"1"}
