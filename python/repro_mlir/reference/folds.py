@@ -49,8 +49,9 @@ def parse_order(text: str) -> Order:
     if not match:
         raise ProgramError(f"expected #repro.order<chunk = c, lanes = L, run = k, totals = ...>, got {text}")
     order = Order(int(match[1]), int(match[2]), int(match[3]), match[4] == "refold")
-    if order.chunk < 1 or order.lanes < 1 or order.lanes & (order.lanes - 1):
-        raise ProgramError(f"(F1), (F2) expected chunk > 0 and lanes a power of two, got {text}")
+    # Chunks of one element would be folded again for ever.
+    if order.chunk < 1 + order.refold or order.lanes < 1 or order.lanes & (order.lanes - 1):
+        raise ProgramError(f"(F1), (F2) expected chunk > 0 (with refold > 1) and lanes a power of two, got {text}")
     return order
 
 
