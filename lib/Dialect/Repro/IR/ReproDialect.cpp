@@ -76,5 +76,9 @@ LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "(F2) lanes must be a power of two, got " << lanes;
   if (run < 0)
     return emitError() << "(F1) run must not be negative, got " << run;
+  // Chunks of one element would be folded again for ever.
+  if (totals == Totals::refold && chunk < 2)
+    return emitError() << "(F3) refold needs a chunk of at least 2, got "
+                       << chunk;
   return success();
 }
