@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arithmetic, integers
+from . import arithmetic, functions, integers
 from .errors import StepError
 from .formats import ElementType, from_bits, round_to_format, sign_extend, to_bits
 from .program import Operation
@@ -35,13 +35,7 @@ def evaluator(op: Operation) -> Evaluate:
     return make(op)
 
 
-_FUNCTIONS = {
-    f"repro.{name}"
-    for name in (
-        "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1 hypot log log10 log1p log2 "
-        "pow powi rsqrt sin sinh tan tanh"
-    ).split()
-}
+_FUNCTIONS = {f"repro.{name}" for name in functions.NAMES}
 
 
 def _kind(op: Operation) -> ElementType:
@@ -50,8 +44,6 @@ def _kind(op: Operation) -> ElementType:
 
 def _function(op: Operation) -> Evaluate:
     """(S5), other types than f32 by (V1)."""
-    from . import functions
-
     name, kind = op.name.removeprefix("repro."), _kind(op)
     if kind.is_storage:
         return lambda *operands: round_to_format(functions.evaluate(name, *operands), kind)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .bodies import INDEX_OPS
 from .elementwise import evaluator
 from .errors import ProgramError
 from .formats import ElementType, canonical, from_bits, round_to_format
@@ -30,6 +31,13 @@ class Interpreter:
     def __init__(self, module: ir.Module | str) -> None:
         """ProgramError where the module is not a canonical program."""
         self.program: Program = read_program(module)
+        for op in self.program.body.operations:
+            if op.name not in (*STRUCTURED, *MOVEMENTS):
+                evaluator(op)
+            for region in op.regions:
+                for inner in region.operations:
+                    if inner.name not in INDEX_OPS:
+                        evaluator(inner)
 
     def run(self, *arrays: np.ndarray, trace: Trace | None = None) -> list[np.ndarray]:
         """One step: an array per argument of @main (state, then inputs) to one per result (new state, then outputs).
@@ -88,8 +96,7 @@ def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
     if array.shape != shape:
         raise ProgramError(f"{what}: expected shape {shape}, got {array.shape}")
     accepted = np.dtype(_public(element))
-    bits = np.dtype(f"u{element.width // 8}") if element.is_storage else None
-    if array.dtype == bits:
+    if element.is_storage and array.dtype == np.dtype(f"u{element.width // 8}"):
         return from_bits(array, element)
     if element.name == "f16" and array.dtype == np.float16:
         return array.astype(np.float32)
