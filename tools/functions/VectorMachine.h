@@ -53,6 +53,13 @@ struct VectorMachine {
   static Mask ine(I64 a, I64 b) { return a != b; }
   static Mask both(Mask a, Mask b) { return a & b; }
   static Mask either(Mask a, Mask b) { return a | b; }
+  static Mask unequal(F64 a, F64 b) { return a != b; }
+  static Mask differ(Mask a, Mask b) { return a ^ b; }
+  static Mask roundsApart(F64 a, F64 b) {
+    F64 x = __builtin_convertvector(__builtin_convertvector(a, F32), F64);
+    F64 y = __builtin_convertvector(__builtin_convertvector(b, F32), F64);
+    return (x < y) | (y < x);
+  }
   static F64 select(Mask m, F64 a, F64 b) { return m ? a : b; }
   static I64 iselect(Mask m, I64 a, I64 b) { return m ? a : b; }
   static I64 shl(I64 a, int n) { return I64(U64(a) << n); }

@@ -226,6 +226,17 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
     return tables
 
 
+def pairs() -> dict[str, tuple[str, list[mp.mpf]]]:
+    """Series in twice the precision: name -> (what it is, exact coefficients)."""
+    log2e = 1 / mp.log(2)
+    return {
+        "Log2Pair": ("2 log2(e) / (2 j + 1)", [2 * log2e / (2 * j + 1) for j in range(20)]),
+        "ExpPair": ("1 / j!", [1 / mp.factorial(j) for j in range(14)]),
+        "AtanPair": ("(-1)^j / (2 j + 1), j >= 1", [mp.mpf(-1) ** j / (2 * j + 1) for j in range(1, 13)]),
+        "AtanEighths": ("atan(j / 8)", [mp.atan(mp.mpf(j) / 8) for j in range(9)]),
+    }
+
+
 def constants() -> dict[str, mp.mpf]:
     """Scalars; a name with Hi or Lo is part of an unevaluated sum."""
     values: dict[str, mp.mpf] = {}
@@ -253,6 +264,7 @@ def constants() -> dict[str, mp.mpf]:
     values["InvPi"] = 1 / mp.pi
     values["TwoOverPi"] = 2 / mp.pi
     split("TwoOverSqrtPi", 2 / mp.sqrt(mp.pi))
+    split("Ln2Sixteenth", mp.log(2) / 16)
     values["CubeRoot2"] = mp.cbrt(2)
     values["CubeRoot4"] = mp.cbrt(4)
     values["TanPi8"] = mp.sqrt(2) - 1
@@ -311,6 +323,14 @@ def render() -> str:
         lines.append(f"REPRO_FUNCTION_TABLE double k{name}[] = {{")
         for c, s in zip(coefficients, steps, strict=True):
             lines.append(f"    {nudged(c, s).hex()},")
+        lines.append("};")
+    for name, (what, values) in pairs().items():
+        lines.append("")
+        lines.append(f"// {what}, as unevaluated sums")
+        lines.append(f"inline constexpr double k{name}[][2] = {{")
+        for v in values:
+            high = float(v)
+            lines.append(f"    {{{high.hex()}, {float(v - mp.mpf(high)).hex()}}},")
         lines.append("};")
     lines += [
         "// clang-format on",

@@ -52,6 +52,8 @@ inline constexpr double kInvPi = 0x1.45f306dc9c883p-2;
 inline constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
 inline constexpr double kTwoOverSqrtPiHi = 0x1.20dd750429b6dp+0;
 inline constexpr double kTwoOverSqrtPiLo = 0x1.1ae3a914fed80p-56;
+inline constexpr double kLn2SixteenthHi = 0x1.62e42fefa39efp-5;
+inline constexpr double kLn2SixteenthLo = 0x1.abc9e3b39803fp-60;
 inline constexpr double kCubeRoot2 = 0x1.428a2f98d728bp+0;
 inline constexpr double kCubeRoot4 = 0x1.965fea53d6e3dp+0;
 inline constexpr double kTanPi8 = 0x1.a827999fcef32p-2;
@@ -325,6 +327,77 @@ REPRO_FUNCTION_TABLE double kCbrtSeed[] = {
     -0x1.2d7e6742e2472p-1,
     0x1.396aaa305fb09p-3,
     -0x1.103ba49cebd4dp-6,
+};
+
+// 2 log2(e) / (2 j + 1), as unevaluated sums
+inline constexpr double kLog2Pair[][2] = {
+    {0x1.71547652b82fep+1, 0x1.777d0ffda0d24p-55},
+    {0x1.ec709dc3a03fdp-1, 0x1.d27f05548af0cp-55},
+    {0x1.2776c50ef9bfep-1, 0x1.e4b29ccc535d4p-55},
+    {0x1.a61762a7aded9p-2, 0x1.fb22e490ee2f0p-57},
+    {0x1.484b13d7c02a9p-2, -0x1.e55fc724e0a2cp-60},
+    {0x1.0c9a84994022dp-2, 0x1.42b91d166906ap-57},
+    {0x1.c68f568d31760p-3, 0x1.ce23c4e96378ep-59},
+    {0x1.89f3b1694cffep-3, -0x1.2339777c86c81p-60},
+    {0x1.5b9ac9b743f0dp-3, 0x1.0d0e5e1d8f408p-57},
+    {0x1.3703c1f4d0ffep-3, 0x1.926b2bc99b1edp-57},
+    {0x1.1964ec6fc9491p-3, -0x1.5893679f61360p-58},
+    {0x1.00ecd7e080215p-3, -0x1.110d2c873714bp-59},
+    {0x1.d8be0817f5ffep-4, -0x1.c5489eb91437ap-58},
+    {0x1.b5b96fca558e1p-4, 0x1.2ce2af6797f27p-58},
+    {0x1.9789566cee8d2p-4, -0x1.f30a72c383f5fp-59},
+    {0x1.7d3e699fb5deep-4, -0x1.f1ae2d6bf787bp-58},
+    {0x1.66235b77002e7p-4, -0x1.f8bd07c43d43bp-60},
+    {0x1.51ac4eec8b247p-4, 0x1.97a78ea05f460p-58},
+    {0x1.3f6ba49a91758p-4, 0x1.2e9794c137876p-58},
+    {0x1.2f0a39b3764ebp-4, -0x1.084f5f2e6f6bep-58},
+};
+
+// 1 / j!, as unevaluated sums
+inline constexpr double kExpPair[][2] = {
+    {0x1.0000000000000p+0, 0x0.0p+0},
+    {0x1.0000000000000p+0, 0x0.0p+0},
+    {0x1.0000000000000p-1, 0x0.0p+0},
+    {0x1.5555555555555p-3, 0x1.5555555555555p-57},
+    {0x1.5555555555555p-5, 0x1.5555555555555p-59},
+    {0x1.1111111111111p-7, 0x1.1111111111111p-63},
+    {0x1.6c16c16c16c17p-10, -0x1.f49f49f49f49fp-65},
+    {0x1.a01a01a01a01ap-13, 0x1.a01a01a01a01ap-73},
+    {0x1.a01a01a01a01ap-16, 0x1.a01a01a01a01ap-76},
+    {0x1.71de3a556c734p-19, -0x1.c154f8ddc6c00p-73},
+    {0x1.27e4fb7789f5cp-22, 0x1.cbbc05b4fa99ap-76},
+    {0x1.ae64567f544e4p-26, -0x1.c062e06d1f209p-80},
+    {0x1.1eed8eff8d898p-29, -0x1.2aec959e14c06p-83},
+    {0x1.6124613a86d09p-33, 0x1.f28e0cc748ebep-87},
+};
+
+// (-1)^j / (2 j + 1), j >= 1, as unevaluated sums
+inline constexpr double kAtanPair[][2] = {
+    {-0x1.5555555555555p-2, -0x1.5555555555555p-56},
+    {0x1.999999999999ap-3, -0x1.999999999999ap-57},
+    {-0x1.2492492492492p-3, -0x1.2492492492492p-57},
+    {0x1.c71c71c71c71cp-4, 0x1.c71c71c71c71cp-58},
+    {-0x1.745d1745d1746p-4, 0x1.745d1745d1746p-59},
+    {0x1.3b13b13b13b14p-4, -0x1.3b13b13b13b14p-58},
+    {-0x1.1111111111111p-4, -0x1.1111111111111p-60},
+    {0x1.e1e1e1e1e1e1ep-5, 0x1.e1e1e1e1e1e1ep-61},
+    {-0x1.af286bca1af28p-5, -0x1.af286bca1af28p-59},
+    {0x1.8618618618618p-5, 0x1.8618618618618p-59},
+    {-0x1.642c8590b2164p-5, -0x1.642c8590b2164p-60},
+    {0x1.47ae147ae147bp-5, -0x1.eb851eb851eb8p-61},
+};
+
+// atan(j / 8), as unevaluated sums
+inline constexpr double kAtanEighths[][2] = {
+    {0x0.0p+0, 0x0.0p+0},
+    {0x1.fd5ba9aac2f6ep-4, -0x1.cd37686760c17p-59},
+    {0x1.f5b75f92c80ddp-3, 0x1.8ab6e3cf7afbdp-57},
+    {0x1.6f61941e4def1p-2, -0x1.c63aae6f6e918p-56},
+    {0x1.dac670561bb4fp-2, 0x1.a2b7f222f65e2p-56},
+    {0x1.1e00babdefeb4p-1, -0x1.928df287a668fp-58},
+    {0x1.4978fa3269ee1p-1, 0x1.2419a87f2a458p-56},
+    {0x1.700a7c5784634p-1, -0x1.8c34d25aadef6p-56},
+    {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55},
 };
 // clang-format on
 

@@ -76,6 +76,9 @@ public:
   Mask lt(F64 x, F64 y) { return compare(arith::CmpFPredicate::OLT, x, y); }
   Mask le(F64 x, F64 y) { return compare(arith::CmpFPredicate::OLE, x, y); }
   Mask eq(F64 x, F64 y) { return compare(arith::CmpFPredicate::OEQ, x, y); }
+  Mask unequal(F64 x, F64 y) {
+    return compare(arith::CmpFPredicate::UNE, x, y);
+  }
   Mask ieq(I64 x, I64 y) { return compare(arith::CmpIPredicate::eq, x, y); }
   Mask ine(I64 x, I64 y) { return compare(arith::CmpIPredicate::ne, x, y); }
   Mask both(Mask x, Mask y) {
@@ -83,6 +86,15 @@ public:
   }
   Mask either(Mask x, Mask y) {
     return {arith::OrIOp::create(b, x.value, y.value), this};
+  }
+  Mask differ(Mask x, Mask y) {
+    return {arith::XOrIOp::create(b, x.value, y.value), this};
+  }
+  /// Whether x and y, numbers, round to different f32.
+  Mask roundsApart(F64 x, F64 y) {
+    return {arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, narrow(x),
+                                  narrow(y)),
+            this};
   }
   F64 select(Mask mask, F64 x, F64 y) {
     return {arith::SelectOp::create(b, mask.value, x.value, y.value), this};
@@ -105,6 +117,23 @@ public:
 
   F64 widen(Value x) {
     return {arith::ExtFOp::create(b, lanes(b.getF64Type()), x), this};
+  }
+  /// Whether `type` is an integer of at most 64 bits in as many lanes.
+  bool hasLanes(Type type) {
+    Type element = getElementTypeOrSelf(type);
+    return type == lanes(element) &&
+           (element.isIndex() ||
+            (element.isInteger() && element.getIntOrFloatBitWidth() <= 64));
+  }
+  /// Sign-extends to i64.
+  I64 integer(Value x) {
+    Type type = lanes(b.getI64Type());
+    Type element = getElementTypeOrSelf(x);
+    if (element.isIndex())
+      return {arith::IndexCastOp::create(b, type, x), this};
+    if (element.getIntOrFloatBitWidth() < 64)
+      return {arith::ExtSIOp::create(b, type, x), this};
+    return {x, this};
   }
   Value narrow(F64 x) {
     return arith::TruncFOp::create(b, lanes(b.getF32Type()), x.value);
@@ -197,10 +226,20 @@ Unary lookupUnary(StringRef mnemonic) {
       .Default(nullptr);
 }
 
+using Binary = Emitter::F64 (Formulas::*)(Emitter::F64, Emitter::F64);
+
+Binary lookupBinary(StringRef mnemonic) {
+  return llvm::StringSwitch<Binary>(mnemonic)
+      .Case("atan2", &Formulas::atan2)
+      .Case("hypot", &Formulas::hypot)
+      .Case("pow", &Formulas::pow)
+      .Default(nullptr);
+}
+
 } // namespace
 
 bool repro::isElementaryFunction(StringRef mnemonic) {
-  return lookupUnary(mnemonic) != nullptr;
+  return lookupUnary(mnemonic) || lookupBinary(mnemonic) || mnemonic == "powi";
 }
 
 Value repro::buildFunction(OpBuilder &builder, Location loc, StringRef mnemonic,
@@ -215,5 +254,14 @@ Value repro::buildFunction(OpBuilder &builder, Location loc, StringRef mnemonic,
   Formulas formulas(emitter);
   if (Unary unary = lookupUnary(mnemonic); unary && operands.size() == 1)
     return emitter.narrow((formulas.*unary)(emitter.widen(operands.front())));
+  if (operands.size() != 2)
+    return {};
+  if (mnemonic == "powi" && emitter.hasLanes(operands.back().getType()))
+    return emitter.narrow(formulas.powi(emitter.widen(operands.front()),
+                                        emitter.integer(operands.back())));
+  if (Binary binary = lookupBinary(mnemonic);
+      binary && operands.back().getType() == type)
+    return emitter.narrow((formulas.*binary)(emitter.widen(operands.front()),
+                                             emitter.widen(operands.back())));
   return {};
 }

@@ -324,6 +324,67 @@ public:
     return m.select(ordinary, m.copysign(y, x), x);
   }
 
+  //===--------------------------------------------------------------------===//
+  // Functions of two operands
+  //===--------------------------------------------------------------------===//
+
+  F64 hypot(F64 x, F64 y) {
+    F64 a = m.abs(x), b = m.abs(y);
+    // The squares are exact, so is their sum as a pair.
+    Pair s = twoSum(a * a, b * b);
+    F64 r = m.sqrt(s.high);
+    // r^2 - s is exact, its sign says on which side of r the result lies.
+    F64 residual = m.fma(-r, r, s.high) + s.low;
+    r = roundToOdd({r, residual});
+    Mask infinite = m.either(m.eq(a, c(kInfinity)), m.eq(b, c(kInfinity)));
+    return m.select(infinite, c(kInfinity), r);
+  }
+
+  F64 atan2(F64 y, F64 x) {
+    F64 ay = m.abs(y), ax = m.abs(x);
+    Mask steep = m.lt(ax, ay);
+    F64 small = m.select(steep, ax, ay);
+    F64 large = m.select(steep, ay, ax);
+    Mask bothInfinite =
+        m.both(m.eq(small, c(kInfinity)), m.eq(large, c(kInfinity)));
+    small = m.select(bothInfinite, one(), small);
+    large = m.select(m.either(bothInfinite, m.eq(large, c(0.0))), one(), large);
+    // The angle is base + turn * atan(small / large).
+    Mask left = m.lt(m.copysign(one(), x), c(0.0));
+    F64 base = m.select(steep, c(kHalfPiHi), m.select(left, c(kPiHi), c(0.0)));
+    F64 low = m.select(steep, c(kHalfPiLo), m.select(left, c(kPiLo), c(0.0)));
+    F64 turn = m.select(m.differ(steep, left), c(-1.0), one());
+
+    Mask middle = m.lt(large * c(kTanPi8), small);
+    F64 n = m.select(middle, small - large, small) * turn;
+    F64 q = n / m.select(middle, small + large, large);
+    F64 z = q * q;
+    F64 quarter = m.select(middle, c(kQuarterPiHi), c(0.0));
+    F64 angle = sum(m.fma(turn, quarter, base), q,
+                    m.fma(q * z, polynomial(kAtan, z), low));
+    angle = ifClose(angle, 0x1p-49, [&] {
+      return roundToOdd(angleOfQuotient(small, large, turn, {base, low}));
+    });
+    return m.copysign(angle, y);
+  }
+
+  F64 pow(F64 x, F64 y) {
+    // From 2^25 on every f32 is even.
+    F64 a = m.abs(y);
+    a = m.select(m.lt(c(0x1p25), a), c(0x1p25), a);
+    F64 t = a + c(kRoundShift);
+    Mask odd =
+        m.both(m.eq(t - c(kRoundShift), a), m.ine(m.bits(t) & i(1), i(0)));
+    F64 r = signedPower(x, y, odd);
+    Mask broken = m.both(m.unequal(t - c(kRoundShift), a),
+                         m.both(m.lt(x, c(0.0)), m.lt(c(-kInfinity), x)));
+    return m.select(broken, c(kNaN), r);
+  }
+
+  F64 powi(F64 x, I64 n) {
+    return signedPower(x, m.toReal(n), m.ine(n & i(1), i(0)));
+  }
+
 private:
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -335,6 +396,11 @@ private:
   static constexpr int64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
   /// Up to here the remainder by pi needs two steps only.
   static constexpr double kHuge = 0x1p28;
+
+  /// An unevaluated sum, |low| at most half a unit in the last place of high.
+  struct Pair {
+    F64 high, low;
+  };
 
   F64 c(double value) { return m.constant(value); }
   F64 one() { return m.constant(1.0); }
@@ -430,6 +496,144 @@ private:
     F64 other = m.select(m.eq(x, c(0.0)), c(-kInfinity), c(kNaN));
     return m.select(m.lt(c(0.0), x), positive, other);
   }
+
+  //===--------------------------------------------------------------------===//
+  // Twice the precision
+  //===--------------------------------------------------------------------===//
+
+  /// |a| >= |b| or a = 0.
+  Pair fastTwoSum(F64 a, F64 b) {
+    F64 high = a + b;
+    return {high, b - (high - a)};
+  }
+  Pair twoSum(F64 a, F64 b) {
+    F64 high = a + b;
+    F64 part = high - a;
+    return {high, (a - (high - part)) + (b - part)};
+  }
+  Pair add(Pair a, Pair b) {
+    Pair s = twoSum(a.high, b.high);
+    return fastTwoSum(s.high, s.low + (a.low + b.low));
+  }
+  Pair multiply(Pair a, Pair b) {
+    F64 p = a.high * b.high;
+    F64 e = m.fma(a.high, b.high, -p);
+    return fastTwoSum(p, e + m.fma(a.high, b.low, a.low * b.high));
+  }
+  Pair pair(const double (&value)[2]) { return {c(value[0]), c(value[1])}; }
+
+  /// The series in x, whose terms from `single` on need one f64 only.
+  template <size_t n>
+  Pair polynomial(const double (&table)[n][2], Pair x, size_t single) {
+    F64 p = c(table[n - 1][0]);
+    size_t j = n - 1;
+    for (; j > single; --j)
+      p = m.fma(p, x.high, c(table[j - 1][0]));
+    Pair sum = {p, c(0.0)};
+    for (; j > 0; --j)
+      sum = add(pair(table[j - 1]), multiply(sum, x));
+    return sum;
+  }
+
+  /// Rounds a positive pair to the neighbour in f64 that is odd unless the pair
+  /// is an f64: rounding that once more to f32 is rounding the pair to f32.
+  F64 roundToOdd(Pair a) {
+    I64 b = m.bits(a.high);
+    I64 above = b | i(1);
+    I64 below = (b - i(1)) | i(1);
+    I64 odd = m.iselect(m.lt(a.low, c(0.0)), below, above);
+    return m.real(m.iselect(m.eq(a.low, c(0.0)), b, odd));
+  }
+
+  /// `precise()` in the lanes where y, known to a relative error below `error`,
+  /// may round to either of two f32; branches only if any lane is such.
+  template <typename Precise>
+  F64 ifClose(F64 y, double error, Precise precise) {
+    Mask close = m.roundsApart(m.fma(y, c(-error), y), m.fma(y, c(error), y));
+    Turn result = m.ifAny(close, Turn{y, y}, [&] {
+      F64 r = precise();
+      return Turn{r, r};
+    });
+    return result.r;
+  }
+
+  /// base + turn * atan(small / large) to about 2^-101; 0 <= small <= large.
+  Pair angleOfQuotient(F64 small, F64 large, F64 turn, Pair base) {
+    // atan(q) = atan(j / 8) + atan((q - j / 8) / (1 + q j / 8))
+    F64 j = m.fma(small / large, c(8.0), c(kRoundShift)) - c(kRoundShift);
+    F64 eighths = j * c(0.125);
+    F64 n = m.fma(-eighths, large, small);
+    F64 d = m.fma(eighths, small, large);
+    F64 t = n / d;
+    Pair q = {t, m.fma(-t, d, n) / d};
+    Pair z = multiply(q, q);
+    Pair tail = multiply(multiply(q, z), polynomial(kAtanPair, z, 7));
+    F64 stepHigh = c(kAtanEighths[0][0]), stepLow = c(kAtanEighths[0][1]);
+    for (int k = 1; k <= 8; ++k) {
+      Mask here = m.eq(j, c(k));
+      stepHigh = m.select(here, c(kAtanEighths[k][0]), stepHigh);
+      stepLow = m.select(here, c(kAtanEighths[k][1]), stepLow);
+    }
+    Pair angle = add({stepHigh, stepLow}, add(q, tail));
+    return add(base, {turn * angle.high, turn * angle.low});
+  }
+
+  /// |x|^y with the sign of x if y is odd; a negative x counts as whole y.
+  F64 signedPower(F64 x, F64 y, Mask odd) {
+    F64 a = m.abs(x);
+    // An infinite exponent acts like a large one.
+    F64 exponent = clamp(y, -0x1p64, 0x1p64);
+    Binade b = binade(a);
+    F64 f = b.m - one();
+    F64 low = m.fma(f, c(kLog2EShortLo), logTail(f) * c(kLog2E));
+    F64 log = logSpecial(a, sum(b.k, f * c(kLog2EShortHi), low));
+    F64 r = exp2(exponent * log);
+    r = ifClose(r, 0x1p-43, [&] { return precisePower(b, f, exponent); });
+    r = m.select(odd, m.copysign(r, x), r);
+    Mask isOne = m.either(m.eq(y, c(0.0)), m.eq(x, one()));
+    return m.select(isOne, one(), r);
+  }
+
+  /// mantissa * 2^n, n in the low bits of t.
+  struct Power {
+    Pair mantissa;
+    F64 t;
+  };
+  /// (2^k * m)^y to about 2^-94, f = m - 1.
+  Power power(Binade b, F64 f, F64 y) {
+    F64 d = b.m + one();
+    F64 t = f / d;
+    Pair s = {t, m.fma(-t, d, f) / d};
+    Pair log = multiply(s, polynomial(kLog2Pair, multiply(s, s), 10));
+    log = add({b.k, c(0.0)}, log);
+    F64 p = y * log.high;
+    Pair z = fastTwoSum(p, m.fma(y, log.low, m.fma(y, log.high, -p)));
+    // 2^z = 2^n * (e^(r log(2) / 16))^16
+    F64 shifted = z.high + c(kRoundShift);
+    Pair r = twoSum(z.high - (shifted - c(kRoundShift)), z.low);
+    Pair scale = {c(kLn2SixteenthHi), c(kLn2SixteenthLo)};
+    Pair e = polynomial(kExpPair, multiply(r, scale), 7);
+    for (int k = 0; k < 4; ++k)
+      e = multiply(e, e);
+    return {e, shifted};
+  }
+
+  F64 precisePower(Binade b, F64 f, F64 y) {
+    auto [e, t] = power(b, f, y);
+    // A power that is a tie between two f32 is exact but for the error of the
+    // pair. Only multiples of 1/128 up to 150 have such powers.
+    F64 scaled = y * c(128.0);
+    Mask rational =
+        m.both(m.eq((scaled + c(kRoundShift)) - c(kRoundShift), scaled),
+               m.le(m.abs(y), c(150.0)));
+    Mask exact = m.both(rational, m.lt(m.abs(e.low), e.high * c(0x1p-90)));
+    e.low = m.select(exact, c(0.0), e.low);
+    return roundToOdd(e) * powerOfTwo(t);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Angles
+  //===--------------------------------------------------------------------===//
 
   /// A remainder and, in the low bits of t, the number of half (or quarter)
   /// turns taken away.
