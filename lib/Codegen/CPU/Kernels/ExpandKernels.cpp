@@ -1,17 +1,18 @@
-//===- ExpandKernels.cpp -----------------------------------------------------===//
+//===- ExpandKernels.cpp - Kernel functions become loops ------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
+#include "Codegen/CPU/Kernels/StructuredKernels.h"
 #include "dialects/Codegen/CPU/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace mlir::repro {
@@ -22,10 +23,106 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
+/// The structured operation of a kernel function, null if there is none.
+static FailureOr<Operation *> findStructuredOp(func::FuncOp function) {
+  Operation *found = nullptr;
+  for (Operation &op : function.getBody().front()) {
+    if (!isa<linalg::GenericOp, memref::CopyOp, FoldOp, ArgReduceOp, ScatterOp,
+             ScanOp, SortOp>(op))
+      continue;
+    if (found)
+      return op.emitError("expected one structured operation in a kernel "
+                          "function, got another after '")
+             << found->getName() << "'";
+    found = &op;
+  }
+  return found;
+}
+
+/// The contract of docs/architecture.md on signature and operands.
+static LogicalResult verifyKernel(func::FuncOp function, Operation *op) {
+  FunctionType type = function.getFunctionType();
+  auto isArgument = [&](unsigned fromEnd, Type expected) {
+    return type.getNumInputs() >= fromEnd &&
+           type.getInput(type.getNumInputs() - fromEnd) == expected;
+  };
+  Builder b(function.getContext());
+  if (type.getNumResults() || !isArgument(1, b.getIndexType()) ||
+      !isArgument(2, b.getIndexType()) ||
+      !isArgument(3, MemRefType::get({1}, b.getI64Type())) ||
+      !isArgument(4, MemRefType::get({ShapedType::kDynamic}, b.getI8Type())))
+    return function.emitError("expected a kernel function that ends with "
+                              "(memref<?xi8>, memref<1xi64>, index, index) and "
+                              "returns nothing, got ")
+           << type;
+  for (Value operand : op->getOperands()) {
+    auto memref = dyn_cast<MemRefType>(operand.getType());
+    if (!memref) {
+      if (isa<ShapedType>(operand.getType()))
+        return op->emitError("expected operands to be memrefs, got ")
+               << operand.getType();
+      continue;
+    }
+    SmallVector<int64_t> strides;
+    int64_t offset;
+    if (!memref.hasStaticShape() ||
+        failed(memref.getStridesAndOffset(strides, offset)) ||
+        ShapedType::isDynamic(offset) ||
+        llvm::any_of(strides, ShapedType::isDynamic))
+      return op->emitError(
+                 "expected static shapes, strides and offsets, got ")
+             << memref;
+  }
+  if (auto generic = dyn_cast<linalg::GenericOp>(op);
+      generic && generic.getNumReductionLoops())
+    return op->emitError("expected parallel iterators, got a reduction: "
+                         "reductions are repro.fold");
+  return success();
+}
+
 namespace {
-struct ExpandKernels : public repro::impl::ReproExpandKernelsBase<ExpandKernels> {
+struct ExpandKernels
+    : public repro::impl::ReproExpandKernelsBase<ExpandKernels> {
   using ReproExpandKernelsBase::ReproExpandKernelsBase;
 
-  void runOnOperation() override {}
+  void runOnOperation() override {
+    if (vectorWidth < 128 || vectorWidth % 128 || vectorWidth > 2048) {
+      getOperation().emitError("vector-width is ")
+          << vectorWidth.getValue() << ", expected 128, 256, 512 ...";
+      return signalPassFailure();
+    }
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal() || !function.isPrivate())
+        continue;
+      FailureOr<Operation *> op = findStructuredOp(function);
+      if (failed(op) || (*op && failed(verifyKernel(function, *op))))
+        return signalPassFailure();
+      if (*op)
+        expand(function, *op);
+    }
+  }
+
+  void expand(func::FuncOp function, Operation *op) {
+    cpu::KernelBuilder b(function, op, cpu::VectorTarget{vectorWidth / 32});
+    if (auto generic = dyn_cast<linalg::GenericOp>(op))
+      cpu::expandElementwise(b, generic);
+    else if (auto copy = dyn_cast<memref::CopyOp>(op))
+      cpu::expandCopy(b, copy);
+    else if (auto fold = dyn_cast<FoldOp>(op))
+      expandFold(b, fold);
+    else if (auto reduce = dyn_cast<ArgReduceOp>(op))
+      cpu::expandArgReduce(b, reduce);
+    else if (auto scatter = dyn_cast<ScatterOp>(op))
+      cpu::expandScatter(b, scatter);
+    else if (auto scan = dyn_cast<ScanOp>(op))
+      cpu::expandScan(b, scan);
+    else if (auto sort = dyn_cast<SortOp>(op))
+      cpu::expandSort(b, sort);
+    op->erase();
+  }
+
+  static void expandFold(cpu::KernelBuilder &b, FoldOp fold) {
+    cpu::expandLiteralFold(b, fold);
+  }
 };
 } // namespace

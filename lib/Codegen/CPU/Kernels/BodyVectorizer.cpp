@@ -1,0 +1,424 @@
+//===- BodyVectorizer.cpp - A scalar body on vectors ----------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/BodyVectorizer.h"
+
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Affine/Utils.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+bool BodyVectorizer::canVectorize(Block &body) {
+  return llvm::all_of(body.without_terminator(), [](Operation &op) {
+    if (isa<arith::ConstantOp, linalg::IndexOp, repro::IndexOp,
+            memref::LoadOp, cf::AssertOp, affine::AffineApplyOp>(op))
+      return true;
+    return op.hasTrait<OpTrait::Elementwise>() &&
+           op.hasTrait<OpTrait::Vectorizable>() && op.getNumRegions() == 0 &&
+           llvm::all_of(op.getResultTypes(),
+                        [](Type type) { return type.isIntOrIndexOrFloat(); });
+  });
+}
+
+Value BodyVectorizer::spread(LaneValue value) {
+  if (!lanes || value.kind == LaneValue::Vector)
+    return value.value;
+  Value vector = b.broadcast(value.value, lanes);
+  if (value.kind == LaneValue::Uniform)
+    return vector;
+  auto type = cast<VectorType>(vector.getType());
+  Type element = type.getElementType();
+  SmallVector<Attribute> steps;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    steps.push_back(b.getIntegerAttr(element, lane));
+  return arith::AddIOp::create(
+      b, vector, b.constant(DenseElementsAttr::get(type, steps)));
+}
+
+LaneValue BodyVectorizer::get(Value value) {
+  if (auto it = values.find(value); it != values.end())
+    return it->second;
+  Operation *op = value.getDefiningOp();
+  // What is defined outside of the body is available as it is.
+  if (!op || !op->getParentOp() ||
+      !isa<linalg::GenericOp, FoldOp>(op->getParentOp()))
+    return {value};
+  if (op->getNumResults() != 1) {
+    SmallVector<Value> operands;
+    bool uniform = true;
+    for (Value operand : op->getOperands())
+      uniform &= get(operand).kind == LaneValue::Uniform;
+    for (Value operand : op->getOperands())
+      operands.push_back(uniform ? get(operand).value : getLanes(operand));
+    OperationState state(b.getLoc(), op->getName());
+    state.addOperands(operands);
+    state.addAttributes(op->getAttrs());
+    for (Type type : op->getResultTypes())
+      state.addTypes(getLaneType(type, uniform ? 0 : lanes));
+    Operation *clone = b.create(state);
+    for (auto [from, to] : llvm::zip_equal(op->getResults(), clone->getResults()))
+      map(from, to);
+    return values[value];
+  }
+  LaneValue result = compute(op);
+  return values[value] = result;
+}
+
+SmallVector<Value> BodyVectorizer::inlineBody(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    if (isa<cf::AssertOp>(op))
+      computeAssert(&op);
+    else if (op.getNumResults())
+      get(op.getResult(0));
+  }
+  SmallVector<Value> results;
+  for (Value value : block.getTerminator()->getOperands())
+    results.push_back(getLanes(value));
+  return results;
+}
+
+LaneValue BodyVectorizer::compute(Operation *op) {
+  if (auto index = dyn_cast<linalg::IndexOp>(op))
+    return this->index(index.getDim());
+  if (auto index = dyn_cast<repro::IndexOp>(op))
+    return this->index(index.getDim());
+  if (isa<arith::ConstantOp>(op))
+    return {b.clone(*op)->getResult(0)};
+  if (isa<memref::LoadOp>(op))
+    return computeLoad(op);
+
+  SmallVector<LaneValue> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(get(operand));
+  bool uniform = llvm::all_of(operands, [](LaneValue v) {
+    return v.kind == LaneValue::Uniform;
+  });
+  if (auto apply = dyn_cast<affine::AffineApplyOp>(op)) {
+    AffineMap map = apply.getAffineMap();
+    SmallVector<Value> scalars;
+    for (LaneValue operand : operands)
+      scalars.push_back(uniform ? operand.value : spread(operand));
+    ArrayRef<Value> all(scalars);
+    if (uniform)
+      return {affine::expandAffineExpr(
+          b, b.getLoc(), map.getResult(0), all.take_front(map.getNumDims()),
+          all.drop_front(map.getNumDims()))};
+    // On several lanes, one after the other.
+    SmallVector<Value> elements;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      SmallVector<Value> at;
+      for (Value vector : all)
+        at.push_back(vector::ExtractOp::create(b, vector, lane));
+      ArrayRef<Value> atRef(at);
+      elements.push_back(affine::expandAffineExpr(
+          b, b.getLoc(), map.getResult(0), atRef.take_front(map.getNumDims()),
+          atRef.drop_front(map.getNumDims())));
+    }
+    return {vector::FromElementsOp::create(
+                b, VectorType::get({lanes}, b.getIndexType()), elements),
+            LaneValue::Vector};
+  }
+  // Consecutive numbers stay so when one adds a constant or changes the type.
+  if (lanes && !uniform) {
+    auto isScalar = [](LaneValue v) { return v.kind != LaneValue::Vector; };
+    bool consecutive =
+        llvm::all_of(operands, isScalar) &&
+        llvm::count_if(operands, [](LaneValue v) {
+          return v.kind == LaneValue::Iota;
+        }) == 1;
+    bool keeps = isa<arith::AddIOp>(op) ||
+                 (isa<arith::SubIOp>(op) &&
+                  operands[0].kind == LaneValue::Iota) ||
+                 isa<arith::IndexCastOp>(op);
+    if (consecutive && keeps) {
+      SmallVector<Value> scalars;
+      for (LaneValue operand : operands)
+        scalars.push_back(operand.value);
+      return {computeElementwise(op, scalars, 0), LaneValue::Iota};
+    }
+  }
+  SmallVector<Value> scalars;
+  for (LaneValue operand : operands)
+    scalars.push_back(uniform ? operand.value : spread(operand));
+  return {computeElementwise(op, scalars, uniform ? 0 : lanes),
+          uniform ? LaneValue::Uniform : LaneValue::Vector};
+}
+
+//===----------------------------------------------------------------------===//
+// Loads at computed indices, assertions
+//===----------------------------------------------------------------------===//
+
+bool BodyVectorizer::isInRange(Value value, int64_t size) {
+  IntegerAttr constant;
+  if (matchPattern(value, m_Constant(&constant)))
+    return constant.getInt() >= 0 && constant.getInt() < size;
+  Operation *op = value.getDefiningOp();
+  if (auto index = dyn_cast_or_null<linalg::IndexOp>(op))
+    return extent(index.getDim()) <= size;
+  if (auto index = dyn_cast_or_null<repro::IndexOp>(op))
+    return extent(index.getDim()) <= size;
+  return false;
+}
+
+LaneValue BodyVectorizer::computeLoad(Operation *op) {
+  auto load = cast<memref::LoadOp>(op);
+  auto type = cast<MemRefType>(load.getMemref().getType());
+  SmallVector<int64_t> strides = getStaticStrides(type);
+  Value flat = b.flatten(load.getMemref());
+  Value uniformOffset = b.index(0), vectorOffset, consecutive;
+  int64_t consecutiveStride = 0;
+  for (auto [operand, size, stride] :
+       llvm::zip_equal(load.getIndices(), type.getShape(), strides)) {
+    LaneValue index = get(operand);
+    bool inRange = isInRange(operand, size);
+    if (index.kind == LaneValue::Iota && inRange && !consecutive) {
+      consecutive = index.value;
+      consecutiveStride = stride;
+      continue;
+    }
+    Value at = index.kind == LaneValue::Uniform ? index.value : spread(index);
+    bool isVector = isa<VectorType>(at.getType());
+    if (!inRange) { // (E1)
+      Value limit = b.index(size), zero = b.index(0);
+      if (isVector) {
+        limit = b.broadcast(limit, lanes);
+        zero = b.broadcast(zero, lanes);
+      }
+      Value ok = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, at, limit);
+      at = arith::SelectOp::create(b, ok, at, zero);
+      if (isVector) {
+        if (mask) {
+          Value all = b.constant(DenseElementsAttr::get(
+              cast<VectorType>(ok.getType()), true));
+          ok = arith::SelectOp::create(b, mask.mask, ok, all);
+        }
+        ok = vector::ReductionOp::create(b, vector::CombiningKind::AND, ok);
+      }
+      b.check(ok, op);
+    }
+    if (isVector) {
+      Value factor = b.broadcast(b.index(stride), lanes);
+      Value part = stride == 1 ? at
+                               : arith::MulIOp::create(b, at, factor).getResult();
+      vectorOffset = vectorOffset
+                         ? arith::AddIOp::create(b, vectorOffset, part)
+                         : part;
+    } else {
+      uniformOffset = b.add(uniformOffset, b.mul(at, stride));
+    }
+  }
+  Type element = type.getElementType();
+  if (consecutive)
+    uniformOffset = b.add(uniformOffset, b.mul(consecutive, consecutiveStride));
+  if (!vectorOffset) {
+    if (!consecutive)
+      return {b.load(flat, element, uniformOffset)};
+    return {b.loadVector(flat, element, uniformOffset, consecutiveStride, lanes,
+                         mask),
+            LaneValue::Vector};
+  }
+  SmallVector<Value> elements;
+  Value last = mask ? b.sub(mask.count, b.index(1)) : Value();
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    Value at = vector::ExtractOp::create(b, vectorOffset, lane);
+    if (consecutive) {
+      Value step = b.index(lane);
+      if (mask)
+        step = b.min(step, last);
+      at = b.add(at, b.mul(step, consecutiveStride));
+    }
+    elements.push_back(b.load(flat, element, b.add(at, uniformOffset)));
+  }
+  return {vector::FromElementsOp::create(b, VectorType::get({lanes}, element),
+                                         elements),
+          LaneValue::Vector};
+}
+
+void BodyVectorizer::computeAssert(Operation *op) {
+  LaneValue condition = get(op->getOperand(0));
+  Value ok = condition.value;
+  if (condition.kind == LaneValue::Vector) {
+    if (mask) {
+      Value all = b.constant(
+          DenseElementsAttr::get(cast<VectorType>(ok.getType()), true));
+      ok = arith::SelectOp::create(b, mask.mask, ok, all);
+    }
+    ok = vector::ReductionOp::create(b, vector::CombiningKind::AND, ok);
+  }
+  b.check(ok, op);
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+Value BodyVectorizer::splat(TypedAttr value, Type like) {
+  if (auto vector = dyn_cast<VectorType>(like))
+    return b.constant(DenseElementsAttr::get(vector, Attribute(value)));
+  return b.constant(value);
+}
+
+static bool isStorageFloat(Type type) {
+  auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+  return element && element.getWidth() < 32;
+}
+
+/// (V1) computes in f32 and rounds once; not for what moves or casts values.
+static bool computesOnStorageFloat(Operation *op) {
+  if (isa<arith::ExtFOp, arith::TruncFOp, arith::SelectOp, arith::BitcastOp>(
+          op))
+    return false;
+  return llvm::any_of(op->getOperandTypes(), isStorageFloat) ||
+         llvm::any_of(op->getResultTypes(), isStorageFloat);
+}
+
+Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
+                                         int64_t width) {
+  Type resultType = getLaneType(op->getResult(0).getType(), width);
+  if (isa<arith::FPToSIOp, arith::FPToUIOp>(op))
+    return computeConversion(op, operands[0], resultType);
+  if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp,
+          arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp>(op))
+    return computeDivision(op, operands[0], operands[1]);
+  if (isa<arith::ShLIOp, arith::ShRSIOp, arith::ShRUIOp>(op))
+    return computeShift(op, operands[0], operands[1]);
+
+  SmallVector<Value> converted(operands);
+  Type computed = resultType;
+  if (computesOnStorageFloat(op)) {
+    for (Value &operand : converted)
+      if (isStorageFloat(operand.getType()))
+        operand = b.convertFloat(operand, b.getF32Type());
+    if (isStorageFloat(resultType))
+      computed = getLaneType(b.getF32Type(), width);
+  }
+  OperationState state(b.getLoc(), op->getName());
+  state.addOperands(converted);
+  state.addTypes(computed);
+  state.addAttributes(op->getAttrs());
+  Value result = b.create(state)->getResult(0);
+  if (computed != resultType)
+    result = b.convertFloat(result, getElementTypeOrSelf(resultType));
+  return result;
+}
+
+/// (S3) toward zero, saturating, NaN to 0.
+Value BodyVectorizer::computeConversion(Operation *op, Value value, Type type) {
+  if (isStorageFloat(value.getType()))
+    value = b.convertFloat(value, b.getF32Type());
+  auto floatType = cast<FloatType>(getElementTypeOrSelf(value.getType()));
+  Type integer = getElementTypeOrSelf(type);
+  unsigned width = integer.getIntOrFloatBitWidth();
+  bool isSigned = isa<arith::FPToSIOp>(op);
+  // 2^(bits of magnitude) and, for signed types, its negative: both exact.
+  APFloat upper(floatType.getFloatSemantics(), 1);
+  upper = scalbn(upper, isSigned ? width - 1 : width,
+                 APFloat::rmNearestTiesToEven);
+  APFloat lower = upper;
+  lower.changeSign();
+  if (!isSigned)
+    lower = APFloat::getZero(floatType.getFloatSemantics());
+  Type valueType = value.getType();
+  Value hi = splat(b.getFloatAttr(floatType, upper), valueType);
+  Value lo = splat(b.getFloatAttr(floatType, lower), valueType);
+  Value tooLarge =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, value, hi);
+  Value tooSmall =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, value, lo);
+  Value belowUpper =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, value, hi);
+  Value aboveLower =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, value, lo);
+  Value inside = arith::AndIOp::create(b, belowUpper, aboveLower);
+  Value safe = arith::SelectOp::create(b, inside, value, b.zero(valueType));
+  Value result = isSigned
+                     ? arith::FPToSIOp::create(b, type, safe).getResult()
+                     : arith::FPToUIOp::create(b, type, safe).getResult();
+  APInt maximum = isSigned ? APInt::getSignedMaxValue(width)
+                           : APInt::getMaxValue(width);
+  APInt minimum =
+      isSigned ? APInt::getSignedMinValue(width) : APInt::getZero(width);
+  result = arith::SelectOp::create(
+      b, tooLarge, splat(b.getIntegerAttr(integer, maximum), type), result);
+  return arith::SelectOp::create(
+      b, tooSmall, splat(b.getIntegerAttr(integer, minimum), type), result);
+}
+
+/// (I1) x/0 = -1, x%0 = x, MIN/-1 = MIN, MIN%-1 = 0.
+Value BodyVectorizer::computeDivision(Operation *op, Value lhs, Value rhs) {
+  Type type = lhs.getType();
+  Type integer = getElementTypeOrSelf(type);
+  unsigned width = integer.isIndex() ? 64 : integer.getIntOrFloatBitWidth();
+  bool isSigned = isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp,
+                      arith::CeilDivSIOp>(op);
+  bool isRemainder = isa<arith::RemSIOp, arith::RemUIOp>(op);
+  auto divide = [&](Value divisor) -> Value {
+    OperationState state(b.getLoc(), op->getName());
+    state.addOperands({lhs, divisor});
+    state.addTypes(type);
+    return b.create(state)->getResult(0);
+  };
+  IntegerAttr divisor;
+  if (matchPattern(op->getOperand(1), m_Constant(&divisor)) &&
+      !divisor.getValue().isZero() &&
+      !(isSigned && divisor.getValue().isAllOnes()))
+    return divide(rhs);
+  Value zero = splat(b.getIntegerAttr(integer, 0), type);
+  Value one = splat(b.getIntegerAttr(integer, APInt(width, 1)), type);
+  Value ones = splat(b.getIntegerAttr(integer, APInt::getAllOnes(width)), type);
+  Value byZero =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rhs, zero);
+  Value unsafe = byZero;
+  if (isSigned) {
+    Value least = splat(
+        b.getIntegerAttr(integer, APInt::getSignedMinValue(width)), type);
+    Value isLeast =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lhs, least);
+    Value isMinusOne =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rhs, ones);
+    // MIN divided by 1 is what (I1) says of MIN divided by -1.
+    unsafe = arith::OrIOp::create(
+        b, byZero, arith::AndIOp::create(b, isLeast, isMinusOne));
+  }
+  Value result = divide(arith::SelectOp::create(b, unsafe, one, rhs));
+  return arith::SelectOp::create(b, byZero, isRemainder ? lhs : ones, result);
+}
+
+/// (I1) a shift by the width or more gives 0, an arithmetic one the sign.
+Value BodyVectorizer::computeShift(Operation *op, Value lhs, Value rhs) {
+  Type type = lhs.getType();
+  Type integer = getElementTypeOrSelf(type);
+  unsigned width = integer.isIndex() ? 64 : integer.getIntOrFloatBitWidth();
+  auto shift = [&](Value amount) -> Value {
+    OperationState state(b.getLoc(), op->getName());
+    state.addOperands({lhs, amount});
+    state.addTypes(type);
+    return b.create(state)->getResult(0);
+  };
+  IntegerAttr amount;
+  if (matchPattern(op->getOperand(1), m_Constant(&amount)) &&
+      amount.getValue().ult(width))
+    return shift(rhs);
+  Value last = splat(b.getIntegerAttr(integer, APInt(width, width - 1)), type);
+  Value shifted = shift(arith::MinUIOp::create(b, rhs, last));
+  if (isa<arith::ShRSIOp>(op))
+    return shifted;
+  Value tooFar = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, rhs, last);
+  return arith::SelectOp::create(b, tooFar,
+                                 splat(b.getIntegerAttr(integer, 0), type),
+                                 shifted);
+}

@@ -1,0 +1,78 @@
+//===- BodyVectorizer.h - A scalar body on vectors --------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_KERNELS_BODYVECTORIZER_H
+#define REPRO_CODEGEN_CPU_KERNELS_BODYVECTORIZER_H
+
+#include "Codegen/CPU/Kernels/KernelBuilder.h"
+
+namespace mlir::repro::cpu {
+
+/// The value of a scalar of the body in all lanes.
+struct LaneValue {
+  enum Kind {
+    Uniform, ///< `value` is a scalar, the same in all lanes
+    Iota,    ///< `value` is a scalar, lane l holds value + l
+    Vector,  ///< `value` is a vector
+  };
+  Value value;
+  Kind kind = Uniform;
+};
+
+/// Writes the operations of a structured op's body for `lanes` iterations at
+/// once, or for one if `lanes` is 0. What numerics.md defines beyond arith's
+/// semantics is written out: (V1), (S3), (I1), (E1).
+class BodyVectorizer {
+public:
+  BodyVectorizer(KernelBuilder &b, int64_t lanes, LaneMask mask = {})
+      : b(b), lanes(lanes), mask(mask) {}
+
+  /// Whether all operations of `body` can be written for several lanes.
+  static bool canVectorize(Block &body);
+
+  /// The position along dimension `dim`, and how many there are.
+  std::function<LaneValue(int64_t dim)> index;
+  std::function<int64_t(int64_t dim)> extent;
+
+  void map(Value from, LaneValue to) { values[from] = to; }
+  void map(Value from, Value to) {
+    values[from] = {to, isa<VectorType>(to.getType()) ? LaneValue::Vector
+                                                      : LaneValue::Uniform};
+  }
+
+  /// The value of `value` of the body, computed where it has not been yet.
+  LaneValue get(Value value);
+  /// The same as a scalar (lanes = 0) or vector.
+  Value getLanes(Value value) { return spread(get(value)); }
+
+  /// Writes all operations but the terminator, those for effect included;
+  /// returns the terminator's operands.
+  SmallVector<Value> inlineBody(Block &body);
+
+private:
+  Value spread(LaneValue value);
+  LaneValue compute(Operation *op);
+  LaneValue computeIndex(Operation *op, int64_t dim);
+  LaneValue computeLoad(Operation *op);
+  void computeAssert(Operation *op);
+  Value computeElementwise(Operation *op, ValueRange operands, int64_t lanes);
+  Value computeConversion(Operation *op, Value value, Type type);
+  Value computeDivision(Operation *op, Value lhs, Value rhs);
+  Value computeShift(Operation *op, Value lhs, Value rhs);
+  Value splat(TypedAttr value, Type like);
+  bool isInRange(Value index, int64_t size);
+
+  KernelBuilder &b;
+  int64_t lanes;
+  LaneMask mask;
+  Block *body = nullptr;
+  llvm::DenseMap<Value, LaneValue> values;
+};
+
+} // namespace mlir::repro::cpu
+
+#endif // REPRO_CODEGEN_CPU_KERNELS_BODYVECTORIZER_H

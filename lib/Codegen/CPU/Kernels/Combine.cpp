@@ -1,0 +1,68 @@
+//===- Combine.cpp - The combination of scatter and scan ------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/Combine.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+Type repro::cpu::getCombineType(Combine combine, Type element) {
+  auto type = dyn_cast<FloatType>(element);
+  if (!type || type.getWidth() >= 32 ||
+      (combine != Combine::add && combine != Combine::mul))
+    return element;
+  return Float32Type::get(element.getContext());
+}
+
+Value repro::cpu::createCombine(KernelBuilder &b, Combine combine, Value lhs,
+                                Value rhs) {
+  bool isFloat = isa<FloatType>(getElementTypeOrSelf(lhs.getType()));
+  switch (combine) {
+  case Combine::add:
+    return isFloat ? arith::AddFOp::create(b, lhs, rhs).getResult()
+                   : arith::AddIOp::create(b, lhs, rhs).getResult();
+  case Combine::mul:
+    return isFloat ? arith::MulFOp::create(b, lhs, rhs).getResult()
+                   : arith::MulIOp::create(b, lhs, rhs).getResult();
+  case Combine::maximum:
+    return isFloat ? arith::MaximumFOp::create(b, lhs, rhs).getResult()
+                   : arith::MaxSIOp::create(b, lhs, rhs).getResult();
+  case Combine::minimum:
+    return isFloat ? arith::MinimumFOp::create(b, lhs, rhs).getResult()
+                   : arith::MinSIOp::create(b, lhs, rhs).getResult();
+  case Combine::replace:
+    return rhs;
+  }
+  llvm_unreachable("unknown combination");
+}
+
+TypedAttr repro::cpu::getCombineStart(Combine combine, Type type) {
+  Builder b(type.getContext());
+  if (auto floatType = dyn_cast<FloatType>(type)) {
+    const llvm::fltSemantics &semantics = floatType.getFloatSemantics();
+    APFloat value = APFloat::getZero(semantics);
+    if (combine == Combine::mul)
+      value = APFloat::getOne(semantics);
+    else if (combine == Combine::maximum)
+      value = APFloat::getInf(semantics, /*Negative=*/true);
+    else if (combine == Combine::minimum)
+      value = APFloat::getInf(semantics, /*Negative=*/false);
+    return b.getFloatAttr(floatType, value);
+  }
+  unsigned width = type.getIntOrFloatBitWidth();
+  APInt value = APInt::getZero(width);
+  if (combine == Combine::mul)
+    value = APInt(width, 1);
+  else if (combine == Combine::maximum)
+    value = APInt::getSignedMinValue(width);
+  else if (combine == Combine::minimum)
+    value = APInt::getSignedMaxValue(width);
+  return b.getIntegerAttr(type, value);
+}

@@ -1,0 +1,27 @@
+//===- Combine.h - The combination of scatter and scan ----------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_KERNELS_COMBINE_H
+#define REPRO_CODEGEN_CPU_KERNELS_COMBINE_H
+
+#include "Codegen/CPU/Kernels/KernelBuilder.h"
+#include "dialects/Repro/IR/Repro.h"
+
+namespace mlir::repro::cpu {
+
+/// (F7) the type in which elements of `element` accumulate.
+Type getCombineType(Combine combine, Type element);
+
+/// op(lhs, rhs) for scalars or vectors; not for `replace`. Integers are signed.
+Value createCombine(KernelBuilder &b, Combine combine, Value lhs, Value rhs);
+
+/// (F4) the start value.
+TypedAttr getCombineStart(Combine combine, Type type);
+
+} // namespace mlir::repro::cpu
+
+#endif // REPRO_CODEGEN_CPU_KERNELS_COMBINE_H

@@ -1,0 +1,249 @@
+//===- ElementwiseKernel.cpp - Parallel operations ------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/BodyVectorizer.h"
+#include "Codegen/CPU/Kernels/FoldSupport.h"
+#include "Codegen/CPU/Kernels/ParallelLoops.h"
+#include "Codegen/CPU/Kernels/StructuredKernels.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+namespace {
+/// Elements that one work item should at least have.
+constexpr int64_t kItemElements = 4096;
+/// Elements that are worth a thread.
+constexpr int64_t kGrainElements = 32768;
+
+class ElementwiseKernel {
+public:
+  /// `body` null: copy the only input to the only output.
+  ElementwiseKernel(KernelBuilder &b, Block *body, ArrayRef<int64_t> sizes,
+                    SmallVector<Access> inputs, SmallVector<Access> outputs)
+      : b(b), body(body), sizes(sizes), inputs(std::move(inputs)),
+        outputs(std::move(outputs)) {}
+
+  void expand();
+
+private:
+  void orderDims();
+  /// Elements at the current coordinates, from `inner` on along the last loop.
+  void emitElements(Value inner, int64_t lanes, LaneMask mask);
+  void emitRow(Value lower, Value upper);
+  void emitLoops(unsigned depth);
+  void setCoordinate(const CollapsedDim &loop, Value value);
+  Value getOffset(unsigned access, Value inner);
+
+  KernelBuilder &b;
+  Block *body;
+  SmallVector<int64_t> sizes;
+  SmallVector<Access> inputs, outputs;
+  SmallVector<Access *> accesses;
+  SmallVector<CollapsedDim> loops;
+  /// Value of each loop's variable; original coordinates where known.
+  SmallVector<Value> loopValues, coordinates;
+  int64_t lanes = 0;
+  unsigned innerDim = 0;
+};
+} // namespace
+
+void ElementwiseKernel::orderDims() {
+  // Write consecutively: the output's last dimension in memory innermost.
+  SmallVector<unsigned> dims =
+      llvm::to_vector(llvm::seq<unsigned>(sizes.size()));
+  const Access &output = outputs.front();
+  if (output.linear)
+    llvm::stable_sort(dims, [&](unsigned x, unsigned y) {
+      return std::abs(output.coefficients[x]) >
+             std::abs(output.coefficients[y]);
+    });
+  llvm::SmallBitVector fixed(sizes.size());
+  if (body)
+    fixed = getIndexedDims(*body, sizes.size());
+  loops = collapseDims(dims, sizes,
+                       SmallVector<const Access *>(accesses.begin(),
+                                                   accesses.end()),
+                       fixed);
+}
+
+void ElementwiseKernel::setCoordinate(const CollapsedDim &loop, Value value) {
+  loopValues[&loop - loops.data()] = value;
+  if (loop.dims.size() == 1)
+    coordinates[loop.dims[0]] = value;
+}
+
+Value ElementwiseKernel::getOffset(unsigned i, Value inner) {
+  const Access &access = *accesses[i];
+  if (!access.linear)
+    return b.getOffset(access, coordinates);
+  Value offset = b.index(access.constant);
+  for (auto [loop, value] : llvm::zip_equal(loops, loopValues))
+    if (loop.coefficients[i])
+      offset = b.add(offset, b.mul(value, loop.coefficients[i]));
+  return offset;
+}
+
+void ElementwiseKernel::emitElements(Value inner, int64_t lanes,
+                                     LaneMask mask) {
+  if (!loops.empty())
+    setCoordinate(loops.back(), inner);
+  auto stride = [&](unsigned i) -> int64_t {
+    return loops.empty() || !accesses[i]->linear ? 0
+                                                 : loops.back().coefficients[i];
+  };
+  auto load = [&](unsigned i) -> Value {
+    const Access &access = *accesses[i];
+    if (!access.isMemory())
+      return access.scalar;
+    Value offset = getOffset(i, inner);
+    if (!lanes || !stride(i))
+      return b.load(access.buffer, access.element, offset);
+    return b.loadVector(access.buffer, access.element, offset, stride(i), lanes,
+                        mask);
+  };
+  SmallVector<Value> results;
+  if (!body) {
+    results.push_back(load(0));
+    if (lanes && !isa<VectorType>(results[0].getType()))
+      results[0] = b.broadcast(results[0], lanes);
+  } else {
+    BodyVectorizer vectorizer(b, lanes, mask);
+    vectorizer.extent = [&](int64_t dim) { return sizes[dim]; };
+    vectorizer.index = [&](int64_t dim) {
+      bool isInner = !loops.empty() && loops.back().dims[0] == dim;
+      return LaneValue{coordinates[dim], lanes && isInner
+                                             ? LaneValue::Iota
+                                             : LaneValue::Uniform};
+    };
+    for (unsigned i = 0; i < accesses.size(); ++i)
+      if (!body->getArgument(i).use_empty())
+        vectorizer.map(body->getArgument(i), load(i));
+    results = vectorizer.inlineBody(*body);
+  }
+  for (auto [i, result] : llvm::enumerate(results)) {
+    const Access &access = outputs[i];
+    unsigned position = inputs.size() + i;
+    Value value = body ? b.canonicalizeNaN(result) : result;
+    Value offset = getOffset(position, inner);
+    if (lanes)
+      b.storeVector(value, access.buffer, offset, stride(position), mask);
+    else
+      b.store(value, access.buffer, offset);
+  }
+}
+
+void ElementwiseKernel::emitRow(Value lower, Value upper) {
+  if (!lanes) {
+    b.loop(lower, upper, 1, [&](Value i) { emitElements(i, 0, {}); });
+    return;
+  }
+  Value count = b.sub(upper, lower);
+  Value rest = b.rem(count, lanes);
+  Value full = b.sub(upper, rest);
+  b.loop(lower, full, lanes, [&](Value i) { emitElements(i, lanes, {}); });
+  if (loops.back().size % lanes)
+    b.when(b.less(full, upper), [&] {
+      emitElements(full, lanes, b.getMask(rest, lanes));
+    });
+}
+
+void ElementwiseKernel::emitLoops(unsigned depth) {
+  Value zero = b.index(0);
+  if (loops.empty()) {
+    emitElements(zero, 0, {});
+    return;
+  }
+  if (depth + 1 == loops.size()) {
+    emitRow(zero, b.index(loops.back().size));
+    return;
+  }
+  b.loop(zero, b.index(loops[depth].size), 1, [&](Value i) {
+    setCoordinate(loops[depth], i);
+    emitLoops(depth + 1);
+  });
+}
+
+void ElementwiseKernel::expand() {
+  for (Access &access : inputs)
+    accesses.push_back(&access);
+  for (Access &access : outputs)
+    accesses.push_back(&access);
+  if (getProduct(sizes) == 0) {
+    b.setWork(0, 1);
+    return;
+  }
+  orderDims();
+  coordinates.assign(sizes.size(), b.index(0));
+  loopValues.assign(loops.size(), b.index(0));
+  lanes = b.getTarget().lanes;
+  if (loops.empty() || (body && !BodyVectorizer::canVectorize(*body)))
+    lanes = 0;
+  else
+    for (Access *access : accesses)
+      if (!access->linear &&
+          access->expression.isFunctionOfDim(loops.back().dims[0]))
+        lanes = 0;
+  // Outputs that do not move along the innermost loop would be overwritten by
+  // another lane than the last.
+  for (size_t i = inputs.size(); lanes && i < accesses.size(); ++i)
+    if (!accesses[i]->linear || !loops.back().coefficients[i])
+      lanes = 0;
+
+  // A work item is a part of a long innermost loop or a group of inner loops.
+  unsigned first = loops.size();
+  int64_t elements = 1;
+  while (first > 0 && elements * loops[first - 1].size <= kItemElements)
+    elements *= loops[--first].size;
+  SmallVector<int64_t> outer;
+  for (unsigned i = 0; i < first; ++i)
+    outer.push_back(loops[i].size);
+  bool split = !loops.empty() && first == loops.size();
+  int64_t blockSize = 1;
+  if (split) {
+    elements = blockSize = kItemElements;
+    outer.back() = llvm::divideCeil(loops.back().size, kItemElements);
+  }
+  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
+    SmallVector<Value> at = b.delinearize(item, outer);
+    unsigned wholeLoops = split ? first - 1 : first;
+    for (unsigned i = 0; i < wholeLoops; ++i)
+      setCoordinate(loops[i], at[i]);
+    if (!split) {
+      emitLoops(first);
+      return;
+    }
+    Value lower = b.mul(at.back(), blockSize);
+    Value upper = b.add(lower, blockSize);
+    if (loops.back().size % blockSize)
+      upper = b.min(upper, b.index(loops.back().size));
+    emitRow(lower, upper);
+  });
+  b.setWork(getProduct(outer), kGrainElements / elements);
+}
+
+void repro::cpu::expandElementwise(KernelBuilder &b, linalg::GenericOp op) {
+  SmallVector<Access> inputs, outputs;
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  for (auto [operand, map] : llvm::zip_equal(op->getOperands(), maps))
+    (inputs.size() < op.getInputs().size() ? inputs : outputs)
+        .push_back(b.getAccess(operand, map));
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+  ElementwiseKernel(b, op.getBody(), sizes, inputs, outputs).expand();
+}
+
+void repro::cpu::expandCopy(KernelBuilder &b, memref::CopyOp op) {
+  auto type = cast<MemRefType>(op.getSource().getType());
+  AffineMap map =
+      AffineMap::getMultiDimIdentityMap(type.getRank(), b.getContext());
+  ElementwiseKernel(b, nullptr, type.getShape(),
+                    {b.getAccess(op.getSource(), map)},
+                    {b.getAccess(op.getTarget(), map)})
+      .expand();
+}

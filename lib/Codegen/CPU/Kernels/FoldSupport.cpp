@@ -1,0 +1,95 @@
+//===- FoldSupport.cpp - What all expansions of folds share ---------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/FoldSupport.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+SmallVector<int64_t> repro::cpu::getLoopSizes(IndexingMapOpInterface op) {
+  return op.getStaticLoopRanges();
+}
+
+TypedAttr repro::cpu::getStartValue(Operation *step, Type type) {
+  Builder b(step->getContext());
+  if (auto floatType = dyn_cast<FloatType>(type)) {
+    const llvm::fltSemantics &semantics = floatType.getFloatSemantics();
+    APFloat value = APFloat::getZero(semantics); // addf, fma
+    if (isa<arith::MulFOp>(step))
+      value = APFloat::getOne(semantics);
+    else if (isa<arith::MaximumFOp>(step))
+      value = APFloat::getInf(semantics, /*Negative=*/true);
+    else if (isa<arith::MinimumFOp>(step))
+      value = APFloat::getInf(semantics, /*Negative=*/false);
+    return b.getFloatAttr(floatType, value);
+  }
+  unsigned width = type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
+  APInt value = APInt::getZero(width); // addi, ori, xori, maxui
+  if (isa<arith::MulIOp>(step))
+    value = APInt(width, 1);
+  else if (isa<arith::AndIOp, arith::MinUIOp>(step))
+    value = APInt::getAllOnes(width);
+  else if (isa<arith::MaxSIOp>(step))
+    value = APInt::getSignedMinValue(width);
+  else if (isa<arith::MinSIOp>(step))
+    value = APInt::getSignedMaxValue(width);
+  return b.getIntegerAttr(type, value);
+}
+
+FoldInfo::FoldInfo(KernelBuilder &b, FoldOp op)
+    : op(op), step(op.getStep()),
+      sizes(getLoopSizes(cast<IndexingMapOpInterface>(op.getOperation()))) {
+  if (isa<SequentialAttr>(op.getOrder()))
+    step = nullptr;
+  for (auto [dim, type] : llvm::enumerate(op.getIteratorTypesArray())) {
+    bool isParallel = type == utils::IteratorType::parallel;
+    (isParallel ? parallel : reduction).push_back(dim);
+    (isParallel ? parallelSizes : reductionSizes).push_back(sizes[dim]);
+  }
+  results = getProduct(parallelSizes);
+  n = getProduct(reductionSizes);
+  SmallVector<AffineMap> maps =
+      cast<IndexingMapOpInterface>(op.getOperation()).getIndexingMapsArray();
+  for (auto [operand, map] : llvm::zip_equal(op->getOperands(), maps)) {
+    Access access = b.getAccess(operand, map);
+    (inputs.size() < op.getInputs().size() ? inputs : outputs)
+        .push_back(access);
+  }
+  anyOrder = isa<AnyOrderAttr>(op.getOrder());
+  chunk = run = std::max<int64_t>(n, 1);
+  lanes = 1;
+  refold = false;
+  if (auto order = dyn_cast<OrderAttr>(op.getOrder())) {
+    chunk = std::min(chunk, order.getChunk());
+    lanes = order.getLanes();
+    refold = order.getTotals() == Totals::refold;
+    if (order.getRun())
+      run = getProduct(ArrayRef(reductionSizes).take_back(order.getRun()));
+  }
+}
+
+Type FoldInfo::getAccumulatorType(unsigned i) {
+  return op.getBody()->getArgument(inputs.size() + i).getType();
+}
+
+Value FoldInfo::combine(KernelBuilder &b, Value lhs, Value rhs) {
+  if (isa<math::FmaOp>(step))
+    return arith::AddFOp::create(b, lhs, rhs);
+  OperationState state(b.getLoc(), step->getName());
+  state.addOperands({lhs, rhs});
+  state.addTypes(lhs.getType());
+  return b.create(state)->getResult(0);
+}
+
+Value FoldInfo::getStart(KernelBuilder &b, int64_t lanes) {
+  TypedAttr value = getStartValue(step, getAccumulatorType());
+  if (lanes)
+    value = DenseElementsAttr::get(
+        VectorType::get({lanes}, getAccumulatorType()), Attribute(value));
+  return b.constant(value);
+}

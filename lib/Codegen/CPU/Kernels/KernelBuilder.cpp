@@ -1,0 +1,419 @@
+//===- KernelBuilder.cpp - Loops over the work items of a kernel ----------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/KernelBuilder.h"
+
+#include "mlir/Dialect/Affine/Analysis/AffineStructures.h"
+#include "mlir/Dialect/Affine/Utils.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace mlir;
+using namespace mlir::repro::cpu;
+
+Type repro::cpu::getLaneType(Type type, int64_t lanes) {
+  return lanes ? VectorType::get({lanes}, type) : type;
+}
+
+SmallVector<int64_t> repro::cpu::getStaticStrides(MemRefType type) {
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  LogicalResult known = type.getStridesAndOffset(strides, offset);
+  assert(succeeded(known) && "checked by the pass");
+  (void)known;
+  return strides;
+}
+
+KernelBuilder::KernelBuilder(func::FuncOp kernel, Operation *op,
+                             VectorTarget target)
+    : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel), target(target) {
+  // An anchor between the prologue and the loops; erased with `op`.
+  prologueEnd = op;
+  setInsertionPointAfter(op);
+}
+
+Value KernelBuilder::getBegin() {
+  return kernel.getArgument(kernel.getNumArguments() - 2);
+}
+
+Value KernelBuilder::getEnd() {
+  return kernel.getArgument(kernel.getNumArguments() - 1);
+}
+
+int64_t KernelBuilder::getNativeLanes(Type element) const {
+  return element.isF64() || element.isInteger(64) || element.isIndex()
+             ? target.lanes / 2
+             : target.lanes;
+}
+
+void KernelBuilder::setWork(int64_t items, int64_t grain) {
+  kernel->setAttr("repro.work_items", getI64IntegerAttr(items));
+  kernel->setAttr("repro.work_grain",
+                  getI64IntegerAttr(std::max<int64_t>(grain, 1)));
+  kernel->setAttr("repro.scratch_bytes", getI64IntegerAttr(scratchBytes));
+}
+
+Value KernelBuilder::getScratch(Type element, int64_t count) {
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPoint(prologueEnd);
+  int64_t bits = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
+  int64_t bytes = std::max<int64_t>(bits / 8, 1) * std::max<int64_t>(count, 1);
+  Value scratch = kernel.getArgument(kernel.getNumArguments() - 4);
+  Value view = memref::ViewOp::create(
+      *this, MemRefType::get({std::max<int64_t>(count, 1)}, element), scratch,
+      index(scratchBytes), ValueRange());
+  scratchBytes += (bytes + 63) / 64 * 64;
+  kernel->setAttr("repro.scratch_bytes", getI64IntegerAttr(scratchBytes));
+  return view;
+}
+
+void KernelBuilder::check(Value condition, Operation *origin) {
+  int64_t message = 0;
+  if (auto number = origin->getAttrOfType<IntegerAttr>("repro.message"))
+    message = number.getInt();
+  Value failed = arith::XOrIOp::create(
+      *this, condition, constant(getIntegerAttr(getI1Type(), 1)));
+  when(failed, [&] {
+    Value error = kernel.getArgument(kernel.getNumArguments() - 3);
+    memref::StoreOp::create(*this, constant(getI64IntegerAttr(message + 1)),
+                            error, index(0));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Index arithmetic
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::index(int64_t value) {
+  return arith::ConstantIndexOp::create(*this, value);
+}
+Value KernelBuilder::add(Value a, Value b) {
+  return createOrFold<arith::AddIOp>(a, b);
+}
+Value KernelBuilder::sub(Value a, Value b) {
+  return createOrFold<arith::SubIOp>(a, b);
+}
+Value KernelBuilder::mul(Value a, int64_t b) {
+  return createOrFold<arith::MulIOp>(a, index(b));
+}
+Value KernelBuilder::mul(Value a, Value b) {
+  return createOrFold<arith::MulIOp>(a, b);
+}
+Value KernelBuilder::div(Value a, int64_t b) {
+  return createOrFold<arith::DivUIOp>(a, index(b));
+}
+Value KernelBuilder::rem(Value a, int64_t b) {
+  if (b == 1)
+    return index(0);
+  return createOrFold<arith::RemUIOp>(a, index(b));
+}
+Value KernelBuilder::min(Value a, Value b) {
+  return createOrFold<arith::MinSIOp>(a, b);
+}
+Value KernelBuilder::max(Value a, Value b) {
+  return createOrFold<arith::MaxSIOp>(a, b);
+}
+Value KernelBuilder::less(Value a, Value b) {
+  return createOrFold<arith::CmpIOp>(arith::CmpIPredicate::slt, a, b);
+}
+Value KernelBuilder::equal(Value a, Value b) {
+  return createOrFold<arith::CmpIOp>(arith::CmpIPredicate::eq, a, b);
+}
+Value KernelBuilder::select(Value condition, Value a, Value b) {
+  return createOrFold<arith::SelectOp>(condition, a, b);
+}
+
+SmallVector<Value> KernelBuilder::delinearize(Value linear,
+                                              ArrayRef<int64_t> sizes) {
+  SmallVector<Value> coordinates(sizes.size());
+  // The outermost dimension that is not 1 needs no remainder.
+  size_t outermost = 0;
+  while (outermost < sizes.size() && sizes[outermost] == 1)
+    coordinates[outermost++] = index(0);
+  for (size_t i = sizes.size(); i > outermost; --i) {
+    if (i - 1 == outermost) {
+      coordinates[outermost] = linear;
+      break;
+    }
+    if (sizes[i - 1] <= 1) {
+      coordinates[i - 1] = index(0);
+      continue;
+    }
+    coordinates[i - 1] = rem(linear, sizes[i - 1]);
+    linear = div(linear, sizes[i - 1]);
+  }
+  return coordinates;
+}
+
+//===----------------------------------------------------------------------===//
+// Control flow
+//===----------------------------------------------------------------------===//
+
+void KernelBuilder::loop(Value lower, Value upper, int64_t step,
+                         function_ref<void(Value)> body) {
+  auto loop = scf::ForOp::create(*this, lower, upper, index(step));
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
+}
+
+SmallVector<Value> KernelBuilder::loop(
+    Value lower, Value upper, int64_t step, ValueRange inits,
+    function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  if (inits.empty()) {
+    loop(lower, upper, step, [&](Value i) { body(i, {}); });
+    return {};
+  }
+  auto loop = scf::ForOp::create(*this, lower, upper, index(step), inits);
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> next =
+      body(loop.getInductionVar(), loop.getRegionIterArgs());
+  scf::YieldOp::create(*this, next);
+  return SmallVector<Value>(loop.getResults());
+}
+
+void KernelBuilder::when(Value condition, function_ref<void()> then,
+                         function_ref<void()> otherwise) {
+  auto branch = scf::IfOp::create(*this, condition, static_cast<bool>(otherwise));
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPointToStart(branch.thenBlock());
+  then();
+  if (otherwise) {
+    setInsertionPointToStart(branch.elseBlock());
+    otherwise();
+  }
+}
+
+SmallVector<Value>
+KernelBuilder::choose(Value condition,
+                      function_ref<SmallVector<Value>()> then,
+                      function_ref<SmallVector<Value>()> otherwise) {
+  auto branch = scf::IfOp::create(
+      *this, condition,
+      [&](OpBuilder &builder, Location) {
+        OpBuilder::InsertionGuard guard(*this);
+        setInsertionPoint(builder.getInsertionBlock(),
+                          builder.getInsertionPoint());
+        scf::YieldOp::create(*this, then());
+      },
+      [&](OpBuilder &builder, Location) {
+        OpBuilder::InsertionGuard guard(*this);
+        setInsertionPoint(builder.getInsertionBlock(),
+                          builder.getInsertionPoint());
+        scf::YieldOp::create(*this, otherwise());
+      });
+  return SmallVector<Value>(branch.getResults());
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::flatten(Value memref) {
+  Value &flat = flattened[memref];
+  if (flat)
+    return flat;
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPoint(prologueEnd);
+  auto type = cast<MemRefType>(memref.getType());
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  LogicalResult known = type.getStridesAndOffset(strides, offset);
+  assert(succeeded(known) && "checked by the pass");
+  (void)known;
+  int64_t last = 0;
+  for (auto [size, stride] : llvm::zip_equal(type.getShape(), strides))
+    last += std::max<int64_t>(size - 1, 0) * stride;
+  auto flatType = MemRefType::get(
+      {last + 1}, type.getElementType(),
+      StridedLayoutAttr::get(getContext(), offset, /*strides=*/{1}));
+  Value result = memref::ReinterpretCastOp::create(
+      *this, flatType, memref, offset, ArrayRef<int64_t>{last + 1},
+      ArrayRef<int64_t>{1});
+  if (type.getElementType().isInteger(1)) {
+    // i1 elements are bytes, but a vector of i1 would be loaded as bits. Both
+    // types become the same LLVM type, so that this cast disappears.
+    auto bytes = MemRefType::get({last + 1}, getI8Type(), flatType.getLayout());
+    result = UnrealizedConversionCastOp::create(*this, TypeRange(bytes),
+                                                ValueRange(result))
+                 .getResult(0);
+  }
+  return flattened[memref] = result;
+}
+
+Access KernelBuilder::getAccess(Value operand, AffineMap map) {
+  Access access;
+  auto type = dyn_cast<MemRefType>(operand.getType());
+  if (!type) {
+    access.scalar = operand;
+    access.element = operand.getType();
+    access.coefficients.assign(map.getNumDims(), 0);
+    return access;
+  }
+  access.buffer = flatten(operand);
+  access.element = type.getElementType();
+  AffineExpr sum = mlir::getAffineConstantExpr(0, getContext());
+  for (auto [expr, stride] :
+       llvm::zip_equal(map.getResults(), getStaticStrides(type)))
+    sum = sum + expr * stride;
+  access.expression = simplifyAffineExpr(sum, map.getNumDims(), 0);
+  SmallVector<int64_t> flat;
+  access.linear = succeeded(getFlattenedAffineExpr(
+                      access.expression, map.getNumDims(), 0, &flat)) &&
+                  flat.size() == map.getNumDims() + 1;
+  if (access.linear) {
+    access.coefficients.assign(flat.begin(), flat.end() - 1);
+    access.constant = flat.back();
+  }
+  return access;
+}
+
+Value KernelBuilder::getOffset(const Access &access, ValueRange coordinates) {
+  if (!access.linear)
+    return affine::expandAffineExpr(*this, getLoc(), access.expression,
+                                    coordinates, ValueRange());
+  Value offset = index(access.constant);
+  for (auto [coefficient, coordinate] :
+       llvm::zip_equal(access.coefficients, coordinates))
+    if (coefficient)
+      offset = add(offset, mul(coordinate, coefficient));
+  return offset;
+}
+
+/// The type in memory: i1 is a byte.
+static Type getStorageType(Type element) {
+  return element.isInteger(1) ? IntegerType::get(element.getContext(), 8)
+                              : element;
+}
+
+/// Memory form of i1 values, scalars or vectors.
+static Value toStorage(KernelBuilder &b, Value value) {
+  if (!getElementTypeOrSelf(value.getType()).isInteger(1))
+    return value;
+  Type type = b.getI8Type();
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    type = vector.clone(type);
+  return arith::ExtUIOp::create(b, type, value);
+}
+
+static Value fromStorage(KernelBuilder &b, Value value, Type element) {
+  if (!element.isInteger(1))
+    return value;
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, value,
+                               b.zero(value.getType()));
+}
+
+Value KernelBuilder::load(Value flat, Type element, Value offset) {
+  return fromStorage(*this, memref::LoadOp::create(*this, flat, offset),
+                     element);
+}
+
+void KernelBuilder::store(Value value, Value flat, Value offset) {
+  memref::StoreOp::create(*this, toStorage(*this, value), flat, offset);
+}
+
+Value KernelBuilder::loadVector(Value flat, Type element, Value offset,
+                                int64_t stride, int64_t lanes, LaneMask mask) {
+  if (stride == 0)
+    return broadcast(load(flat, element, offset), lanes);
+  auto type = VectorType::get({lanes}, getStorageType(element));
+  if (stride == 1) {
+    Value loaded;
+    if (mask)
+      loaded = vector::MaskedLoadOp::create(*this, type, flat, offset,
+                                            mask.mask, zero(type));
+    else
+      loaded = vector::LoadOp::create(*this, type, flat, offset);
+    return fromStorage(*this, loaded, element);
+  }
+  // Lanes that take no part repeat the last one that does.
+  SmallVector<Value> elements;
+  Value last = mask ? sub(mask.count, index(1)) : Value();
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    Value at = mask && lane ? mul(min(index(lane), last), stride)
+                            : index(lane * stride);
+    elements.push_back(memref::LoadOp::create(*this, flat, add(offset, at)));
+  }
+  return fromStorage(
+      *this, vector::FromElementsOp::create(*this, type, elements), element);
+}
+
+void KernelBuilder::storeVector(Value vector, Value flat, Value offset,
+                                int64_t stride, LaneMask mask) {
+  vector = toStorage(*this, vector);
+  int64_t lanes = cast<VectorType>(vector.getType()).getDimSize(0);
+  if (stride == 1) {
+    if (mask)
+      vector::MaskedStoreOp::create(*this, flat, offset, mask.mask, vector);
+    else
+      vector::StoreOp::create(*this, vector, flat, offset);
+    return;
+  }
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    auto storeLane = [&] {
+      Value element = vector::ExtractOp::create(*this, vector, lane);
+      memref::StoreOp::create(*this, element, flat,
+                              add(offset, lane * stride));
+    };
+    if (mask)
+      when(less(index(lane), mask.count), storeLane);
+    else
+      storeLane();
+  }
+}
+
+LaneMask KernelBuilder::getMask(Value count, int64_t lanes) {
+  auto type = VectorType::get({lanes}, getI1Type());
+  return {vector::CreateMaskOp::create(*this, type, count), count};
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::constant(TypedAttr value) {
+  return arith::ConstantOp::create(*this, value);
+}
+
+Value KernelBuilder::zero(Type type) { return constant(getZeroAttr(type)); }
+
+Value KernelBuilder::broadcast(Value scalar, int64_t lanes) {
+  return vector::BroadcastOp::create(
+      *this, VectorType::get({lanes}, scalar.getType()), scalar);
+}
+
+Value KernelBuilder::convertFloat(Value value, Type element) {
+  auto from = cast<FloatType>(getElementTypeOrSelf(value.getType()));
+  if (from == element)
+    return value;
+  Type type = element;
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    type = vector.clone(element);
+  if (from.getWidth() < cast<FloatType>(element).getWidth())
+    return arith::ExtFOp::create(*this, type, value);
+  return arith::TruncFOp::create(*this, type, value);
+}
+
+Value KernelBuilder::canonicalizeNaN(Value value) {
+  auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+  if (!element)
+    return value;
+  Value compared = value;
+  if (element.getWidth() < 32)
+    compared = convertFloat(value, getF32Type());
+  Value isNaN = arith::CmpFOp::create(*this, arith::CmpFPredicate::UNO,
+                                      compared, compared);
+  TypedAttr nan = getFloatAttr(
+      element, APFloat::getQNaN(element.getFloatSemantics(), false));
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    nan = DenseElementsAttr::get(vector, Attribute(nan));
+  return arith::SelectOp::create(*this, isNaN, constant(nan), value);
+}

@@ -1,0 +1,144 @@
+//===- KernelBuilder.h - Loops over the work items of a kernel --*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_KERNELS_KERNELBUILDER_H
+#define REPRO_CODEGEN_CPU_KERNELS_KERNELBUILDER_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/AffineMap.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::repro::cpu {
+
+/// What the target's vector unit is like.
+struct VectorTarget {
+  /// f32 lanes of a vector register.
+  int64_t lanes;
+};
+
+/// How a structured operation reads or writes one operand: the element at
+/// iteration point d is `buffer[expression(d)]`, buffer being rank 1.
+struct Access {
+  /// The operand's memory as memref<n x T>, with T = i8 for i1; null for a
+  /// scalar operand.
+  Value buffer;
+  Value scalar;
+  Type element;
+  AffineExpr expression;
+  /// expression = sum of coefficients[i] * d[i] + constant, if `linear`.
+  bool linear = true;
+  SmallVector<int64_t> coefficients;
+  int64_t constant = 0;
+
+  bool isMemory() const { return buffer != nullptr; }
+};
+
+/// The lanes of a vector that take part: `mask` (null: all) has its first
+/// `count` lanes set.
+struct LaneMask {
+  Value mask;
+  Value count;
+  explicit operator bool() const { return mask != nullptr; }
+};
+
+/// Builds the body of a kernel function in place of its structured operation.
+class KernelBuilder : public ImplicitLocOpBuilder {
+public:
+  KernelBuilder(func::FuncOp kernel, Operation *op, VectorTarget target);
+
+  Value getBegin();
+  Value getEnd();
+  VectorTarget getTarget() const { return target; }
+
+  /// Lanes of a vector of `element` in as many bits as `target.lanes` f32.
+  int64_t getNativeLanes(Type element) const;
+
+  /// Sets the attributes of the contract: `items` independent work items, of
+  /// which shares of fewer than `grain` are not worth a thread.
+  void setWork(int64_t items, int64_t grain);
+
+  /// `count` elements of per-thread scratch memory, 64-byte aligned.
+  Value getScratch(Type element, int64_t count);
+
+  /// Records a failed check: `condition` (i1) is false.
+  void check(Value condition, Operation *origin);
+
+  // Index arithmetic, folded where possible.
+  Value index(int64_t value);
+  Value add(Value a, Value b);
+  Value add(Value a, int64_t b) { return add(a, index(b)); }
+  Value sub(Value a, Value b);
+  Value mul(Value a, int64_t b);
+  Value mul(Value a, Value b);
+  Value div(Value a, int64_t b);
+  Value rem(Value a, int64_t b);
+  Value min(Value a, Value b);
+  Value max(Value a, Value b);
+  Value less(Value a, Value b);
+  Value equal(Value a, Value b);
+  Value select(Value condition, Value a, Value b);
+  /// The coordinates of row-major `linear` in a space of `sizes`.
+  SmallVector<Value> delinearize(Value linear, ArrayRef<int64_t> sizes);
+
+  // Control flow.
+  void loop(Value lower, Value upper, int64_t step,
+            function_ref<void(Value)> body);
+  SmallVector<Value>
+  loop(Value lower, Value upper, int64_t step, ValueRange inits,
+       function_ref<SmallVector<Value>(Value, ValueRange)> body);
+  void when(Value condition, function_ref<void()> then,
+            function_ref<void()> otherwise = {});
+  SmallVector<Value> choose(Value condition,
+                            function_ref<SmallVector<Value>()> then,
+                            function_ref<SmallVector<Value>()> otherwise);
+
+  // Memory.
+  /// The memory of a memref of static shape and strides, as rank 1 (i8 for i1).
+  Value flatten(Value memref);
+  Access getAccess(Value operand, AffineMap map);
+  /// Position of the element at `coordinates`, one per dimension.
+  Value getOffset(const Access &access, ValueRange coordinates);
+  /// The element (type `element`) at `offset` of a flattened buffer.
+  Value load(Value flat, Type element, Value offset);
+  void store(Value value, Value flat, Value offset);
+  /// `lanes` elements from `offset` on, `stride` apart.
+  Value loadVector(Value flat, Type element, Value offset, int64_t stride,
+                   int64_t lanes, LaneMask mask = {});
+  void storeVector(Value vector, Value flat, Value offset, int64_t stride,
+                   LaneMask mask = {});
+  /// The first `count` of `lanes` lanes.
+  LaneMask getMask(Value count, int64_t lanes);
+
+  // Values.
+  Value constant(TypedAttr value);
+  /// The constant `value` of a float or integer type or a vector of it.
+  Value zero(Type type);
+  Value broadcast(Value scalar, int64_t lanes);
+  /// (V4) NaNs become the canonical one; scalars and vectors.
+  Value canonicalizeNaN(Value value);
+  /// (F7), (V1) between a storage type and the type of an accumulator.
+  Value convertFloat(Value value, Type element);
+
+private:
+  func::FuncOp kernel;
+  VectorTarget target;
+  int64_t scratchBytes = 0;
+  llvm::DenseMap<Value, Value> flattened;
+  /// Flattened buffers and scratch views are created before this operation.
+  Operation *prologueEnd;
+};
+
+/// `type` or, for lanes > 0, a vector of it.
+Type getLaneType(Type type, int64_t lanes);
+
+/// Row-major strides of a memref of static layout.
+SmallVector<int64_t> getStaticStrides(MemRefType type);
+
+} // namespace mlir::repro::cpu
+
+#endif // REPRO_CODEGEN_CPU_KERNELS_KERNELBUILDER_H

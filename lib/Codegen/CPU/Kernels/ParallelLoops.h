@@ -1,0 +1,35 @@
+//===- ParallelLoops.h - Parallel dimensions as few loops -------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_KERNELS_PARALLELLOOPS_H
+#define REPRO_CODEGEN_CPU_KERNELS_PARALLELLOOPS_H
+
+#include "Codegen/CPU/Kernels/KernelBuilder.h"
+
+namespace mlir::repro::cpu {
+
+/// Neighbouring dimensions of an iteration space run through as one loop.
+struct CollapsedDim {
+  SmallVector<unsigned> dims;
+  int64_t size;
+  /// Step of each access per iteration.
+  SmallVector<int64_t> coefficients;
+};
+
+/// Merges those of `dims` (outermost first, extents `sizes`) that follow each
+/// other in every access, none of which is in `fixed`; drops extents of 1.
+SmallVector<CollapsedDim> collapseDims(ArrayRef<unsigned> dims,
+                                       ArrayRef<int64_t> sizes,
+                                       ArrayRef<const Access *> accesses,
+                                       const llvm::SmallBitVector &fixed);
+
+/// The dimensions that `linalg.index` or `repro.index` of `body` name.
+llvm::SmallBitVector getIndexedDims(Block &body, unsigned numDims);
+
+} // namespace mlir::repro::cpu
+
+#endif // REPRO_CODEGEN_CPU_KERNELS_PARALLELLOOPS_H

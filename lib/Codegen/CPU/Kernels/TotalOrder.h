@@ -1,0 +1,28 @@
+//===- TotalOrder.h - Comparison of keys (D2) -------------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_KERNELS_TOTALORDER_H
+#define REPRO_CODEGEN_CPU_KERNELS_TOTALORDER_H
+
+#include "Codegen/CPU/Kernels/KernelBuilder.h"
+
+namespace mlir::repro::cpu {
+
+enum class KeyOrder {
+  Greatest,   ///< arg-max: NaN before all
+  Least,      ///< arg-min: NaN before all
+  Ascending,  ///< sort: NaN after all
+  Descending, ///< sort: NaN before all
+};
+
+/// (D2) whether key `a` comes strictly before key `b`, for scalars or vectors;
+/// -0 equals +0, integers are signed, i1 false is less than true.
+Value comesBefore(KernelBuilder &builder, KeyOrder order, Value a, Value b);
+
+} // namespace mlir::repro::cpu
+
+#endif // REPRO_CODEGEN_CPU_KERNELS_TOTALORDER_H

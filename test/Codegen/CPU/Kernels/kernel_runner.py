@@ -1,0 +1,151 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs single kernel functions on NumPy arrays, for tests.
+
+A kernel function is expanded by repro-opt, lowered by upstream passes and
+compiled to a shared library. Work items can be cut into any shares.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import llvm
+import mlir
+import numpy as np
+import repro_mlir
+
+REPRO_OPT = Path(repro_mlir.__file__).parent / "_mlir_libs" / "repro-opt"
+MLIR_TRANSLATE = Path(list(mlir.__path__)[0]) / "bin" / "mlir-translate"
+LLVM_OPT = Path(list(llvm.__path__)[0]) / "bin" / "opt"
+LLC = Path(list(llvm.__path__)[0]) / "bin" / "llc"
+
+#: name -> (bits of a vector register, LLVM cpu)
+LEVELS = {
+    "v2": (128, "x86-64-v2"),
+    "v3": (256, "x86-64-v3"),
+    "v4": (512, "x86-64-v4"),
+}
+
+LOWERING = (
+    "func.func(repro-expand-functions,repro-expand-fma),arith-expand{include-bf16=true},"
+    "lower-affine,expand-strided-metadata,convert-scf-to-cf,convert-vector-to-llvm,"
+    "convert-math-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,"
+    "finalize-memref-to-llvm,convert-func-to-llvm,convert-cf-to-llvm,"
+    "reconcile-unrealized-casts,canonicalize,cse"
+)
+
+_cache = Path(tempfile.gettempdir()) / f"repro-kernels-{os.getuid()}"
+
+
+def run_tool(command: list, text: bytes) -> bytes:
+    """Runs a tool on stdin; raises RuntimeError with its first lines of errors."""
+    done = subprocess.run(command, input=text, capture_output=True, timeout=300, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]}: {done.stderr.decode()[:3000]}")
+    return done.stdout
+
+
+def expand(module: str, level: str = "v4") -> str:
+    """The module with its kernels expanded for a level."""
+    bits = LEVELS[level][0]
+    pipeline = f"builtin.module(repro-expand-kernels{{vector-width={bits}}},canonicalize,cse)"
+    return run_tool([REPRO_OPT, f"--pass-pipeline={pipeline}"], module.encode()).decode()
+
+
+@dataclass
+class Kernel:
+    """A compiled kernel function."""
+
+    function: object
+    work_items: int
+    work_grain: int
+    scratch_bytes: int
+
+    def run(self, *arrays: np.ndarray, shares: list[int] | None = None) -> int:
+        """Runs all work items, cut at the items `shares`; returns the error word.
+
+        `arrays` are the buffers of the operands (bool as uint8).
+        """
+        scratch = np.full(self.scratch_bytes + 64, 0xA5, np.uint8)
+        start = -scratch.ctypes.data % 64
+        scratch = scratch[start : start + self.scratch_bytes]
+        error = np.zeros(1, np.int64)
+        cuts = [0, *(shares or []), self.work_items]
+        arguments = [describe(array) for array in (*arrays, scratch, error)]
+        pointers = [ctypes.byref(argument) for argument in arguments]
+        for begin, end in zip(cuts, cuts[1:], strict=False):
+            self.function(*pointers, ctypes.c_int64(begin), ctypes.c_int64(end))
+        return int(error[0])
+
+
+def describe(array: np.ndarray) -> ctypes.Structure:
+    """The memref descriptor of an array; strides come from the kernel's types."""
+    rank = array.ndim
+    fields = [("base", ctypes.c_void_p), ("data", ctypes.c_void_p), ("offset", ctypes.c_int64)]
+    if rank:
+        fields += [("sizes", ctypes.c_int64 * rank), ("strides", ctypes.c_int64 * rank)]
+    kind = type("Descriptor", (ctypes.Structure,), {"_fields_": fields})
+    values = [array.ctypes.data, array.ctypes.data, 0]
+    if rank:
+        strides = [stride // max(array.itemsize, 1) for stride in array.strides]
+        values += [(ctypes.c_int64 * rank)(*array.shape), (ctypes.c_int64 * rank)(*strides)]
+    return kind(*values)
+
+
+def compile_kernels(module: str, level: str = "v4") -> dict[str, Kernel]:
+    """Compiles all private kernel functions of a module for a level."""
+    expanded = expand(module, level)
+    attributes = {}
+    for name, text in re.findall(r"func\.func private @(\w+)\(.*attributes \{(.*)\} \{", expanded):
+        attributes[name] = {
+            key: int(value) for key, value in re.findall(r"repro\.(\w+) = (\d+) : i64", text)
+        }
+    public = expanded.replace("func.func private", "func.func")
+    public = public.replace("attributes {repro.", "attributes {llvm.emit_c_interface, repro.")
+    lowering = LOWERING
+    if level != "v2":
+        lowering = lowering.replace(",repro-expand-fma", "")
+    tag = hashlib.sha256((public + level + lowering).encode()).hexdigest()[:24]
+    library = _cache / f"{tag}.so"
+    if not library.exists():
+        _cache.mkdir(exist_ok=True)
+        text = run_tool(
+            [REPRO_OPT, f"--pass-pipeline=builtin.module({lowering})"], public.encode()
+        )
+        text = run_tool([MLIR_TRANSLATE, "--mlir-to-llvmir"], text)
+        cpu = f"-mcpu={LEVELS[level][1]}"
+        code = run_tool([LLVM_OPT, "-O2", cpu, "-mtriple=x86_64-linux-gnu"], text)
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder) / "kernel.o"
+            run_tool(
+                [LLC, "-O3", cpu, "-filetype=obj", "-relocation-model=pic", "-o", target]
+                + ["-mtriple=x86_64-linux-gnu", "-fp-contract=off"],
+                code,
+            )
+            linked = Path(folder) / "kernel.so"
+            run_tool(["gcc", "-shared", "-o", linked, target, "-lm"], b"")
+            library.write_bytes(linked.read_bytes())
+    loaded = ctypes.CDLL(str(library))
+    return {
+        name: Kernel(
+            getattr(loaded, f"_mlir_ciface_{name}"),
+            values["work_items"],
+            values["work_grain"],
+            values.get("scratch_bytes", 0),
+        )
+        for name, values in attributes.items()
+    }
+
+
+def kernel_function(name: str, arguments: str, body: str) -> str:
+    """The text of a kernel function around one structured operation."""
+    rest = "%scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index"
+    return f"func.func private @{name}({arguments}, {rest}) {{\n{body}\nreturn\n}}\n"
