@@ -8,6 +8,8 @@
 #include "Pipelines/Registration.h"
 
 #include "dialects/Codegen/CPU/Passes.h"
+#include "Pipelines/Pipelines.h"
+#include "dialects/Conversion/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
@@ -102,7 +104,9 @@ void repro::registerPasses() {
     registerTosaToTensorPass();
     registerUBToLLVMConversionPass();
     registerReproCPUPasses();
+    registerReproConversionPasses();
     registerReproTransformsPasses();
+    registerImportPipelines();
     return true;
   }();
   (void)once;

@@ -10,6 +10,19 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ReproFoldConstants : Pass<"repro-fold-constants", "::mlir::ModuleOp"> {
+  let summary = "exact folding and canonicalization, and no other";
+  let description = [{
+    (V3) Upstream's canonicalizer may evaluate floats in ways that the numerics
+    do not allow, so it never runs. This pass folds constants by its own
+    evaluator of docs/numerics.md, applies the listed identities that keep every
+    bit, and runs upstream patterns and folders only of operations that move
+    data or compute integers.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ReproVerifyCanonical : Pass<"repro-verify-canonical", "::mlir::ModuleOp"> {
   let summary = "accept only what the numerics define";
   let description = [{

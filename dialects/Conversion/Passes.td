@@ -1,0 +1,70 @@
+//===- Passes.td - Conversions to and from the repro dialect -*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CONVERSION_PASSES_TD
+#define REPRO_CONVERSION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class Repro_Import<string name> : Pass<name, "::mlir::ModuleOp"> {
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+    "::mlir::math::MathDialect", "::mlir::repro::ReproDialect",
+    "::mlir::tensor::TensorDialect"
+  ];
+}
+
+def ConvertFuncToRepro : Repro_Import<"convert-func-to-repro"> {
+  let summary = "calls of the random declarations become repro.random";
+  let description = [{
+    A call of a private declaration that carries `repro.site` and
+    `repro.distribution` becomes (R1) `repro.random`; the 32 bits of `bits` are
+    extended without sign to the declared i64. The declarations go, and so does
+    every discardable attribute but `repro.name` and `repro.num_state`: they say
+    nothing about the bits.
+  }];
+}
+
+def ConvertLinalgToRepro : Repro_Import<"convert-linalg-to-repro"> {
+  let summary = "every reduction becomes a repro.fold with an order";
+  let description = [{
+    - Named operations become `linalg.generic`.
+    - Results that nobody uses leave multi-result reductions before an order is
+      chosen (F6); an arg-max or arg-min becomes `repro.arg_reduce` (D2).
+    - A `linalg.generic` with reduction iterators becomes a `repro.fold`: its
+      step is recognised (K1), its accumulator is widened (F7), its order is
+      chosen by the policy (P1) to (P3) from the structure alone (P0).
+    - A `tensor.empty` that is read becomes zeros (F6).
+    - A result that is indexed by a constant zero gets its unit dimension back
+      by `tensor.expand_shape`.
+  }];
+}
+
+def ConvertMathToRepro : Repro_Import<"convert-math-to-repro"> {
+  let summary = "elementary functions become repro functions, flags are dropped";
+  let description = [{
+    (S5) Every `math` operation outside of the exact ones becomes the `repro`
+    function of the same name, before any folder can evaluate it by the
+    compiler's libm; one of f64, or one not on the list, is an error at its
+    location. (S2) Number-preferring maximum and minimum become compare and
+    select. (V3) fast-math flags, (V1) overflow, exactness and sign flags are
+    dropped: without them every operation has a value. (I1) the rounding
+    divisions are written out. (V4) a float-to-integer bitcast sees the
+    canonical NaN.
+  }];
+}
+
+def ConvertTMTensorToRepro : Repro_Import<"convert-tm-tensor-to-repro"> {
+  let summary = "torch-mlir's scatter, scan and sort become repro operations";
+  let description = [{
+    The `tm_tensor` dialect is not registered: its operations arrive in generic
+    form. `tm_tensor.scatter` becomes `repro.scatter` (D1), `tm_tensor.scan`
+    `repro.scan` (D3), `tm_tensor.sort` `repro.sort` (D2).
+  }];
+}
+
+#endif // REPRO_CONVERSION_PASSES_TD

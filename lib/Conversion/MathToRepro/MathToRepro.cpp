@@ -1,0 +1,312 @@
+//===- MathToRepro.cpp - Scalar operations with one meaning -----------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Conversion/Passes.h"
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_CONVERTMATHTOREPRO
+#include "dialects/Conversion/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+//===----------------------------------------------------------------------===//
+// (S5) elementary functions
+//===----------------------------------------------------------------------===//
+
+/// (S5) is a list of functions of f32 and, by (V1), of the storage types.
+static LogicalResult checkElementType(Operation *op) {
+  Type type = op->getResult(0).getType();
+  if (isa<Float32Type, BFloat16Type, Float16Type, Float8E4M3FNType,
+          Float8E5M2Type>(type))
+    return success();
+  return op->emitOpError("(S5) is defined for f32, bf16, f16, f8E4M3FN and "
+                         "f8E5M2 scalars, got ")
+         << type;
+}
+
+template <typename To>
+static LogicalResult replaceFunction(RewriterBase &rewriter, Operation *op) {
+  if (failed(checkElementType(op)))
+    return failure();
+  rewriter.replaceOpWithNewOp<To>(op, op->getResultTypes(), op->getOperands());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Predicates and number-preferring extremes
+//===----------------------------------------------------------------------===//
+
+static Value isNaN(RewriterBase &rewriter, Location loc, Value x) {
+  return arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::UNO, x, x);
+}
+
+static Value floatConstant(RewriterBase &rewriter, Location loc,
+                           const APFloat &value, Type type) {
+  return arith::ConstantOp::create(rewriter, loc,
+                                   rewriter.getFloatAttr(type, value));
+}
+
+/// |x| compared with a constant, for math.isinf, math.isfinite, math.isnormal.
+static Value compareMagnitude(RewriterBase &rewriter, Location loc, Value x,
+                              arith::CmpFPredicate predicate,
+                              const APFloat &bound) {
+  Value magnitude = math::AbsFOp::create(rewriter, loc, x);
+  return arith::CmpFOp::create(
+      rewriter, loc, predicate, magnitude,
+      floatConstant(rewriter, loc, bound, x.getType()));
+}
+
+/// (S2): the other operand where one is a NaN, the ordered extreme otherwise.
+template <typename Ordered>
+static void replaceNumberPreferring(RewriterBase &rewriter, Operation *op) {
+  Location loc = op->getLoc();
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  Value extreme = Ordered::create(rewriter, loc, lhs, rhs);
+  Value orLhs = arith::SelectOp::create(
+      rewriter, loc, isNaN(rewriter, loc, rhs), lhs, extreme);
+  rewriter.replaceOpWithNewOp<arith::SelectOp>(op, isNaN(rewriter, loc, lhs),
+                                               rhs, orLhs);
+}
+
+//===----------------------------------------------------------------------===//
+// Integer divisions that round otherwise (I1)
+//===----------------------------------------------------------------------===//
+
+/// Writes a rounding division as the truncating one plus `correction` where
+/// the division leaves a remainder and the signs agree (or differ).
+static void replaceRoundingDivision(RewriterBase &rewriter, Operation *op,
+                                    bool isSigned, bool isFloor) {
+  Location loc = op->getLoc();
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  Type type = lhs.getType();
+  Value quotient = isSigned
+                       ? Value(arith::DivSIOp::create(rewriter, loc, lhs, rhs))
+                       : Value(arith::DivUIOp::create(rewriter, loc, lhs, rhs));
+  Value product = arith::MulIOp::create(rewriter, loc, quotient, rhs);
+  Value adjust = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ne,
+                                       product, lhs);
+  if (isSigned) {
+    Value zero =
+        arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(type));
+    auto isNegative = [&](Value value) -> Value {
+      return arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::slt,
+                                   value, zero);
+    };
+    Value signs = arith::CmpIOp::create(rewriter, loc,
+                                        isFloor ? arith::CmpIPredicate::ne
+                                                : arith::CmpIPredicate::eq,
+                                        isNegative(lhs), isNegative(rhs));
+    adjust = arith::AndIOp::create(rewriter, loc, adjust, signs);
+  }
+  Value one =
+      arith::ConstantOp::create(rewriter, loc, rewriter.getOneAttr(type));
+  Value adjusted =
+      isFloor ? Value(arith::SubIOp::create(rewriter, loc, quotient, one))
+              : Value(arith::AddIOp::create(rewriter, loc, quotient, one));
+  rewriter.replaceOpWithNewOp<arith::SelectOp>(op, adjust, adjusted, quotient);
+}
+
+//===----------------------------------------------------------------------===//
+// Bitcasts and flags
+//===----------------------------------------------------------------------===//
+
+/// (V4): where a float's bits become observable, a NaN is the canonical one.
+static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {
+  auto from = dyn_cast<FloatType>(op.getIn().getType());
+  auto to = dyn_cast<IntegerType>(op.getType());
+  if (!from || !to)
+    return;
+  Location loc = op.getLoc();
+  rewriter.setInsertionPointAfter(op);
+  APInt bits = APFloat::getQNaN(from.getFloatSemantics()).bitcastToAPInt();
+  Value canonical = arith::ConstantOp::create(
+      rewriter, loc, rewriter.getIntegerAttr(to, bits));
+  Value nan = isNaN(rewriter, loc, op.getIn());
+  auto select =
+      arith::SelectOp::create(rewriter, loc, nan, canonical, op.getOut());
+  rewriter.replaceAllUsesExcept(op.getOut(), select, select);
+}
+
+/// Drops (V3) fast-math flags and the flags under which an operation has no
+/// value for some operands.
+static LogicalResult dropFlags(Operation *op) {
+  MLIRContext *context = op->getContext();
+  if (auto flags = dyn_cast<arith::ArithFastMathInterface>(op))
+    op->setAttr(
+        flags.getFastMathAttrName(),
+        arith::FastMathFlagsAttr::get(context, arith::FastMathFlags::none));
+  if (auto flags = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op))
+    op->setAttr(flags.getIntegerOverflowAttrName(),
+                arith::IntegerOverflowFlagsAttr::get(
+                    context, arith::IntegerOverflowFlags::none));
+  if (isa<arith::ArithDialect>(op->getDialect()))
+    op->removeAttr("isExact");
+  if (auto rounding = dyn_cast<arith::ArithRoundingModeInterface>(op)) {
+    arith::RoundingModeAttr mode = rounding.getRoundingModeAttr();
+    if (mode && mode.getValue() != arith::RoundingMode::to_nearest_even)
+      return op->emitOpError("(V2) rounds to nearest even, got ")
+             << arith::stringifyRoundingMode(mode.getValue());
+    if (mode)
+      op->removeAttr(rounding.getRoundingModeAttrName());
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+/// Gives `op` a form with one meaning; fails with an error where there is none.
+static LogicalResult convertOp(RewriterBase &rewriter, Operation *op) {
+  Location loc = op->getLoc();
+  rewriter.setInsertionPoint(op);
+  return TypeSwitch<Operation *, LogicalResult>(op)
+#define REPRO_FUNCTION(FROM, TO)                                               \
+  .Case([&](math::FROM) { return replaceFunction<TO>(rewriter, op); })
+      // clang-format off
+      REPRO_FUNCTION(AcosOp, repro::AcosOp)
+      REPRO_FUNCTION(AcoshOp, repro::AcoshOp)
+      REPRO_FUNCTION(AsinOp, repro::AsinOp)
+      REPRO_FUNCTION(AsinhOp, repro::AsinhOp)
+      REPRO_FUNCTION(AtanOp, repro::AtanOp)
+      REPRO_FUNCTION(Atan2Op, repro::Atan2Op)
+      REPRO_FUNCTION(AtanhOp, repro::AtanhOp)
+      REPRO_FUNCTION(CbrtOp, repro::CbrtOp)
+      REPRO_FUNCTION(CosOp, repro::CosOp)
+      REPRO_FUNCTION(CoshOp, repro::CoshOp)
+      REPRO_FUNCTION(ErfOp, repro::ErfOp)
+      REPRO_FUNCTION(ErfcOp, repro::ErfcOp)
+      REPRO_FUNCTION(ExpOp, repro::ExpOp)
+      REPRO_FUNCTION(Exp2Op, repro::Exp2Op)
+      REPRO_FUNCTION(ExpM1Op, repro::Expm1Op)
+      REPRO_FUNCTION(FPowIOp, repro::PowiOp)
+      REPRO_FUNCTION(LogOp, repro::LogOp)
+      REPRO_FUNCTION(Log10Op, repro::Log10Op)
+      REPRO_FUNCTION(Log1pOp, repro::Log1pOp)
+      REPRO_FUNCTION(Log2Op, repro::Log2Op)
+      REPRO_FUNCTION(PowFOp, repro::PowOp)
+      REPRO_FUNCTION(RsqrtOp, repro::RsqrtOp)
+      REPRO_FUNCTION(SinOp, repro::SinOp)
+      REPRO_FUNCTION(SinhOp, repro::SinhOp)
+      REPRO_FUNCTION(TanOp, repro::TanOp)
+      REPRO_FUNCTION(TanhOp, repro::TanhOp)
+  // clang-format on
+#undef REPRO_FUNCTION
+                                      .Case(
+                                          [&](math::SincosOp) -> LogicalResult {
+                                            if (failed(checkElementType(op)))
+                                              return failure();
+                                            Type type =
+                                                op->getResult(0).getType();
+                                            Value x = op->getOperand(0);
+                                            Value sin = repro::SinOp::create(
+                                                rewriter, loc, type, x);
+                                            Value cos = repro::CosOp::create(
+                                                rewriter, loc, type, x);
+                                            rewriter.replaceOp(
+                                                op, ValueRange{sin, cos});
+                                            return success();
+                                          })
+                                      .Case([&](math::IsNaNOp isnan) {
+                                        rewriter.replaceOp(
+                                            op, isNaN(rewriter, loc,
+                                                      isnan.getOperand()));
+                                        return success();
+                                      })
+                                      .Case<
+                                          math::IsInfOp,
+                                          math::IsFiniteOp>([&](auto
+                                                                    predicate) {
+                                        Value x = predicate.getOperand();
+                                        auto type = cast<FloatType>(
+                                            getElementTypeOrSelf(x.getType()));
+                                        rewriter.replaceOp(
+                                            op,
+                                            compareMagnitude(
+                                                rewriter, loc, x,
+                                                isa<math::IsInfOp>(op)
+                                                    ? arith::CmpFPredicate::OEQ
+                                                    : arith::CmpFPredicate::OLT,
+                                                APFloat::getInf(
+                                                    type.getFloatSemantics())));
+                                        return success();
+                                      })
+                                      .Case([&](arith::MaxNumFOp) {
+                                        replaceNumberPreferring<
+                                            arith::MaximumFOp>(rewriter, op);
+                                        return success();
+                                      })
+                                      .Case([&](arith::MinNumFOp) {
+                                        replaceNumberPreferring<
+                                            arith::MinimumFOp>(rewriter, op);
+                                        return success();
+                                      })
+                                      .Case([&](arith::FloorDivSIOp) {
+                                        replaceRoundingDivision(
+                                            rewriter, op, /*isSigned=*/true,
+                                            /*isFloor=*/true);
+                                        return success();
+                                      })
+                                      .Case([&](arith::CeilDivSIOp) {
+                                        replaceRoundingDivision(
+                                            rewriter, op, /*isSigned=*/true,
+                                            /*isFloor=*/false);
+                                        return success();
+                                      })
+                                      .Case([&](arith::CeilDivUIOp) {
+                                        replaceRoundingDivision(
+                                            rewriter, op, /*isSigned=*/false,
+                                            /*isFloor=*/false);
+                                        return success();
+                                      })
+                                      .Case([&](arith::BitcastOp bitcast) {
+                                        canonicalizeBitcast(rewriter, bitcast);
+                                        return success();
+                                      })
+                                      .Default([&](Operation *other)
+                                                   -> LogicalResult {
+                                        if (isa<math::MathDialect>(
+                                                other->getDialect()) &&
+                                            !isa<math::AbsFOp, math::AbsIOp,
+                                                 math::CeilOp, math::CopySignOp,
+                                                 math::CountLeadingZerosOp,
+                                                 math::CountTrailingZerosOp,
+                                                 math::CtPopOp, math::FloorOp,
+                                                 math::FmaOp, math::RoundOp,
+                                                 math::RoundEvenOp,
+                                                 math::SqrtOp, math::TruncOp>(
+                                                other))
+                                          return other->emitOpError(
+                                              "(S5) is not on the list of "
+                                              "elementary functions");
+                                        return success();
+                                      });
+}
+
+namespace {
+struct ConvertMathToRepro
+    : public repro::impl::ConvertMathToReproBase<ConvertMathToRepro> {
+  void runOnOperation() override {
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) {
+      if (isa_and_nonnull<math::MathDialect, arith::ArithDialect>(
+              op->getDialect()))
+        ops.push_back(op);
+    });
+    IRRewriter rewriter(&getContext());
+    for (Operation *op : ops)
+      if (failed(dropFlags(op)) || failed(convertOp(rewriter, op)))
+        return signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,57 @@
+//===- ImportPipelines.cpp - From a frontend to the canonical program -----===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Pipelines/Pipelines.h"
+
+#include "dialects/Conversion/Passes.h"
+#include "dialects/Repro/Transforms/Passes.h"
+
+#include "mlir/Conversion/TosaToArith/TosaToArith.h"
+#include "mlir/Conversion/TosaToLinalg/TosaToLinalg.h"
+#include "mlir/Conversion/TosaToTensor/TosaToTensor.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+// Nothing folds before convert-math-to-repro has run: the folders of the math
+// dialect evaluate by the host's libm (S5).
+void repro::buildImportLinalgPipeline(OpPassManager &pm) {
+  pm.addPass(createConvertFuncToRepro());
+  pm.addPass(createConvertTMTensorToRepro());
+  pm.addPass(createConvertMathToRepro());
+  pm.addPass(createConvertLinalgToRepro());
+}
+
+void repro::buildImportTosaPipeline(OpPassManager &pm) {
+  OpPassManager &functions = pm.nest<func::FuncOp>();
+  functions.addPass(tosa::createTosaToLinalgNamed());
+  functions.addPass(tosa::createTosaToLinalg());
+  functions.addPass(createTosaToArithPass());
+  functions.addPass(createTosaToTensorPass());
+  buildImportLinalgPipeline(pm);
+}
+
+void repro::buildCanonicalPipeline(OpPassManager &pm) {
+  pm.addPass(createReproFoldConstants());
+  pm.addPass(createCSEPass());
+  pm.addPass(createReproVerifyCanonical());
+}
+
+void repro::registerImportPipelines() {
+  PassPipelineRegistration<>("import-linalg",
+                             "imported linalg to repro operations with orders",
+                             buildImportLinalgPipeline);
+  PassPipelineRegistration<>("import-tosa",
+                             "TOSA to repro operations with orders",
+                             buildImportTosaPipeline);
+  PassPipelineRegistration<>(
+      "canonical", "imported repro operations to the canonical program",
+      buildCanonicalPipeline);
+}
