@@ -7,6 +7,7 @@
 
 #include "Pipelines/Registration.h"
 
+#include "Pipelines/CPU.h"
 #include "dialects/Codegen/CPU/Passes.h"
 #include "Pipelines/Pipelines.h"
 #include "dialects/Conversion/Passes.h"
@@ -103,6 +104,7 @@ void repro::registerPasses() {
     registerTosaToSCFPass();
     registerTosaToTensorPass();
     registerUBToLLVMConversionPass();
+    registerCPUPipelines();
     registerReproCPUPasses();
     registerReproConversionPasses();
     registerReproTransformsPasses();

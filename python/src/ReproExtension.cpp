@@ -12,6 +12,8 @@
 
 namespace nb = nanobind;
 
+void bindCPU(nb::module_ &m);
+
 NB_MODULE(_repro, m) {
   m.doc() = "The compiler library's entry points.";
   m.def(
@@ -20,4 +22,5 @@ NB_MODULE(_repro, m) {
       nb::arg("registry"), "Registers every dialect of the pipelines.");
   m.def("register_passes", &reproRegisterPasses,
         "Registers every pass and pipeline.");
+  bindCPU(m);
 }

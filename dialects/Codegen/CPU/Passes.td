@@ -53,6 +53,17 @@ def ReproFuseElementwise : Pass<"repro-fuse-elementwise", "::mlir::func::FuncOp"
                            "::mlir::tensor::TensorDialect"];
 }
 
+def ReproBufferize : Pass<"repro-bufferize", "::mlir::ModuleOp"> {
+  let summary = "tensors become buffers of identity layout";
+  let description = [{
+    One-shot bufferization over function boundaries. Arguments are never
+    written: which state is updated in place is decided by
+    `repro-plan-buffers`.
+  }];
+  let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
+                           "::mlir::memref::MemRefDialect"];
+}
+
 //===----------------------------------------------------------------------===//
 // On buffers
 //===----------------------------------------------------------------------===//
@@ -119,6 +130,28 @@ def ReproExpandFunctions : Pass<"repro-expand-functions"> {
                            "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect",
                            "::mlir::vector::VectorDialect"];
+}
+
+def ReproExpandArithmetic : Pass<"repro-expand-arithmetic", "::mlir::ModuleOp"> {
+  let summary = "arithmetic whose result LLVM leaves open or to a library";
+  let description = [{
+    Integer division and shifts get the results of (I1) for every operand,
+    conversions of floats to integers those of (S3), and operations on bf16,
+    f16 and f8 compute in f32 by (V1). Divisors and shifts by constants in range
+    stay.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::LLVM::LLVMDialect"];
+}
+
+def ReproFinalizeKernels : Pass<"repro-finalize-kernels", "::mlir::ModuleOp"> {
+  let summary = "keep the expanded kernels alone";
+  let description = [{
+    Erases `main`, whose launch plan has been read, and the constants it names,
+    and gives the scratch buffer of each kernel the static size
+    `repro.scratch_bytes`, so that kernels can take bare pointers.
+  }];
+  let dependentDialects = ["::mlir::memref::MemRefDialect"];
 }
 
 def ReproExpandFma : Pass<"repro-expand-fma"> {

@@ -1,4 +1,4 @@
-//===- ExpandFma.cpp -----------------------------------------------------===//
+//===- ExpandFma.cpp - fma for targets that have no such instruction ------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,13 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Codegen/CPU/Passes.h"
-#include "dialects/Repro/IR/Repro.h"
 
-#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROEXPANDFMA
@@ -22,8 +20,122 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
+static constexpr StringRef routine = "repro_fma";
+
 namespace {
 struct ExpandFma : public repro::impl::ReproExpandFmaBase<ExpandFma> {
-  void runOnOperation() override {}
+  void runOnOperation() override;
 };
 } // namespace
+
+/// `type` with other elements.
+static Type withElement(Type type, Type element) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return vector.clone(element);
+  return element;
+}
+
+static Value createConstant(ImplicitLocOpBuilder &b, Type type,
+                            TypedAttr element) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return arith::ConstantOp::create(b, DenseElementsAttr::get(vector, element));
+  return arith::ConstantOp::create(b, element);
+}
+
+/// The product of two f32 is exact in f64. Their sum with the third operand,
+/// rounded to odd, has more than twice the bits of an f32 and two more, so that
+/// rounding it once again gives the correctly rounded result (S1).
+static Value expandSingle(math::FmaOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  Type wide = withElement(op.getType(), b.getF64Type());
+  Type bits = withElement(op.getType(), b.getI64Type());
+  auto extend = [&](Value value) -> Value {
+    return arith::ExtFOp::create(b, wide, value);
+  };
+  auto add = [&](Value x, Value y) -> Value {
+    return arith::AddFOp::create(b, x, y);
+  };
+  auto sub = [&](Value x, Value y) -> Value {
+    return arith::SubFOp::create(b, x, y);
+  };
+  Value p = arith::MulFOp::create(b, extend(op.getA()), extend(op.getB()));
+  Value c = extend(op.getC());
+  // The sum and its exact error. Nothing overflows; where an operand is infinite
+  // or NaN, the error is NaN and the sum stays.
+  Value sum = add(p, c);
+  Value t = sub(sum, p);
+  Value error = add(sub(p, sub(sum, t)), sub(c, t));
+  Value zero = createConstant(b, wide, b.getF64FloatAttr(0));
+  Value inexact =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, error, zero);
+  // Of the two neighbours of the exact value the odd one: where the sum is
+  // even, one step toward the error, that is one up in its bits if both have
+  // one sign and one down otherwise.
+  Value sumBits = arith::BitcastOp::create(b, bits, sum);
+  Value one = createConstant(b, bits, b.getI64IntegerAttr(1));
+  Value minusOne = createConstant(b, bits, b.getI64IntegerAttr(-1));
+  Value zeroBits = createConstant(b, bits, b.getI64IntegerAttr(0));
+  Value even = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::eq, arith::AndIOp::create(b, sumBits, one),
+      zeroBits);
+  Value signs = arith::XOrIOp::create(
+      b, sumBits, arith::BitcastOp::create(b, bits, error));
+  Value away = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, signs,
+                                     zeroBits);
+  Value step = arith::SelectOp::create(b, away, one, minusOne);
+  Value stepped = arith::AddIOp::create(b, sumBits, step);
+  Value odd = arith::SelectOp::create(
+      b, arith::AndIOp::create(b, inexact, even), stepped, sumBits);
+  return arith::TruncFOp::create(b, op.getType(),
+                                 arith::BitcastOp::create(b, wide, odd));
+}
+
+static Value expandDouble(math::FmaOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  Type f64 = b.getF64Type();
+  auto call = [&](ValueRange operands) -> Value {
+    return func::CallOp::create(b, routine, f64, operands).getResult(0);
+  };
+  auto type = dyn_cast<VectorType>(op.getType());
+  if (!type)
+    return call(op->getOperands());
+  Value result = createConstant(b, type, b.getF64FloatAttr(0));
+  SmallVector<int64_t> strides(type.getRank(), 1);
+  for (int64_t i = type.getRank() - 1; i > 0; --i)
+    strides[i - 1] = strides[i] * type.getDimSize(i);
+  for (int64_t i = 0; i < type.getNumElements(); ++i) {
+    SmallVector<int64_t> position;
+    for (auto [stride, extent] : llvm::zip_equal(strides, type.getShape()))
+      position.push_back(i / stride % extent);
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(vector::ExtractOp::create(b, operand, position));
+    result = vector::InsertOp::create(b, call(operands), result, position);
+  }
+  return result;
+}
+
+void ExpandFma::runOnOperation() {
+  SmallVector<math::FmaOp> work;
+  getOperation()->walk([&](math::FmaOp op) { work.push_back(op); });
+  bool calls = false;
+  for (math::FmaOp op : work) {
+    Type element = getElementTypeOrSelf(op.getType());
+    if (!element.isF32() && !element.isF64()) {
+      op.emitOpError("(S1) expected f32 or f64, got ") << element;
+      return signalPassFailure();
+    }
+    calls |= element.isF64();
+    op.replaceAllUsesWith(element.isF32() ? expandSingle(op) : expandDouble(op));
+    op.erase();
+  }
+  auto module = dyn_cast<ModuleOp>(getOperation());
+  if (!calls || !module || module.lookupSymbol(routine))
+    return;
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  Type f64 = builder.getF64Type();
+  auto declaration = func::FuncOp::create(
+      builder, module.getLoc(), routine,
+      builder.getFunctionType({f64, f64, f64}, f64));
+  declaration.setPrivate();
+}

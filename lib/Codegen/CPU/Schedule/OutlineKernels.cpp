@@ -1,18 +1,18 @@
-//===- OutlineKernels.cpp -----------------------------------------------------===//
+//===- OutlineKernels.cpp - Structured ops become kernel functions --------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
+#include "Kernel.h"
+
 #include "dialects/Codegen/CPU/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
-#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROOUTLINEKERNELS
@@ -23,7 +23,101 @@ using namespace mlir;
 using namespace mlir::repro;
 
 namespace {
-struct OutlineKernels : public repro::impl::ReproOutlineKernelsBase<OutlineKernels> {
-  void runOnOperation() override {}
+
+/// "file.py:3: " where the location names a file, innermost first.
+std::string describe(Location loc) {
+  std::string text;
+  loc->walk([&](Location inner) {
+    auto file = dyn_cast<FileLineColLoc>(inner);
+    if (!file)
+      return WalkResult::advance();
+    text = (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ": ")
+               .str();
+    return WalkResult::interrupt();
+  });
+  return text;
+}
+
+struct OutlineKernels
+    : public repro::impl::ReproOutlineKernelsBase<OutlineKernels> {
+  void runOnOperation() override;
+
+private:
+  /// Numbers the checks of (E1) within a structured op.
+  void numberChecks(Operation *op);
+  void addMessage(Operation *check, const Twine &text);
+
+  llvm::SetVector<Attribute> messages;
 };
+
 } // namespace
+
+void OutlineKernels::addMessage(Operation *check, const Twine &text) {
+  Builder builder(check->getContext());
+  Attribute message =
+      builder.getStringAttr(Twine(describe(check->getLoc())) + text);
+  messages.insert(message);
+  auto number = std::distance(messages.begin(), llvm::find(messages, message));
+  check->setAttr(messageAttrName, builder.getI64IntegerAttr(number));
+}
+
+void OutlineKernels::numberChecks(Operation *op) {
+  op->walk([&](Operation *nested) {
+    if (auto assertion = dyn_cast<cf::AssertOp>(nested)) {
+      addMessage(nested, assertion.getMsg());
+    } else if (auto load = dyn_cast<memref::LoadOp>(nested)) {
+      bool isConstant = llvm::all_of(load.getIndices(), [](Value index) {
+        return getConstantIntValue(index).has_value();
+      });
+      if (!isConstant) {
+        std::string text;
+        llvm::raw_string_ostream stream(text);
+        stream << "index out of range for a tensor of shape [";
+        llvm::interleaveComma(load.getMemRefType().getShape(), stream);
+        stream << "]";
+        addMessage(nested, text);
+      }
+    } else if (auto scatter = dyn_cast<ScatterOp>(nested)) {
+      std::string text;
+      llvm::raw_string_ostream stream(text);
+      stream << "scatter index out of range for a tensor of shape [";
+      llvm::interleaveComma(
+          cast<ShapedType>(scatter.getOutputs()[0].getType()).getShape(),
+          stream);
+      stream << "]";
+      addMessage(nested, text);
+    }
+  });
+}
+
+void OutlineKernels::runOnOperation() {
+  ModuleOp module = getOperation();
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main || main.isExternal() || !main.getBody().hasOneBlock()) {
+    module.emitError("expected a function 'main' of one block");
+    return signalPassFailure();
+  }
+  messages.clear();
+  KernelBuilder kernels(main, "kernel");
+  for (Operation &op :
+       llvm::make_early_inc_range(main.getBody().front().without_terminator())) {
+    if (isMemoryEffectFree(&op) ||
+        isa<memref::AllocOp, memref::GetGlobalOp, func::CallOp>(op))
+      continue;
+    if (auto copy = dyn_cast<memref::CopyOp>(op);
+        copy && copy.getSource() == copy.getTarget()) {
+      op.erase();
+      continue;
+    }
+    if (!isa<DestinationStyleOpInterface, memref::CopyOp>(op)) {
+      op.emitOpError("expected structured operations on buffers alone");
+      return signalPassFailure();
+    }
+    numberChecks(&op);
+    if (failed(kernels.outline(&op)))
+      return signalPassFailure();
+  }
+  Builder builder(&getContext());
+  module->setAttr(messagesAttrName,
+                  builder.getArrayAttr(messages.getArrayRef()));
+}

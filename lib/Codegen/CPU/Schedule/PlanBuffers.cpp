@@ -1,18 +1,22 @@
-//===- PlanBuffers.cpp -----------------------------------------------------===//
+//===- PlanBuffers.cpp - Where every buffer lies --------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// `main` is a straight line of calls: a position is the number of a call, and
+// the lifetime of a buffer is the range of positions that use it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernel.h"
 
 #include "dialects/Codegen/CPU/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
-#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROPLANBUFFERS
@@ -22,8 +26,388 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
+static constexpr int64_t bufferAlignment = 64;
+
 namespace {
-struct PlanBuffers : public repro::impl::ReproPlanBuffersBase<PlanBuffers> {
-  void runOnOperation() override {}
+
+struct Use {
+  int64_t position;
+  OpOperand *operand; // of the call
+  bool reads, writes;
 };
+
+struct Lifetime {
+  int64_t first = std::numeric_limits<int64_t>::max();
+  int64_t last = -1;
+  bool overlaps(const Lifetime &other) const {
+    return first <= other.last && other.first <= last;
+  }
+};
+
+struct PlanBuffers : public repro::impl::ReproPlanBuffersBase<PlanBuffers> {
+  void runOnOperation() override;
+
+private:
+  void collectUses();
+  bool hasCheck(func::CallOp call);
+  func::FuncOp getKernel(func::CallOp call) {
+    return copies->getKernel(call);
+  }
+  bool mayOverwrite(Value state, Value value);
+  bool isSameIndex(func::CallOp call, Value source, Value target);
+  LogicalResult placeResults();
+  LogicalResult copyInto(Value source, Value target);
+  void placeArena();
+  void markChecks();
+  void markAliases();
+
+  func::FuncOp main;
+  int64_t numStates = 0;
+  std::optional<KernelBuilder> copies;
+  SmallVector<func::CallOp> calls;
+  DenseMap<Value, SmallVector<Use>> uses; // by root buffer
+  int64_t lastCheck = -1;
+};
+
 } // namespace
+
+bool PlanBuffers::hasCheck(func::CallOp call) {
+  return getKernel(call)
+      .walk([](Operation *op) {
+        return op->hasAttr(messageAttrName) ? WalkResult::interrupt()
+                                            : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+void PlanBuffers::collectUses() {
+  calls.clear();
+  uses.clear();
+  lastCheck = -1;
+  for (func::CallOp call : main.getOps<func::CallOp>()) {
+    int64_t position = calls.size();
+    calls.push_back(call);
+    func::FuncOp kernel = getKernel(call);
+    if (hasCheck(call))
+      lastCheck = position;
+    for (OpOperand &operand : call->getOpOperands().drop_back(numTrailingKernelArgs)) {
+      auto access = kernel.getArgAttrOfType<StringAttr>(
+          operand.getOperandNumber(), accessAttrName);
+      uses[getRootBuffer(operand.get())].push_back(
+          {position, &operand, access.getValue() != "write",
+           access.getValue() != "read"});
+    }
+  }
+}
+
+/// Whether the kernel reads each element of `source` only to compute the
+/// element of `target` at the same address, so that both may be one buffer.
+bool PlanBuffers::isSameIndex(func::CallOp call, Value source, Value target) {
+  auto generic = dyn_cast<linalg::GenericOp>(getKernelBody(getKernel(call)));
+  if (!generic)
+    return false;
+  std::optional<AffineMap> map;
+  std::optional<ArrayRef<int64_t>> shape;
+  bool same = true;
+  auto visit = [&](OpOperand &operand) {
+    auto argument = dyn_cast<BlockArgument>(operand.get());
+    if (!argument)
+      return;
+    Value actual = call->getOperand(argument.getArgNumber());
+    if (getRootBuffer(actual) != source && getRootBuffer(actual) != target)
+      return;
+    // A view may shift addresses: only the whole buffer will do.
+    auto type = cast<MemRefType>(actual.getType());
+    auto rootType = cast<MemRefType>(getRootBuffer(actual).getType());
+    if (!type.getLayout().isIdentity() || (shape && *shape != type.getShape()) ||
+        getBufferBytes(type) != getBufferBytes(rootType)) {
+      same = false;
+      return;
+    }
+    shape = type.getShape();
+    AffineMap actualMap = generic.getMatchingIndexingMap(&operand);
+    if (!map)
+      map = actualMap;
+    same &= *map == actualMap;
+  };
+  for (OpOperand &operand : generic->getOpOperands())
+    visit(operand);
+  // Loads in the body may read any element.
+  generic.walk([&](memref::LoadOp load) {
+    if (auto argument = dyn_cast<BlockArgument>(load.getMemRef()))
+      if (Value actual = call->getOperand(argument.getArgNumber());
+          getRootBuffer(actual) == source || getRootBuffer(actual) == target)
+        same = false;
+  });
+  // Elements of another width lie at other addresses.
+  same &= getElementTypeOrSelf(source.getType()) ==
+          getElementTypeOrSelf(target.getType());
+  return same && map && map->isPermutation();
+}
+
+/// Whether `value` can live where the old `state` lies: nothing reads the old
+/// one after the first write, and no check can fail after it (E1).
+bool PlanBuffers::mayOverwrite(Value state, Value value) {
+  int64_t firstWrite = std::numeric_limits<int64_t>::max();
+  for (const Use &use : uses[value])
+    firstWrite = std::min(firstWrite, use.position);
+  if (firstWrite <= lastCheck)
+    return false;
+  for (const Use &use : uses[state]) {
+    if (use.position > firstWrite)
+      return false;
+    if (use.position == firstWrite &&
+        !isSameIndex(calls[firstWrite], state, value))
+      return false;
+  }
+  return true;
+}
+
+LogicalResult PlanBuffers::copyInto(Value source, Value target) {
+  OpBuilder builder(main.getBody().front().getTerminator());
+  auto copy = memref::CopyOp::create(builder, main.getLoc(), source, target);
+  return success(succeeded(copies->outline(copy)));
+}
+
+LogicalResult PlanBuffers::placeResults() {
+  Block &body = main.getBody().front();
+  auto terminator = cast<func::ReturnOp>(body.getTerminator());
+  unsigned numArguments = main.getNumArguments();
+  OpBuilder builder(terminator);
+
+  // A result that is (part of) an argument or a constant, or that occurs twice,
+  // becomes a buffer of its own. These copies read old states, so they come
+  // before any copy that writes one.
+  llvm::SmallDenseSet<Value> taken;
+  for (OpOperand &result : terminator->getOpOperands()) {
+    Value value = result.get();
+    unsigned index = result.getOperandNumber();
+    if (index < numStates && value == main.getArgument(index))
+      continue;
+    Value root = getRootBuffer(value);
+    auto type = cast<MemRefType>(value.getType());
+    auto alloc = root.getDefiningOp<memref::AllocOp>();
+    if (alloc && type.getLayout().isIdentity() &&
+        getBufferBytes(type) == getBufferBytes(alloc.getType()) &&
+        taken.insert(root).second)
+      continue;
+    builder.setInsertionPoint(terminator);
+    auto own = memref::AllocOp::create(
+        builder, main.getLoc(),
+        MemRefType::get(type.getShape(), type.getElementType()));
+    if (failed(copyInto(value, own)))
+      return failure();
+    taken.insert(own);
+    result.set(own);
+  }
+  collectUses();
+
+  // New arguments for the outputs.
+  SmallVector<Value> places;
+  for (auto [index, result] : llvm::enumerate(terminator.getOperands())) {
+    if (int64_t(index) < numStates) {
+      places.push_back(main.getArgument(index));
+      continue;
+    }
+    unsigned position = main.getNumArguments();
+    NamedAttrList attributes;
+    if (Attribute name = main.getResultAttr(index, "repro.name"))
+      attributes.set("repro.name", name);
+    auto type = cast<MemRefType>(result.getType());
+    if (failed(main.insertArgument(
+            position, MemRefType::get(type.getShape(), type.getElementType()),
+            attributes.getDictionary(main.getContext()), main.getLoc())))
+      return failure();
+    places.push_back(main.getArgument(position));
+  }
+  main->setAttr("repro.num_inputs",
+                builder.getI64IntegerAttr(numArguments - numStates));
+  main->setAttr("repro.num_outputs",
+                builder.getI64IntegerAttr(places.size() - numStates));
+
+  SmallVector<std::pair<Value, Value>> late; // from, to
+  for (auto [index, pair] :
+       llvm::enumerate(llvm::zip_equal(terminator.getOperands(), places))) {
+    auto [value, place] = pair;
+    if (value == place)
+      continue; // a state that stays
+    Value root = getRootBuffer(value);
+    // The result may be a reshape of its allocation.
+    auto rootType = cast<MemRefType>(root.getType());
+    if (int64_t(index) < numStates && !mayOverwrite(place, root)) {
+      late.emplace_back(value, place);
+      continue;
+    }
+    builder.setInsertionPoint(root.getDefiningOp());
+    Value substitute = place;
+    if (rootType != place.getType())
+      substitute = memref::ReinterpretCastOp::create(
+          builder, main.getLoc(), rootType, place, /*offset=*/0,
+          rootType.getShape(), rootType.getStridesAndOffset().first);
+    root.replaceAllUsesWith(substitute);
+    root.getDefiningOp()->erase();
+  }
+  for (auto [value, place] : late)
+    if (failed(copyInto(value, place)))
+      return failure();
+
+  terminator->eraseOperands(0, terminator->getNumOperands());
+  main.setFunctionType(
+      FunctionType::get(main.getContext(), main.getArgumentTypes(), {}));
+  main->removeAttr("res_attrs");
+  collectUses();
+  return success();
+}
+
+void PlanBuffers::placeArena() {
+  struct Item {
+    memref::AllocOp alloc;
+    int64_t bytes;
+    Lifetime life;
+    int64_t offset = 0;
+  };
+  SmallVector<Item> items;
+  for (auto alloc :
+       llvm::make_early_inc_range(main.getOps<memref::AllocOp>())) {
+    Item item{alloc, llvm::alignTo(getBufferBytes(alloc.getType()), bufferAlignment), {}};
+    for (const Use &use : uses[alloc]) {
+      item.life.first = std::min(item.life.first, use.position);
+      item.life.last = std::max(item.life.last, use.position);
+    }
+    items.push_back(item);
+  }
+  // The largest first, each at the smallest gap that it fits (best fit).
+  SmallVector<Item *> order;
+  for (Item &item : items)
+    order.push_back(&item);
+  llvm::stable_sort(order,
+                    [](Item *a, Item *b) { return a->bytes > b->bytes; });
+  int64_t arenaBytes = 0;
+  SmallVector<Item *> placed; // by offset
+  for (Item *item : order) {
+    int64_t best = -1, bestGap = std::numeric_limits<int64_t>::max();
+    int64_t end = 0;
+    for (Item *other : placed) {
+      if (!other->life.overlaps(item->life))
+        continue;
+      int64_t gap = other->offset - end;
+      if (gap >= item->bytes && gap < bestGap) {
+        best = end;
+        bestGap = gap;
+      }
+      end = std::max(end, other->offset + other->bytes);
+    }
+    item->offset = best >= 0 ? best : end;
+    arenaBytes = std::max(arenaBytes, item->offset + item->bytes);
+    placed.insert(llvm::upper_bound(placed, item,
+                                    [](Item *a, Item *b) {
+                                      return a->offset < b->offset;
+                                    }),
+                  item);
+  }
+
+  OpBuilder builder(main.getContext());
+  auto arenaType = MemRefType::get({arenaBytes}, builder.getI8Type());
+  unsigned position = main.getNumArguments();
+  if (failed(main.insertArgument(position, arenaType, {}, main.getLoc())))
+    return signalPassFailure();
+  Value arena = main.getArgument(position);
+  for (Item &item : items) {
+    builder.setInsertionPoint(item.alloc);
+    Value offset = arith::ConstantIndexOp::create(builder, item.alloc.getLoc(),
+                                                  item.offset);
+    Value view = memref::ViewOp::create(builder, item.alloc.getLoc(),
+                                        item.alloc.getType(), arena, offset,
+                                        ValueRange());
+    auto found = uses.find(item.alloc);
+    if (found != uses.end()) {
+      SmallVector<Use> moved = std::move(found->second);
+      uses.erase(item.alloc);
+      uses[view] = std::move(moved);
+    }
+    item.alloc.replaceAllUsesWith(view);
+    item.alloc.erase();
+  }
+}
+
+/// The executor looks at the error before the first write to a state.
+void PlanBuffers::markChecks() {
+  if (lastCheck < 0)
+    return;
+  for (func::CallOp call : calls) {
+    func::FuncOp kernel = getKernel(call);
+    for (OpOperand &operand : call->getOpOperands().drop_back(numTrailingKernelArgs)) {
+      auto root = dyn_cast<BlockArgument>(getRootBuffer(operand.get()));
+      auto access = kernel.getArgAttrOfType<StringAttr>(
+          operand.getOperandNumber(), accessAttrName);
+      if (root && root.getArgNumber() < numStates && access.getValue() != "read") {
+        call->setAttr(checkAttrName, UnitAttr::get(main.getContext()));
+        return;
+      }
+    }
+  }
+}
+
+/// Arguments of a kernel that share no buffer in any call are `noalias`.
+void PlanBuffers::markAliases() {
+  DenseMap<Operation *, llvm::SmallBitVector> aliased;
+  for (func::CallOp call : calls) {
+    func::FuncOp kernel = getKernel(call);
+    unsigned numBuffers = kernel.getNumArguments() - numTrailingKernelArgs;
+    llvm::SmallBitVector &shares = aliased[kernel];
+    shares.resize(numBuffers);
+    // Two views of the arena are disjoint while both live, and a view op is its
+    // own root here because the arena is not taken as one buffer.
+    auto root = [&](unsigned i) {
+      Value value = call->getOperand(i);
+      while (auto view = value.getDefiningOp<ViewLikeOpInterface>()) {
+        if (isa<memref::ViewOp>(view))
+          break;
+        value = view.getViewSource();
+      }
+      return value;
+    };
+    for (unsigned i = 0; i < numBuffers; ++i)
+      for (unsigned j = 0; j < i; ++j)
+        if (root(i) == root(j)) {
+          shares.set(i);
+          shares.set(j);
+        }
+  }
+  UnitAttr unit = UnitAttr::get(main.getContext());
+  StringRef noalias = LLVM::LLVMDialect::getNoAliasAttrName();
+  for (auto &[op, shares] : aliased) {
+    auto kernel = cast<func::FuncOp>(op);
+    for (unsigned i = 0; i < shares.size(); ++i)
+      if (!shares.test(i))
+        kernel.setArgAttr(i, noalias, unit);
+    kernel.setArgAttr(shares.size(), noalias, unit);
+    kernel.setArgAttr(shares.size() + 1, noalias, unit);
+  }
+}
+
+void PlanBuffers::runOnOperation() {
+  ModuleOp module = getOperation();
+  main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main || main.isExternal() || !main.getBody().hasOneBlock()) {
+    module.emitError("expected a function 'main' of one block");
+    return signalPassFailure();
+  }
+  numStates = 0;
+  if (auto attr = main->getAttrOfType<IntegerAttr>("repro.num_state"))
+    numStates = attr.getInt();
+  if (numStates < 0 || numStates > main.getNumArguments() ||
+      numStates > main.getNumResults()) {
+    main.emitError("'repro.num_state' is ")
+        << numStates << ", but 'main' has " << main.getNumArguments()
+        << " arguments and " << main.getNumResults() << " results";
+    return signalPassFailure();
+  }
+  copies.emplace(main, "copy");
+  collectUses();
+  if (failed(placeResults()))
+    return signalPassFailure();
+  placeArena();
+  markChecks();
+  markAliases();
+}

@@ -1,0 +1,77 @@
+/*===- CPU.h - C API of compiling for and running on CPUs -----------*- C -*-===
+ *
+ * Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ *===----------------------------------------------------------------------===*/
+
+#ifndef REPRO_CAPI_CPU_H
+#define REPRO_CAPI_CPU_H
+
+#include "mlir-c/IR.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The names of the levels, separated by ", ". */
+MLIR_CAPI_EXPORTED void reproCPULevels(MlirStringCallback callback,
+                                       void *userData);
+
+/** The name of the best level that this machine runs. */
+MLIR_CAPI_EXPORTED void reproCPUHostLevel(MlirStringCallback callback,
+                                          void *userData);
+
+/** Compiles a canonical program in up to `jobs` threads and hands the artifact
+ * (lib/Runtime/Artifact.h) to `callback`. Errors are diagnostics. */
+MLIR_CAPI_EXPORTED MlirLogicalResult
+reproCPUCompile(MlirModule module, MlirStringRef level, unsigned jobs,
+                bool timing, MlirStringCallback callback, void *userData);
+
+typedef struct {
+  void *ptr;
+} ReproExecutable;
+
+typedef enum {
+  ReproTensorState = 0,
+  ReproTensorInput = 1,
+  ReproTensorOutput = 2
+} ReproTensorKind;
+
+/** Loads an artifact; a null pointer after `error` has received one message. */
+MLIR_CAPI_EXPORTED ReproExecutable
+reproExecutableCreate(MlirStringRef artifact, unsigned threads,
+                      MlirStringCallback error, void *userData);
+MLIR_CAPI_EXPORTED void reproExecutableDestroy(ReproExecutable executable);
+
+MLIR_CAPI_EXPORTED intptr_t
+reproExecutableGetNumTensors(ReproExecutable executable, ReproTensorKind kind);
+/** Name, element type and shape live as long as the executable. */
+MLIR_CAPI_EXPORTED void
+reproExecutableGetTensor(ReproExecutable executable, ReproTensorKind kind,
+                         intptr_t index, MlirStringRef *name,
+                         MlirStringRef *element, uint64_t *bytes,
+                         const uint64_t **shape, intptr_t *rank);
+
+MLIR_CAPI_EXPORTED uint64_t
+reproExecutableGetArenaBytes(ReproExecutable executable);
+MLIR_CAPI_EXPORTED unsigned
+reproExecutableGetThreads(ReproExecutable executable);
+MLIR_CAPI_EXPORTED intptr_t
+reproExecutableGetNumLaunches(ReproExecutable executable);
+MLIR_CAPI_EXPORTED MlirStringRef
+reproExecutableGetLaunchKernel(ReproExecutable executable, intptr_t index);
+
+/** Runs one step on the buffers of states, inputs and outputs in this order.
+ * On failure `error` receives the message and the states are as before. With
+ * `nanoseconds`, the time of each launch is stored there. */
+MLIR_CAPI_EXPORTED MlirLogicalResult
+reproExecutableRun(ReproExecutable executable, void *const *buffers,
+                   uint64_t *nanoseconds, MlirStringCallback error,
+                   void *userData);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* REPRO_CAPI_CPU_H */

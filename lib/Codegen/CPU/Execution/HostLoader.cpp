@@ -1,0 +1,106 @@
+//===- HostLoader.cpp - Object code into this process ---------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Execution/HostLoader.h"
+
+#include "Codegen/CPU/Lowering/Level.h"
+#include "Runtime/SoftFma.h"
+
+#include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Support/Alignment.h"
+#include "llvm/Support/TargetSelect.h"
+
+#include <cstring>
+
+using namespace llvm;
+using namespace mlir::repro;
+
+static constexpr ::repro::Machine hostMachine =
+#if defined(__aarch64__)
+    ::repro::Machine::AArch64;
+#else
+    ::repro::Machine::X86_64;
+#endif
+
+Executable::Executable() = default;
+Executable::~Executable() {
+  // The worker threads end before the code that they ran goes away.
+  executor.reset();
+}
+
+std::unique_ptr<Executable>
+Executable::create(StringRef artifactBytes, unsigned threads, std::string &error) {
+  std::unique_ptr<Executable> result(new Executable);
+  // Constants are aligned to 64 within the artifact, so must be its copy.
+  constexpr size_t alignment = 64;
+  result->bytes.resize(artifactBytes.size() + alignment);
+  char *start = reinterpret_cast<char *>(
+      llvm::alignAddr(result->bytes.data(), Align(alignment)));
+  std::memcpy(start, artifactBytes.data(), artifactBytes.size());
+  ::repro::Artifact artifact;
+  error = ::repro::readArtifact({start, artifactBytes.size()}, artifact);
+  if (!error.empty())
+    return nullptr;
+  const Level *level = findLevel(artifact.plan.level);
+  if (!level) {
+    error = "artifact of the unknown level '" + artifact.plan.level +
+            "', expected one of " + listLevels();
+    return nullptr;
+  }
+  if (artifact.machine != hostMachine ||
+      level->vectorWidth > getHostLevel().vectorWidth) {
+    error = "artifact for " + artifact.plan.level + ", but this machine is " +
+            getHostLevel().name.str();
+    return nullptr;
+  }
+
+  InitializeNativeTarget();
+  InitializeNativeTargetAsmPrinter();
+  auto take = [&](Error failure) {
+    if (!failure)
+      return false;
+    error = "cannot load the object code: " + toString(std::move(failure));
+    return true;
+  };
+  auto jit = orc::LLJITBuilder().create();
+  if (!jit) {
+    take(jit.takeError());
+    return nullptr;
+  }
+  result->jit = std::move(*jit);
+  orc::LLJIT &loader = *result->jit;
+  auto symbol = [&](StringRef name, auto *function) {
+    return std::pair(loader.mangleAndIntern(name),
+                     orc::ExecutorSymbolDef(orc::ExecutorAddr::fromPtr(function),
+                                            JITSymbolFlags::Exported |
+                                                JITSymbolFlags::Callable));
+  };
+  orc::SymbolMap runtime;
+  runtime.insert(symbol("repro_fma", &repro_fma));
+  runtime.insert(symbol("memcpy", &std::memcpy));
+  runtime.insert(symbol("memset", &std::memset));
+  runtime.insert(symbol("memmove", &std::memmove));
+  if (take(loader.getMainJITDylib().define(orc::absoluteSymbols(runtime))))
+    return nullptr;
+  for (::repro::Bytes object : artifact.objects)
+    if (take(loader.addObjectFile(MemoryBuffer::getMemBuffer(
+            StringRef(object.data, object.size), "object",
+            /*RequiresNullTerminator=*/false))))
+      return nullptr;
+  auto table = loader.lookup("repro_kernels");
+  if (!table) {
+    take(table.takeError());
+    return nullptr;
+  }
+  auto *entries = table->toPtr<const ::repro::KernelEntry *>();
+  std::vector<::repro::KernelEntry> kernels(
+      entries, entries + artifact.plan.kernels.size());
+  result->executor = std::make_unique<::repro::Executor>(
+      std::move(artifact.plan), artifact.constants, std::move(kernels), threads);
+  return result;
+}

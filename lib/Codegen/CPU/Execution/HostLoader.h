@@ -1,0 +1,43 @@
+//===- HostLoader.h - Object code into this process -------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_HOSTLOADER_H
+#define REPRO_CODEGEN_CPU_HOSTLOADER_H
+
+#include "Runtime/Executor.h"
+
+#include "llvm/ADT/StringRef.h"
+
+namespace llvm::orc {
+class LLJIT;
+} // namespace llvm::orc
+
+namespace mlir::repro {
+
+/// A program that this process can run.
+class Executable {
+public:
+  /// Reads an artifact and loads its code; null and a message in `error` if it
+  /// is damaged or made for another machine. The bytes are copied.
+  static std::unique_ptr<Executable> create(llvm::StringRef artifact,
+                                            unsigned threads,
+                                            std::string &error);
+  ~Executable();
+
+  ::repro::Executor &getExecutor() { return *executor; }
+
+private:
+  Executable();
+
+  std::string bytes;
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+  std::unique_ptr<::repro::Executor> executor;
+};
+
+} // namespace mlir::repro
+
+#endif // REPRO_CODEGEN_CPU_HOSTLOADER_H

@@ -1,0 +1,255 @@
+//===- EmitObject.cpp - From the LLVM dialect to object code --------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Lowering/EmitObject.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Threading.h"
+#include "mlir/Target/LLVMIR/Export.h"
+
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <mutex>
+
+using namespace mlir;
+using namespace mlir::repro;
+
+/// Kernels per object. Fixed, so that the bytes are a function of the program
+/// alone; small enough to occupy the threads of a compilation.
+static constexpr size_t kernelsPerObject = 16;
+
+/// What optimizes here. The kernels are loops over vectors already: no loop is
+/// vectorized or unrolled again, and nothing here may touch floating point
+/// beyond its bits (V3).
+static constexpr char passes[] =
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
+    "simplifycfg,loop-mssa(licm),loop(indvars),gvn,loop-mssa(loop-rotate,licm),"
+    "instcombine<no-verify-fixpoint>,simplifycfg,dse)";
+
+/// What an object may need from outside: nothing that computes, except the
+/// exact routines of lib/Runtime.
+static bool isKnownExternal(StringRef symbol) {
+  return symbol == "memcpy" || symbol == "memset" || symbol == "memmove" ||
+         symbol.starts_with("repro_");
+}
+
+static void initializeTargets() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+  });
+}
+
+static std::unique_ptr<llvm::TargetMachine>
+createTargetMachine(const Level &level, std::string &error) {
+  initializeTargets();
+  llvm::Triple triple(level.triple);
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  llvm::TargetOptions options;
+  // (V3) never form an fma that the program does not name.
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, level.cpu, level.features, options, llvm::Reloc::PIC_,
+      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+static std::string getEntryName(StringRef kernel) {
+  return ("repro_entry_" + kernel).str();
+}
+
+/// Defines the uniform entry of a kernel, which takes its buffers apart.
+static void addEntry(llvm::Module &module, llvm::Function &kernel) {
+  llvm::LLVMContext &context = module.getContext();
+  llvm::IRBuilder<> builder(context);
+  llvm::Type *pointer = builder.getPtrTy(), *i64 = builder.getInt64Ty();
+  auto *type = llvm::FunctionType::get(builder.getVoidTy(),
+                                       {pointer, pointer, pointer, i64, i64},
+                                       /*isVarArg=*/false);
+  auto *entry = llvm::Function::Create(type, llvm::Function::ExternalLinkage,
+                                       getEntryName(kernel.getName()), module);
+  entry->setVisibility(llvm::GlobalValue::HiddenVisibility);
+  builder.SetInsertPoint(llvm::BasicBlock::Create(context, "", entry));
+  constexpr unsigned others = 4; // scratch, error, begin, end
+  unsigned buffers = kernel.arg_size() - others;
+  SmallVector<llvm::Value *> arguments;
+  for (unsigned i = 0; i < buffers; ++i) {
+    llvm::Value *slot =
+        builder.CreateConstInBoundsGEP1_32(pointer, entry->getArg(0), i);
+    arguments.push_back(builder.CreateLoad(pointer, slot));
+  }
+  for (unsigned i = 0; i < others; ++i)
+    arguments.push_back(entry->getArg(1 + i));
+  builder.CreateCall(&kernel, arguments);
+  builder.CreateRetVoid();
+  kernel.setLinkage(llvm::GlobalValue::InternalLinkage);
+}
+
+/// Defines `repro_kernels`.
+static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
+  llvm::LLVMContext &context = module.getContext();
+  auto *pointer = llvm::PointerType::get(context, 0);
+  auto *entryType =
+      llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
+  SmallVector<llvm::Constant *> entries;
+  for (const std::string &kernel : kernels) {
+    auto *entry = llvm::Function::Create(
+        entryType, llvm::Function::ExternalLinkage, getEntryName(kernel), module);
+    entry->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    entries.push_back(entry);
+  }
+  auto *type = llvm::ArrayType::get(pointer, entries.size());
+  new llvm::GlobalVariable(module, type, /*isConstant=*/true,
+                           llvm::GlobalValue::ExternalLinkage,
+                           llvm::ConstantArray::get(type, entries),
+                           "repro_kernels");
+}
+
+/// Checks that an object needs nothing that is not defined in a bit-exact way.
+static std::string findUnknownExternal(StringRef object) {
+  auto file = llvm::object::ObjectFile::createObjectFile(
+      llvm::MemoryBufferRef(object, "object"));
+  if (!file)
+    return llvm::toString(file.takeError());
+  for (const llvm::object::SymbolRef &symbol : (*file)->symbols()) {
+    auto flags = symbol.getFlags();
+    auto name = symbol.getName();
+    if (!flags || !name) {
+      llvm::consumeError(flags.takeError());
+      llvm::consumeError(name.takeError());
+      continue;
+    }
+    if ((*flags & llvm::object::SymbolRef::SF_Undefined) && !name->empty() &&
+        !isKnownExternal(*name))
+      return name->str();
+  }
+  return {};
+}
+
+/// Optimizes `module` and makes its object code.
+static std::string compile(llvm::Module &module, const Level &level,
+                           std::string &error) {
+  std::unique_ptr<llvm::TargetMachine> machine =
+      createTargetMachine(level, error);
+  if (!machine)
+    return {};
+  module.setDataLayout(machine->createDataLayout());
+  module.setTargetTriple(machine->getTargetTriple());
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", machine->getTargetCPU());
+    function.addFnAttr("target-features", machine->getTargetFeatureString());
+    function.addFnAttr("prefer-vector-width",
+                       std::to_string(level.vectorWidth));
+    function.addFnAttr(llvm::Attribute::NoUnwind);
+  }
+
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(machine.get());
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+  llvm::ModulePassManager pipeline;
+  if (llvm::Error failed = builder.parsePassPipeline(pipeline, passes)) {
+    error = llvm::toString(std::move(failed));
+    return {};
+  }
+  pipeline.run(module, modules);
+
+  SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager emission;
+  if (machine->addPassesToEmitFile(emission, stream, nullptr,
+                                   llvm::CodeGenFileType::ObjectFile)) {
+    error = "the target emits no object code";
+    return {};
+  }
+  emission.run(module);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+FailureOr<SmallVector<std::string>>
+mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
+                         const Level &level, unsigned jobs) {
+  // Each object has an MLIR module and an LLVM context of its own.
+  SmallVector<OwningOpRef<ModuleOp>> parts;
+  for (size_t at = 0; at < kernels.size(); at += kernelsPerObject) {
+    OwningOpRef<ModuleOp> part = ModuleOp::create(module.getLoc());
+    OpBuilder builder = OpBuilder::atBlockEnd(part->getBody());
+    for (Operation &op : *module.getBody())
+      if (auto function = dyn_cast<LLVM::LLVMFuncOp>(op);
+          function && function.isExternal())
+        builder.clone(op);
+    for (const std::string &name : kernels.slice(at).take_front(kernelsPerObject)) {
+      auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+      if (!function)
+        return module.emitError("expected the kernel '") << name
+               << "' as an llvm.func";
+      builder.clone(*function);
+    }
+    parts.push_back(std::move(part));
+  }
+
+  SmallVector<std::string> objects(parts.size() + 1), errors(parts.size() + 1);
+  auto emit = [&](size_t index) {
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::Module> code;
+    if (index == parts.size()) {
+      code = std::make_unique<llvm::Module>("table", context);
+      addTable(*code, kernels);
+    } else {
+      code = translateModuleToLLVMIR(*parts[index], context, "kernels");
+      if (!code) {
+        errors[index] = "translation to LLVM IR failed";
+        return;
+      }
+      for (const std::string &name : kernels.slice(index * kernelsPerObject)
+                                         .take_front(kernelsPerObject))
+        addEntry(*code, *code->getFunction(name));
+    }
+    objects[index] = compile(*code, level, errors[index]);
+    if (errors[index].empty())
+      if (std::string symbol = findUnknownExternal(
+              index < parts.size() ? StringRef(objects[index]) : "");
+          index < parts.size() && !symbol.empty())
+        errors[index] = "(V3) code generation for " + level.name.str() +
+                        " calls '" + symbol +
+                        "', which is no exact routine of the runtime";
+  };
+  if (jobs > 1 && module.getContext()->isMultithreadingEnabled()) {
+    parallelFor(module.getContext(), 0, objects.size(), emit);
+  } else {
+    for (size_t i = 0; i < objects.size(); ++i)
+      emit(i);
+  }
+  for (const std::string &error : errors)
+    if (!error.empty())
+      return module.emitError(error);
+  return objects;
+}

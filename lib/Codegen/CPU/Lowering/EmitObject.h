@@ -1,0 +1,27 @@
+//===- EmitObject.h - From the LLVM dialect to object code ------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_EMITOBJECT_H
+#define REPRO_CODEGEN_CPU_EMITOBJECT_H
+
+#include "Codegen/CPU/Lowering/Level.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::repro {
+
+/// Object code of a module whose kernels are `llvm.func`s of the kernel
+/// contract with bare pointers. The objects together define `repro_kernels`,
+/// the entries (KernelEntry of lib/Runtime) in the order of `kernels`. Code is
+/// made in up to `jobs` threads; the bytes do not depend on their number.
+FailureOr<SmallVector<std::string>>
+emitObjects(ModuleOp module, ArrayRef<std::string> kernels, const Level &level,
+            unsigned jobs);
+
+} // namespace mlir::repro
+
+#endif // REPRO_CODEGEN_CPU_EMITOBJECT_H

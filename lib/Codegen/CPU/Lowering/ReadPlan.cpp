@@ -1,0 +1,142 @@
+//===- ReadPlan.cpp - The launch plan of a planned main -------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Lowering/ReadPlan.h"
+
+#include "Codegen/CPU/Schedule/Kernel.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+/// Appends the elements as they lie in memory: little-endian, an i1 as a byte.
+static LogicalResult appendElements(Location loc, ElementsAttr attr,
+                                    std::string &bytes) {
+  auto dense = dyn_cast<DenseElementsAttr>(attr);
+  Type element = attr.getElementType();
+  if (!dense || !(element.isIntOrIndexOrFloat()))
+    return emitError(loc, "expected a dense constant, got ") << attr.getType();
+  unsigned width = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
+  if (width != 1 && !llvm::isPowerOf2_32(width))
+    return emitError(loc, "expected elements of 1, 8, 16, 32 or 64 bits, got ")
+           << element;
+  auto append = [&](const APInt &value) {
+    uint64_t bits = value.getZExtValue();
+    for (unsigned i = 0; i < llvm::divideCeil(width, 8); ++i)
+      bytes += static_cast<char>(bits >> (8 * i));
+  };
+  if (isa<FloatType>(element)) {
+    for (const APFloat &value : dense.getValues<APFloat>())
+      append(value.bitcastToAPInt());
+  } else {
+    for (const APInt &value : dense.getValues<APInt>())
+      append(value);
+  }
+  return success();
+}
+
+static ::repro::Tensor describe(func::FuncOp main, unsigned index) {
+  auto type = cast<MemRefType>(main.getArgumentTypes()[index]);
+  ::repro::Tensor tensor;
+  if (auto name = main.getArgAttrOfType<StringAttr>(index, "repro.name"))
+    tensor.name = name.str();
+  llvm::raw_string_ostream(tensor.element) << type.getElementType();
+  tensor.bytes = getBufferBytes(type);
+  tensor.shape.assign(type.getShape().begin(), type.getShape().end());
+  return tensor;
+}
+
+LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
+                                    ::repro::Plan &plan,
+                                    std::string &constants) {
+  SymbolTable symbols(module);
+  auto main = symbols.lookup<func::FuncOp>("main");
+  auto count = [&](StringRef name) -> int64_t {
+    auto attr = main->getAttrOfType<IntegerAttr>(name);
+    return attr ? attr.getInt() : 0;
+  };
+  if (!main || main.isExternal() || !main->hasAttr("repro.num_outputs"))
+    return module.emitError("expected a 'main' that repro-plan-buffers placed");
+  int64_t inputs = count("repro.num_state");
+  int64_t outputs = inputs + count("repro.num_inputs");
+  int64_t arena = outputs + count("repro.num_outputs");
+  plan.level = level.name.str();
+  for (int64_t i = 0; i < arena; ++i)
+    (i < inputs    ? plan.states
+     : i < outputs ? plan.inputs
+                   : plan.outputs)
+        .push_back(describe(main, i));
+  plan.arenaBytes = getBufferBytes(
+      cast<MemRefType>(main.getArgumentTypes()[arena]));
+  if (auto messages = module->getAttrOfType<ArrayAttr>(messagesAttrName))
+    for (auto message : messages.getAsRange<StringAttr>())
+      plan.messages.push_back(message.str());
+
+  DenseMap<Operation *, uint32_t> kernels;
+  DenseMap<Operation *, uint64_t> offsets; // of globals within the constants
+  for (auto call : main.getOps<func::CallOp>()) {
+    auto function = symbols.lookup<func::FuncOp>(call.getCallee());
+    auto [found, isNew] = kernels.try_emplace(function, plan.kernels.size());
+    if (isNew) {
+      auto attr = [&](StringRef name) {
+        return function->getAttrOfType<IntegerAttr>(name);
+      };
+      if (!attr("repro.work_items") || !attr("repro.work_grain") ||
+          !attr("repro.scratch_bytes"))
+        return function.emitError("expected a kernel that repro-expand-kernels "
+                                  "expanded, with its work and scratch set");
+      plan.kernels.push_back(
+          {function.getSymName().str(),
+           uint64_t(attr("repro.work_items").getInt()),
+           uint64_t(attr("repro.work_grain").getInt())});
+      plan.scratchBytes = std::max<uint64_t>(
+          plan.scratchBytes, attr("repro.scratch_bytes").getInt());
+    }
+    ::repro::Launch launch{found->second, call->hasAttr(checkAttrName), {}};
+    for (Value operand : call.getOperands().drop_back(numTrailingKernelArgs)) {
+      // Offsets in elements are part of the kernel's types; a view of the arena
+      // is the one place where bytes count.
+      uint64_t offset = 0;
+      Value root = operand;
+      while (auto view = root.getDefiningOp<ViewLikeOpInterface>()) {
+        if (auto inArena = dyn_cast<memref::ViewOp>(*view))
+          offset = *getConstantIntValue(inArena.getByteShift());
+        root = view.getViewSource();
+      }
+      if (auto argument = dyn_cast<BlockArgument>(root)) {
+        int64_t index = argument.getArgNumber();
+        auto ref = index < inputs    ? ::repro::BufferRef{::repro::Space::State, uint32_t(index), 0}
+                   : index < outputs ? ::repro::BufferRef{::repro::Space::Input, uint32_t(index - inputs), 0}
+                   : index < arena   ? ::repro::BufferRef{::repro::Space::Output, uint32_t(index - outputs), 0}
+                                     : ::repro::BufferRef{::repro::Space::Arena, 0, offset};
+        launch.buffers.push_back(ref);
+        continue;
+      }
+      auto get = root.getDefiningOp<memref::GetGlobalOp>();
+      if (!get)
+        return call.emitError("expected buffers that repro-plan-buffers placed");
+      auto global = symbols.lookup<memref::GlobalOp>(get.getName());
+      auto [place, isFirst] = offsets.try_emplace(global, 0);
+      if (isFirst) {
+        constants.resize(llvm::alignTo(constants.size(), 64));
+        place->second = constants.size();
+        auto value = dyn_cast_or_null<ElementsAttr>(
+            global.getInitialValue().value_or(Attribute()));
+        if (!value)
+          return global.emitError("expected a constant with a value");
+        if (failed(appendElements(global.getLoc(), value, constants)))
+          return failure();
+      }
+      launch.buffers.push_back({::repro::Space::Constant, 0, place->second});
+    }
+    plan.launches.push_back(std::move(launch));
+  }
+  return success();
+}

@@ -1,0 +1,25 @@
+//===- ReadPlan.h - The launch plan of a planned main -----------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_READPLAN_H
+#define REPRO_CODEGEN_CPU_READPLAN_H
+
+#include "Codegen/CPU/Lowering/Level.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::repro {
+
+/// Reads the plan from the `main` that `repro-plan-buffers` left and from the
+/// attributes that `repro-expand-kernels` set; `constants` receives the bytes
+/// of the constants that kernels read.
+LogicalResult readPlan(ModuleOp module, const Level &level,
+                       ::repro::Plan &plan, std::string &constants);
+
+} // namespace mlir::repro
+
+#endif // REPRO_CODEGEN_CPU_READPLAN_H

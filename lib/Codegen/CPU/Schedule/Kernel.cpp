@@ -1,0 +1,182 @@
+//===- Kernel.cpp - Kernel functions and their calls ----------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernel.h"
+
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+KernelBuilder::KernelBuilder(func::FuncOp main, StringRef prefix)
+    : main(main), prefix(prefix), symbols(main->getParentOfType<ModuleOp>()) {}
+
+Value KernelBuilder::getPlaceholder(unsigned index) {
+  Value &value = placeholders[index];
+  if (value)
+    return value;
+  OpBuilder builder = OpBuilder::atBlockBegin(&main.getBody().front());
+  Location loc = main.getLoc();
+  MLIRContext *context = main.getContext();
+  switch (index) {
+  case 0:
+    value = ub::PoisonOp::create(
+        builder, loc,
+        MemRefType::get({ShapedType::kDynamic}, builder.getI8Type()));
+    break;
+  case 1:
+    value = ub::PoisonOp::create(builder, loc,
+                                 MemRefType::get({1}, builder.getI64Type()));
+    break;
+  default:
+    value = ub::PoisonOp::create(builder, loc, IndexType::get(context));
+    placeholders[2] = placeholders[3] = value;
+  }
+  return value;
+}
+
+bool mlir::repro::readsOperand(OpOperand &operand) {
+  Operation *op = operand.getOwner();
+  if (auto copy = dyn_cast<memref::CopyOp>(op))
+    return &operand == &copy.getSourceMutable();
+  if (auto generic = dyn_cast<linalg::GenericOp>(op))
+    return generic.payloadUsesValueFromOperand(&operand);
+  if (auto dps = dyn_cast<DestinationStyleOpInterface>(op))
+    // Folds and scatters continue from the initial value, the others do not.
+    return !dps.isDpsInit(&operand) || isa<FoldOp, ScatterOp>(op);
+  return true; // such as a load in a body
+}
+
+bool mlir::repro::writesOperand(OpOperand &operand) {
+  Operation *op = operand.getOwner();
+  if (auto copy = dyn_cast<memref::CopyOp>(op))
+    return &operand == &copy.getTargetMutable();
+  if (auto dps = dyn_cast<DestinationStyleOpInterface>(op))
+    return dps.isDpsInit(&operand);
+  return false;
+}
+
+Value mlir::repro::getRootBuffer(Value memref) {
+  while (auto view = memref.getDefiningOp<ViewLikeOpInterface>())
+    memref = view.getViewSource();
+  return memref;
+}
+
+int64_t mlir::repro::getBufferBytes(MemRefType type) {
+  Type element = type.getElementType();
+  int64_t bytes = 8; // index
+  if (!element.isIndex())
+    bytes = llvm::PowerOf2Ceil(llvm::divideCeil(element.getIntOrFloatBitWidth(), 8));
+  return type.getNumElements() * bytes;
+}
+
+Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
+  Operation *result = nullptr;
+  for (Operation &op : kernel.getBody().front().without_terminator())
+    if (isa<DestinationStyleOpInterface, memref::CopyOp>(op))
+      result = &op;
+  return result;
+}
+
+FailureOr<func::CallOp> KernelBuilder::outline(Operation *op) {
+  MLIRContext *context = op->getContext();
+  OpBuilder builder(context);
+
+  // The buffers: operands and whatever the body captures.
+  llvm::SetVector<Value> buffers;
+  SmallVector<Operation *> constants;
+  bool failedCapture = false;
+  auto addUse = [&](OpOperand &use) {
+    Value value = use.get();
+    if (op->isAncestor(value.getParentBlock()->getParentOp()))
+      return;
+    if (isa<MemRefType>(value.getType())) {
+      buffers.insert(value);
+    } else if (Operation *def = value.getDefiningOp();
+               def && def->hasTrait<OpTrait::ConstantLike>()) {
+      if (!llvm::is_contained(constants, def))
+        constants.push_back(def);
+    } else if (!failedCapture) {
+      failedCapture = true;
+      op->emitOpError("expected a kernel that depends on buffers and constants "
+                      "alone, but it uses a value of type ")
+          << value.getType();
+    }
+  };
+  op->walk([&](Operation *nested) {
+    for (OpOperand &use : nested->getOpOperands())
+      addUse(use);
+  });
+  if (failedCapture)
+    return failure();
+
+  SmallVector<Type> types;
+  for (Value buffer : buffers) {
+    auto type = cast<MemRefType>(buffer.getType());
+    auto [strides, offset] = type.getStridesAndOffset();
+    if (!type.hasStaticShape() || ShapedType::isDynamic(offset) ||
+        ShapedType::isDynamicShape(strides))
+      return op->emitOpError("expected buffers of static shape, strides and "
+                             "offset, got ")
+             << type;
+    types.push_back(type);
+  }
+  size_t numBuffers = types.size();
+  types.push_back(MemRefType::get({ShapedType::kDynamic}, builder.getI8Type()));
+  types.push_back(MemRefType::get({1}, builder.getI64Type()));
+  types.append(2, builder.getIndexType());
+
+  OwningOpRef<func::FuncOp> kernel = func::FuncOp::create(
+      op->getLoc(), "kernel", builder.getFunctionType(types, {}));
+  (*kernel).setPrivate();
+  Block *body = (*kernel).addEntryBlock();
+  builder.setInsertionPointToEnd(body);
+  IRMapping mapping;
+  mapping.map(buffers.getArrayRef(),
+              body->getArguments().take_front(numBuffers));
+  for (Operation *constant : constants)
+    builder.clone(*constant, mapping);
+  builder.clone(*op, mapping);
+  func::ReturnOp::create(builder, op->getLoc());
+  for (size_t i = 0; i < numBuffers; ++i) {
+    bool reads = false, writes = false;
+    for (OpOperand &use : body->getArgument(i).getUses()) {
+      reads |= readsOperand(use);
+      writes |= writesOperand(use);
+    }
+    (*kernel).setArgAttr(i, accessAttrName,
+                         builder.getStringAttr(reads && writes ? "readwrite"
+                                               : writes        ? "write"
+                                                               : "read"));
+  }
+
+  std::string key;
+  llvm::raw_string_ostream stream(key);
+  (*kernel)->print(stream,
+                   OpPrintingFlags().useLocalScope().printGenericOpForm());
+  func::FuncOp &shared = kernels[key];
+  if (!shared) {
+    shared = kernel.release();
+    shared->moveBefore(main);
+    shared.setSymName((prefix + "_" + Twine(kernels.size() - 1)).str());
+    symbols.insert(shared);
+  }
+
+  SmallVector<Value> arguments(buffers.getArrayRef());
+  for (unsigned i = 0; i < numTrailingKernelArgs; ++i)
+    arguments.push_back(getPlaceholder(i));
+  builder.setInsertionPoint(op);
+  auto call = func::CallOp::create(builder, op->getLoc(), shared, arguments);
+  op->erase();
+  return call;
+}

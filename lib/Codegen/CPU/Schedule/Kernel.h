@@ -1,0 +1,74 @@
+//===- Kernel.h - Kernel functions and their calls --------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_SCHEDULE_KERNEL_H
+#define REPRO_CODEGEN_CPU_SCHEDULE_KERNEL_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace mlir::repro {
+
+/// Number of kernel arguments after the buffers: scratch, error, begin, end.
+constexpr unsigned numTrailingKernelArgs = 4;
+
+/// Argument attribute of a kernel: "read", "write" or "readwrite".
+constexpr StringRef accessAttrName = "repro.access";
+/// Unit attribute of a call: stop before it if a check has failed.
+constexpr StringRef checkAttrName = "repro.check";
+/// Number of a check's message, and the module's list of messages.
+constexpr StringRef messageAttrName = "repro.message";
+constexpr StringRef messagesAttrName = "repro.messages";
+
+/// Makes kernel functions in a module whose entry is `main`; equal kernels are
+/// one.
+class KernelBuilder {
+public:
+  /// Kernels are named `prefix`_0, `prefix`_1, ...
+  KernelBuilder(func::FuncOp main, StringRef prefix);
+
+  /// Moves a structured op on buffers (or a memref.copy) into a kernel and
+  /// calls it instead. An error at the op if it depends on more than buffers
+  /// and constants.
+  FailureOr<func::CallOp> outline(Operation *op);
+
+  func::FuncOp getKernel(func::CallOp call) const {
+    return symbols.lookup<func::FuncOp>(call.getCallee());
+  }
+
+private:
+  Value getPlaceholder(unsigned index);
+
+  func::FuncOp main;
+  std::string prefix;
+  SymbolTable symbols;
+  llvm::StringMap<func::FuncOp> kernels;
+  /// What stands for scratch, error, begin and end in the calls: the executor
+  /// passes the real ones.
+  Value placeholders[numTrailingKernelArgs];
+};
+
+/// The one structured op of a kernel function.
+Operation *getKernelBody(func::FuncOp kernel);
+
+/// Whether the op reads or writes the buffer of this operand.
+bool readsOperand(OpOperand &operand);
+bool writesOperand(OpOperand &operand);
+
+/// The buffer that a memref is a view of: an allocation, a global, or an
+/// argument.
+Value getRootBuffer(Value memref);
+
+/// Bytes of a buffer of static shape (an element of n bits takes the next power
+/// of two of bytes).
+int64_t getBufferBytes(MemRefType type);
+
+} // namespace mlir::repro
+
+#endif // REPRO_CODEGEN_CPU_SCHEDULE_KERNEL_H

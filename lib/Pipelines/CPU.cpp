@@ -1,0 +1,163 @@
+//===- CPU.cpp - From a canonical program to an artifact ------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Pipelines/CPU.h"
+
+#include "Codegen/CPU/Lowering/EmitObject.h"
+#include "Codegen/CPU/Lowering/ReadPlan.h"
+#include "dialects/Codegen/CPU/Passes.h"
+
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+void mlir::repro::buildCPUSchedulePipeline(OpPassManager &manager) {
+  OpPassManager &functions = manager.nest<func::FuncOp>();
+  functions.addPass(createReproDecomposeRandom());
+  functions.addPass(createReproSinkScalars());
+  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createCSEPass());
+  functions.addPass(createReproFuseElementwise());
+  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createCSEPass());
+  manager.addPass(createReproBufferize());
+  manager.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  manager.addNestedPass<func::FuncOp>(createCSEPass());
+  manager.addPass(createReproOutlineKernels());
+  manager.addPass(createReproPlanBuffers());
+}
+
+void mlir::repro::buildCPUExpandPipeline(OpPassManager &manager,
+                                         const Level &level) {
+  ReproExpandKernelsOptions options;
+  options.vectorWidth = level.vectorWidth;
+  if (level.hasFma)
+    options.features.push_back("fma");
+  manager.addPass(createReproExpandKernels(options));
+}
+
+void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
+                                        const Level &level) {
+  manager.addPass(createReproFinalizeKernels());
+  OpPassManager &kernels = manager.nest<func::FuncOp>();
+  kernels.addPass(createCSEPass());
+  kernels.addPass(createReproExpandFunctions());
+  kernels.addPass(memref::createExpandStridedMetadataPass());
+  kernels.addPass(createLowerAffinePass());
+  arith::ArithExpandOpsPassOptions expand;
+  expand.includeBf16 = true;
+  kernels.addPass(arith::createArithExpandOpsPass(expand));
+  manager.addPass(createReproExpandArithmetic());
+  if (!level.hasFma)
+    manager.addPass(createReproExpandFma());
+  OpPassManager &lowered = manager.nest<func::FuncOp>();
+  lowered.addPass(createSCFToControlFlowPass());
+  lowered.addPass(createCanonicalizerPass());
+  lowered.addPass(createCSEPass());
+  ConvertVectorToLLVMPassOptions vector;
+  vector.reassociateFPReductions = false;
+  manager.addPass(createConvertVectorToLLVMPass(vector));
+  manager.addPass(createConvertMathToLLVMPass());
+  manager.addPass(createArithToLLVMConversionPass());
+  manager.addPass(createConvertIndexToLLVMPass());
+  manager.addPass(createFinalizeMemRefToLLVMConversionPass());
+  ConvertFuncToLLVMPassOptions function;
+  function.useBarePtrCallConv = true;
+  manager.addPass(createConvertFuncToLLVMPass(function));
+  manager.addPass(createConvertControlFlowToLLVMPass());
+  manager.addPass(createUBToLLVMConversionPass());
+  manager.addPass(createReconcileUnrealizedCastsPass());
+  manager.addNestedPass<LLVM::LLVMFuncOp>(createCSEPass());
+  manager.addPass(createReproVerifyLowered());
+}
+
+FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
+                                                  const Level &level,
+                                                  unsigned jobs, bool timing) {
+  OwningOpRef<ModuleOp> module = canonical.clone();
+  auto run = [&](function_ref<void(OpPassManager &)> build) {
+    PassManager manager(module->getContext(), ModuleOp::getOperationName());
+    if (timing)
+      manager.enableTiming();
+    build(manager);
+    return manager.run(*module);
+  };
+  if (failed(run([&](OpPassManager &manager) {
+        buildCPUSchedulePipeline(manager);
+        buildCPUExpandPipeline(manager, level);
+      })))
+    return failure();
+
+  ::repro::Artifact artifact;
+  artifact.machine = level.machine;
+  std::string constants;
+  if (failed(readPlan(*module, level, artifact.plan, constants)))
+    return failure();
+  if (failed(run([&](OpPassManager &manager) {
+        buildCPULowerPipeline(manager, level);
+      })))
+    return failure();
+
+  std::vector<std::string> kernels;
+  for (const ::repro::Kernel &kernel : artifact.plan.kernels)
+    kernels.push_back(kernel.name);
+  FailureOr<SmallVector<std::string>> objects =
+      emitObjects(*module, kernels, level, jobs);
+  if (failed(objects))
+    return failure();
+  for (const std::string &object : *objects)
+    artifact.objects.push_back({object.data(), object.size()});
+  artifact.constants = {constants.data(), constants.size()};
+  return ::repro::writeArtifact(artifact);
+}
+
+namespace {
+struct CPUOptions : public PassPipelineOptions<CPUOptions> {
+  Option<std::string> level{*this, "level",
+                            llvm::cl::desc("the CPU level, such as x86-64-v3"),
+                            llvm::cl::init("x86-64-v3")};
+};
+} // namespace
+
+/// Registers a pipeline that takes a level.
+template <typename Build>
+static void registerWithLevel(StringRef name, StringRef description,
+                              Build build) {
+  PassPipelineRegistration<CPUOptions>(
+      name, description,
+      [build](OpPassManager &manager, const CPUOptions &options) {
+        const Level *level = findLevel(options.level);
+        if (!level)
+          llvm::report_fatal_error(
+              StringRef("unknown CPU level '" + options.level +
+                        "', expected one of " + listLevels()),
+              /*gen_crash_diag=*/false);
+        build(manager, *level);
+      });
+}
+
+void mlir::repro::registerCPUPipelines() {
+  PassPipelineRegistration<>(
+      "cpu-schedule", "canonical programs to kernel functions and a plan",
+      buildCPUSchedulePipeline);
+  registerWithLevel("cpu-expand", "kernel functions to loops over vectors",
+                    buildCPUExpandPipeline);
+  registerWithLevel("cpu-lower", "expanded kernel functions to the LLVM dialect",
+                    buildCPULowerPipeline);
+  registerWithLevel("cpu", "canonical programs to kernels in the LLVM dialect",
+                    [](OpPassManager &manager, const Level &level) {
+                      buildCPUSchedulePipeline(manager);
+                      buildCPUExpandPipeline(manager, level);
+                      buildCPULowerPipeline(manager, level);
+                    });
+}

@@ -1,0 +1,37 @@
+//===- CPU.h - From a canonical program to an artifact ----------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_PIPELINES_CPU_H
+#define REPRO_PIPELINES_CPU_H
+
+#include "Codegen/CPU/Lowering/Level.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace mlir::repro {
+
+/// A canonical program becomes kernel functions and a planned `main`.
+void buildCPUSchedulePipeline(OpPassManager &manager);
+
+/// The bodies of kernel functions become loops over vectors.
+void buildCPUExpandPipeline(OpPassManager &manager, const Level &level);
+
+/// Expanded kernel functions become the LLVM dialect; `main` goes away.
+void buildCPULowerPipeline(OpPassManager &manager, const Level &level);
+
+/// Compiles a canonical program; the module stays as it is. Errors are
+/// diagnostics. With `timing` the time of each pass is printed to stderr.
+FailureOr<std::string> compileForCPU(ModuleOp module, const Level &level,
+                                     unsigned jobs, bool timing = false);
+
+/// Registers `cpu`, `cpu-schedule`, `cpu-expand` and `cpu-lower`.
+void registerCPUPipelines();
+
+} // namespace mlir::repro
+
+#endif // REPRO_PIPELINES_CPU_H

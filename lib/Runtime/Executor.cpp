@@ -1,0 +1,138 @@
+//===- Executor.cpp - Runs the launch plan of an artifact -----------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Executor.h"
+
+#include "FloatEnvironment.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+using namespace repro;
+
+static constexpr uint64_t cacheLine = 64;
+
+void Executor::Free::operator()(char *memory) const { std::free(memory); }
+
+Executor::Memory Executor::allocate(uint64_t bytes) {
+  uint64_t rounded = (bytes / cacheLine + 1) * cacheLine;
+  return Memory(static_cast<char *>(std::aligned_alloc(cacheLine, rounded)));
+}
+
+Executor::Executor(Plan thePlan, Bytes constants,
+                   std::vector<KernelEntry> kernels, unsigned threads)
+    : plan(std::move(thePlan)), constants(constants),
+      kernels(std::move(kernels)), pool(threads),
+      arena(allocate(plan.arenaBytes)),
+      // One line apart, so that threads do not share one at the seams.
+      scratchStride((plan.scratchBytes / cacheLine + 2) * cacheLine) {
+  scratch = allocate(scratchStride * pool.size());
+}
+
+Executor::~Executor() = default;
+
+void Executor::launch(const Launch &launch, char *const *buffers) {
+  const Kernel &kernel = plan.kernels[launch.kernel];
+  if (kernel.items == 0)
+    return;
+
+  constexpr size_t inlineBuffers = 32;
+  char *inlineStorage[inlineBuffers];
+  std::vector<char *> storage;
+  char **pointers = inlineStorage;
+  if (launch.buffers.size() > inlineBuffers) {
+    storage.resize(launch.buffers.size());
+    pointers = storage.data();
+  }
+  size_t inputs = plan.states.size(), outputs = inputs + plan.inputs.size();
+  for (size_t i = 0; i < launch.buffers.size(); ++i) {
+    const BufferRef &ref = launch.buffers[i];
+    char *base = nullptr;
+    switch (ref.space) {
+    case Space::State:
+      base = buffers[ref.index];
+      break;
+    case Space::Input:
+      base = buffers[inputs + ref.index];
+      break;
+    case Space::Output:
+      base = buffers[outputs + ref.index];
+      break;
+    case Space::Arena:
+      base = arena.get();
+      break;
+    case Space::Constant:
+      base = const_cast<char *>(constants.data);
+      break;
+    }
+    pointers[i] = base + ref.offset;
+  }
+
+  struct Context {
+    KernelEntry entry;
+    char **buffers;
+    char *scratch;
+    uint64_t scratchStride, items, grain, grains, shares;
+    int64_t *error;
+  };
+  uint64_t grain = kernel.grain ? kernel.grain : 1;
+  uint64_t grains = (kernel.items + grain - 1) / grain;
+  uint64_t shares = std::min<uint64_t>(grains, pool.size());
+  Context context{kernels[launch.kernel],
+                  pointers,
+                  scratch.get(),
+                  scratchStride,
+                  kernel.items,
+                  grain,
+                  grains,
+                  shares,
+                  &error};
+  pool.run(
+      [](void *opaque, unsigned thread) {
+        auto &c = *static_cast<Context *>(opaque);
+        uint64_t begin = c.grains * thread / c.shares * c.grain;
+        uint64_t end = c.grains * (thread + 1) / c.shares * c.grain;
+        c.entry(c.buffers, c.scratch + thread * c.scratchStride, c.error,
+                int64_t(begin), int64_t(std::min(end, c.items)));
+      },
+      &context, unsigned(shares));
+}
+
+Error Executor::run(char *const *buffers) { return execute(buffers, nullptr); }
+
+Error Executor::profile(char *const *buffers,
+                        std::vector<uint64_t> &nanoseconds) {
+  nanoseconds.assign(plan.launches.size(), 0);
+  return execute(buffers, nanoseconds.data());
+}
+
+Error Executor::execute(char *const *buffers, uint64_t *nanoseconds) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!arena || !scratch)
+    return "out of memory: the program needs an arena of " +
+           std::to_string(plan.arenaBytes) + " bytes and " +
+           std::to_string(plan.scratchBytes) + " bytes of scratch per thread";
+  FloatEnvironment environment;
+  using Clock = std::chrono::steady_clock;
+  error = 0;
+  auto failed = [&]() -> Error {
+    uint64_t number = uint64_t(error) - 1;
+    return number < plan.messages.size() ? plan.messages[number]
+                                         : "a check of the step failed";
+  };
+  for (const Launch &step : plan.launches) {
+    if (step.check && error)
+      return failed();
+    auto start = nanoseconds ? Clock::now() : Clock::time_point();
+    launch(step, buffers);
+    if (nanoseconds)
+      *nanoseconds++ =
+          uint64_t(std::chrono::nanoseconds(Clock::now() - start).count());
+  }
+  return error ? failed() : Error();
+}

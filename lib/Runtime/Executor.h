@@ -1,0 +1,66 @@
+//===- Executor.h - Runs the launch plan of an artifact -------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_RUNTIME_EXECUTOR_H
+#define REPRO_RUNTIME_EXECUTOR_H
+
+#include "Artifact.h"
+#include "ThreadPool.h"
+
+#include <memory>
+#include <mutex>
+
+namespace repro {
+
+/// The entry of a kernel: work items [begin, end) on `buffers`, with a scratch
+/// of Plan::scratchBytes bytes aligned to 64. A failed check stores its message
+/// number + 1 in *error.
+using KernelEntry = void (*)(char *const *buffers, char *scratch,
+                             int64_t *error, int64_t begin, int64_t end);
+
+/// Runs one program. The objects of the artifact are loaded by the caller.
+class Executor {
+public:
+  /// `kernels` are the entries in the order of the plan; the bytes of
+  /// `constants` must outlive the executor. `threads` is at least 1.
+  Executor(Plan plan, Bytes constants, std::vector<KernelEntry> kernels,
+           unsigned threads);
+  ~Executor();
+
+  const Plan &getPlan() const { return plan; }
+  unsigned getThreads() const { return pool.size(); }
+
+  /// One step on the states, inputs and outputs in this order. (E1) after an
+  /// error the states are as before. Calls from several threads take turns.
+  Error run(char *const *buffers);
+
+  /// The same, and the time that each launch took.
+  Error profile(char *const *buffers, std::vector<uint64_t> &nanoseconds);
+
+private:
+  struct Free {
+    void operator()(char *memory) const;
+  };
+  using Memory = std::unique_ptr<char, Free>;
+  static Memory allocate(uint64_t bytes);
+
+  Error execute(char *const *buffers, uint64_t *nanoseconds);
+  void launch(const Launch &launch, char *const *buffers);
+
+  Plan plan;
+  Bytes constants;
+  std::vector<KernelEntry> kernels;
+  ThreadPool pool;
+  std::mutex mutex;
+  Memory arena, scratch;
+  uint64_t scratchStride;
+  int64_t error = 0;
+};
+
+} // namespace repro
+
+#endif // REPRO_RUNTIME_EXECUTOR_H

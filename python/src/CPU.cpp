@@ -1,0 +1,194 @@
+//===- CPU.cpp - Python access to compiling for and running on CPUs -------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CAPI/CPU.h"
+
+#include "mlir-c/Diagnostics.h"
+#include "mlir/Bindings/Python/Nanobind.h"
+#include "mlir/Bindings/Python/NanobindAdaptors.h"
+
+namespace nb = nanobind;
+
+namespace {
+
+void append(MlirStringRef text, void *string) {
+  static_cast<std::string *>(string)->append(text.data, text.length);
+}
+
+/// The first error that a context reports while this lives.
+class FirstError {
+public:
+  explicit FirstError(MlirContext context)
+      : context(context), handler(mlirContextAttachDiagnosticHandler(
+                              context, &handle, &message, nullptr)) {}
+  ~FirstError() { mlirContextDetachDiagnosticHandler(context, handler); }
+
+  std::string message;
+
+private:
+  static MlirLogicalResult handle(MlirDiagnostic diagnostic, void *data) {
+    auto &message = *static_cast<std::string *>(data);
+    if (mlirDiagnosticGetSeverity(diagnostic) != MlirDiagnosticError ||
+        !message.empty())
+      return mlirLogicalResultSuccess();
+    MlirLocation location = mlirDiagnosticGetLocation(diagnostic);
+    if (!mlirLocationIsAUnknown(location)) {
+      mlirLocationPrint(location, append, &message);
+      message += ": ";
+    }
+    mlirDiagnosticPrint(diagnostic, append, &message);
+    return mlirLogicalResultSuccess();
+  }
+
+  MlirContext context;
+  MlirDiagnosticHandlerID handler;
+};
+
+nb::bytes compile(MlirModule module, const std::string &level, unsigned jobs,
+                  bool timing) {
+  std::string artifact;
+  MlirLogicalResult result;
+  FirstError error(mlirModuleGetContext(module));
+  {
+    nb::gil_scoped_release release;
+    result = reproCPUCompile(module,
+                             mlirStringRefCreate(level.data(), level.size()),
+                             jobs, timing, append, &artifact);
+  }
+  if (mlirLogicalResultIsFailure(result))
+    throw nb::value_error(error.message.empty() ? "compilation failed"
+                                                : error.message.c_str());
+  return nb::bytes(artifact.data(), artifact.size());
+}
+
+class PyExecutable {
+public:
+  PyExecutable(nb::bytes artifact, unsigned threads) {
+    std::string error;
+    executable = reproExecutableCreate(
+        mlirStringRefCreate(artifact.c_str(), artifact.size()), threads, append,
+        &error);
+    if (!executable.ptr)
+      throw nb::value_error(error.c_str());
+  }
+  ~PyExecutable() { reproExecutableDestroy(executable); }
+  PyExecutable(const PyExecutable &) = delete;
+  PyExecutable &operator=(const PyExecutable &) = delete;
+
+  nb::list getTensors(ReproTensorKind kind) const {
+    nb::list result;
+    for (intptr_t i = 0, e = reproExecutableGetNumTensors(executable, kind);
+         i < e; ++i) {
+      MlirStringRef name, element;
+      uint64_t bytes;
+      const uint64_t *shape;
+      intptr_t rank;
+      reproExecutableGetTensor(executable, kind, i, &name, &element, &bytes,
+                               &shape, &rank);
+      nb::list extents;
+      for (intptr_t dim = 0; dim < rank; ++dim)
+        extents.append(shape[dim]);
+      result.append(nb::make_tuple(nb::str(name.data, name.length),
+                                   nb::str(element.data, element.length),
+                                   nb::tuple(extents)));
+    }
+    return result;
+  }
+
+  nb::list getLaunches() const {
+    nb::list result;
+    for (intptr_t i = 0, e = reproExecutableGetNumLaunches(executable); i < e;
+         ++i) {
+      MlirStringRef name = reproExecutableGetLaunchKernel(executable, i);
+      result.append(nb::str(name.data, name.length));
+    }
+    return result;
+  }
+
+  void run(const std::vector<uintptr_t> &addresses) const {
+    execute(addresses, nullptr);
+  }
+
+  std::vector<uint64_t> profile(const std::vector<uintptr_t> &addresses) const {
+    std::vector<uint64_t> times(reproExecutableGetNumLaunches(executable));
+    execute(addresses, times.data());
+    return times;
+  }
+
+  uint64_t getArenaBytes() const {
+    return reproExecutableGetArenaBytes(executable);
+  }
+  unsigned getThreads() const { return reproExecutableGetThreads(executable); }
+
+private:
+  void execute(const std::vector<uintptr_t> &addresses, uint64_t *times) const {
+    intptr_t expected =
+        reproExecutableGetNumTensors(executable, ReproTensorState) +
+        reproExecutableGetNumTensors(executable, ReproTensorInput) +
+        reproExecutableGetNumTensors(executable, ReproTensorOutput);
+    if (intptr_t(addresses.size()) != expected)
+      throw nb::value_error(("expected " + std::to_string(expected) +
+                             " buffers, got " +
+                             std::to_string(addresses.size()))
+                                .c_str());
+    std::vector<void *> buffers;
+    for (uintptr_t address : addresses)
+      buffers.push_back(reinterpret_cast<void *>(address));
+    std::string error;
+    MlirLogicalResult result;
+    {
+      nb::gil_scoped_release release;
+      result = reproExecutableRun(executable, buffers.data(), times, append,
+                                  &error);
+    }
+    if (mlirLogicalResultIsFailure(result))
+      throw std::runtime_error(error);
+  }
+
+  ReproExecutable executable;
+};
+
+} // namespace
+
+void bindCPU(nb::module_ &m) {
+  auto collect = [](void (*get)(MlirStringCallback, void *)) {
+    std::string text;
+    get(append, &text);
+    return text;
+  };
+  m.def("cpu_levels", [collect] { return collect(reproCPULevels); },
+        "The names of the CPU levels, separated by ', '.");
+  m.def("cpu_host_level", [collect] { return collect(reproCPUHostLevel); },
+        "The name of the best CPU level that this machine runs.");
+  m.def("compile_cpu", &compile, nb::arg("module"),
+        nb::arg("level") = "x86-64-v3", nb::arg("jobs") = 1,
+        nb::arg("timing") = false,
+        "Compiles a canonical module for a CPU level; the result is an artifact. "
+        "Raises ValueError with the first error.");
+  nb::class_<PyExecutable>(m, "Executable",
+                           "A loaded artifact. Raises ValueError if it is "
+                           "damaged or made for another machine.")
+      .def(nb::init<nb::bytes, unsigned>(), nb::arg("artifact"),
+           nb::arg("threads") = 1)
+      .def_prop_ro("states",
+                   [](PyExecutable &e) { return e.getTensors(ReproTensorState); },
+                   "(name, element type, shape) of each state tensor.")
+      .def_prop_ro("inputs",
+                   [](PyExecutable &e) { return e.getTensors(ReproTensorInput); })
+      .def_prop_ro("outputs",
+                   [](PyExecutable &e) { return e.getTensors(ReproTensorOutput); })
+      .def_prop_ro("launches", &PyExecutable::getLaunches,
+                   "The kernel of each launch of a step.")
+      .def_prop_ro("arena_bytes", &PyExecutable::getArenaBytes)
+      .def_prop_ro("threads", &PyExecutable::getThreads)
+      .def("run", &PyExecutable::run, nb::arg("addresses"),
+           "One step on the addresses of states, inputs and outputs, without the "
+           "GIL. Raises RuntimeError with the message of a failed check; the "
+           "states are unchanged then.")
+      .def("profile", &PyExecutable::profile, nb::arg("addresses"),
+           "Like run; returns the nanoseconds of each launch.");
+}
