@@ -20,13 +20,13 @@ static Executable &unwrap(ReproExecutable executable) {
   return *static_cast<Executable *>(executable.ptr);
 }
 
-static const ::repro::Plan &getPlan(ReproExecutable executable) {
+static const ::repro_runtime::Plan &getPlan(ReproExecutable executable) {
   return unwrap(executable).getExecutor().getPlan();
 }
 
-static const std::vector<::repro::Tensor> &getTensors(ReproExecutable executable,
+static const std::vector<::repro_runtime::Tensor> &getTensors(ReproExecutable executable,
                                                       ReproTensorKind kind) {
-  const ::repro::Plan &plan = getPlan(executable);
+  const ::repro_runtime::Plan &plan = getPlan(executable);
   return kind == ReproTensorState   ? plan.states
          : kind == ReproTensorInput ? plan.inputs
                                     : plan.outputs;
@@ -85,7 +85,7 @@ void reproExecutableGetTensor(ReproExecutable executable, ReproTensorKind kind,
                               intptr_t index, MlirStringRef *name,
                               MlirStringRef *element, uint64_t *bytes,
                               const uint64_t **shape, intptr_t *rank) {
-  const ::repro::Tensor &tensor = getTensors(executable, kind)[index];
+  const ::repro_runtime::Tensor &tensor = getTensors(executable, kind)[index];
   *name = toStringRef(tensor.name);
   *element = toStringRef(tensor.element);
   *bytes = tensor.bytes;
@@ -107,7 +107,7 @@ intptr_t reproExecutableGetNumLaunches(ReproExecutable executable) {
 
 MlirStringRef reproExecutableGetLaunchKernel(ReproExecutable executable,
                                              intptr_t index) {
-  const ::repro::Plan &plan = getPlan(executable);
+  const ::repro_runtime::Plan &plan = getPlan(executable);
   return toStringRef(plan.kernels[plan.launches[index].kernel].name);
 }
 
@@ -115,9 +115,9 @@ MlirLogicalResult reproExecutableRun(ReproExecutable executable,
                                      void *const *buffers,
                                      uint64_t *nanoseconds,
                                      MlirStringCallback error, void *userData) {
-  ::repro::Executor &executor = unwrap(executable).getExecutor();
+  ::repro_runtime::Executor &executor = unwrap(executable).getExecutor();
   auto *pointers = reinterpret_cast<char *const *>(buffers);
-  ::repro::Error message;
+  ::repro_runtime::Error message;
   if (nanoseconds) {
     std::vector<uint64_t> times;
     message = executor.profile(pointers, times);

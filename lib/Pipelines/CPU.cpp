@@ -98,7 +98,7 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
       })))
     return failure();
 
-  ::repro::Artifact artifact;
+  ::repro_runtime::Artifact artifact;
   artifact.machine = level.machine;
   std::string constants;
   if (failed(readPlan(*module, level, artifact.plan, constants)))
@@ -109,7 +109,7 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
     return failure();
 
   std::vector<std::string> kernels;
-  for (const ::repro::Kernel &kernel : artifact.plan.kernels)
+  for (const ::repro_runtime::Kernel &kernel : artifact.plan.kernels)
     kernels.push_back(kernel.name);
   FailureOr<SmallVector<std::string>> objects =
       emitObjects(*module, kernels, level, jobs);
@@ -118,7 +118,7 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
   for (const std::string &object : *objects)
     artifact.objects.push_back({object.data(), object.size()});
   artifact.constants = {constants.data(), constants.size()};
-  return ::repro::writeArtifact(artifact);
+  return ::repro_runtime::writeArtifact(artifact);
 }
 
 namespace {

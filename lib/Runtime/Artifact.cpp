@@ -9,7 +9,7 @@
 
 #include <cstring>
 
-using namespace repro;
+using namespace repro_runtime;
 
 namespace {
 
@@ -201,7 +201,7 @@ bool isInRange(const Artifact &artifact) {
 
 } // namespace
 
-uint64_t repro::checksum(const char *data, size_t size) {
+uint64_t repro_runtime::checksum(const char *data, size_t size) {
   uint64_t hash = 0xcbf29ce484222325;
   for (size_t i = 0; i < size; i += 8) {
     uint64_t word = 0;
@@ -212,7 +212,7 @@ uint64_t repro::checksum(const char *data, size_t size) {
   return hash;
 }
 
-std::string repro::writeArtifact(const Artifact &artifact) {
+std::string repro_runtime::writeArtifact(const Artifact &artifact) {
   Writer planBytes;
   writePlan(planBytes, artifact.plan);
   struct Section {
@@ -254,7 +254,7 @@ std::string repro::writeArtifact(const Artifact &artifact) {
   return result.bytes + body.bytes;
 }
 
-Error repro::readArtifact(Bytes bytes, Artifact &artifact) {
+Error repro_runtime::readArtifact(Bytes bytes, Artifact &artifact) {
   auto number = [](uint64_t value) { return std::to_string(value); };
   if (bytes.size < headerBytes || std::memcmp(bytes.data, magic, 8) != 0)
     return "not an artifact: expected a header of " + number(headerBytes) +

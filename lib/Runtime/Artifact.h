@@ -43,7 +43,7 @@
 #include <string>
 #include <vector>
 
-namespace repro {
+namespace repro_runtime {
 
 /// The empty string for success, else one message for the user.
 using Error = std::string;
@@ -116,6 +116,6 @@ std::string writeArtifact(const Artifact &artifact);
 /// error or a plan whose every index and offset is in range.
 Error readArtifact(Bytes bytes, Artifact &artifact);
 
-} // namespace repro
+} // namespace repro_runtime
 
 #endif // REPRO_RUNTIME_ARTIFACT_H

@@ -13,7 +13,7 @@
 #include <chrono>
 #include <cstdlib>
 
-using namespace repro;
+using namespace repro_runtime;
 
 static constexpr uint64_t cacheLine = 64;
 

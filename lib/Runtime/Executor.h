@@ -14,7 +14,7 @@
 #include <memory>
 #include <mutex>
 
-namespace repro {
+namespace repro_runtime {
 
 /// The entry of a kernel: work items [begin, end) on `buffers`, with a scratch
 /// of Plan::scratchBytes bytes aligned to 64. A failed check stores its message
@@ -61,6 +61,6 @@ private:
   int64_t error = 0;
 };
 
-} // namespace repro
+} // namespace repro_runtime
 
 #endif // REPRO_RUNTIME_EXECUTOR_H

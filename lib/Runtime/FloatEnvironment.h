@@ -13,7 +13,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace repro {
+namespace repro_runtime {
 
 /// (V2) while it lives, the thread rounds to nearest even and keeps subnormals,
 /// whatever the caller has set; then the caller's setting is back.
@@ -41,6 +41,6 @@ private:
   FloatEnvironment &operator=(const FloatEnvironment &) = delete;
 };
 
-} // namespace repro
+} // namespace repro_runtime
 
 #endif // REPRO_RUNTIME_FLOATENVIRONMENT_H

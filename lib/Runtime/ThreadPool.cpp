@@ -9,7 +9,7 @@
 
 #include "FloatEnvironment.h"
 
-using namespace repro;
+using namespace repro_runtime;
 
 static void pauseThread() {
 #if defined(__x86_64__)

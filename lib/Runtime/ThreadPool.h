@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-namespace repro {
+namespace repro_runtime {
 
 /// Threads that live as long as the pool. Between two loops they spin for some
 /// microseconds, then sleep, so that a step of many short loops pays no wake-up.
@@ -47,6 +47,6 @@ private:
   unsigned active = 0;
 };
 
-} // namespace repro
+} // namespace repro_runtime
 
 #endif // REPRO_RUNTIME_THREADPOOL_H

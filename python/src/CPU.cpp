@@ -36,10 +36,10 @@ private:
         !message.empty())
       return mlirLogicalResultSuccess();
     MlirLocation location = mlirDiagnosticGetLocation(diagnostic);
-    if (!mlirLocationIsAUnknown(location)) {
-      mlirLocationPrint(location, append, &message);
-      message += ": ";
-    }
+    std::string place;
+    mlirLocationPrint(location, append, &place);
+    if (place != "loc(unknown)")
+      message = place + ": ";
     mlirDiagnosticPrint(diagnostic, append, &message);
     return mlirLogicalResultSuccess();
   }

@@ -20,11 +20,11 @@
 using namespace llvm;
 using namespace mlir::repro;
 
-static constexpr ::repro::Machine hostMachine =
+static constexpr ::repro_runtime::Machine hostMachine =
 #if defined(__aarch64__)
-    ::repro::Machine::AArch64;
+    ::repro_runtime::Machine::AArch64;
 #else
-    ::repro::Machine::X86_64;
+    ::repro_runtime::Machine::X86_64;
 #endif
 
 Executable::Executable() = default;
@@ -42,8 +42,8 @@ Executable::create(StringRef artifactBytes, unsigned threads, std::string &error
   char *start = reinterpret_cast<char *>(
       llvm::alignAddr(result->bytes.data(), Align(alignment)));
   std::memcpy(start, artifactBytes.data(), artifactBytes.size());
-  ::repro::Artifact artifact;
-  error = ::repro::readArtifact({start, artifactBytes.size()}, artifact);
+  ::repro_runtime::Artifact artifact;
+  error = ::repro_runtime::readArtifact({start, artifactBytes.size()}, artifact);
   if (!error.empty())
     return nullptr;
   const Level *level = findLevel(artifact.plan.level);
@@ -87,7 +87,7 @@ Executable::create(StringRef artifactBytes, unsigned threads, std::string &error
   runtime.insert(symbol("memmove", &std::memmove));
   if (take(loader.getMainJITDylib().define(orc::absoluteSymbols(runtime))))
     return nullptr;
-  for (::repro::Bytes object : artifact.objects)
+  for (::repro_runtime::Bytes object : artifact.objects)
     if (take(loader.addObjectFile(MemoryBuffer::getMemBuffer(
             StringRef(object.data, object.size), "object",
             /*RequiresNullTerminator=*/false))))
@@ -97,10 +97,10 @@ Executable::create(StringRef artifactBytes, unsigned threads, std::string &error
     take(table.takeError());
     return nullptr;
   }
-  auto *entries = table->toPtr<const ::repro::KernelEntry *>();
-  std::vector<::repro::KernelEntry> kernels(
+  auto *entries = table->toPtr<const ::repro_runtime::KernelEntry *>();
+  std::vector<::repro_runtime::KernelEntry> kernels(
       entries, entries + artifact.plan.kernels.size());
-  result->executor = std::make_unique<::repro::Executor>(
+  result->executor = std::make_unique<::repro_runtime::Executor>(
       std::move(artifact.plan), artifact.constants, std::move(kernels), threads);
   return result;
 }

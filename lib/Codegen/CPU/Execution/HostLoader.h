@@ -28,14 +28,14 @@ public:
                                             std::string &error);
   ~Executable();
 
-  ::repro::Executor &getExecutor() { return *executor; }
+  ::repro_runtime::Executor &getExecutor() { return *executor; }
 
 private:
   Executable();
 
   std::string bytes;
   std::unique_ptr<llvm::orc::LLJIT> jit;
-  std::unique_ptr<::repro::Executor> executor;
+  std::unique_ptr<::repro_runtime::Executor> executor;
 };
 
 } // namespace mlir::repro

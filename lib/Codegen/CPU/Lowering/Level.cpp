@@ -15,13 +15,13 @@ using namespace llvm;
 using namespace mlir::repro;
 
 static const Level levels[] = {
-    {"x86-64-v2", ::repro::Machine::X86_64, "x86_64-unknown-linux-gnu",
+    {"x86-64-v2", ::repro_runtime::Machine::X86_64, "x86_64-unknown-linux-gnu",
      "x86-64-v2", "", 128, false},
-    {"x86-64-v3", ::repro::Machine::X86_64, "x86_64-unknown-linux-gnu",
+    {"x86-64-v3", ::repro_runtime::Machine::X86_64, "x86_64-unknown-linux-gnu",
      "x86-64-v3", "", 256, true},
-    {"x86-64-v4", ::repro::Machine::X86_64, "x86_64-unknown-linux-gnu",
+    {"x86-64-v4", ::repro_runtime::Machine::X86_64, "x86_64-unknown-linux-gnu",
      "x86-64-v4", "", 512, true},
-    {"aarch64", ::repro::Machine::AArch64, "aarch64-unknown-linux-gnu",
+    {"aarch64", ::repro_runtime::Machine::AArch64, "aarch64-unknown-linux-gnu",
      "generic", "+neon", 128, true},
 };
 

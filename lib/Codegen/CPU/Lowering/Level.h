@@ -18,7 +18,7 @@ namespace mlir::repro {
 /// A set of machines that run the same object. All levels give the same bits.
 struct Level {
   llvm::StringRef name;
-  ::repro::Machine machine;
+  ::repro_runtime::Machine machine;
   llvm::StringRef triple;
   llvm::StringRef cpu;
   llvm::StringRef features;

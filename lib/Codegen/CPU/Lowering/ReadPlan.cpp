@@ -42,9 +42,9 @@ static LogicalResult appendElements(Location loc, ElementsAttr attr,
   return success();
 }
 
-static ::repro::Tensor describe(func::FuncOp main, unsigned index) {
+static ::repro_runtime::Tensor describe(func::FuncOp main, unsigned index) {
   auto type = cast<MemRefType>(main.getArgumentTypes()[index]);
-  ::repro::Tensor tensor;
+  ::repro_runtime::Tensor tensor;
   if (auto name = main.getArgAttrOfType<StringAttr>(index, "repro.name"))
     tensor.name = name.str();
   llvm::raw_string_ostream(tensor.element) << type.getElementType();
@@ -54,7 +54,7 @@ static ::repro::Tensor describe(func::FuncOp main, unsigned index) {
 }
 
 LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
-                                    ::repro::Plan &plan,
+                                    ::repro_runtime::Plan &plan,
                                     std::string &constants) {
   SymbolTable symbols(module);
   auto main = symbols.lookup<func::FuncOp>("main");
@@ -99,7 +99,7 @@ LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
       plan.scratchBytes = std::max<uint64_t>(
           plan.scratchBytes, attr("repro.scratch_bytes").getInt());
     }
-    ::repro::Launch launch{found->second, call->hasAttr(checkAttrName), {}};
+    ::repro_runtime::Launch launch{found->second, call->hasAttr(checkAttrName), {}};
     for (Value operand : call.getOperands().drop_back(numTrailingKernelArgs)) {
       // Offsets in elements are part of the kernel's types; a view of the arena
       // is the one place where bytes count.
@@ -112,10 +112,10 @@ LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
       }
       if (auto argument = dyn_cast<BlockArgument>(root)) {
         int64_t index = argument.getArgNumber();
-        auto ref = index < inputs    ? ::repro::BufferRef{::repro::Space::State, uint32_t(index), 0}
-                   : index < outputs ? ::repro::BufferRef{::repro::Space::Input, uint32_t(index - inputs), 0}
-                   : index < arena   ? ::repro::BufferRef{::repro::Space::Output, uint32_t(index - outputs), 0}
-                                     : ::repro::BufferRef{::repro::Space::Arena, 0, offset};
+        auto ref = index < inputs    ? ::repro_runtime::BufferRef{::repro_runtime::Space::State, uint32_t(index), 0}
+                   : index < outputs ? ::repro_runtime::BufferRef{::repro_runtime::Space::Input, uint32_t(index - inputs), 0}
+                   : index < arena   ? ::repro_runtime::BufferRef{::repro_runtime::Space::Output, uint32_t(index - outputs), 0}
+                                     : ::repro_runtime::BufferRef{::repro_runtime::Space::Arena, 0, offset};
         launch.buffers.push_back(ref);
         continue;
       }
@@ -134,7 +134,7 @@ LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
         if (failed(appendElements(global.getLoc(), value, constants)))
           return failure();
       }
-      launch.buffers.push_back({::repro::Space::Constant, 0, place->second});
+      launch.buffers.push_back({::repro_runtime::Space::Constant, 0, place->second});
     }
     plan.launches.push_back(std::move(launch));
   }

@@ -18,7 +18,7 @@ namespace mlir::repro {
 /// attributes that `repro-expand-kernels` set; `constants` receives the bytes
 /// of the constants that kernels read.
 LogicalResult readPlan(ModuleOp module, const Level &level,
-                       ::repro::Plan &plan, std::string &constants);
+                       ::repro_runtime::Plan &plan, std::string &constants);
 
 } // namespace mlir::repro
 

@@ -1,18 +1,23 @@
-//===- FuseElementwise.cpp -----------------------------------------------------===//
+//===- FuseElementwise.cpp - Fewer passes over memory ---------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The operations on each element stay the same, so no fusion changes a bit; it
+// only decides what is stored between them and what is computed again.
 //
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Codegen/CPU/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROFUSEELEMENTWISE
@@ -22,8 +27,325 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
+/// Bodies beyond these sizes gain nothing from more fusion: registers run out.
+static constexpr unsigned maxOperands = 20;
+static constexpr int64_t maxBodyCost = 400;
+/// What is worth computing again rather than storing, in additions.
+static constexpr int64_t cheapCost = 4;
+
 namespace {
-struct FuseElementwise : public repro::impl::ReproFuseElementwiseBase<FuseElementwise> {
-  void runOnOperation() override {}
+
+struct FuseElementwise
+    : public repro::impl::ReproFuseElementwiseBase<FuseElementwise> {
+  void runOnOperation() override;
+
+private:
+  Operation *fuseOnce(Operation *consumer);
+  bool wants(linalg::GenericOp producer, OpOperand &operand);
 };
+
 } // namespace
+
+/// The work of one element in additions.
+static int64_t getBodyCost(Operation *op) {
+  int64_t cost = 0;
+  op->getRegion(0).walk([&](Operation *nested) {
+    StringRef dialect = nested->getName().getDialectNamespace();
+    if (nested->hasTrait<OpTrait::ConstantLike>() ||
+        nested->hasTrait<OpTrait::IsTerminator>() || dialect == "affine")
+      return;
+    if (isa<arith::DivFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp,
+            arith::RemUIOp, arith::RemFOp, math::SqrtOp>(nested))
+      cost += 8;
+    else if (isa<tensor::ExtractOp>(nested))
+      cost += 4;
+    else if (isa<ReproDialect>(nested->getDialect()) &&
+             !isa<repro::IndexOp>(nested))
+      cost += 20;
+    else if (!isa<linalg::IndexOp, repro::IndexOp>(nested))
+      cost += 1;
+  });
+  return cost;
+}
+
+/// Whether the body does more than arithmetic: it gathers or checks.
+static bool hasGatherOrCheck(Operation *op) {
+  return op->getRegion(0)
+      .walk([](Operation *nested) {
+        return isa<tensor::ExtractOp, cf::AssertOp>(nested)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+static SmallVector<AffineMap> getMaps(Operation *op) {
+  return cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
+}
+
+/// Operands that are read once per element of the whole iteration space.
+static unsigned countFullInputs(linalg::GenericOp op) {
+  unsigned count = 0;
+  for (OpOperand *input : op.getDpsInputOperands())
+    count += op.getMatchingIndexingMap(input).isPermutation();
+  return count;
+}
+
+/// Replaces inputs, maps and the body's arguments at once.
+static void setInputs(Operation *op, ValueRange inputs,
+                      ArrayRef<AffineMap> maps) {
+  Builder builder(op->getContext());
+  SmallVector<Value> operands(inputs);
+  SmallVector<Value> outputs =
+      llvm::to_vector(cast<DestinationStyleOpInterface>(op).getDpsInits());
+  llvm::append_range(operands, outputs);
+  op->setOperands(operands);
+  auto set = [&](auto concrete) {
+    concrete.setIndexingMapsAttr(builder.getAffineMapArrayAttr(maps));
+    concrete.getProperties().operandSegmentSizes = {int(inputs.size()),
+                                                    int(outputs.size())};
+  };
+  if (auto generic = dyn_cast<linalg::GenericOp>(op))
+    set(generic);
+  else
+    set(cast<FoldOp>(op));
+}
+
+/// Drops inputs that the body does not read, and all but one of equal ones, as
+/// far as the shapes of the rest still give the iteration space.
+static void dropInputs(Operation *op) {
+  auto dps = cast<DestinationStyleOpInterface>(op);
+  SmallVector<AffineMap> maps = getMaps(op);
+  SmallVector<Value> inputs = dps.getDpsInputs();
+  Block &body = op->getRegion(0).front();
+  for (unsigned i = 0; i < inputs.size();) {
+    BlockArgument argument = body.getArgument(i);
+    for (unsigned j = 0; j < i; ++j)
+      if (inputs[i] == inputs[j] && maps[i] == maps[j]) {
+        argument.replaceAllUsesWith(body.getArgument(j));
+        break;
+      }
+    SmallVector<AffineMap> rest = maps;
+    rest.erase(rest.begin() + i);
+    if (!argument.use_empty() ||
+        !inversePermutation(concatAffineMaps(rest, op->getContext()))) {
+      ++i;
+      continue;
+    }
+    inputs.erase(inputs.begin() + i);
+    maps = std::move(rest);
+    body.eraseArgument(i);
+  }
+  if (inputs.size() != size_t(dps.getNumDpsInputs()))
+    setInputs(op, inputs, maps);
+}
+
+/// A generic whose `outs` is not read writes into new memory: nothing else may
+/// depend on what was there.
+static void dropUnreadInits(linalg::GenericOp op) {
+  OpBuilder builder(op);
+  for (OpOperand &init : op.getDpsInitsMutable()) {
+    if (op.payloadUsesValueFromOperand(&init) ||
+        init.get().getDefiningOp<tensor::EmptyOp>())
+      continue;
+    auto type = cast<RankedTensorType>(init.get().getType());
+    init.set(tensor::EmptyOp::create(builder, op.getLoc(), type.getShape(),
+                                     type.getElementType()));
+  }
+}
+
+/// Fuses a generic into the body of a fold; false where the fold would lose the
+/// extent of a dimension or the body cannot be expressed.
+static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
+                         linalg::GenericOp producer) {
+  auto result = cast<OpResult>(operand.get());
+  AffineMap produced = producer.getIndexingMapMatchingResult(result);
+  if (!produced.isPermutation())
+    return false;
+  unsigned index = operand.getOperandNumber();
+  SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
+  // From the loops of the fold to those of the producer.
+  AffineMap loops = inversePermutation(produced).compose(maps[index]);
+  bool hasIndex = false, expressible = true;
+  producer.getRegion().walk([&](linalg::IndexOp op) {
+    hasIndex = true;
+    expressible &= isa<AffineDimExpr>(loops.getResult(op.getDim()));
+  });
+  if (!expressible || hasGatherOrCheck(producer))
+    return false;
+  for (OpOperand &init : producer.getDpsInitsMutable())
+    if (producer.payloadUsesValueFromOperand(&init))
+      return false;
+
+  SmallVector<Value> inputs(fold.getInputs());
+  SmallVector<Value> added;
+  SmallVector<AffineMap> addedMaps;
+  for (OpOperand *input : producer.getDpsInputOperands()) {
+    added.push_back(input->get());
+    addedMaps.push_back(simplifyAffineMap(
+        producer.getMatchingIndexingMap(input).compose(loops)));
+  }
+  inputs.erase(inputs.begin() + index);
+  maps.erase(maps.begin() + index);
+  inputs.insert(inputs.begin() + index, added.begin(), added.end());
+  maps.insert(maps.begin() + index, addedMaps.begin(), addedMaps.end());
+  if (!inversePermutation(concatAffineMaps(maps, fold.getContext())))
+    return false;
+
+  Block &body = fold.getRegion().front();
+  Block &inner = producer.getRegion().front();
+  IRMapping mapping;
+  for (unsigned i = 0; i < added.size(); ++i)
+    mapping.map(inner.getArgument(i),
+                body.insertArgument(index + 1 + i,
+                                    inner.getArgument(i).getType(),
+                                    producer.getLoc()));
+  OpBuilder builder = OpBuilder::atBlockBegin(&body);
+  for (Operation &op : inner.without_terminator()) {
+    if (auto position = dyn_cast<linalg::IndexOp>(op)) {
+      auto dim = cast<AffineDimExpr>(loops.getResult(position.getDim()));
+      mapping.map(position.getResult(),
+                  repro::IndexOp::create(builder, op.getLoc(),
+                                         builder.getIndexType(),
+                                         dim.getPosition())
+                      .getResult());
+    } else {
+      builder.clone(op, mapping);
+    }
+  }
+  Value yielded = mapping.lookupOrDefault(
+      inner.getTerminator()->getOperand(result.getResultNumber()));
+  body.getArgument(index).replaceAllUsesWith(yielded);
+  body.eraseArgument(index);
+  setInputs(fold, inputs, maps);
+  dropInputs(fold);
+  return true;
+}
+
+/// Whether the operand's value should be computed where it is used.
+bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
+  Operation *consumer = operand.getOwner();
+  int64_t cost = getBodyCost(producer);
+  AffineMap map = getMaps(consumer)[operand.getOperandNumber()];
+  bool once = map.isPermutation(); // each element is used once
+  unsigned fullInputs = countFullInputs(producer);
+  bool isMovement = cost == 0 && fullInputs <= 1;
+  bool onlyUser = llvm::all_of(producer->getUsers(), [&](Operation *user) {
+    return user == consumer;
+  });
+
+  if (hasGatherOrCheck(producer)) {
+    // Gathers are made element by element: do not draw much work into that.
+    if (!once || !onlyUser || isa<FoldOp>(consumer) ||
+        (getBodyCost(consumer) > 2 * cheapCost && !hasGatherOrCheck(consumer)))
+      return false;
+    return true;
+  }
+  if (isMovement)
+    return true;
+  // What is computed from scalars alone is computed once.
+  if (producer.getNumLoops() == 0)
+    return map.getNumDims() == 0;
+  if (once && onlyUser)
+    return true;
+  if (!once)
+    return cost <= cheapCost && fullInputs <= 1;
+  if (cost <= cheapCost && fullInputs <= 1)
+    return true;
+  // The fused operation also stores the producer's result for its other users,
+  // so it has to be the first of them.
+  if (!isa<linalg::GenericOp>(consumer))
+    return false;
+  return llvm::all_of(producer->getUsers(), [&](Operation *user) {
+    return user == consumer || (user->getBlock() == consumer->getBlock() &&
+                                consumer->isBeforeInBlock(user));
+  });
+}
+
+/// Fuses one producer into `consumer`; the operation that took the consumer's
+/// place, or null if there is nothing to fuse.
+Operation *FuseElementwise::fuseOnce(Operation *consumer) {
+  auto dps = cast<DestinationStyleOpInterface>(consumer);
+  for (OpOperand *operand : dps.getDpsInputOperands()) {
+    auto producer = operand->get().getDefiningOp<linalg::GenericOp>();
+    if (!producer || producer.getNumParallelLoops() != producer.getNumLoops())
+      continue;
+    if (consumer->getNumOperands() + producer->getNumOperands() > maxOperands ||
+        getBodyCost(consumer) + getBodyCost(producer) > maxBodyCost)
+      continue;
+    if (!wants(producer, *operand))
+      continue;
+    bool isCheap = getBodyCost(producer) <= cheapCost &&
+                   countFullInputs(producer) <= 1;
+    if (auto fold = dyn_cast<FoldOp>(consumer)) {
+      if (!fuseIntoFold(fold, *operand, producer))
+        continue;
+      if (isOpTriviallyDead(producer))
+        producer.erase();
+      return fold;
+    }
+    if (!linalg::areElementwiseOpsFusable(operand))
+      continue;
+    IRRewriter rewriter(consumer->getContext());
+    rewriter.setInsertionPoint(consumer);
+    // Where the consumer alone is to have it, or has it more than once, a copy of
+    // the producer is fused.
+    bool isOnlyUse = producer->hasOneUse();
+    bool usedTwice =
+        llvm::count_if(consumer->getOperands(), [&](Value value) {
+          return value.getDefiningOp() == producer;
+        }) > 1;
+    if ((!isOnlyUse && isCheap) || usedTwice) {
+      auto copy = cast<linalg::GenericOp>(rewriter.clone(*producer));
+      operand->set(copy->getResult(
+          cast<OpResult>(operand->get()).getResultNumber()));
+      if (isOpTriviallyDead(producer))
+        producer.erase();
+      producer = copy;
+    }
+    FailureOr<linalg::ElementwiseOpFusionResult> fused =
+        linalg::fuseElementwiseOps(rewriter, operand);
+    if (failed(fused))
+      continue;
+    Operation *result = fused->fusedOp;
+    for (auto [from, to] : fused->replacements)
+      rewriter.replaceAllUsesWith(from, to);
+    rewriter.eraseOp(consumer);
+    if (isOpTriviallyDead(producer))
+      rewriter.eraseOp(producer);
+    dropInputs(result);
+    return result;
+  }
+  return nullptr;
+}
+
+void FuseElementwise::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return;
+  Block &body = function.getBody().front();
+  for (auto generic : body.getOps<linalg::GenericOp>()) {
+    dropUnreadInits(generic);
+    dropInputs(generic);
+  }
+  // Producers come before their consumers and are complete when one is reached.
+  for (Operation *op = &body.front(); op;) {
+    if (!isa<linalg::GenericOp, FoldOp>(op)) {
+      op = op->getNextNode();
+      continue;
+    }
+    if (auto generic = dyn_cast<linalg::GenericOp>(op);
+        generic && generic.getNumParallelLoops() != generic.getNumLoops()) {
+      op = op->getNextNode();
+      continue;
+    }
+    while (Operation *fused = fuseOnce(op))
+      op = fused;
+    op = op->getNextNode();
+  }
+  // Results that nothing uses, and work that no result uses.
+  RewritePatternSet patterns(&getContext());
+  linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
+  if (failed(applyPatternsGreedily(function, std::move(patterns))))
+    signalPassFailure();
+}

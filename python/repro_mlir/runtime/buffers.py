@@ -1,0 +1,128 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Checks of the tensors that a step is called with, and their addresses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    TensorLike = Any  # numpy.ndarray or a torch.Tensor on the CPU
+else:
+    TensorLike = object
+
+# NumPy has no bf16 and no f8: their bits are unsigned integers.
+NUMPY_TYPES: dict[str, np.dtype] = {
+    "i1": np.dtype(np.bool_),
+    "i8": np.dtype(np.int8),
+    "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "index": np.dtype(np.int64),
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "bf16": np.dtype(np.uint16),
+    "f8E4M3FN": np.dtype(np.uint8),
+    "f8E5M2": np.dtype(np.uint8),
+}
+
+_TORCH_TYPES = {
+    "torch.bool": "i1",
+    "torch.int8": "i8",
+    "torch.int16": "i16",
+    "torch.int32": "i32",
+    "torch.int64": "i64",
+    "torch.float16": "f16",
+    "torch.float32": "f32",
+    "torch.float64": "f64",
+    "torch.bfloat16": "bf16",
+    "torch.float8_e4m3fn": "f8E4M3FN",
+    "torch.float8_e5m2": "f8E5M2",
+}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What a program says of one state, input or output."""
+
+    role: str  # "state", "input" or "output"
+    index: int
+    name: str
+    element: str  # MLIR's name of the element type
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy type; bf16 and f8 are unsigned integers with their bits."""
+        return NUMPY_TYPES[self.element]
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the buffer in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def empty(self) -> np.ndarray:
+        """A new array of this type and shape."""
+        return np.empty(self.shape, self.dtype)
+
+    def __str__(self) -> str:
+        label = f" ('{self.name}')" if self.name else ""
+        return f"{self.role} {self.index}{label}"
+
+
+def address(tensor: Tensor, value: TensorLike, *, writable: bool) -> int:
+    """The address of `value`'s first element.
+
+    Raises:
+        TypeError: it is no array, or its element type is not the program's.
+        ValueError: its shape is another, or it is not contiguous, aligned or writable.
+    """
+    shape: tuple[int, ...]
+    if isinstance(value, np.ndarray):
+        if value.dtype != tensor.dtype:
+            raise TypeError(f"{tensor}: expected elements {tensor.dtype} ({tensor.element}), got {value.dtype}")
+        shape = value.shape
+        if not value.flags.c_contiguous:
+            raise ValueError(f"{tensor}: expected a C-contiguous array, got strides {value.strides}")
+        if not value.flags.aligned:
+            raise ValueError(f"{tensor}: expected an array aligned to its elements")
+        if writable and not value.flags.writeable:
+            raise ValueError(f"{tensor}: expected a writable array")
+        pointer = value.ctypes.data
+    elif hasattr(value, "data_ptr") and hasattr(value, "is_contiguous"):
+        element = _TORCH_TYPES.get(str(value.dtype))
+        if element != tensor.element:
+            raise TypeError(f"{tensor}: expected elements {tensor.element}, got {value.dtype}")
+        if value.device.type != "cpu":
+            raise ValueError(f"{tensor}: expected a tensor on the CPU, got {value.device}")
+        shape = tuple(value.shape)
+        if not value.is_contiguous():
+            raise ValueError(f"{tensor}: expected a contiguous tensor, got strides {value.stride()}")
+        pointer = value.data_ptr()
+    else:
+        raise TypeError(f"{tensor}: expected a NumPy array or a torch tensor, got {type(value).__name__}")
+    if shape != tensor.shape:
+        raise ValueError(f"{tensor}: expected shape {tensor.shape}, got {shape}")
+    return int(pointer)
+
+
+def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:
+    """No state or output may share memory with another buffer.
+
+    Raises:
+        ValueError: two buffers overlap and one of them is written.
+    """
+    spans = sorted(
+        (start, start + tensor.nbytes, i)
+        for i, (tensor, start) in enumerate(zip(tensors, addresses, strict=True))
+        if tensor.nbytes
+    )
+    for (_, end, i), (start, _, j) in zip(spans, spans[1:], strict=False):
+        if start < end and not (tensors[i].role == tensors[j].role == "input"):
+            raise ValueError(f"{tensors[i]} and {tensors[j]}: expected separate memory, but they overlap")

@@ -1,0 +1,54 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""From a canonical module to an artifact."""
+
+from __future__ import annotations
+
+import os
+
+from .. import ir
+from .._mlir_libs import _repro
+
+
+class CompileError(ValueError):
+    """A program that cannot be compiled; the message names the place and what was expected."""
+
+
+def levels() -> list[str]:
+    """The names of the CPU levels; all give the same bits."""
+    return _repro.cpu_levels().split(", ")
+
+
+def native_level() -> str:
+    """The best level that this machine runs."""
+    return _repro.cpu_host_level()
+
+
+def compile(module: ir.Module | str, level: str = "native", *, jobs: int | None = None, timing: bool = False) -> bytes:
+    """Compiles a canonical program.
+
+    Args:
+        module: a canonical module, or its text.
+        level: one of `levels()`, or "native".
+        jobs: threads to compile in; the default is one per processor. The artifact does not depend on it.
+        timing: print the time of each pass to stderr.
+
+    Returns:
+        The artifact, whose format is described in lib/Runtime/Artifact.h.
+
+    Raises:
+        CompileError: the first error of the compiler.
+    """
+    if level == "native":
+        level = native_level()
+    if isinstance(module, str):
+        try:
+            with ir.Context(), ir.Location.unknown():
+                module = ir.Module.parse(module)
+        except ir.MLIRError as error:
+            raise CompileError(str(error)) from None
+    try:
+        return _repro.compile_cpu(module, level, jobs or os.cpu_count() or 1, timing)
+    except ValueError as error:
+        raise CompileError(str(error)) from None
