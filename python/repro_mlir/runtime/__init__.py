@@ -13,10 +13,12 @@ States are updated in place; a step that fails a check leaves them as they were.
 from .buffers import Tensor, TensorLike
 from .cache import cached_compile
 from .compilation import CompileError, compile, levels, native_level
+from .emulation import EmulatedExecutable
 from .executable import Executable, StepError, load
 
 __all__ = [
     "CompileError",
+    "EmulatedExecutable",
     "Executable",
     "StepError",
     "Tensor",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -123,6 +124,6 @@ def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:
         for i, (tensor, start) in enumerate(zip(tensors, addresses, strict=True))
         if tensor.nbytes
     )
-    for (_, end, i), (start, _, j) in zip(spans, spans[1:], strict=False):
+    for (_, end, i), (start, _, j) in itertools.pairwise(spans):
         if start < end and not (tensors[i].role == tensors[j].role == "input"):
             raise ValueError(f"{tensors[i]} and {tensors[j]}: expected separate memory, but they overlap")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-
 from .._mlir_libs import _repro
 from .buffers import Tensor, TensorLike, address, check_disjoint
 

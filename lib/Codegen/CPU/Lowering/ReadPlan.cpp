@@ -62,11 +62,11 @@ LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
     auto attr = main->getAttrOfType<IntegerAttr>(name);
     return attr ? attr.getInt() : 0;
   };
-  if (!main || main.isExternal() || !main->hasAttr("repro.num_outputs"))
+  if (!main || main.isExternal() || !main->hasAttr(planOutputsAttrName))
     return module.emitError("expected a 'main' that repro-plan-buffers placed");
-  int64_t inputs = count("repro.num_state");
-  int64_t outputs = inputs + count("repro.num_inputs");
-  int64_t arena = outputs + count("repro.num_outputs");
+  int64_t inputs = count(planStatesAttrName);
+  int64_t outputs = inputs + count(planInputsAttrName);
+  int64_t arena = outputs + count(planOutputsAttrName);
   plan.level = level.name.str();
   for (int64_t i = 0; i < arena; ++i)
     (i < inputs    ? plan.states

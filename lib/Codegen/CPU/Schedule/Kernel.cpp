@@ -18,10 +18,10 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-KernelBuilder::KernelBuilder(func::FuncOp main, StringRef prefix)
+KernelOutliner::KernelOutliner(func::FuncOp main, StringRef prefix)
     : main(main), prefix(prefix), symbols(main->getParentOfType<ModuleOp>()) {}
 
-Value KernelBuilder::getPlaceholder(unsigned index) {
+Value KernelOutliner::getPlaceholder(unsigned index) {
   Value &value = placeholders[index];
   if (value)
     return value;
@@ -88,7 +88,7 @@ Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
   return result;
 }
 
-FailureOr<func::CallOp> KernelBuilder::outline(Operation *op) {
+FailureOr<func::CallOp> KernelOutliner::outline(Operation *op) {
   MLIRContext *context = op->getContext();
   OpBuilder builder(context);
 
@@ -167,9 +167,8 @@ FailureOr<func::CallOp> KernelBuilder::outline(Operation *op) {
   func::FuncOp &shared = kernels[key];
   if (!shared) {
     shared = kernel.release();
-    shared->moveBefore(main);
     shared.setSymName((prefix + "_" + Twine(kernels.size() - 1)).str());
-    symbols.insert(shared);
+    symbols.insert(shared, Block::iterator(main));
   }
 
   SmallVector<Value> arguments(buffers.getArrayRef());

@@ -26,12 +26,18 @@ constexpr StringRef checkAttrName = "repro.check";
 constexpr StringRef messageAttrName = "repro.message";
 constexpr StringRef messagesAttrName = "repro.messages";
 
+/// Attributes of a planned `main`: how many of its arguments are states, inputs
+/// and outputs, in this order; the arena is the last argument.
+constexpr StringRef planStatesAttrName = "repro.plan_states";
+constexpr StringRef planInputsAttrName = "repro.plan_inputs";
+constexpr StringRef planOutputsAttrName = "repro.plan_outputs";
+
 /// Makes kernel functions in a module whose entry is `main`; equal kernels are
 /// one.
-class KernelBuilder {
+class KernelOutliner {
 public:
   /// Kernels are named `prefix`_0, `prefix`_1, ...
-  KernelBuilder(func::FuncOp main, StringRef prefix);
+  KernelOutliner(func::FuncOp main, StringRef prefix);
 
   /// Moves a structured op on buffers (or a memref.copy) into a kernel and
   /// calls it instead. An error at the op if it depends on more than buffers

@@ -98,7 +98,7 @@ void OutlineKernels::runOnOperation() {
     return signalPassFailure();
   }
   messages.clear();
-  KernelBuilder kernels(main, "kernel");
+  KernelOutliner kernels(main, "kernel");
   for (Operation &op :
        llvm::make_early_inc_range(main.getBody().front().without_terminator())) {
     if (isMemoryEffectFree(&op) ||

@@ -63,7 +63,7 @@ private:
 
   func::FuncOp main;
   int64_t numStates = 0;
-  std::optional<KernelBuilder> copies;
+  std::optional<KernelOutliner> copies;
   SmallVector<func::CallOp> calls;
   DenseMap<Value, SmallVector<Use>> uses; // by root buffer
   int64_t lastCheck = -1;
@@ -220,10 +220,12 @@ LogicalResult PlanBuffers::placeResults() {
       return failure();
     places.push_back(main.getArgument(position));
   }
-  main->setAttr("repro.num_inputs",
-                builder.getI64IntegerAttr(numArguments - numStates));
-  main->setAttr("repro.num_outputs",
-                builder.getI64IntegerAttr(places.size() - numStates));
+  // What the arguments are from now on; results there are none.
+  auto count = [&](size_t number) { return builder.getI64IntegerAttr(number); };
+  main->removeAttr("repro.num_state");
+  main->setAttr(planStatesAttrName, count(numStates));
+  main->setAttr(planInputsAttrName, count(numArguments - numStates));
+  main->setAttr(planOutputsAttrName, count(places.size() - numStates));
 
   SmallVector<std::pair<Value, Value>> late; // from, to
   for (auto [index, pair] :
