@@ -17,7 +17,6 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROFUSEELEMENTWISE
@@ -138,6 +137,53 @@ static void dropInputs(Operation *op) {
   }
   if (inputs.size() != size_t(dps.getNumDpsInputs()))
     setInputs(op, inputs, maps);
+}
+
+/// Drops results that nothing uses, but for one of an operation that checks.
+static void dropResults(linalg::GenericOp op) {
+  SmallVector<unsigned> kept;
+  for (OpResult result : op->getResults())
+    if (!result.use_empty() ||
+        op.payloadUsesValueFromOperand(op.getTiedOpOperand(result)))
+      kept.push_back(result.getResultNumber());
+  if (kept.size() == op->getNumResults())
+    return;
+  if (kept.empty()) {
+    if (isOpTriviallyDead(op)) {
+      op.erase();
+      return;
+    }
+    kept.push_back(0);
+    if (op->getNumResults() == 1)
+      return;
+  }
+  OpBuilder builder(op);
+  unsigned numInputs = op.getNumDpsInputs();
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  SmallVector<AffineMap> keptMaps(maps.begin(), maps.begin() + numInputs);
+  SmallVector<Value> outputs;
+  SmallVector<Type> types;
+  for (unsigned i : kept) {
+    keptMaps.push_back(maps[numInputs + i]);
+    outputs.push_back(op.getOutputs()[i]);
+    types.push_back(op->getResult(i).getType());
+  }
+  if (!inversePermutation(concatAffineMaps(keptMaps, op.getContext())))
+    return; // only a dropped output gives the extent of some dimension
+  auto fewer = linalg::GenericOp::create(builder, op.getLoc(), types,
+                                         op.getInputs(), outputs, keptMaps,
+                                         op.getIteratorTypesArray());
+  fewer.getRegion().takeBody(op.getRegion());
+  Block &body = fewer.getRegion().front();
+  Operation *yield = body.getTerminator();
+  for (unsigned i = maps.size() - numInputs; i-- > 0;)
+    if (!llvm::is_contained(kept, i)) {
+      yield->eraseOperand(i);
+      body.eraseArgument(numInputs + i);
+    }
+  for (auto [i, result] : llvm::zip_equal(kept, fewer->getResults()))
+    op->getResult(i).replaceAllUsesWith(result);
+  op.erase();
 }
 
 /// A generic whose `outs` is not read writes into new memory: nothing else may
@@ -343,9 +389,8 @@ void FuseElementwise::runOnOperation() {
       op = fused;
     op = op->getNextNode();
   }
-  // Results that nothing uses, and work that no result uses.
-  RewritePatternSet patterns(&getContext());
-  linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
-  if (failed(applyPatternsGreedily(function, std::move(patterns))))
-    signalPassFailure();
+  // What fusion left over; consumers first, so that whole chains go.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (auto generic = dyn_cast<linalg::GenericOp>(op))
+      dropResults(generic);
 }
