@@ -50,7 +50,7 @@ def configurations() -> list[Configuration]:
     return [*(Configuration(f"cpu:{level}", 1) for level in levels), Configuration(f"cpu:{levels[-1]}", 3)]
 
 
-def reference(program: str, inputs: Sequence[np.ndarray]) -> Outcome:
+def reference(program: str | Program, inputs: Sequence[np.ndarray]) -> Outcome:
     """What the interpreter says."""
     interpreter = Interpreter(program)
     try:
