@@ -26,11 +26,11 @@ Trace = Callable[[Operation, Sequence[np.ndarray], Sequence[np.ndarray]], None]
 
 
 class Interpreter:
-    """Runs a canonical module, or its text, by the letter of docs/numerics.md."""
+    """Runs a canonical module, its text, or what program.py read from it, by the letter of docs/numerics.md."""
 
-    def __init__(self, module: ir.Module | str) -> None:
+    def __init__(self, module: ir.Module | str | Program) -> None:
         """ProgramError where the module is not a canonical program."""
-        self.program: Program = read_program(module)
+        self.program = module if isinstance(module, Program) else read_program(module)
         for op in self.program.body.operations:
             if op.name not in (*STRUCTURED, *MOVEMENTS):
                 evaluator(op)

@@ -9,7 +9,9 @@ operation means.
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +110,7 @@ def read_program(module: ir.Module | str) -> Program:
         with ir.Context(), ir.Location.unknown():
             try:
                 return _Reader(ir).read(ir.Module.parse(module))
-            except ir.MLIRError as error:
+            except ir.MLIRError as error:  # type: ignore[attr-defined]  # the stubs lack it
                 raise ProgramError(f"expected an MLIR module: {error}") from None
     return _Reader(ir).read(module)
 
@@ -119,8 +121,10 @@ class _Reader:
 
     ir: Any
     numbers: dict[Any, int] = field(default_factory=dict)
+    resources: Callable[[], dict[str, bytes]] = dict
 
     def read(self, module: Any) -> Program:
+        self.resources = functools.cache(lambda: _resources(str(module)))
         functions = [op for op in module.body.operations if op.operation.name == "func.func"]
         mains = [f for f in functions if self.ir.StringAttr(f.operation.attributes["sym_name"]).value == "main"]
         if len(mains) != 1 or len(list(module.body.operations)) != 1:
@@ -175,7 +179,7 @@ class _Reader:
         constant = None
         attributes = {}
         if op.name == "arith.constant":
-            constant = self._constant(op.attributes["value"], result_types[0])
+            constant = self._constant(op.attributes["value"], result_types[0], location)
         else:
             attributes = self._attributes(op)
         return Operation(
@@ -206,7 +210,7 @@ class _Reader:
             return {attr[i].name: self._attribute(attr[i].attr) for i in range(len(attr))}
         return str(attr)
 
-    def _constant(self, attr: Any, kind: ValueType) -> np.ndarray:
+    def _constant(self, attr: Any, kind: ValueType, location: str) -> np.ndarray:
         ir, element = self.ir, kind.element
         if isinstance(attr, ir.DenseElementsAttr) and attr.is_splat:
             attr = attr.get_splat_value()
@@ -216,8 +220,13 @@ class _Reader:
             # The value is exact in f64, whatever its type.
             array = np.array(attr.value, np.float64)
             array = round_to_format(array, element) if element.is_storage else array.astype(element.dtype)
-        else:
+        elif isinstance(attr, ir.DenseElementsAttr):
             array = _dense(attr, element)
+        else:
+            name = re.match(r'dense_resource<"?([^">]+)"?>', str(attr))
+            if not name or name[1] not in self.resources():
+                raise ProgramError(f"{location}: expected a dense constant, got {str(attr)[:80]}")
+            array = _raw(self.resources()[name[1]], element).reshape(kind.shape or ())
         return canonical(np.array(np.broadcast_to(array, kind.shape or ())), element)
 
 
@@ -225,15 +234,12 @@ def _dense(attr: Any, element: ElementType) -> np.ndarray:
     if not element.is_storage and element.width in (1, 8, 16, 32, 64):
         return np.array(attr).astype(element.dtype)
     # The buffer interface does not know these types; their printed form holds bits, or numbers.
-    text = str(attr)
-    match = re.fullmatch(r"dense<(.*)> : tensor<((?:\d+x)*)\w+>", text, re.DOTALL)
-    if not match:
-        raise ProgramError(f"expected a dense constant, got {text[:80]}")
+    match = re.fullmatch(r"dense<(.*)> : tensor<((?:\d+x)*)\w+>", str(attr), re.DOTALL)
+    assert match
     shape = tuple(int(extent) for extent in match[2].split("x")[:-1])
     raw = re.fullmatch(r'"0x([0-9A-Fa-f]*)"', match[1])
     if raw:
-        size = 8 if element.width > 32 else 4 if element.width > 16 else (element.width + 7) // 8
-        return from_bits(np.frombuffer(bytes.fromhex(raw[1]), f"<u{size}"), element).reshape(shape)
+        return _raw(bytes.fromhex(raw[1]), element).reshape(shape)
     items = re.findall(r"[^\s,\[\]]+", match[1])
     if element.is_float:
         bits = [int(item, 16) if item.startswith("0x") else None for item in items]
@@ -243,6 +249,18 @@ def _dense(attr: Any, element: ElementType) -> np.ndarray:
         array[stated] = from_bits(np.array([b for b in bits if b is not None], np.int64), element)
         return array.reshape(shape)
     return sign_extend(np.array([int(item) for item in items], np.int64), element.width).reshape(shape)
+
+
+def _raw(data: bytes, element: ElementType) -> np.ndarray:
+    size = 8 if element.width > 32 else 4 if element.width > 16 else (element.width + 7) // 8
+    return from_bits(np.frombuffer(data, f"<u{size}"), element)
+
+
+def _resources(module: str) -> dict[str, bytes]:
+    """The blobs at the end of a module's text, which the bindings do not give: four bytes of alignment, then data."""
+    start = module.rfind("\n{-#")
+    blobs = re.findall(r'([\w.$-]+|"[^"]*"): "0x([0-9A-Fa-f]*)"', module[start:]) if start >= 0 else []
+    return {name.strip('"'): bytes.fromhex(data)[4:] for name, data in blobs}
 
 
 def _location(text: str) -> str:

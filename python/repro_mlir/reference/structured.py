@@ -105,8 +105,7 @@ def generic(op: Operation, env: Environment) -> list[np.ndarray]:
         block = Block(tuple(space.indices(part)), space.axes)
         arguments = [view(space.input(env, i), access, block) for i, access in enumerate(space.maps)]
         for value, result, axes in zip(body(arguments, block), results, order, strict=True):
-            target = result.transpose(axes)[part]
-            target[...] = value.reshape((1,) * (space.axes - value.ndim) + value.shape)[0]
+            result.transpose(axes)[part] = value.reshape((1,) * (space.axes - value.ndim) + value.shape)[0]
     return results
 
 

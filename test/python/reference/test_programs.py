@@ -391,6 +391,23 @@ def test_constants() -> None:
     assert_bits(g, [-1, 2**63 - 1])
 
 
+def test_resource_constants() -> None:
+    text = main(
+        "",
+        "tensor<2xi64>, tensor<3xi1>",
+        """
+  %a = arith.constant dense_resource<some.int64> : tensor<2xi64>
+  %b = arith.constant dense_resource<mask> : tensor<3xi1>
+  return %a, %b : tensor<2xi64>, tensor<3xi1>""",
+    )
+    text += """
+{-# dialect_resources: { builtin: { some.int64: "0x08000000FFFFFFFFFFFFFFFF0500000000000000",
+                                    mask: "0x01000000010001" } } #-}"""
+    a, b = run(text)
+    assert_bits(a, [-1, 5])
+    assert_bits(b, [True, False, True])
+
+
 def test_data_dependent_operations_D1_D2_D3_R1() -> None:
     text = main(
         "%x: tensor<2x5xf32>, %u: tensor<3x5xf32>, %w: tensor<3x1xi32>, %seed: i64, %step: i64",

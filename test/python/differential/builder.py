@@ -1,0 +1,160 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Writes canonical programs (docs/architecture.md) as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ROW = "#repro.order<chunk = 8192, lanes = 64, run = {run}, totals = refold>"
+"""The order that (P2) gives a fold whose input's last dimension is reduced."""
+
+COLUMN = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
+"""The order that (P1) and (P2) give contractions and all other folds."""
+
+ANY = "#repro.any_order"
+SEQUENTIAL = "#repro.sequential"
+
+
+def order(chunk: int, lanes: int, run: int = 0, totals: str = "sequential") -> str:
+    return f"#repro.order<chunk = {chunk}, lanes = {lanes}, run = {run}, totals = {totals}>"
+
+
+def tensor(shape: Sequence[int], element: str) -> str:
+    return f"tensor<{''.join(f'{extent}x' for extent in shape)}{element}>"
+
+
+@dataclass(frozen=True)
+class Value:
+    """An SSA value; `shape` is None for a scalar."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    element: str
+
+    @property
+    def type(self) -> str:
+        return self.element if self.shape is None else tensor(self.shape, self.element)
+
+
+class Builder:
+    """Collects the operations of one @main."""
+
+    def __init__(self) -> None:
+        self._arguments: list[Value] = []
+        self._lines: list[str] = []
+        self._count = 0
+
+    def _fresh(self, shape: Sequence[int] | None, element: str) -> Value:
+        self._count += 1
+        return Value(f"%v{self._count}", None if shape is None else tuple(shape), element)
+
+    def argument(self, shape: Sequence[int] | None, element: str) -> Value:
+        value = Value(f"%arg{len(self._arguments)}", None if shape is None else tuple(shape), element)
+        self._arguments.append(value)
+        return value
+
+    def op(self, text: str, shape: Sequence[int] | None, element: str) -> Value:
+        """An operation with one result, written without its result and with its types."""
+        value = self._fresh(shape, element)
+        self._lines.append(f"{value.name} = {text}")
+        return value
+
+    def ops(self, text: str, *results: tuple[Sequence[int] | None, str]) -> list[Value]:
+        values = [self._fresh(shape, element) for shape, element in results]
+        names = ", ".join(value.name for value in values)
+        self._lines.append(f"{names} = {text}" if values else text)
+        return values
+
+    def constant(self, literal: str, shape: Sequence[int] | None, element: str) -> Value:
+        """`literal` as MLIR writes it: 1.0, or dense<[1, 2]>."""
+        kind = element if shape is None else tensor(shape, element)
+        typed = literal if literal in ("true", "false") else f"{literal} : {kind}"
+        return self.op(f"arith.constant {typed}", shape, element)
+
+    def empty(self, shape: Sequence[int], element: str) -> Value:
+        return self.op(f"tensor.empty() : {tensor(shape, element)}", shape, element)
+
+    def generic(
+        self,
+        shape: Sequence[int],
+        inputs: Sequence[tuple[Value, str]],
+        body: str,
+        *elements: str,
+        output: str | None = None,
+        dims: Sequence[int] | None = None,
+    ) -> list[Value]:
+        """A linalg.generic over dimensions d0, d1, ... with results of one shape.
+
+        `inputs` are values and their map results ("d0, d1"). `body` takes %x0, %x1, ... and must define %r0, %r1, ...,
+        one per element type. `output` is the output's map results and `dims` the iteration space where they are not the
+        identity and `shape`.
+        """
+        rank = len(dims if dims is not None else shape)
+        names = ", ".join(f"d{i}" for i in range(rank))
+        inits = [self.empty(shape, element) for element in elements]
+        maps = [results for _, results in inputs] + [names if output is None else output] * len(elements)
+        written = ", ".join(f"affine_map<({names}) -> ({results})>" for results in maps)
+        parameters = [f"%x{i}: {value.element}" for i, (value, _) in enumerate(inputs)]
+        parameters += [f"%o{i}: {element}" for i, element in enumerate(elements)]
+        ins = ""
+        if inputs:
+            ins = f"ins({', '.join(v.name for v, _ in inputs)} : {', '.join(v.type for v, _ in inputs)})"
+        yields = ", ".join(f"%r{i}" for i in range(len(elements)))
+        kinds = ", ".join(['"parallel"'] * rank)
+        return self.ops(
+            f"linalg.generic {{indexing_maps = [{written}], iterator_types = [{kinds}]}} {ins}\n"
+            f"    outs({', '.join(v.name for v in inits)} : {', '.join(v.type for v in inits)}) {{\n"
+            f"  ^bb0({', '.join(parameters)}):\n    {body}\n    linalg.yield {yields} : {', '.join(elements)}\n"
+            f"  }} -> ({', '.join(v.type for v in inits)})",
+            *[(shape, element) for element in elements],
+        )
+
+    def elementwise(self, body: str, *values: Value, element: str) -> Value:
+        """A generic over values of one shape; `body` takes %x0, ... and defines %r0."""
+        shape = values[0].shape or ()
+        names = ", ".join(f"d{i}" for i in range(len(shape)))
+        return self.generic(shape, [(value, names) for value in values], body, element)[0]
+
+    def fold(
+        self,
+        ordering: str,
+        iterators: str,
+        inputs: Sequence[tuple[Value, str]],
+        outputs: Sequence[tuple[Value, str]],
+        body: str,
+        accumulators: Sequence[str] | None = None,
+    ) -> list[Value]:
+        """A repro.fold; `iterators` is a letter p or r per dimension d0, d1, ...
+
+        `body` takes %x0, ... and %a0, ..., the accumulators, and defines %r0, ...
+        """
+        names = ", ".join(f"d{i}" for i in range(len(iterators)))
+        kinds = ", ".join({"p": "parallel", "r": "reduction"}[letter] for letter in iterators)
+        written = ", ".join(f"affine_map<({names}) -> ({results})>" for _, results in [*inputs, *outputs])
+        elements = list(accumulators or [value.element for value, _ in outputs])
+        parameters = [f"%x{i}: {value.element}" for i, (value, _) in enumerate(inputs)]
+        parameters += [f"%a{i}: {element}" for i, element in enumerate(elements)]
+        ins = ""
+        if inputs:
+            ins = f"ins({', '.join(v.name for v, _ in inputs)} : {', '.join(v.type for v, _ in inputs)})"
+        outs = f"outs({', '.join(v.name for v, _ in outputs)} : {', '.join(v.type for v, _ in outputs)})"
+        yields = ", ".join(f"%r{i}" for i in range(len(elements)))
+        return self.ops(
+            f"repro.fold {ordering}\n    maps [{written}]\n    iterators [{kinds}] {ins} {outs} {{\n"
+            f"  ^bb0({', '.join(parameters)}):\n    {body}\n    repro.yield {yields} : {', '.join(elements)}\n"
+            f"  }} -> {', '.join(v.type for v, _ in outputs)}",
+            *[(value.shape, value.element) for value, _ in outputs],
+        )
+
+    def program(self, *results: Value, states: int = 0) -> str:
+        """The module that returns the results, the first of which are the new states."""
+        arguments = ", ".join(f"{value.name}: {value.type}" for value in self._arguments)
+        types = ", ".join(value.type for value in results)
+        lines = "\n  ".join(self._lines)
+        return (
+            f"func.func @main({arguments}) -> ({types}) attributes {{repro.num_state = {states} : i64}} {{\n  {lines}\n"
+            f"  return {', '.join(value.name for value in results)} : {types}\n}}\n"
+        )

@@ -1,0 +1,742 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Small canonical programs that cover every operation, order and element type, with ragged and special inputs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import inputs as values
+import numpy as np
+from builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value, order
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program and its inputs."""
+
+    name: str
+    program: str
+    inputs: tuple[np.ndarray, ...]
+
+
+FLOATS = ("f32", "f64", "bf16", "f16", "f8E4M3FN", "f8E5M2")
+INTEGERS = ("i1", "i8", "i16", "i32", "i64")
+FUNCTIONS = (
+    "acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1 log log10 log1p log2 rsqrt sin sinh "
+    "tan tanh"
+).split()
+
+
+def width(element: str) -> int:
+    return {"bf16": 16, "f8E4M3FN": 8, "f8E5M2": 8}.get(element) or int(element[1:])
+
+
+# Element-wise operations ----------------------------------------------------------------------------------------------
+
+
+def _together(name: str, operands: Sequence[tuple[str, np.ndarray]], bodies: Sequence[tuple[str, str]]) -> Case:
+    """One program with a generic per body, on the same operands of one dimension; a body has its result's type."""
+    b = Builder()
+    arguments = [b.argument(array.shape, element) for element, array in operands]
+    results = [b.elementwise(body, *arguments, element=element) for body, element in bodies]
+    return Case(name, b.program(*results), tuple(array for _, array in operands))
+
+
+def _longer(element: str, seed: int) -> np.ndarray:
+    """Special values followed by arbitrary bits, of a length that no vector width divides."""
+    return np.concatenate([values.special(element), values.mixed(element, (1000 + 37,), seed)])
+
+
+def _crossed(element: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    first, second = values.pairs(element)
+    return (
+        np.concatenate([first, values.mixed(element, (531,), seed)]),
+        np.concatenate([second, values.mixed(element, (531,), seed + 1)]),
+    )
+
+
+def float_operations() -> Iterator[Case]:
+    unary = [f"math.{op} %x0" for op in ("sqrt", "absf", "floor", "ceil", "trunc", "roundeven", "round")]
+    unary.append("arith.negf %x0")
+    binary = [f"arith.{op} %x0, %x1" for op in ("addf", "subf", "mulf", "divf", "remf", "maximumf", "minimumf")]
+    binary.append("math.copysign %x0, %x1")
+    for t in FLOATS:
+        x = _longer(t, 1)
+        yield _together(f"unary-{t}", [(t, x)], [(f"%r0 = {op} : {t}", t) for op in unary])
+        pair = list(zip((t, t), _crossed(t, 2), strict=True))
+        yield _together(f"binary-{t}", pair, [(f"%r0 = {op} : {t}", t) for op in binary])
+        predicates = "false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true".split()
+        yield _together(f"cmpf-{t}", pair, [(f"%r0 = arith.cmpf {p}, %x0, %x1 : {t}", "i1") for p in predicates])
+        chosen = f"%c = arith.cmpf olt, %x0, %x1 : {t}\n%r0 = arith.select %c, %x0, %x1 : {t}"
+        yield _together(f"select-{t}", pair, [(chosen, t)])
+        third = np.roll(pair[0][1], 7)
+        yield _together(f"fma-{t}", [*pair, (t, third)], [(f"%r0 = math.fma %x0, %x1, %x2 : {t}", t)])
+
+
+def float_functions() -> Iterator[Case]:
+    for t in FLOATS:
+        if t == "f64":
+            continue
+        for f in FUNCTIONS:
+            # Large, tiny and ordinary arguments meet different branches of an implementation.
+            ordinary = [values.random(t, (1000,), seed, span) for seed, span in ((1, 1), (2, 4), (3, 7))]
+            x = np.concatenate([_longer(t, 4), *ordinary])
+            yield _together(f"{f}-{t}", [(t, x)], [(f"%r0 = repro.{f} %x0 : {t}", t)])
+        for f in ("atan2", "hypot", "pow"):
+            a, c = _crossed(t, 5)
+            a = np.concatenate([a, *(values.random(t, (500,), seed, 2) for seed in (6, 7))])
+            c = np.concatenate([c, *(values.random(t, (500,), seed, 4) for seed in (8, 9))])
+            yield _together(f"{f}-{t}", [(t, a), (t, c)], [(f"%r0 = repro.{f} %x0, %x1 : {t}", t)])
+        for n in ("i32", "i64"):
+            bases = np.concatenate([values.special(t), values.random(t, (200,), 10, 2)])
+            exponents = np.array([0, 1, -1, 2, -2, 3, 5, 10, 31, 32, -17, 127, 2**31 - 1, -(2**31)], values.dtype(n))
+            i, j = (v.reshape(-1) for v in np.meshgrid(np.arange(len(bases)), np.arange(len(exponents))))
+            pair = [(t, bases[i]), (n, exponents[j])]
+            yield _together(f"powi-{t}-{n}", pair, [(f"%r0 = repro.powi %x0, %x1 : {t}, {n}", t)])
+
+
+def integer_operations() -> Iterator[Case]:
+    wrapping = "addi subi muli andi ori xori maxsi minsi maxui minui".split()
+    division = "divsi divui remsi remui floordivsi ceildivsi ceildivui".split()
+    shifts = "shli shrsi shrui".split()
+    predicates = "eq ne slt sle sgt sge ult ule ugt uge".split()
+    for t in INTEGERS:
+        pair = list(zip((t, t), _crossed(t, 11), strict=True))
+        for name, ops in (("wrapping", wrapping), ("division", division), ("shift", shifts)):
+            yield _together(f"{name}-{t}", pair, [(f"%r0 = arith.{op} %x0, %x1 : {t}", t) for op in ops])
+        yield _together(f"cmpi-{t}", pair, [(f"%r0 = arith.cmpi {p}, %x0, %x1 : {t}", "i1") for p in predicates])
+        counts = [(f"%r0 = math.{op} %x0 : {t}", t) for op in ("absi", "ctlz", "cttz", "ctpop")]
+        yield _together(f"bits-{t}", pair[:1], counts)
+        if t != "i1":
+            wide = [(f"%low, %r0 = arith.{op} %x0, %x1 : {t}", t) for op in ("mulsi_extended", "mului_extended")]
+            wide.append((f"%low, %r0 = arith.addui_extended %x0, %x1 : {t}, i1", "i1"))
+            yield _together(f"extended-{t}", pair, wide)
+
+
+def conversions() -> Iterator[Case]:
+    for t in FLOATS:
+        x = _longer(t, 12)
+        bodies = []
+        for u in FLOATS:
+            if width(u) > width(t):
+                bodies.append((f"%r0 = arith.extf %x0 : {t} to {u}", u))
+            elif width(u) < width(t):
+                bodies.append((f"%r0 = arith.truncf %x0 : {t} to {u}", u))
+        yield _together(f"float-from-{t}", [(t, x)], bodies)
+        bodies = [(f"%r0 = arith.{op} %x0 : {t} to {n}", n) for op in ("fptosi", "fptoui") for n in INTEGERS]
+        yield _together(f"integer-from-{t}", [(t, x)], bodies)
+    for n in INTEGERS:
+        x = np.concatenate([values.special(n), values.mixed(n, (517,), 13)])
+        bodies = [(f"%r0 = arith.{op} %x0 : {n} to {t}", t) for op in ("sitofp", "uitofp") for t in FLOATS]
+        yield _together(f"float-from-{n}", [(n, x)], bodies)
+        bodies = []
+        for m in INTEGERS:
+            if width(m) > width(n):
+                bodies += [(f"%r0 = arith.{op} %x0 : {n} to {m}", m) for op in ("extsi", "extui")]
+            elif width(m) < width(n):
+                bodies.append((f"%r0 = arith.trunci %x0 : {n} to {m}", m))
+        for cast in ("index_cast", "index_castui"):
+            there_and_back = f"%i = arith.{cast} %x0 : {n} to index\n%r0 = arith.index_cast %i : index to i64"
+            bodies.append((there_and_back, "i64"))
+        yield _together(f"integer-from-{n}", [(n, x)], bodies)
+    for t, n in (("f64", "i64"), ("f32", "i32"), ("f16", "i16"), ("bf16", "i16"), ("f8E4M3FN", "i8"), ("f8E5M2", "i8")):
+        # Import never writes a bitcast of a NaN without this select (V4).
+        literal = {"f64": 0x7FF8000000000000, "f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0}
+        canonical = literal.get(t, 0x7F if t == "f8E4M3FN" else 0x7E)
+        body = (
+            f"%n = arith.cmpf uno, %x0, %x0 : {t}\n%b = arith.bitcast %x0 : {t} to {n}\n"
+            f"%k = arith.constant {canonical} : {n}\n%r0 = arith.select %n, %k, %b : {n}"
+        )
+        yield _together(f"bits-of-{t}", [(t, _longer(t, 14))], [(body, n)])
+        bits = np.concatenate([values.special(n), values.mixed(n, (517,), 15)])
+        yield _together(f"{t}-of-bits", [(n, bits)], [(f"%r0 = arith.bitcast %x0 : {n} to {t}", t)])
+
+
+# Structure of generics ------------------------------------------------------------------------------------------------
+
+
+def generics() -> Iterator[Case]:
+    for shape in ((), (1,), (3,), (17,), (65,), (1000,), (5, 7), (3, 1, 4), (2, 3, 4, 5), (0,), (4, 0)):
+        b = Builder()
+        x, y = b.argument(shape, "f32"), b.argument(shape, "f32")
+        total = b.elementwise("%r0 = arith.addf %x0, %x1 : f32", x, y, element="f32")
+        scaled = b.elementwise("%r0 = arith.mulf %x0, %x1 : f32", total, y, element="f32")
+        name = "x".join(map(str, shape)) or "scalar"
+        operands = tuple(values.random("f32", shape, seed) for seed in (1, 2))
+        yield Case(f"generic-{name}", b.program(total, scaled), operands)
+
+    b = Builder()
+    x, row, column = b.argument((5, 33), "f32"), b.argument((33,), "f32"), b.argument((5, 1), "f32")
+    one = b.argument((), "f32")
+    body = "%s = arith.addf %x0, %x1 : f32\n%p = arith.mulf %s, %x2 : f32\n%r0 = arith.subf %p, %x3 : f32"
+    spread = b.generic((5, 33), [(x, "d0, d1"), (row, "d1"), (column, "d0, 0"), (one, "")], body, "f32")[0]
+    turned = b.generic((33, 5), [(spread, "d1, d0")], "%r0 = arith.negf %x0 : f32", "f32")[0]
+    back = b.generic((5, 33), [(turned, "d0, d1")], "%r0 = math.absf %x0 : f32", "f32", output="d1, d0", dims=(33, 5))[
+        0
+    ]
+    yield Case(
+        "generic-broadcast-transpose",
+        b.program(spread, turned, back),
+        tuple(values.random("f32", s, i) for i, s in enumerate(((5, 33), (33,), (5, 1), ()))),
+    )
+
+    b = Builder()
+    x = b.argument((6, 9), "f32")
+    body = (
+        "%i = linalg.index 0 : index\n%j = linalg.index 1 : index\n%c = arith.cmpi ule, %j, %i : index\n"
+        "%z = arith.constant 0xFF800000 : f32\n%r0 = arith.select %c, %x0, %z : f32\n"
+        "%k = arith.muli %i, %j : index\n%r1 = arith.index_cast %k : index to i64"
+    )
+    masked, products = b.generic((6, 9), [(x, "d0, d1")], body, "f32", "i64")
+    yield Case("generic-two-results-index", b.program(masked, products), (values.random("f32", (6, 9), 3),))
+
+    b = Builder()
+    x, shift = b.argument((8,), "f32"), b.argument((), "f32")
+    body = "%r0 = arith.addf %x0, %o0 : f32"
+    init = b.generic((8,), [(shift, "")], "%r0 = arith.negf %x0 : f32", "f32")[0]
+    text = (
+        "linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = "
+        f'["parallel"]}} ins({x.name} : {x.type}) outs({init.name} : {init.type}) {{\n  ^bb0(%x0: f32, %o0: f32):\n'
+        f"    {body}\n    linalg.yield %r0 : f32\n  }} -> {init.type}"
+    )
+    yield Case(
+        "generic-reads-init", b.program(b.op(text, (8,), "f32")), tuple(values.random("f32", s, 4) for s in ((8,), ()))
+    )
+
+    for indices, name in ((np.array([3, 0, 9, 9, 1]), "inside"), (np.array([3, 0, 10, 9, 1]), "outside")):
+        b = Builder()
+        table, rows = b.argument((10, 4), "f32"), b.argument((5,), "i64")
+        body = (
+            "%i = arith.index_cast %x0 : i64 to index\n%j = linalg.index 1 : index\n"
+            f"%r0 = tensor.extract {table.name}[%i, %j] : {table.type}"
+        )
+        picked = b.generic((5, 4), [(rows, "d0")], body, "f32")[0]
+        yield Case(f"gather-{name}", b.program(picked), (values.random("f32", (10, 4), 5), indices))
+
+
+# Movement -------------------------------------------------------------------------------------------------------------
+
+
+def movements() -> Iterator[Case]:
+    for t in ("f32", "f64", "bf16", "i8", "i1", "i64"):
+        x = values.mixed(t, (4, 6), 1)
+
+        def one(name: str, write: Callable[[Builder, Value], Sequence[Value]], t: str = t, x: np.ndarray = x) -> Case:
+            b = Builder()
+            return Case(f"{name}-{t}", b.program(*write(b, b.argument((4, 6), t))), (x,))
+
+        zero = {"i1": "true"}.get(t, "7.0" if t[0] in "fb" else "7")
+        yield one(
+            "slice",
+            lambda b, v, t=t: [
+                b.op(f"tensor.extract_slice {v.name}[1, 0] [2, 3] [2, 2] : {v.type} to tensor<2x3x{t}>", (2, 3), t),
+                b.op(f"tensor.extract_slice {v.name}[2, 0] [1, 6] [1, 1] : {v.type} to tensor<6x{t}>", (6,), t),
+                b.op(f"tensor.extract_slice {v.name}[0, 2] [4, 0] [1, 1] : {v.type} to tensor<4x0x{t}>", (4, 0), t),
+            ],
+        )
+
+        def insert(b: Builder, v: Value, t: str = t) -> list[Value]:
+            part = b.op(f"tensor.extract_slice {v.name}[1, 0] [2, 3] [2, 2] : {v.type} to tensor<2x3x{t}>", (2, 3), t)
+            spread = f"{part.name} into {v.name}[0, 1] [2, 3] [3, 2] : {part.type} into {v.type}"
+            row = b.op(f"tensor.extract_slice {v.name}[3, 0] [1, 6] [1, 1] : {v.type} to tensor<6x{t}>", (6,), t)
+            under = f"{row.name} into {v.name}[0, 0] [1, 6] [1, 1] : {row.type} into {v.type}"
+            return [b.op(f"tensor.insert_slice {how}", (4, 6), t) for how in (spread, under)]
+
+        yield one("insert", insert)
+        yield one(
+            "reshape",
+            lambda b, v, t=t: [
+                b.op(
+                    f"tensor.expand_shape {v.name} [[0, 1], [2, 3]] output_shape [2, 2, 3, 2] : {v.type} into "
+                    f"tensor<2x2x3x2x{t}>",
+                    (2, 2, 3, 2),
+                    t,
+                ),
+                b.op(f"tensor.collapse_shape {v.name} [[0, 1]] : {v.type} into tensor<24x{t}>", (24,), t),
+                b.op(f"tensor.cast {v.name} : {v.type} to {v.type}", (4, 6), t),
+            ],
+        )
+
+        def pad(b: Builder, v: Value, t: str = t, zero: str = zero) -> list[Value]:
+            fill = b.constant(zero, None, t)
+            return [
+                b.op(
+                    f"tensor.pad {v.name} low[{low}] high[{high}] {{\n  ^bb0(%i: index, %j: index):\n"
+                    f"    tensor.yield {fill.name} : {t}\n  }} : {v.type} to tensor<{shape[0]}x{shape[1]}x{t}>",
+                    shape,
+                    t,
+                )
+                for low, high, shape in (("1, 2", "0, 3", (5, 11)), ("0, 0", "0, 0", (4, 6)), ("0, 0", "2, 0", (6, 6)))
+            ]
+
+        yield one("pad", pad)
+        yield one(
+            "concat",
+            lambda b, v, t=t: [
+                b.op(
+                    f"tensor.concat dim({dim}) {v.name}, {v.name}, {v.name} : ({v.type}, {v.type}, {v.type}) -> "
+                    f"tensor<{shape[0]}x{shape[1]}x{t}>",
+                    shape,
+                    t,
+                )
+                for dim, shape in ((0, (12, 6)), (1, (4, 18)))
+            ],
+        )
+
+        def scalars(b: Builder, v: Value, t: str = t, zero: str = zero) -> list[Value]:
+            at = [b.constant(str(i), None, "index").name for i in (3, 5)]
+            element = b.op(f"tensor.extract {v.name}[{at[0]}, {at[1]}] : {v.type}", None, t)
+            other = b.constant(zero, None, t)
+            return [
+                b.op(f"tensor.from_elements {element.name}, {other.name} : tensor<2x{t}>", (2,), t),
+                b.op(f"tensor.splat {element.name} : tensor<3x5x{t}>", (3, 5), t),
+                b.constant(f"dense<{zero}>", (2, 3), t),
+            ]
+
+        yield one("scalars", scalars)
+
+
+# Folds ----------------------------------------------------------------------------------------------------------------
+
+
+def _extended(t: str, wide: str, name: str) -> tuple[str, str]:
+    """How a body extends %name exactly to the accumulator's type, and the name to use."""
+    return ("", f"%{name}") if t == wide else (f"%{name}w = arith.extf %{name} : {t} to {wide}\n    ", f"%{name}w")
+
+
+def _contraction(
+    name: str,
+    ordering: str,
+    iterators: str,
+    shapes: Sequence[tuple[Sequence[int], str]],
+    t: str = "f32",
+    prologue: str = "",
+) -> Case:
+    """acc = fma(x0, x1, acc) over three operands with their map results; `prologue` may redefine %x0 as %p."""
+    b = Builder()
+    x, y, init = (b.argument(shape, t) for shape, _ in shapes)
+    wide = "f64" if t == "f64" else "f32"
+    (xe, xn), (ye, yn) = _extended(t, wide, "x0"), _extended(t, wide, "x1")
+    if prologue:
+        xe, xn = prologue + "\n    ", "%p"
+    body = f"{xe}{ye}%r0 = math.fma {xn}, {yn}, %a0 : {wide}"
+    (x_map, y_map, out_map) = (results for _, results in shapes)
+    result = b.fold(ordering, iterators, [(x, x_map), (y, y_map)], [(init, out_map)], body, [wide])
+    arrays = tuple(values.random(t, shape, seed) for seed, (shape, _) in enumerate(shapes))
+    return Case(name, b.program(*result), arrays)
+
+
+def contractions() -> Iterator[Case]:
+    sizes = [(1, 1, 1), (2, 3, 0), (3, 5, 1), (7, 9, 31), (8, 32, 64), (17, 33, 511), (5, 19, 512), (4, 70, 513)]
+    sizes += [(33, 17, 1300), (64, 64, 64), (65, 129, 40), (1, 200, 100), (200, 1, 100), (130, 257, 96)]
+    for m, n, k in sizes:
+        shapes = [((m, k), "d0, d2"), ((k, n), "d2, d1"), ((m, n), "d0, d1")]
+        yield _contraction(f"matmul-{m}x{n}x{k}", COLUMN, "ppr", shapes)
+    m, n, k = 37, 21, 530
+    layouts = {
+        "nt": [((m, k), "d0, d2"), ((n, k), "d1, d2"), ((m, n), "d0, d1")],
+        "tn": [((k, m), "d2, d0"), ((k, n), "d2, d1"), ((m, n), "d0, d1")],
+        "tt": [((k, m), "d2, d0"), ((n, k), "d1, d2"), ((m, n), "d0, d1")],
+        "out-turned": [((m, k), "d0, d2"), ((k, n), "d2, d1"), ((n, m), "d1, d0")],
+    }
+    for name, shapes in layouts.items():
+        yield _contraction(f"matmul-{name}", COLUMN, "ppr", shapes)
+    for t in ("f64", "bf16", "f16", "f8E4M3FN", "f8E5M2"):
+        for k in (0, 5, 600):
+            shapes = [((9, k), "d0, d2"), ((k, 18), "d2, d1"), ((9, 18), "d0, d1")]
+            yield _contraction(f"matmul-{t}-{k}", COLUMN, "ppr", shapes, t)
+    for name, iterators, shapes in (
+        ("batch", "pppr", [((3, 6, 40), "d0, d1, d3"), ((3, 40, 18), "d0, d3, d2"), ((3, 6, 18), "d0, d1, d2")]),
+        ("heads", "pppr", [((5, 3, 16), "d1, d0, d3"), ((7, 3, 16), "d2, d0, d3"), ((3, 5, 7), "d0, d1, d2")]),
+        ("matvec", "pr", [((45, 70), "d0, d1"), ((70,), "d1"), ((45,), "d0")]),
+        ("vecmat", "pr", [((70,), "d1"), ((70, 45), "d1, d0"), ((45,), "d0")]),
+        ("dot", "r", [((1030,), "d0"), ((1030,), "d0"), ((), "")]),
+        ("outer", "pp", [((13,), "d0"), ((29,), "d1"), ((13, 29), "d0, d1")]),
+        ("two-reductions", "prpr", [((6, 5, 30), "d0, d1, d3"), ((5, 30, 9), "d1, d3, d2"), ((6, 9), "d0, d2")]),
+    ):
+        if "r" in iterators:
+            yield _contraction(f"contraction-{name}", COLUMN, iterators, shapes)
+    prologue = "%zero = arith.constant 0.0 : f32\n    %q = arith.maximumf %x0, %zero : f32\n    %p = repro.exp %q : f32"
+    shapes = [((20, 70), "d0, d2"), ((70, 33), "d2, d1"), ((20, 33), "d0, d1")]
+    yield _contraction("matmul-prologue", COLUMN, "ppr", shapes, prologue=prologue)
+    for chunk, lanes, run, totals in ((7, 1, 0, "sequential"), (512, 8, 0, "sequential"), (16, 4, 1, "refold")):
+        yield _contraction(
+            f"matmul-chunk{chunk}-lanes{lanes}-{totals}", order(chunk, lanes, run, totals), "ppr", shapes
+        )
+
+
+def convolutions() -> Iterator[Case]:
+    for name, n, c, h, w, o, k, stride, dilation in (
+        ("plain", 2, 3, 8, 9, 4, 3, 1, 1),
+        ("stride", 2, 3, 11, 13, 5, 3, 2, 1),
+        ("dilated", 1, 2, 12, 12, 3, 3, 1, 2),
+        ("deep", 1, 70, 7, 9, 17, 3, 1, 1),
+        ("pointwise", 2, 20, 5, 5, 33, 1, 1, 1),
+    ):
+        oh, ow = ((e - dilation * (k - 1) - 1) // stride + 1 for e in (h, w))
+        window = f"d0, d4, d2 * {stride} + d5 * {dilation}, d3 * {stride} + d6 * {dilation}"
+        shapes = [((n, c, h, w), window), ((o, c, k, k), "d1, d4, d5, d6"), ((n, o, oh, ow), "d0, d1, d2, d3")]
+        yield _contraction(f"conv-{name}", COLUMN, "pppprrr", shapes)
+    # Grouped: dimensions n, g, o, y, x, c, i, j.
+    shapes = [
+        ((2, 2, 3, 6, 6), "d0, d1, d5, d3 + d6, d4 + d7"),
+        ((2, 4, 3, 3, 3), "d1, d2, d5, d6, d7"),
+        ((2, 2, 4, 4, 4), "d0, d1, d2, d3, d4"),
+    ]
+    yield _contraction("conv-grouped", COLUMN, "ppppprrr", shapes)
+    # Depthwise: n, c, y, x, i, j.
+    shapes = [
+        ((2, 5, 7, 7), "d0, d1, d2 + d4, d3 + d5"),
+        ((5, 3, 3), "d1, d4, d5"),
+        ((2, 5, 5, 5), "d0, d1, d2, d3"),
+    ]
+    yield _contraction("conv-depthwise", COLUMN, "pppprr", shapes)
+    # The gradient of the weight: o, c, i, j, n, y, x.
+    shapes = [
+        ((9, 3, 10, 10), "d4, d1, d5 + d2, d6 + d3"),
+        ((9, 4, 8, 8), "d4, d0, d5, d6"),
+        ((4, 3, 3, 3), "d0, d1, d2, d3"),
+    ]
+    yield _contraction("conv-weight-gradient", COLUMN, "pppprrr", shapes)
+    # One dimension: n, o, x, c, i.
+    shapes = [((2, 4, 30), "d0, d3, d2 * 3 + d4"), ((6, 4, 5), "d1, d3, d4"), ((2, 6, 9), "d0, d1, d2")]
+    yield _contraction("conv-1d", COLUMN, "ppprr", shapes)
+
+
+def _reduction(
+    name: str,
+    ordering: str,
+    shape: Sequence[int],
+    reduced: Sequence[int],
+    body: str,
+    t: str = "f32",
+    wide: str | None = None,
+    array: np.ndarray | None = None,
+    init: np.ndarray | None = None,
+) -> Case:
+    """A fold of one tensor over some of its dimensions."""
+    b = Builder()
+    kept = [d for d in range(len(shape)) if d not in reduced]
+    result_shape = tuple(shape[d] for d in kept)
+    x, start = b.argument(shape, t), b.argument(result_shape, t)
+    iterators = "".join("r" if d in reduced else "p" for d in range(len(shape)))
+    maps = ", ".join(f"d{d}" for d in range(len(shape))), ", ".join(f"d{d}" for d in kept)
+    extend, xn = _extended(t, wide or t, "x0")
+    body = extend + body.replace("%x0", xn)
+    result = b.fold(ordering, iterators, [(x, maps[0])], [(start, maps[1])], body, [wide or t])
+    arrays = (
+        values.random(t, shape, 1) if array is None else array,
+        values.random(t, result_shape, 2) if init is None else init,
+    )
+    return Case(name, b.program(*result), arrays)
+
+
+def reductions() -> Iterator[Case]:
+    add = "%r0 = arith.addf %x0, %a0 : f32"
+    square = "%q = arith.mulf %x0, %x0 : f32\n    %r0 = arith.addf %a0, %q : f32"
+    mul = "%r0 = arith.mulf %x0, %a0 : f32"
+    for n in (0, 1, 2, 3, 31, 63, 64, 65, 100, 127, 128, 129, 1000, 8191, 8192, 8193, 20000):
+        rows = 1 if n > 8000 else 5
+        yield _reduction(f"row-sum-{rows}x{n}", ROW.format(run=1), (rows, n), [1], add)
+    for m, n in ((0, 3), (1, 5), (7, 1), (33, 17), (513, 7), (1500, 33), (512, 64), (1024, 130)):
+        yield _reduction(f"column-sum-{m}x{n}", COLUMN, (m, n), [0], add)
+    for shape in ((3, 5, 7), (9, 31, 77), (1, 1, 1), (40, 9, 70)):
+        run = len(shape)
+        yield _reduction(f"sum-of-all-{'x'.join(map(str, shape))}", ROW.format(run=run), shape, [0, 1, 2], square)
+    # Batch norm: the last two dimensions are a run, which lanes do not divide.
+    for hw in (1, 7, 8, 9, 64, 65):
+        yield _reduction(f"batch-norm-sum-{hw}", ROW.format(run=2), (6, 3, hw, 8), [0, 2, 3], add)
+        yield _reduction(f"channels-last-sum-{hw}", COLUMN, (6, 8, hw, 3), [0, 1, 2], add)
+    yield _reduction("middle-sum", COLUMN, (4, 70, 6), [1], add)
+    yield _reduction("outer-and-inner-sum", ROW.format(run=1), (20, 5, 30), [0, 2], add)
+    yield _reduction("row-product", ROW.format(run=1), (5, 300), [1], mul, array=values.random("f32", (5, 300), 3, 0))
+    yield _reduction("column-product", COLUMN, (600, 5), [0], mul, array=values.random("f32", (600, 5), 4, 0))
+    for chunk, lanes, run, totals in itertools.product(
+        (2, 7, 64, 100), (1, 2, 8, 64), (0, 1, 2), ("sequential", "refold")
+    ):
+        name = f"sum-chunk{chunk}-lanes{lanes}-run{run}-{totals}"
+        yield _reduction(name, order(chunk, lanes, run, totals), (3, 7, 4, 5), [1, 2, 3], add)
+    for t, wide in (("f64", "f64"), ("bf16", "f32"), ("f16", "f32"), ("f8E4M3FN", "f32"), ("f8E5M2", "f32")):
+        body = f"%r0 = arith.addf %x0, %a0 : {wide}"
+        yield _reduction(f"row-sum-{t}", ROW.format(run=1), (5, 300), [1], body, t, wide)
+        yield _reduction(f"column-sum-{t}", COLUMN, (700, 5), [0], body, t, wide)
+        yield _reduction(f"nothing-sum-{t}", COLUMN, (0, 5), [0], body, t, wide)
+    # Signed zeros, infinities and NaNs: (F4) adds init last, to a total that began as +0.
+    zeros = np.full((4, 70), -0.0, np.float32)
+    init = np.array([-0.0, 0.0, -0.0, 1.0], np.float32)
+    for name, ordering in (("row", ROW.format(run=1)), ("chunked", order(8, 1)), ("lanes", order(8, 4))):
+        yield _reduction(f"minus-zero-{name}", ordering, (4, 70), [1], add, array=zeros, init=init)
+    wild = values.mixed("f32", (9, 200), 5)
+    for name, ordering in (("row", ROW.format(run=1)), ("column", COLUMN)):
+        yield _reduction(f"special-sum-{name}", ordering, (9, 200), [1], add, array=wild)
+
+
+def any_order_folds() -> Iterator[Case]:
+    for t in FLOATS:
+        for op in ("maximumf", "minimumf"):
+            body = f"%r0 = arith.{op} %x0, %a0 : {t}"
+            for shape, reduced in (((9, 130), [1]), ((130, 9), [0]), ((3, 0), [1]), ((33, 5, 7), [0, 1, 2])):
+                array = values.mixed(t, shape, 6) if t in ("f32", "bf16") else values.random(t, shape, 6)
+                name = f"{op}-{t}-{'x'.join(map(str, shape))}"
+                yield _reduction(name, ANY, shape, reduced, body, t, array=array)
+    zeros = np.where(np.random.default_rng(0).random((40, 90)) < 0.03, -0.0, 0.0).astype(np.float32)
+    init = np.full(40, -0.0, np.float32)
+    for op in ("maximumf", "minimumf"):
+        body = f"%r0 = arith.{op} %x0, %a0 : f32"
+        yield _reduction(f"{op}-signed-zeros", ANY, (40, 90), [1], body, array=zeros, init=init)
+        yield _reduction(f"{op}-signed-zeros-negated", ANY, (40, 90), [1], body, array=-zeros, init=-init)
+    for t in INTEGERS:
+        for op in "addi muli andi ori xori maxsi minsi maxui minui".split():
+            body = f"%r0 = arith.{op} %x0, %a0 : {t}"
+            for shape, reduced in (((9, 130), [1]), ((130, 9), [0]), ((3, 0), [1])):
+                name = f"{op}-{t}-{'x'.join(map(str, shape))}"
+                yield _reduction(name, ANY, shape, reduced, body, t)
+    # Integer contraction, and pooling by maximum.
+    for t in ("i32", "i64", "i8"):
+        b = Builder()
+        x, y, init = b.argument((7, 65), t), b.argument((65, 9), t), b.argument((7, 9), t)
+        body = f"%p = arith.muli %x0, %x1 : {t}\n    %r0 = arith.addi %p, %a0 : {t}"
+        result = b.fold(ANY, "ppr", [(x, "d0, d2"), (y, "d2, d1")], [(init, "d0, d1")], body)
+        arrays = tuple(values.random(t, shape, i) for i, shape in enumerate(((7, 65), (65, 9), (7, 9))))
+        yield Case(f"matmul-{t}", b.program(*result), arrays)
+    for stride, size in ((1, 3), (2, 2), (2, 3)):
+        h = 11
+        out = (h - size) // stride + 1
+        b = Builder()
+        x, init = b.argument((2, 3, h, h), "f32"), b.argument((2, 3, out, out), "f32")
+        window = b.empty((size, size), "f32")
+        for name, ordering, op in (("max", ANY, "maximumf"), ("sum", COLUMN, "addf")):
+            result = b.fold(
+                ordering,
+                "pppprr",
+                [(x, f"d0, d1, d2 * {stride} + d4, d3 * {stride} + d5"), (window, "d4, d5")],
+                [(init, "d0, d1, d2, d3")],
+                f"%r0 = arith.{op} %x0, %a0 : f32",
+            )
+            arrays = values.random("f32", (2, 3, h, h), 7), np.full((2, 3, out, out), -np.inf, np.float32)
+            yield Case(f"pool-{name}-{size}-stride{stride}", b.program(*result), arrays)
+
+
+def sequential_folds() -> Iterator[Case]:
+    yield _reduction("decay", SEQUENTIAL, (5, 40), [1], "%h = arith.subf %a0, %x0 : f32\n    %r0 = math.absf %h : f32")
+    b = Builder()
+    x = b.argument((3, 70), "f32")
+    best, at = b.argument((3,), "f32"), b.argument((3,), "i64")
+    body = (
+        "%c = arith.cmpf ogt, %x0, %a0 : f32\n    %t = repro.index 1 : index\n"
+        "    %n = arith.index_cast %t : index to i64\n"
+        "    %r0 = arith.select %c, %x0, %a0 : f32\n    %r1 = arith.select %c, %n, %a1 : i64"
+    )
+    results = b.fold(SEQUENTIAL, "pr", [(x, "d0, d1")], [(best, "d0"), (at, "d0")], body)
+    arrays = values.random("f32", (3, 70), 1), np.full(3, -np.inf, np.float32), np.zeros(3, np.int64)
+    yield Case("two-results", b.program(*results), arrays)
+
+
+# Data-dependent operations --------------------------------------------------------------------------------------------
+
+
+def arg_reductions() -> Iterator[Case]:
+    for t in ("f32", "f64", "bf16", "f16", "i32", "i64", "i8"):
+        for kind, (shape, dim) in itertools.product(("max", "min"), (((7, 65), 1), ((65, 7), 0), ((4, 1, 3), 1))):
+            out = tuple(e for d, e in enumerate(shape) if d != dim)
+            b = Builder()
+            x = b.argument(shape, t)
+            v, i = b.empty(out, t), b.empty(out, "i64")
+            results = b.ops(
+                f"repro.arg_reduce {kind} dimension = {dim} ins({x.name} : {x.type}) "
+                f"outs({v.name}, {i.name} : {v.type}, {i.type}) -> {v.type}, {i.type}",
+                (out, t),
+                (out, "i64"),
+            )
+            few = values.special(t) if t[0] in "fb" else np.arange(-3, 3).astype(values.dtype(t))
+            # E4M3FN aside, the last of the special values are NaNs: half of the rows have none.
+            array = np.random.default_rng(3).choice(few, shape)
+            plain = values.random(t, shape, 4)
+            mask = np.arange(shape[0]) % 2 == 0
+            array = np.where(mask.reshape(-1, *([1] * (len(shape) - 1))), array, plain).astype(array.dtype)
+            name = f"arg-{kind}-{t}-{'x'.join(map(str, shape))}"
+            yield Case(name, b.program(*results), (array,))
+
+
+def sorts() -> Iterator[Case]:
+    for t in ("f32", "bf16", "i64", "i8", "i1"):
+        for direction, (shape, dim) in itertools.product(("ascending", "descending"), (((5, 33), 1), ((33, 5), 0))):
+            b = Builder()
+            key, other = b.argument(shape, t), b.argument(shape, "i64")
+            results = b.ops(
+                f"repro.sort {direction} dimension = {dim} ins({key.name}, {other.name} : {key.type}, {other.type}) "
+                f"outs({key.name}, {other.name} : {key.type}, {other.type}) -> {key.type}, {other.type}",
+                (shape, t),
+                (shape, "i64"),
+            )
+            few = values.special(t)
+            array = np.random.default_rng(5).choice(few, shape)
+            arrays = array, np.arange(math.prod(shape)).reshape(shape)
+            yield Case(f"sort-{direction}-{t}-{'x'.join(map(str, shape))}", b.program(*results), arrays)
+
+
+def scans() -> Iterator[Case]:
+    for t in ("f32", "f64", "bf16", "f16", "i32", "i64"):
+        for combine in ("add", "mul", "maximum", "minimum"):
+            for shape, dim in (((3, 1300), 1), ((600, 4), 0), ((2, 1, 5), 1), ((3, 0), 1)):
+                b = Builder()
+                x, out = b.argument(shape, t), b.empty(shape, t)
+                result = b.op(
+                    f"repro.scan {combine} dimension = {dim} ins({x.name} : {x.type}) outs({out.name} : {out.type}) -> "
+                    f"{out.type}",
+                    shape,
+                    t,
+                )
+                span = 0 if combine == "mul" else 6
+                name = f"scan-{combine}-{t}-{'x'.join(map(str, shape))}"
+                yield Case(name, b.program(result), (values.random(t, shape, 8, span),))
+
+
+def scatters() -> Iterator[Case]:
+    for t in ("f32", "f64", "bf16", "i32", "i64"):
+        for combine in ("add", "mul", "maximum", "minimum", "replace"):
+            for n, original, depth in (
+                (0, (5, 3), 1),
+                (40, (5, 3), 1),
+                (1500, (4, 2), 1),
+                (200, (3, 4), 2),
+                (700, (2,), 1),
+            ):
+                b = Builder()
+                update_shape = (n, *original[depth:])
+                u, i, o = b.argument(update_shape, t), b.argument((n, depth), "i64"), b.argument(original, t)
+                result = b.op(
+                    f"repro.scatter {combine} ins({u.name}, {i.name} : {u.type}, {i.type}) outs({o.name} : {o.type}) "
+                    f"-> {o.type}",
+                    original,
+                    t,
+                )
+                rng = np.random.default_rng(n)
+                indices = np.stack([rng.integers(0, e, n) for e in original[:depth]], axis=1)
+                indices[: n // 2] = 0  # most updates meet one element
+                span = 0 if combine == "mul" else 6
+                arrays = values.random(t, update_shape, 9, span), indices, values.random(t, original, 10)
+                yield Case(f"scatter-{combine}-{t}-{n}-{depth}", b.program(result), arrays)
+    for index in (-1, 5):
+        b = Builder()
+        u, i, o = b.argument((3, 2), "f32"), b.argument((3, 1), "i32"), b.argument((5, 2), "f32")
+        kinds = f"ins({u.name}, {i.name} : {u.type}, {i.type}) outs({o.name} : {o.type}) -> {o.type}"
+        result = b.op(f"repro.scatter add {kinds}", (5, 2), "f32")
+        indices = np.array([[0], [index], [2]], np.int32)
+        arrays = values.random("f32", (3, 2), 1), indices, values.random("f32", (5, 2), 2)
+        yield Case(f"scatter-outside-{index}", b.program(result, states=0), arrays)
+
+
+def random_numbers() -> Iterator[Case]:
+    for shape in ((), (1,), (3,), (4,), (5,), (64,), (67,), (3, 7), (0,), (2, 3, 129)):
+        for seed, step in ((0, 0), (-1, 2**32 - 1), (0x123456789ABCDEF0, 17)):
+            b = Builder()
+            s, n = b.argument((), "i64"), b.argument((), "i64")
+            scalars = [b.op(f"tensor.extract {v.name}[] : {v.type}", None, "i64") for v in (s, n)]
+            results = []
+            for distribution, t, site in (("uniform", "f32", 0), ("bits", "i32", 5), ("uniform", "f32", 2**32 - 1)):
+                out = b.empty(shape, t)
+                results.append(
+                    b.op(
+                        f"repro.random {distribution} site = {site} ins({scalars[0].name}, {scalars[1].name} : i64, "
+                        f"i64) outs({out.name} : {out.type}) -> {out.type}",
+                        shape,
+                        t,
+                    )
+                )
+            name = f"random-{'x'.join(map(str, shape)) or 'scalar'}-{step}"
+            yield Case(name, b.program(*results), (np.array(seed), np.array(step)))
+    for step in (-1, 2**32):
+        b = Builder()
+        s, n = b.argument((), "i64"), b.argument((), "i64")
+        scalars = [b.op(f"tensor.extract {v.name}[] : {v.type}", None, "i64") for v in (s, n)]
+        out = b.empty((3,), "f32")
+        inputs = f"{scalars[0].name}, {scalars[1].name} : i64, i64"
+        result = b.op(
+            f"repro.random uniform site = 1 ins({inputs}) outs({out.name} : {out.type}) -> {out.type}", (3,), "f32"
+        )
+        yield Case(f"random-step-{step}", b.program(result), (np.array(1), np.array(step)))
+
+
+# Programs as a whole --------------------------------------------------------------------------------------------------
+
+
+def whole_programs() -> Iterator[Case]:
+    for holds in (True, False):
+        b = Builder()
+        w, c = b.argument((5,), "f32"), b.argument((), "i1")
+        new = b.elementwise("%r0 = arith.addf %x0, %x0 : f32", w, element="f32")
+        flag = b.op(f"tensor.extract {c.name}[] : {c.type}", None, "i1")
+        b.ops(f'cf.assert {flag.name}, "expected a true flag"')
+        yield Case(f"assert-{holds}", b.program(new, new, states=1), (values.random("f32", (5,), 1), np.array(holds)))
+    for bad in (False, True):
+        # A check within an element-wise body, after a state that was already computed.
+        b = Builder()
+        w, x = b.argument((50,), "f32"), b.argument((50,), "i64")
+        new = b.elementwise("%r0 = arith.mulf %x0, %x0 : f32", w, element="f32")
+        body = (
+            "%k = arith.constant 7 : i64\n    %c = arith.cmpi slt, %x0, %k : i64\n"
+            '    cf.assert %c, "expected less than 7"\n    %r0 = arith.addi %x0, %k : i64'
+        )
+        checked = b.elementwise(body, x, element="i64")
+        array = np.arange(50) % 7 + np.where(np.arange(50) == 33, 7 * bad, 0)
+        yield Case(f"assert-in-body-{bad}", b.program(new, checked, states=1), (values.random("f32", (50,), 2), array))
+
+    # State in, state out: swapped, unchanged, used after it was replaced, returned twice.
+    b = Builder()
+    p, q, fixed, x = (b.argument((4, 9), "f32") for _ in range(4))
+    new = b.elementwise("%r0 = arith.addf %x0, %x1 : f32", p, x, element="f32")
+    late = b.elementwise("%r0 = arith.mulf %x0, %x1 : f32", new, p, element="f32")
+    text = b.program(q, new, fixed, late, x, new, p, states=3)
+    yield Case("state-swapped", text, tuple(values.random("f32", (4, 9), i) for i in range(4)))
+
+    b = Builder()
+    p, step = b.argument((33,), "f32"), b.argument((), "i64")
+    count = b.elementwise("%one = arith.constant 1 : i64\n%r0 = arith.addi %x0, %one : i64", step, element="i64")
+    ramp = b.constant("dense<[1.0, -0.0, 0.25]>", (3,), "f32")
+    yield Case("state-unchanged", b.program(p, count, ramp, states=2), (values.random("f32", (33,), 3), np.array(41)))
+
+    # Softmax over rows: an any-order fold, functions, an ordered fold and broadcasts, which fuse.
+    b = Builder()
+    x = b.argument((9, 77), "f32")
+    low, zero = b.constant("dense<0xFF800000>", (9,), "f32"), b.constant("dense<0.0>", (9,), "f32")
+    rows = [(x, "d0, d1")]
+    peak = b.fold(ANY, "pr", rows, [(low, "d0")], "%r0 = arith.maximumf %x0, %a0 : f32")[0]
+    body = "%d = arith.subf %x0, %x1 : f32\n%r0 = repro.exp %d : f32"
+    e = b.generic((9, 77), [*rows, (peak, "d0")], body, "f32")[0]
+    total = b.fold(ROW.format(run=1), "pr", [(e, "d0, d1")], [(zero, "d0")], "%r0 = arith.addf %x0, %a0 : f32")[0]
+    out = b.generic((9, 77), [(e, "d0, d1"), (total, "d0")], "%r0 = arith.divf %x0, %x1 : f32", "f32")[0]
+    yield Case("softmax", b.program(out, total, peak), (values.random("f32", (9, 77), 4, 3),))
+
+
+GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
+    "float-operations": float_operations,
+    "float-functions": float_functions,
+    "integer-operations": integer_operations,
+    "conversions": conversions,
+    "generics": generics,
+    "movements": movements,
+    "contractions": contractions,
+    "convolutions": convolutions,
+    "reductions": reductions,
+    "any-order": any_order_folds,
+    "sequential": sequential_folds,
+    "arg-reductions": arg_reductions,
+    "sorts": sorts,
+    "scans": scans,
+    "scatters": scatters,
+    "random-numbers": random_numbers,
+    "whole-programs": whole_programs,
+}
+
+
+def cases() -> Iterator[Case]:
+    """Every case, with the group before its name."""
+    for group, make in GROUPS.items():
+        for case in make():
+            yield Case(f"{group}/{case.name}", case.program, case.inputs)

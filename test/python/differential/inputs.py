@@ -1,0 +1,124 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Input arrays, by MLIR element type: f64, f32 and integers as numpy has them, bf16, f16 and f8 as their bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+# bits of sign, exponent, fraction
+_LAYOUT = {
+    "f64": (1, 11, 52),
+    "f32": (1, 8, 23),
+    "bf16": (1, 8, 7),
+    "f16": (1, 5, 10),
+    "f8E4M3FN": (1, 4, 3),
+    "f8E5M2": (1, 5, 2),
+}
+
+
+def dtype(element: str) -> np.dtype:
+    """The numpy type of an input of that element type."""
+    if element in ("f64", "f32"):
+        return np.dtype(f"f{int(element[1:]) // 8}")
+    if element in _LAYOUT:
+        return np.dtype(f"u{sum(_LAYOUT[element]) // 8}")
+    if element == "i1":
+        return np.dtype(np.bool_)
+    return np.dtype(f"i{int(element[1:]) // 8}")
+
+
+def _from_bits(bits: np.ndarray, element: str) -> np.ndarray:
+    kind = dtype(element)
+    unsigned = np.asarray(bits, np.uint64).astype(f"u{kind.itemsize}")
+    return unsigned.view(kind) if element in ("f64", "f32") else unsigned
+
+
+def special(element: str) -> np.ndarray:
+    """The values at which an implementation is likely to go wrong, in one dimension."""
+    if element == "i1":
+        return np.array([False, True])
+    if element not in _LAYOUT:
+        width = int(element[1:])
+        low, high = -(2 ** (width - 1)), 2 ** (width - 1) - 1
+        near = [0, 1, -1, 2, -2, 3, 7, -7, 10, width - 1, width, width + 1, -width, 63, 64, 100]
+        return np.array([v for v in [*near, low, low + 1, high, high - 1] if low <= v <= high], dtype(element))
+    _, exponent, fraction = _LAYOUT[element]
+    one = ((1 << (exponent - 1)) - 1) << fraction
+    infinity = ((1 << exponent) - 1) << fraction
+    largest = 0x7E if element == "f8E4M3FN" else infinity - 1
+    least_normal = 1 << fraction
+    positive = [
+        0,
+        1,  # the least subnormal
+        2,
+        least_normal - 1,
+        least_normal,
+        least_normal + 1,
+        one - 1,
+        one,
+        one + 1,
+        one + (1 << (fraction - 1)),  # 1.5
+        one - (1 << fraction),  # 0.5
+        one + (1 << fraction),
+        one + (3 << (fraction - 1)),  # 3
+        largest,
+        largest - 1,
+        infinity,  # in E4M3FN an ordinary number
+        infinity + 1,
+        infinity + (1 << (fraction - 1)),
+        infinity + (1 << fraction) - 1,
+    ]
+    sign = 1 << (exponent + fraction)
+    return _from_bits(np.array(sorted({*positive, *(bits | sign for bits in positive)}), np.uint64), element)
+
+
+def random(element: str, shape: Sequence[int], seed: int, span: int = 8) -> np.ndarray:
+    """Values of sizes 2^-span to 2^span (floats), or all of an integer type, with a few special ones among them."""
+    rng = np.random.default_rng(seed)
+    count = int(np.prod(shape, dtype=np.int64))
+    if element == "i1":
+        return (rng.random(count) < 0.5).reshape(shape)
+    if element not in _LAYOUT:
+        return np.frombuffer(rng.bytes(count * 8), np.int64).astype(dtype(element)).reshape(shape)
+    values = rng.standard_normal(count) * np.exp2(rng.uniform(-span, span, count))
+    if element in ("f64", "f32"):
+        result = values.astype(dtype(element))
+    else:
+        _, exponent, fraction = _LAYOUT[element]
+        # Truncation is good enough to make inputs, and needs no code under test.
+        wide = np.clip(values, -200, 200).astype(np.float32).view(np.uint32).astype(np.int64)
+        magnitude = (wide & 0x7FFFFFFF) - ((127 - ((1 << (exponent - 1)) - 1)) << 23)
+        result = _from_bits(
+            (np.maximum(magnitude, 0) >> (23 - fraction)) | (wide >> 31 << (exponent + fraction)), element
+        )
+    extra = special(element)
+    finite = extra[np.isfinite(extra)] if element in ("f64", "f32") else extra[:0]
+    small = finite[np.abs(finite) < 1e3] if finite.size else finite
+    if count and small.size:
+        where = rng.random(count) < 0.02
+        result[where] = rng.choice(small, int(where.sum()))
+    return result.reshape(shape)
+
+
+def mixed(element: str, shape: Sequence[int], seed: int) -> np.ndarray:
+    """Arbitrary bit patterns: every exponent, infinities, NaNs of all payloads, subnormals."""
+    if element == "i1":
+        return random(element, shape, seed)
+    rng = np.random.default_rng(seed)
+    kind = dtype(element)
+    count = int(np.prod(shape, dtype=np.int64))
+    bits = np.frombuffer(rng.bytes(count * kind.itemsize), kind).copy()
+    where = rng.random(count) < 0.3
+    bits[where] = rng.choice(special(element), int(where.sum()))
+    return bits.reshape(shape)
+
+
+def pairs(element: str) -> tuple[np.ndarray, np.ndarray]:
+    """Every special value with every other, in two arrays of one dimension."""
+    values = special(element)
+    a, b = np.meshgrid(np.arange(len(values)), np.arange(len(values)))
+    return values[a.reshape(-1)], values[b.reshape(-1)]

@@ -1,0 +1,207 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Runs a canonical program on the reference interpreter and on compiled code and compares every bit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from repro_mlir.reference.errors import StepError
+from repro_mlir.reference.formats import element_type, to_bits
+from repro_mlir.reference.interpreter import Interpreter, import_array
+from repro_mlir.reference.program import Program, ValueType, read_program
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One way to run a program."""
+
+    target: str
+    threads: int
+
+    def __str__(self) -> str:
+        return f"{self.target}, {self.threads} threads"
+
+
+class Mismatch(AssertionError):
+    """Compiled code and the reference interpreter disagree."""
+
+
+Outcome = list[np.ndarray] | StepError
+"""The results as unsigned bits, NaNs canonical; or the failure of the step (E1)."""
+
+
+def configurations() -> list[Configuration]:
+    """Every CPU level that this machine runs itself, with one thread; the best also with more.
+
+    REPRO_DIFFERENTIAL (for example "cpu:x86-64-v3/2 cpu:aarch64/1") replaces them.
+    """
+    chosen = os.environ.get("REPRO_DIFFERENTIAL")
+    if chosen:
+        pairs = (word.rsplit("/", 1) for word in chosen.split())
+        return [Configuration(target, int(threads)) for target, threads in pairs]
+    from repro_mlir._mlir_libs import _repro
+
+    levels = list(_repro.runnable_cpu_levels())
+    return [*(Configuration(f"cpu:{level}", 1) for level in levels), Configuration(f"cpu:{levels[-1]}", 3)]
+
+
+def reference(program: str | Program, inputs: Sequence[np.ndarray]) -> Outcome:
+    """What the interpreter says."""
+    interpreter = Interpreter(program)
+    try:
+        results = interpreter.run(*inputs)
+    except StepError as error:
+        return error
+    return [to_bits(value, kind.element) for value, kind in zip(results, interpreter.program.result_types, strict=True)]
+
+
+def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configuration, runs: int = 2) -> Outcome:
+    """What compiled code says, in each of several runs of one executable."""
+    import repro_mlir
+    from repro_mlir.arrays import TensorType
+    from repro_mlir.errors import StepFailed
+
+    known = read_program(program)
+    arguments, results, states = known.body.argument_types, known.result_types, known.num_state
+
+    def named(kinds: Sequence[ValueType], prefix: str) -> tuple[TensorType, ...]:
+        return tuple(TensorType(f"{prefix}{i}", kind.element.name, kind.shape or ()) for i, kind in enumerate(kinds))
+
+    state, given = named(arguments[:states], "s"), named(arguments[states:], "x")
+    outputs = named(results[states:], "y")
+    arrays = [_public(array, kind) for array, kind in zip(inputs, arguments, strict=True)]
+    whole = repro_mlir.Program(program, state, given, outputs, 0, tuple(arrays[:states]))
+    executable = repro_mlir.compile(whole, target=configuration.target, threads=configuration.threads)
+    outcome: Outcome | None = None
+    for run in range(runs):
+        before = {kind.name: array.copy() for kind, array in zip(state, arrays[:states], strict=True)}
+        passed = [array.copy() for array in arrays[states:]]
+        try:
+            after, out = executable(before, *passed)
+            values = [after[kind.name] for kind in state] + [out[kind.name] for kind in outputs]
+            now: Outcome = [_bits(value, kind) for value, kind in zip(values, results, strict=True)]
+        except StepFailed as error:
+            now = StepError(str(error))
+            _unchanged(before.values(), arrays[:states], "(E1) a failed step changed its state")
+        _unchanged(passed, arrays[states:], "a step changed its input")
+        if outcome is not None:
+            compare(known, outcome, now, f"run {run} differs from run 0")
+        outcome = now
+    assert outcome is not None
+    return outcome
+
+
+def compare(program: Program, want: Outcome, got: Outcome, what: str) -> None:
+    """Mismatch unless both are the same results, or both failures."""
+    if isinstance(want, StepError) or isinstance(got, StepError):
+        if type(want) is not type(got):
+            raise Mismatch(f"{what}: expected {_summary(want)}, got {_summary(got)}")
+        return
+    for i, (a, b, kind) in enumerate(zip(want, got, program.result_types, strict=True)):
+        if a.shape != b.shape:
+            raise Mismatch(f"{what}: result {i}: expected shape {a.shape}, got {b.shape}")
+        wrong = np.argwhere(a != b)
+        if len(wrong):
+            first = tuple(int(x) for x in wrong[0])
+            digits = 2 * a.dtype.itemsize
+            raise Mismatch(
+                f"{what}: result {i} ({kind}): {len(wrong)} of {a.size} elements differ, first at {list(first)}: "
+                f"expected 0x{int(a[first]):0{digits}x}, got 0x{int(b[first]):0{digits}x}"
+            )
+
+
+def check(
+    program: str, inputs: Sequence[np.ndarray], where: Sequence[Configuration] | None = None, runs: int = 2
+) -> None:
+    """Mismatch unless compiled code gives the interpreter's bits everywhere."""
+    want = reference(program, inputs)
+    known = read_program(program)
+    for configuration in configurations() if where is None else where:
+        compare(known, want, compiled(program, inputs, configuration, runs), str(configuration))
+
+
+def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: Configuration) -> str | None:
+    """The first operation of @main after which compiled code differs, and how; None if it never does.
+
+    Programs that end after each operation and return its results are compiled one by one, by bisection over those that
+    return tensors.
+    """
+    from repro_mlir import ir
+
+    def ends_after(count: int) -> tuple[str, str]:
+        with ir.Context(), ir.Location.unknown():
+            module = ir.Module.parse(program)
+            main = module.body.operations[0].operation
+            block = main.regions[0].blocks[0]
+            operations = list(block.operations)
+            last = operations[count - 1].operation
+            for op in reversed(operations[count:]):
+                op.operation.erase()
+            results = list(last.results)
+            with ir.InsertionPoint(block):
+                ir.Operation.create("func.return", operands=results)
+            kind = ir.FunctionType.get([a.type for a in block.arguments], [value.type for value in results])
+            main.attributes["function_type"] = ir.TypeAttr.get(kind)
+            main.attributes["repro.num_state"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
+            if "res_attrs" in main.attributes:
+                del main.attributes["res_attrs"]
+            return str(module), str(last)
+
+    operations = read_program(program).body.operations
+    places = [
+        i + 1
+        for i, op in enumerate(operations)
+        if op.results and all(kind.shape is not None for kind in op.result_types) and op.name != "tensor.empty"
+    ]
+
+    def difference(place: int) -> str | None:
+        text, op = ends_after(place)
+        try:
+            check(text, inputs, [configuration], runs=1)
+        except Mismatch as error:
+            return f"{error}\n{op}"
+        return None
+
+    # An operation whose operands are right and whose results are not; a difference may vanish further on, so the
+    # bisection finds one such place and not always the first.
+    low, high, found = 0, len(places), None
+    while low < high:
+        middle = (low + high) // 2
+        here = difference(places[middle])
+        if here is None:
+            low = middle + 1
+        else:
+            high, found = middle, here
+    return found
+
+
+def _public(array: np.ndarray, kind: ValueType) -> np.ndarray:
+    """An input as the Python API takes it: f16 is numpy.float16, bf16 and f8 are their bits."""
+    name = kind.element.name
+    if not kind.element.is_storage:
+        return np.ascontiguousarray(array).reshape(np.shape(array))
+    bits = to_bits(import_array(array, kind, "input"), kind.element) if array.dtype.kind == "f" else array
+    return bits.view(np.float16) if name == "f16" else bits
+
+
+def _bits(value: np.ndarray, kind: ValueType) -> np.ndarray:
+    """A result of the Python API as unsigned bits; compiled code must have made its NaNs canonical (V4) itself."""
+    element = element_type(kind.element.name)
+    if element.is_float:
+        return np.ascontiguousarray(value).view(f"u{element.width // 8}").reshape(np.shape(value))
+    return to_bits(value, element)
+
+
+def _unchanged(now: Sequence[np.ndarray] | Callable, before: Sequence[np.ndarray], message: str) -> None:
+    for a, b in zip(now, before, strict=True):
+        if a.tobytes() != b.tobytes():
+            raise Mismatch(message)
+
+
+def _summary(outcome: Outcome) -> str:
+    return f"a failed step ({outcome})" if isinstance(outcome, StepError) else "results"

@@ -1,0 +1,36 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Every program of the differential suites is canonical, and the reference interpreter runs it."""
+
+from __future__ import annotations
+
+import catalogue
+import kit
+import pytest
+import random_programs
+from hypothesis import HealthCheck, given, settings
+from repro_mlir import ir, passmanager
+from repro_mlir.reference.errors import StepError
+
+_VERIFY = "builtin.module(repro-verify-canonical)"
+_FAIL = ("outside", "step-", "assert-False", "assert-in-body-True")
+
+
+def _run(case: catalogue.Case) -> kit.Outcome:
+    with ir.Context():
+        passmanager.PassManager.parse(_VERIFY).run(ir.Module.parse(case.program).operation)
+    return kit.reference(case.program, case.inputs)
+
+
+@pytest.mark.parametrize("group", catalogue.GROUPS)
+def test_catalogue(group: str) -> None:
+    for case in catalogue.GROUPS[group]():
+        outcome = _run(case)
+        assert isinstance(outcome, StepError) == any(word in case.name for word in _FAIL), case.name
+
+
+@given(random_programs.programs())
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_programs(case: catalogue.Case) -> None:
+    assert not isinstance(_run(case), StepError)
