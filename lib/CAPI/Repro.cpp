@@ -7,6 +7,7 @@
 
 #include "CAPI/Repro.h"
 
+#include "Dialect/Repro/Identity/ProgramIdentity.h"
 #include "Pipelines/Registration.h"
 #include "dialects/Repro/IR/Repro.h"
 
@@ -24,6 +25,23 @@ void reproRegisterDialects(MlirDialectRegistry registry) {
 }
 
 void reproRegisterPasses() { repro::registerPasses(); }
+
+bool reproProgramHash(MlirModule module, uint8_t *hash,
+                      MlirStringCallback onError, void *userData) {
+  ModuleOp op = unwrap(module);
+  ScopedDiagnosticHandler handler(op.getContext(), [&](Diagnostic &diagnostic) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    stream << diagnostic.getLocation() << ": " << diagnostic;
+    onError(mlirStringRefCreate(text.data(), text.size()), userData);
+    return success();
+  });
+  FailureOr<repro::ProgramHash> result = repro::hashProgram(op);
+  if (failed(result))
+    return false;
+  llvm::copy(*result, hash);
+  return true;
+}
 
 int reproOptMain(int argc, char **argv) {
   repro::registerPasses();

@@ -22,6 +22,12 @@ MLIR_CAPI_EXPORTED void reproRegisterDialects(MlirDialectRegistry registry);
 /** Registers every pass and pipeline; further calls do nothing. */
 MLIR_CAPI_EXPORTED void reproRegisterPasses(void);
 
+/** (H2) Writes the 32 bytes of a canonical program's hash. Calls `onError` with
+ * each error, location first, and returns false where the module is none. */
+MLIR_CAPI_EXPORTED bool reproProgramHash(MlirModule module, uint8_t *hash,
+                                         MlirStringCallback onError,
+                                         void *userData);
+
 /** The main functions of the tools. */
 MLIR_CAPI_EXPORTED int reproOptMain(int argc, char **argv);
 MLIR_CAPI_EXPORTED int reproLspServerMain(int argc, char **argv);

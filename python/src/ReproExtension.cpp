@@ -23,4 +23,25 @@ NB_MODULE(_repro, m) {
   m.def("register_passes", &reproRegisterPasses,
         "Registers every pass and pipeline.");
   bindCPU(m);
+  m.def(
+      "program_hash",
+      [](MlirModule module) {
+        uint8_t hash[32];
+        std::string errors;
+        auto append = [](MlirStringRef text, void *userData) {
+          auto &all = *static_cast<std::string *>(userData);
+          all +=
+              (all.empty() ? "" : "\n") + std::string(text.data, text.length);
+        };
+        if (!reproProgramHash(module, hash, append, &errors))
+          throw nb::value_error(errors.c_str());
+        std::string digits;
+        for (uint8_t byte : hash)
+          for (unsigned nibble : {byte >> 4, byte & 15})
+            digits += "0123456789abcdef"[nibble];
+        return digits;
+      },
+      nb::arg("module"),
+      "The identity (H2) of a canonical program, 64 hexadecimal digits. Raises "
+      "ValueError with the errors where the module is no canonical program.");
 }

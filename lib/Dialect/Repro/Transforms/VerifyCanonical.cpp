@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Repro/IR/Repro.h"
+#include "Dialect/Repro/Identity/CanonicalProgram.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
 namespace mlir::repro {
@@ -19,6 +19,10 @@ using namespace mlir::repro;
 namespace {
 struct VerifyCanonical
     : public repro::impl::ReproVerifyCanonicalBase<VerifyCanonical> {
-  void runOnOperation() override {}
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    if (failed(verifyCanonicalProgram(getOperation())))
+      signalPassFailure();
+  }
 };
 } // namespace

@@ -1,0 +1,273 @@
+//===- CanonicalProgram.cpp - The contract of canonical programs
+//-----------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Dialect/Repro/Identity/CanonicalProgram.h"
+
+#include "Dialect/Repro/Identity/CanonicalOps.h"
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+//===----------------------------------------------------------------------===//
+// Types (V1)
+//===----------------------------------------------------------------------===//
+
+static bool isElementType(Type type) {
+  if (auto integer = dyn_cast<IntegerType>(type))
+    return integer.isSignless() &&
+           llvm::is_contained({1u, 8u, 16u, 32u, 64u}, integer.getWidth());
+  return isa<Float64Type, Float32Type, BFloat16Type, Float16Type,
+             Float8E4M3FNType, Float8E5M2Type>(type);
+}
+
+/// Reports a type to which the numerics give no meaning.
+static LogicalResult verifyType(Operation *op, Type type) {
+  if (isElementType(type) || type.isIndex())
+    return success();
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return op->emitOpError("(V1) type ")
+           << type
+           << " has no meaning: expected index, i1, i8, i16, i32, i64, "
+              "f64, f32, bf16, f16, f8E4M3FN, f8E5M2 or a tensor";
+  if (!tensor.hasStaticShape())
+    return op->emitOpError("expected a static shape, got ") << type;
+  if (tensor.getEncoding())
+    return op->emitOpError("expected a tensor without encoding, got ") << type;
+  if (!isElementType(tensor.getElementType()))
+    return op->emitOpError("(V1) element type ")
+           << tensor.getElementType() << " has no meaning";
+  return success();
+}
+
+static LogicalResult verifyTypes(Operation *op, TypeRange types) {
+  for (Type type : types)
+    if (failed(verifyType(op, type)))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+/// Whether a flag attribute has no effect.
+static bool isClear(Attribute value) {
+  if (auto flags = dyn_cast<arith::FastMathFlagsAttr>(value))
+    return flags.getValue() == arith::FastMathFlags::none;
+  if (auto flags = dyn_cast<arith::IntegerOverflowFlagsAttr>(value))
+    return flags.getValue() == arith::IntegerOverflowFlags::none;
+  return false;
+}
+
+static LogicalResult verifyAttributes(Operation *op, const CanonicalOp &entry) {
+  for (NamedAttribute attr : op->getDiscardableAttrs())
+    return op->emitOpError("(H2) attribute '")
+           << attr.getName().getValue()
+           << "' has no part in the program: expected none that is discardable";
+  for (StringAttr name : op->getName().getAttributeNames()) {
+    Attribute value =
+        op->getInherentAttr(name.getValue()).value_or(Attribute());
+    if (!value)
+      continue;
+    const auto *known = llvm::find_if(
+        entry.attributes, [&](const CanonicalAttribute &attribute) {
+          return attribute.name == name.getValue();
+        });
+    if (known == entry.attributes.end())
+      return op->emitOpError("(H2) attribute '")
+             << name.getValue() << "' is unknown to the identity";
+    if (known->form == AttributeForm::none && !isClear(value))
+      return op->emitOpError("(V3) expected no '")
+             << name.getValue() << "', got " << value;
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyPlace(Operation *op, const CanonicalOp &entry) {
+  Operation *parent = op->getParentOp();
+  switch (entry.place) {
+  case CanonicalPlace::program:
+    if (!isa<func::FuncOp>(parent))
+      return op->emitOpError("expected in the function's own block, but is in "
+                             "the body of '")
+             << parent->getName() << "'";
+    return success();
+  case CanonicalPlace::anywhere:
+    if (isa<tensor::PadOp>(parent))
+      return op->emitOpError("expected a padding value from outside of the "
+                             "body of 'tensor.pad'");
+    return success();
+  case CanonicalPlace::generic:
+  case CanonicalPlace::fold:
+  case CanonicalPlace::pad:
+    return success(); // The operation's own verifier names its parent.
+  }
+  return success();
+}
+
+/// A parallel linalg.generic that writes every element of its results once.
+static LogicalResult verifyGeneric(linalg::GenericOp op) {
+  if (op.getNumReductionLoops())
+    return op.emitOpError("(F1) has ")
+           << op.getNumReductionLoops()
+           << " iterators that are no parallel ones: a reduction is a "
+              "repro.fold";
+  for (OpOperand &output : op.getDpsInitsMutable()) {
+    AffineMap map = op.getMatchingIndexingMap(&output);
+    if (!map.isPermutation())
+      return op.emitOpError("expected a permutation as map of output #")
+             << output.getOperandNumber() - op.getNumDpsInputs() << ", got "
+             << AffineMapAttr::get(map);
+  }
+  return success();
+}
+
+/// What a tensor.empty holds must not be seen (F6).
+static LogicalResult verifyEmpty(tensor::EmptyOp op) {
+  for (OpOperand &use : op->getUses()) {
+    Operation *owner = use.getOwner();
+    bool unread = false;
+    if (auto generic = dyn_cast<linalg::GenericOp>(owner))
+      unread =
+          generic.isDpsInit(&use) && !generic.payloadUsesValueFromOperand(&use);
+    else if (isa<ArgReduceOp, RandomOp, ScanOp, SortOp>(owner))
+      unread = cast<DestinationStyleOpInterface>(owner).isDpsInit(&use);
+    if (!unread)
+      return owner->emitOpError("(F6) reads operand #")
+             << use.getOperandNumber()
+             << ", which is a tensor.empty without a defined element";
+  }
+  return success();
+}
+
+static LogicalResult verifyStaticSlice(OffsetSizeAndStrideOpInterface op) {
+  if (llvm::any_of(op.getStaticOffsets(), ShapedType::isDynamic) ||
+      llvm::any_of(op.getStaticSizes(), ShapedType::isDynamic) ||
+      llvm::any_of(op.getStaticStrides(), ShapedType::isDynamic))
+    return op->emitOpError("expected static offsets, sizes and strides");
+  return success();
+}
+
+static LogicalResult verifyOp(Operation *op) {
+  const CanonicalOp *entry = lookupCanonicalOp(op->getName());
+  if (!entry)
+    return op->emitOpError("has no meaning in a canonical program: it is not "
+                           "on the list of docs/architecture.md");
+  if (failed(verifyAttributes(op, *entry)) || failed(verifyPlace(op, *entry)) ||
+      failed(verifyTypes(op, op->getOperandTypes())) ||
+      failed(verifyTypes(op, op->getResultTypes())))
+    return failure();
+  if (auto constant = dyn_cast<arith::ConstantOp>(op);
+      constant &&
+      !isa<IntegerAttr, FloatAttr, DenseElementsAttr>(constant.getValue()))
+    return op->emitOpError("(H2) expected the value itself as integer, float "
+                           "or dense elements");
+  if (llvm::any_of(op->getResultTypes(), llvm::IsaPred<ShapedType>) &&
+      isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
+      !isa<arith::ConstantOp>(op))
+    return op->emitOpError("expected scalars: arithmetic on tensors is a "
+                           "linalg.generic");
+  if (auto generic = dyn_cast<linalg::GenericOp>(op))
+    return verifyGeneric(generic);
+  if (auto empty = dyn_cast<tensor::EmptyOp>(op))
+    return verifyEmpty(empty);
+  if (isa<tensor::ExtractSliceOp, tensor::InsertSliceOp>(op))
+    return verifyStaticSlice(cast<OffsetSizeAndStrideOpInterface>(op));
+  if (auto pad = dyn_cast<tensor::PadOp>(op);
+      pad && (llvm::any_of(pad.getStaticLow(), ShapedType::isDynamic) ||
+              llvm::any_of(pad.getStaticHigh(), ShapedType::isDynamic)))
+    return op->emitOpError("expected static padding");
+  if (auto pad = dyn_cast<tensor::PadOp>(op);
+      pad &&
+      (llvm::any_of(pad.getStaticLow(), [](int64_t n) { return n < 0; }) ||
+       llvm::any_of(pad.getStaticHigh(), [](int64_t n) { return n < 0; })))
+    return op->emitOpError("expected padding that is not negative");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The program
+//===----------------------------------------------------------------------===//
+
+/// Only `repro.name` may describe an argument or a result.
+static LogicalResult verifyNames(func::FuncOp main, StringRef what,
+                                 ArrayAttr attributes) {
+  if (!attributes)
+    return success();
+  for (auto [index, dictionary] : llvm::enumerate(attributes))
+    for (NamedAttribute attr : cast<DictionaryAttr>(dictionary))
+      if (attr.getName() != "repro.name")
+        return main.emitOpError("(H2) attribute '")
+               << attr.getName().getValue() << "' of " << what << " " << index
+               << ": expected 'repro.name' alone";
+  return success();
+}
+
+static LogicalResult verifyMain(func::FuncOp main) {
+  if (main.getName() != "main" || !main.isPublic())
+    return main.emitOpError("expected the public function '@main' alone");
+  if (!main.getBody().hasOneBlock())
+    return main.emitOpError("expected a body of one block, got ")
+           << main.getBody().getBlocks().size();
+  for (NamedAttribute attr : main->getDiscardableAttrs())
+    if (attr.getName() != "repro.num_state")
+      return main.emitOpError("(H2) attribute '")
+             << attr.getName().getValue()
+             << "': expected 'repro.num_state' alone";
+  if (main.getNoInline())
+    return main.emitOpError("(H2) attribute 'no_inline': expected none");
+  auto numState = main->getAttrOfType<IntegerAttr>("repro.num_state");
+  if (!numState)
+    return main.emitOpError("expected the attribute 'repro.num_state'");
+  for (int64_t i = 0; i < numState.getInt(); ++i)
+    if (main.getArgumentTypes()[i] != main.getResultTypes()[i])
+      return main.emitOpError("state #")
+             << i << " is an argument of type " << main.getArgumentTypes()[i]
+             << " and a result of type " << main.getResultTypes()[i]
+             << ", expected the same";
+  for (auto types : {main.getArgumentTypes(), main.getResultTypes()})
+    for (Type type : types)
+      if (!isa<RankedTensorType>(type))
+        return main.emitOpError("expected tensors as arguments and results, "
+                                "got ")
+               << type;
+  if (failed(verifyTypes(main, main.getArgumentTypes())) ||
+      failed(verifyTypes(main, main.getResultTypes())) ||
+      failed(verifyNames(main, "argument", main.getArgAttrsAttr())) ||
+      failed(verifyNames(main, "result", main.getResAttrsAttr())))
+    return failure();
+  WalkResult result = main.getBody().walk<WalkOrder::PreOrder>(
+      [](Operation *op) { return WalkResult(verifyOp(op)); });
+  return success(!result.wasInterrupted());
+}
+
+LogicalResult repro::verifyCanonicalProgram(ModuleOp module) {
+  for (NamedAttribute attr : module->getAttrs())
+    return module.emitError("(H2) attribute '")
+           << attr.getName().getValue() << "' of the module: expected none";
+  for (Operation &op : *module.getBody())
+    if (!isa<func::FuncOp>(op))
+      return op.emitOpError("expected the function '@main' alone in a "
+                            "canonical module");
+  auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
+  if (functions.empty())
+    return module.emitError("expected the function '@main', got none");
+  for (func::FuncOp function : functions)
+    if (failed(verifyMain(function)))
+      return failure();
+  return success();
+}

@@ -1,0 +1,21 @@
+//===- CanonicalProgram.h - What a canonical program may be *- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IDENTITY_CANONICALPROGRAM_H
+#define REPRO_IDENTITY_CANONICALPROGRAM_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::repro {
+
+/// Checks the contract "canonical program" of docs/architecture.md; a violation
+/// is an error at its location.
+LogicalResult verifyCanonicalProgram(ModuleOp module);
+
+} // namespace mlir::repro
+
+#endif // REPRO_IDENTITY_CANONICALPROGRAM_H

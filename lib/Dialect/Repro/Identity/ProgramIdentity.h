@@ -1,0 +1,24 @@
+//===- ProgramIdentity.h - The hash of a canonical program (H2) -*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IDENTITY_PROGRAMIDENTITY_H
+#define REPRO_IDENTITY_PROGRAMIDENTITY_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include <array>
+
+namespace mlir::repro {
+
+using ProgramHash = std::array<uint8_t, 32>;
+
+/// (H2) BLAKE3 of the bytes that docs/identity.md defines. Fails with an error
+/// where verifyCanonicalProgram does.
+FailureOr<ProgramHash> hashProgram(ModuleOp module);
+
+} // namespace mlir::repro
+
+#endif // REPRO_IDENTITY_PROGRAMIDENTITY_H
