@@ -54,7 +54,7 @@ def ConvertMathToRepro : Repro_Import<"convert-math-to-repro"> {
     select. (V3) fast-math flags, (V1) overflow, exactness and sign flags are
     dropped: without them every operation has a value. (I1) the rounding
     divisions are written out. (V4) a float-to-integer bitcast sees the
-    canonical NaN.
+    canonical NaN. A constant that is a resource is written out.
   }];
 }
 

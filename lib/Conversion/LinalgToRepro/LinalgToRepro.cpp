@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Dialect/Repro/Identity/CanonicalProgram.h"
 #include "dialects/Conversion/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
@@ -573,19 +574,9 @@ static LogicalResult convertReduction(IRRewriter &rewriter,
 // Empty tensors
 //===----------------------------------------------------------------------===//
 
-/// Whether the use cannot see what the tensor holds.
-static bool isUnread(OpOperand &use) {
-  Operation *owner = use.getOwner();
-  if (auto generic = dyn_cast<linalg::GenericOp>(owner))
-    return generic.isDpsInit(&use) &&
-           !generic.payloadUsesValueFromOperand(&use);
-  return isa<ArgReduceOp, RandomOp, ScanOp, SortOp>(owner) &&
-         cast<DestinationStyleOpInterface>(owner).isDpsInit(&use);
-}
-
 /// (F6): makes the zeros explicit that a read of `empty` sees.
 static void fillReadEmpty(IRRewriter &rewriter, tensor::EmptyOp empty) {
-  if (llvm::all_of(empty->getUses(), isUnread))
+  if (llvm::none_of(empty->getUses(), readsElements))
     return;
   Location loc = empty.getLoc();
   RankedTensorType type = empty.getType();
@@ -603,7 +594,7 @@ static void fillReadEmpty(IRRewriter &rewriter, tensor::EmptyOp empty) {
         linalg::YieldOp::create(builder, bodyLoc, args[0]);
       });
   rewriter.replaceUsesWithIf(empty.getResult(), fill.getResult(0),
-                             [](OpOperand &use) { return !isUnread(use); });
+                             readsElements);
 }
 
 //===----------------------------------------------------------------------===//

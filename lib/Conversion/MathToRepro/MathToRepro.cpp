@@ -8,8 +8,8 @@
 #include "dialects/Conversion/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
+#include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/PatternMatch.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_CONVERTMATHTOREPRO
@@ -34,11 +34,29 @@ static LogicalResult checkElementType(Operation *op) {
          << type;
 }
 
-template <typename To>
+/// The exact operations of the math dialect: (S1), (S4), (I1).
+static bool isExact(Operation *op) {
+  return isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp,
+             math::CountLeadingZerosOp, math::CountTrailingZerosOp,
+             math::CtPopOp, math::FloorOp, math::FmaOp, math::RoundOp,
+             math::RoundEvenOp, math::SqrtOp, math::TruncOp>(op);
+}
+
+/// Replaces an operation of the math dialect by the function of the same name.
 static LogicalResult replaceFunction(RewriterBase &rewriter, Operation *op) {
+  StringRef name = op->getName().stripDialect();
+  if (isa<math::PowFOp>(op))
+    name = "pow";
+  else if (isa<math::FPowIOp>(op))
+    name = "powi";
+  std::string function = ("repro." + name).str();
+  if (!RegisteredOperationName::lookup(function, op->getContext()))
+    return op->emitOpError("(S5) is not on the list of elementary functions");
   if (failed(checkElementType(op)))
     return failure();
-  rewriter.replaceOpWithNewOp<To>(op, op->getResultTypes(), op->getOperands());
+  OperationState state(op->getLoc(), function, op->getOperands(),
+                       op->getResultTypes());
+  rewriter.replaceOp(op, rewriter.create(state));
   return success();
 }
 
@@ -166,131 +184,80 @@ static LogicalResult dropFlags(Operation *op) {
 // The pass
 //===----------------------------------------------------------------------===//
 
+/// Writes the elements of a resource out: the program holds its constants.
+static LogicalResult inlineResource(arith::ConstantOp op) {
+  auto resource = dyn_cast<DenseResourceElementsAttr>(op.getValue());
+  if (!resource)
+    return success();
+  AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+  bool isSplat = false;
+  if (!blob || !DenseElementsAttr::isValidRawBuffer(resource.getType(),
+                                                    blob->getData(), isSplat))
+    return op.emitOpError("expected the data of the resource '")
+           << resource.getRawHandle().getKey() << "' for "
+           << resource.getType();
+  op.setValueAttr(
+      DenseElementsAttr::getFromRawBuffer(resource.getType(), blob->getData()));
+  return success();
+}
+
+static void replaceSincos(RewriterBase &rewriter, Operation *op) {
+  Type type = op->getResult(0).getType();
+  Value x = op->getOperand(0);
+  Value sin = repro::SinOp::create(rewriter, op->getLoc(), type, x);
+  Value cos = repro::CosOp::create(rewriter, op->getLoc(), type, x);
+  rewriter.replaceOp(op, ValueRange{sin, cos});
+}
+
+static LogicalResult convertMathOp(RewriterBase &rewriter, Operation *op) {
+  if (isExact(op))
+    return success();
+  if (isa<math::SincosOp>(op)) {
+    if (failed(checkElementType(op)))
+      return failure();
+    replaceSincos(rewriter, op);
+    return success();
+  }
+  if (isa<math::IsNaNOp, math::IsInfOp, math::IsFiniteOp>(op)) {
+    Location loc = op->getLoc();
+    Value x = op->getOperand(0);
+    auto type = dyn_cast<FloatType>(x.getType());
+    if (!type)
+      return op->emitOpError("expected a scalar float, got ") << x.getType();
+    APFloat infinity = APFloat::getInf(type.getFloatSemantics());
+    Value result = isa<math::IsNaNOp>(op) ? isNaN(rewriter, loc, x)
+                   : isa<math::IsInfOp>(op)
+                       ? compareMagnitude(rewriter, loc, x,
+                                          arith::CmpFPredicate::OEQ, infinity)
+                       : compareMagnitude(rewriter, loc, x,
+                                          arith::CmpFPredicate::OLT, infinity);
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+  return replaceFunction(rewriter, op);
+}
+
 /// Gives `op` a form with one meaning; fails with an error where there is none.
 static LogicalResult convertOp(RewriterBase &rewriter, Operation *op) {
-  Location loc = op->getLoc();
   rewriter.setInsertionPoint(op);
-  return TypeSwitch<Operation *, LogicalResult>(op)
-#define REPRO_FUNCTION(FROM, TO)                                               \
-  .Case([&](math::FROM) { return replaceFunction<TO>(rewriter, op); })
-      // clang-format off
-      REPRO_FUNCTION(AcosOp, repro::AcosOp)
-      REPRO_FUNCTION(AcoshOp, repro::AcoshOp)
-      REPRO_FUNCTION(AsinOp, repro::AsinOp)
-      REPRO_FUNCTION(AsinhOp, repro::AsinhOp)
-      REPRO_FUNCTION(AtanOp, repro::AtanOp)
-      REPRO_FUNCTION(Atan2Op, repro::Atan2Op)
-      REPRO_FUNCTION(AtanhOp, repro::AtanhOp)
-      REPRO_FUNCTION(CbrtOp, repro::CbrtOp)
-      REPRO_FUNCTION(CosOp, repro::CosOp)
-      REPRO_FUNCTION(CoshOp, repro::CoshOp)
-      REPRO_FUNCTION(ErfOp, repro::ErfOp)
-      REPRO_FUNCTION(ErfcOp, repro::ErfcOp)
-      REPRO_FUNCTION(ExpOp, repro::ExpOp)
-      REPRO_FUNCTION(Exp2Op, repro::Exp2Op)
-      REPRO_FUNCTION(ExpM1Op, repro::Expm1Op)
-      REPRO_FUNCTION(FPowIOp, repro::PowiOp)
-      REPRO_FUNCTION(LogOp, repro::LogOp)
-      REPRO_FUNCTION(Log10Op, repro::Log10Op)
-      REPRO_FUNCTION(Log1pOp, repro::Log1pOp)
-      REPRO_FUNCTION(Log2Op, repro::Log2Op)
-      REPRO_FUNCTION(PowFOp, repro::PowOp)
-      REPRO_FUNCTION(RsqrtOp, repro::RsqrtOp)
-      REPRO_FUNCTION(SinOp, repro::SinOp)
-      REPRO_FUNCTION(SinhOp, repro::SinhOp)
-      REPRO_FUNCTION(TanOp, repro::TanOp)
-      REPRO_FUNCTION(TanhOp, repro::TanhOp)
-  // clang-format on
-#undef REPRO_FUNCTION
-                                      .Case(
-                                          [&](math::SincosOp) -> LogicalResult {
-                                            if (failed(checkElementType(op)))
-                                              return failure();
-                                            Type type =
-                                                op->getResult(0).getType();
-                                            Value x = op->getOperand(0);
-                                            Value sin = repro::SinOp::create(
-                                                rewriter, loc, type, x);
-                                            Value cos = repro::CosOp::create(
-                                                rewriter, loc, type, x);
-                                            rewriter.replaceOp(
-                                                op, ValueRange{sin, cos});
-                                            return success();
-                                          })
-                                      .Case([&](math::IsNaNOp isnan) {
-                                        rewriter.replaceOp(
-                                            op, isNaN(rewriter, loc,
-                                                      isnan.getOperand()));
-                                        return success();
-                                      })
-                                      .Case<
-                                          math::IsInfOp,
-                                          math::IsFiniteOp>([&](auto
-                                                                    predicate) {
-                                        Value x = predicate.getOperand();
-                                        auto type = cast<FloatType>(
-                                            getElementTypeOrSelf(x.getType()));
-                                        rewriter.replaceOp(
-                                            op,
-                                            compareMagnitude(
-                                                rewriter, loc, x,
-                                                isa<math::IsInfOp>(op)
-                                                    ? arith::CmpFPredicate::OEQ
-                                                    : arith::CmpFPredicate::OLT,
-                                                APFloat::getInf(
-                                                    type.getFloatSemantics())));
-                                        return success();
-                                      })
-                                      .Case([&](arith::MaxNumFOp) {
-                                        replaceNumberPreferring<
-                                            arith::MaximumFOp>(rewriter, op);
-                                        return success();
-                                      })
-                                      .Case([&](arith::MinNumFOp) {
-                                        replaceNumberPreferring<
-                                            arith::MinimumFOp>(rewriter, op);
-                                        return success();
-                                      })
-                                      .Case([&](arith::FloorDivSIOp) {
-                                        replaceRoundingDivision(
-                                            rewriter, op, /*isSigned=*/true,
-                                            /*isFloor=*/true);
-                                        return success();
-                                      })
-                                      .Case([&](arith::CeilDivSIOp) {
-                                        replaceRoundingDivision(
-                                            rewriter, op, /*isSigned=*/true,
-                                            /*isFloor=*/false);
-                                        return success();
-                                      })
-                                      .Case([&](arith::CeilDivUIOp) {
-                                        replaceRoundingDivision(
-                                            rewriter, op, /*isSigned=*/false,
-                                            /*isFloor=*/false);
-                                        return success();
-                                      })
-                                      .Case([&](arith::BitcastOp bitcast) {
-                                        canonicalizeBitcast(rewriter, bitcast);
-                                        return success();
-                                      })
-                                      .Default([&](Operation *other)
-                                                   -> LogicalResult {
-                                        if (isa<math::MathDialect>(
-                                                other->getDialect()) &&
-                                            !isa<math::AbsFOp, math::AbsIOp,
-                                                 math::CeilOp, math::CopySignOp,
-                                                 math::CountLeadingZerosOp,
-                                                 math::CountTrailingZerosOp,
-                                                 math::CtPopOp, math::FloorOp,
-                                                 math::FmaOp, math::RoundOp,
-                                                 math::RoundEvenOp,
-                                                 math::SqrtOp, math::TruncOp>(
-                                                other))
-                                          return other->emitOpError(
-                                              "(S5) is not on the list of "
-                                              "elementary functions");
-                                        return success();
-                                      });
+  if (isa<math::MathDialect>(op->getDialect()))
+    return convertMathOp(rewriter, op);
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    return inlineResource(constant);
+  if (auto bitcast = dyn_cast<arith::BitcastOp>(op))
+    canonicalizeBitcast(rewriter, bitcast);
+  else if (isa<arith::MaxNumFOp>(op))
+    replaceNumberPreferring<arith::MaximumFOp>(rewriter, op);
+  else if (isa<arith::MinNumFOp>(op))
+    replaceNumberPreferring<arith::MinimumFOp>(rewriter, op);
+  else if (isa<arith::FloorDivSIOp>(op))
+    replaceRoundingDivision(rewriter, op, /*isSigned=*/true, /*isFloor=*/true);
+  else if (isa<arith::CeilDivSIOp>(op))
+    replaceRoundingDivision(rewriter, op, /*isSigned=*/true, /*isFloor=*/false);
+  else if (isa<arith::CeilDivUIOp>(op))
+    replaceRoundingDivision(rewriter, op, /*isSigned=*/false,
+                            /*isFloor=*/false);
+  return success();
 }
 
 namespace {

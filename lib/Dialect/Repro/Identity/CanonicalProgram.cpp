@@ -136,21 +136,24 @@ static LogicalResult verifyGeneric(linalg::GenericOp op) {
   return success();
 }
 
+bool repro::readsElements(OpOperand &operand) {
+  Operation *owner = operand.getOwner();
+  if (auto generic = dyn_cast<linalg::GenericOp>(owner))
+    return generic.payloadUsesValueFromOperand(&operand);
+  if (auto fold = dyn_cast<FoldOp>(owner))
+    return fold.isDpsInit(&operand) ||
+           !fold.getBody()->getArgument(operand.getOperandNumber()).use_empty();
+  return !(isa<ArgReduceOp, RandomOp, ScanOp, SortOp>(owner) &&
+           cast<DestinationStyleOpInterface>(owner).isDpsInit(&operand));
+}
+
 /// What a tensor.empty holds must not be seen (F6).
 static LogicalResult verifyEmpty(tensor::EmptyOp op) {
-  for (OpOperand &use : op->getUses()) {
-    Operation *owner = use.getOwner();
-    bool unread = false;
-    if (auto generic = dyn_cast<linalg::GenericOp>(owner))
-      unread =
-          generic.isDpsInit(&use) && !generic.payloadUsesValueFromOperand(&use);
-    else if (isa<ArgReduceOp, RandomOp, ScanOp, SortOp>(owner))
-      unread = cast<DestinationStyleOpInterface>(owner).isDpsInit(&use);
-    if (!unread)
-      return owner->emitOpError("(F6) reads operand #")
+  for (OpOperand &use : op->getUses())
+    if (readsElements(use))
+      return use.getOwner()->emitOpError("(F6) reads operand #")
              << use.getOperandNumber()
              << ", which is a tensor.empty without a defined element";
-  }
   return success();
 }
 

@@ -16,6 +16,11 @@ namespace mlir::repro {
 /// is an error at its location.
 LogicalResult verifyCanonicalProgram(ModuleOp module);
 
+/// Whether the elements of a tensor operand take part in the operation's
+/// results: not those of an initial operand that is only a destination, nor of
+/// an input that only gives its shape.
+bool readsElements(OpOperand &operand);
+
 } // namespace mlir::repro
 
 #endif // REPRO_IDENTITY_CANONICALPROGRAM_H

@@ -1,0 +1,23 @@
+//===- ScalarEvaluator.h - Scalar operations of constants -------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_TRANSFORMS_SCALAREVALUATOR_H
+#define REPRO_TRANSFORMS_SCALAREVALUATOR_H
+
+#include "mlir/IR/Operation.h"
+
+namespace mlir::repro {
+
+/// The value of a scalar `arith` or `math` operation of constant operands by
+/// docs/numerics.md, (S1) to (S4), (V1) and (I1), in arbitrary-precision
+/// arithmetic, never by the host's floats. Null for an operation outside of
+/// these (elementary functions, square roots) and for a cast to f8E4M3FN.
+TypedAttr evaluateScalar(Operation *op, ArrayRef<Attribute> operands);
+
+} // namespace mlir::repro
+
+#endif // REPRO_TRANSFORMS_SCALAREVALUATOR_H
