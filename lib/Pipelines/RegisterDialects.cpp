@@ -1,4 +1,5 @@
-//===- Registration.cpp - Everything the compiler knows -------------------===//
+//===- RegisterDialects.cpp - Dialects and their interface models
+//----------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,62 +8,44 @@
 
 #include "Pipelines/Registration.h"
 
-#include "Pipelines/CPU.h"
-#include "dialects/Codegen/CPU/Passes.h"
-#include "Pipelines/Pipelines.h"
-#include "dialects/Conversion/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
-#include "dialects/Repro/Transforms/Passes.h"
 
-#include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
-#include "mlir/Dialect/Affine/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/IR/ValueBoundsOpInterfaceImpl.h"
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/Transforms/FuncBufferizableOpInterfaceImpl.h"
-#include "mlir/Dialect/Bufferization/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/ControlFlow/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Func/Extensions/AllExtensions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Index/IR/IndexDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Linalg/Transforms/AllInterfaces.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/SCF/Transforms/BufferizableOpInterfaceImpl.h"
-#include "mlir/Dialect/SCF/Transforms/Passes.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Tensor/IR/TensorInferTypeOpInterfaceImpl.h"
-#include "mlir/Dialect/Tensor/IR/TensorTilingInterfaceImpl.h"
 #include "mlir/Dialect/Tensor/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Tosa/IR/TosaOps.h"
-#include "mlir/Dialect/Tosa/Transforms/Passes.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 
 void repro::registerDialects(DialectRegistry &registry) {
   registry.insert<affine::AffineDialect, arith::ArithDialect,
                   bufferization::BufferizationDialect, cf::ControlFlowDialect,
-                  func::FuncDialect, gpu::GPUDialect, index::IndexDialect,
-                  linalg::LinalgDialect, LLVM::LLVMDialect, math::MathDialect,
-                  memref::MemRefDialect, NVVM::NVVMDialect, ReproDialect,
-                  scf::SCFDialect, tensor::TensorDialect, tosa::TosaDialect,
-                  ub::UBDialect, vector::VectorDialect>();
+                  func::FuncDialect, index::IndexDialect, linalg::LinalgDialect,
+                  LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect,
+                  ReproDialect, scf::SCFDialect, tensor::TensorDialect,
+                  tosa::TosaDialect, ub::UBDialect, vector::VectorDialect>();
   arith::registerBufferizableOpInterfaceExternalModels(registry);
   arith::registerValueBoundsOpInterfaceExternalModels(registry);
   bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(
@@ -75,41 +58,4 @@ void repro::registerDialects(DialectRegistry &registry) {
   scf::registerBufferizableOpInterfaceExternalModels(registry);
   tensor::registerBufferizableOpInterfaceExternalModels(registry);
   tensor::registerInferTypeOpInterfaceExternalModels(registry);
-}
-
-void repro::registerPasses() {
-  static bool once = [] {
-    registerTransformsPasses();
-    affine::registerAffinePasses();
-    arith::registerArithPasses();
-    bufferization::registerBufferizationPasses();
-    memref::registerMemRefPasses();
-    registerLinalgPasses();
-    registerSCFPasses();
-    tosa::registerTosaPasses();
-    registerArithToLLVMConversionPass();
-    registerConvertControlFlowToLLVMPass();
-    registerConvertFuncToLLVMPass();
-    registerConvertIndexToLLVMPass();
-    registerConvertMathToLLVMPass();
-    registerConvertVectorToLLVMPass();
-    registerConvertVectorToSCFPass();
-    registerFinalizeMemRefToLLVMConversionPass();
-    registerLowerAffinePass();
-    registerReconcileUnrealizedCastsPass();
-    registerSCFToControlFlowPass();
-    registerTosaToArithPass();
-    registerTosaToLinalgNamedPass();
-    registerTosaToLinalgPass();
-    registerTosaToSCFPass();
-    registerTosaToTensorPass();
-    registerUBToLLVMConversionPass();
-    registerCPUPipelines();
-    registerReproCPUPasses();
-    registerReproConversionPasses();
-    registerReproTransformsPasses();
-    registerImportPipelines();
-    return true;
-  }();
-  (void)once;
 }
