@@ -1,1 +1,64 @@
-"""Training steps whose every bit is defined."""
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Training steps whose every bit is defined.
+
+Names are loaded on first use: importing this package imports neither torch nor the compiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .arrays import TensorType
+    from .compiler import Executable, compile, targets
+    from .data import batches, permutation
+    from .errors import ReproError
+    from .initialization import initialize
+    from .program import Program, capture
+    from .schedules import cosine_with_warmup
+    from .trainer import Trainer
+
+_HOMES = {
+    "Executable": "compiler",
+    "Program": "program",
+    "ReproError": "errors",
+    "TensorType": "arrays",
+    "Trainer": "trainer",
+    "batches": "data",
+    "capture": "program",
+    "compile": "compiler",
+    "cosine_with_warmup": "schedules",
+    "initialize": "initialization",
+    "permutation": "data",
+    "targets": "compiler",
+}
+
+__all__ = [
+    "Executable",
+    "Program",
+    "ReproError",
+    "TensorType",
+    "Trainer",
+    "batches",
+    "capture",
+    "compile",
+    "cosine_with_warmup",
+    "initialize",
+    "permutation",
+    "targets",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

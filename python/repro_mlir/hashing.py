@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 import blake3
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from .reference.formats import element_type, from_bits, to_bits
 
 _MAGIC = b"repro-tensor-v1\0"
+_STATE_MAGIC = b"repro-state-v1\0\0"
 
 
 def tensor_bytes(array: np.ndarray, element: str) -> bytes:
@@ -40,3 +42,9 @@ def tensor_hash(array: np.ndarray, element: str) -> str:
     header = _MAGIC + element.encode("ascii").ljust(16, b"\0") + struct.pack("<I", array.ndim)
     header += struct.pack(f"<{array.ndim}Q", *array.shape)
     return blake3.blake3(header + tensor_bytes(array, element)).hexdigest()
+
+
+def state_hash(tensors: Iterable[tuple[np.ndarray, str]]) -> str:
+    """(H3) The hash of a state: arrays and their MLIR element types in the order of the program, in hexadecimal."""
+    digests = [bytes.fromhex(tensor_hash(array, element)) for array, element in tensors]
+    return blake3.blake3(_STATE_MAGIC + struct.pack("<I", len(digests)) + b"".join(digests)).hexdigest()

@@ -1,0 +1,45 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What runs a program: an executable of repro_mlir.runtime, or the reference interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+
+if TYPE_CHECKING:
+    from .program import Program
+
+
+class Backend(Protocol):
+    """A loaded program."""
+
+    def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
+        """One step: replaces the contents of `states` and `outputs`.
+
+        All arrays are C-contiguous and as arrays.py holds them. A StepError of runtime or of reference where a check of
+        the program fails; the states are unchanged then.
+        """
+
+
+class ReferenceBackend:
+    """The reference interpreter: slow, and right by construction."""
+
+    def __init__(self, program: Program) -> None:
+        from .reference.formats import element_type, to_bits
+        from .reference.interpreter import Interpreter
+
+        self._interpreter = Interpreter(program.text)
+        self._elements = [element_type(kind.element) for kind in (*program.state, *program.outputs)]
+        self._to_bits = to_bits
+
+    def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        results = self._interpreter.run(*states, *inputs)
+        for target, value, element in zip((*states, *outputs), results, self._elements, strict=True):
+            if element.is_storage:
+                value = self._to_bits(value, element).view(target.dtype)
+            target[...] = value

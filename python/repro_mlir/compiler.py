@@ -1,0 +1,175 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs made ready to run on a target."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .arrays import TensorType, as_array, is_torch, to_torch
+from .backends import Backend, ReferenceBackend
+from .errors import ReproError, StepFailed
+from .program import Program
+from .progress import working
+
+
+def targets() -> list[str]:
+    """The names that `compile` takes as its target."""
+    from .runtime import levels
+
+    return ["cpu", *(f"cpu:{level}" for level in levels()), "reference"]
+
+
+def compile(program: Program, target: str = "cpu", threads: int | None = None) -> Executable:
+    """Makes a program ready to run; the result has the same bits on every target and with any number of threads.
+
+    Compiled code is kept on disk and found there the next time (see runtime/cache.py).
+
+    Args:
+      program: a canonical program.
+      target: "cpu" (the best level of this machine), "cpu:<level>" or "reference" (the interpreter that defines the
+        bits, slow). Code for aarch64 runs in qemu where that and a cross compiler are installed.
+      threads: how many threads run a step, by default one per available processor.
+    Raises:
+      ReproError: an unknown target, one that this machine cannot run, a program that cannot be compiled, or a number of
+        threads below 1.
+    """
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not isinstance(threads, int) or not 1 <= threads <= 1024:
+        raise ReproError(f"expected a number of threads from 1 to 1024, got {threads!r}")
+    if target == "reference":
+        return Executable(program, target, threads, ReferenceBackend(program))
+    return Executable(program, target, threads, _native(program, target, threads))
+
+
+def _native(program: Program, target: str, threads: int) -> Backend:
+    from . import runtime
+
+    if target != "cpu" and target.removeprefix("cpu:") not in runtime.levels():
+        raise ReproError(f"unknown target {target!r}, expected one of {', '.join(targets())}")
+    level = runtime.native_level() if target == "cpu" else target.removeprefix("cpu:")
+    try:
+        with working(f"compiling for {level}"):
+            artifact = runtime.cached_compile(program.text, level)
+    except runtime.CompileError as error:
+        raise ReproError(f"cannot compile the program for {level}: {_first_line(error)}") from None
+    try:
+        if level == "aarch64" and platform.machine() not in ("aarch64", "arm64"):
+            return runtime.EmulatedExecutable(artifact, threads)
+        return runtime.load(artifact, threads)
+    except (RuntimeError, ValueError) as error:
+        raise ReproError(f"cannot run {target} on this machine: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+class Executable:
+    """A program that is ready to run.
+
+    Attributes:
+      program: the program.
+      target: the target, as given to `compile`.
+      threads: how many threads run a step.
+    """
+
+    def __init__(self, program: Program, target: str, threads: int, backend: Backend) -> None:
+        self.program = program
+        self.target = target
+        self.threads = threads
+        self._backend = backend
+
+    def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Runs one step.
+
+        The state is updated in place: the arrays that come back are the arrays that were given. Nothing is copied
+        where the arrays are contiguous.
+
+        Args:
+          state: an array for each name of `program.state`: NumPy, torch (CPU) or anything with DLPack; contiguous and
+            writable, as it is updated in place.
+          inputs: an array for each entry of `program.inputs`, hyper-parameters first; contiguous ones are not copied. A
+            Python number will do for shape [].
+        Returns:
+          the state and the outputs, by name. Outputs are torch tensors if any state or input is one, else NumPy arrays.
+        Raises:
+          ReproError: a wrong number of inputs, a wrong name, shape or element type, or a state array that cannot be
+            updated in place.
+          StepFailed: a check of the program failed; the state is unchanged.
+        """
+        program = self.program
+        if not isinstance(state, Mapping):
+            raise ReproError(f"expected the state as a mapping from name to array, got a {type(state).__name__}")
+        names = [kind.name for kind in program.state]
+        if len(state) != len(names) or any(name not in state for name in names):
+            missing = sorted(set(names) - set(state))
+            unknown = sorted(set(state) - set(names))
+            raise ReproError(f"state: missing {_listed(missing)}, unknown {_listed(unknown)}")
+        if len(inputs) != len(program.inputs):
+            wanted = ", ".join(str(kind) for kind in program.inputs)
+            raise ReproError(f"expected {len(program.inputs)} inputs ({wanted}), got {len(inputs)}")
+        states = [_updatable(state[kind.name], kind) for kind in program.state]
+        _check_apart(states, program.state)
+        given = [as_array(value, kind, "input") for value, kind in zip(inputs, program.inputs, strict=True)]
+        # An input that is part of the state would change while the step reads it.
+        read = [
+            array.copy() if any(np.may_share_memory(array, other) for other in states) else _contiguous(array)
+            for array in given
+        ]
+        outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
+        try:
+            self._backend.run(states, read, outputs)
+        except Exception as error:
+            # Two classes of the same name: neither the runtime nor the reference knows this package.
+            if type(error).__name__ != "StepError":
+                raise
+            raise StepFailed(str(error)) from None
+        torch_wanted = any(is_torch(value) for value in (*state.values(), *inputs))
+        results: dict[str, Any] = {
+            kind.name: to_torch(array, kind.element) if torch_wanted else array
+            for array, kind in zip(outputs, program.outputs, strict=True)
+        }
+        return {name: state[name] for name in names}, results
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return "none"
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _contiguous(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def _updatable(value: Any, kind: TensorType) -> np.ndarray:
+    if isinstance(value, bool | int | float | np.generic):
+        raise ReproError(f"state {kind.name}: expected an array, as it is updated in place, got the number {value!r}")
+    array = as_array(value, kind, "state")
+    if not array.flags.c_contiguous:
+        raise ReproError(
+            f"state {kind.name}: expected a contiguous array, as it is updated in place; pass a contiguous copy"
+        )
+    if not array.flags.writeable:
+        raise ReproError(f"state {kind.name}: expected a writable array, as it is updated in place; pass a copy")
+    return array
+
+
+def _check_apart(arrays: list[np.ndarray], kinds: tuple[TensorType, ...]) -> None:
+    """Two states in the same memory would overwrite each other."""
+    spans = sorted(
+        (array.__array_interface__["data"][0], array.nbytes, kind.name)
+        for array, kind in zip(arrays, kinds, strict=True)
+    )
+    for (start, size, name), (next_start, next_size, next_name) in itertools.pairwise(spans):
+        if next_size and start + size > next_start:
+            raise ReproError(f"state {name} and state {next_name} share memory, expected arrays of their own")

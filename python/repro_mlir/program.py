@@ -1,0 +1,236 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs: a canonical module, its signature and its initial state."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .arrays import TensorType, as_array, element_of_torch
+from .errors import ReproError
+from .progress import working
+from .tensor_file import read_tensors, write_tensors
+
+if TYPE_CHECKING:
+    import torch
+
+    from .frontends.torch import Captured
+
+_FORMAT = 1
+_NUMERICS = 1
+_MODULE, _SIGNATURE, _STATE = "program.mlir", "signature.json", "state.safetensors"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A canonical program: what is computed, bit by bit, on every target.
+
+    Attributes:
+      text: the canonical module as MLIR text.
+      state: the state tensors, in the order of the first arguments and results of `main`.
+      inputs: the inputs; the first `num_hyper_parameters` are hyper-parameters such as `lr`.
+      outputs: the outputs.
+      num_hyper_parameters: how many inputs are read from the optimizer before each step.
+      initial: the initial value of each state tensor; do not write to them, see `initial_state`.
+    """
+
+    text: str = field(repr=False)
+    state: tuple[TensorType, ...]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    num_hyper_parameters: int
+    initial: tuple[np.ndarray, ...] = field(repr=False)
+
+    @cached_property
+    def hash(self) -> str:
+        """The identity of the program (H2), in hexadecimal.
+
+        Names, locations and the initial state are no part of it.
+        """
+        from .identity import program_hash
+
+        return program_hash(self.text)
+
+    def initial_state(self) -> dict[str, np.ndarray]:
+        """New arrays with the initial state, by name."""
+        return {kind.name: value.copy() for kind, value in zip(self.state, self.initial, strict=True)}
+
+    def save(self, path: str | Path) -> None:
+        """Writes one file: a zip of `program.mlir`, `signature.json` and `state.safetensors`; equal programs give equal
+        bytes. ReproError where the file cannot be written."""
+        signature = {
+            "format": _FORMAT,
+            "numerics": _NUMERICS,
+            "num_hyper_parameters": self.num_hyper_parameters,
+            "state": [_describe(kind) for kind in self.state],
+            "inputs": [_describe(kind) for kind in self.inputs],
+            "outputs": [_describe(kind) for kind in self.outputs],
+        }
+        members = {
+            _MODULE: self.text.encode(),
+            _SIGNATURE: (json.dumps(signature, indent=1) + "\n").encode(),
+            _STATE: write_tensors(self.state, self.initial),
+        }
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, data in members.items():
+                # A ZipInfo made by hand has a fixed date.
+                archive.writestr(zipfile.ZipInfo(name), data)
+        try:
+            Path(path).write_bytes(buffer.getvalue())
+        except OSError as error:
+            raise ReproError(f"cannot write {path}: {error.strerror}") from None
+
+    @staticmethod
+    def load(path: str | Path) -> Program:
+        """Reads what `save` wrote. ReproError for anything else."""
+        try:
+            with zipfile.ZipFile(path) as archive:
+                text = archive.read(_MODULE).decode()
+                signature = json.loads(archive.read(_SIGNATURE))
+                data = archive.read(_STATE)
+        except OSError as error:
+            raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
+        except (zipfile.BadZipFile, KeyError, ValueError):
+            raise ReproError(f"{path}: expected a program file of repro-mlir") from None
+        if signature.get("format") != _FORMAT or signature.get("numerics") != _NUMERICS:
+            raise ReproError(
+                f"{path}: expected format {_FORMAT} of numerics {_NUMERICS}, "
+                f"got format {signature.get('format')} of numerics {signature.get('numerics')}"
+            )
+        try:
+            state, inputs, outputs = (
+                tuple(TensorType(t["name"], t["element"], tuple(t["shape"])) for t in signature[key])
+                for key in ("state", "inputs", "outputs")
+            )
+            initial = read_tensors(state, data, str(path))
+            return Program(text, state, inputs, outputs, int(signature["num_hyper_parameters"]), initial)
+        except (KeyError, TypeError, ValueError):
+            raise ReproError(f"{path}: the signature is damaged") from None
+
+
+def _describe(kind: TensorType) -> dict[str, Any]:
+    return {"name": kind.name, "element": kind.element, "shape": list(kind.shape)}
+
+
+def canonicalize(text: str) -> str:
+    """Imported linalg, as a frontend hands it over, as the text of a canonical module.
+
+    Args:
+      text: MLIR text that keeps the contract of imported linalg (docs/architecture.md).
+    Raises:
+      ReproError: the first diagnostic of the compiler.
+    """
+    from . import ir, passmanager
+
+    errors: list[str] = []
+
+    def collect(diagnostic: Any) -> bool:
+        if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+            errors.append(f"{diagnostic.location}: {diagnostic.message}".removeprefix("loc(").replace("): ", ": ", 1))
+        return True
+
+    with ir.Context() as context:
+        context.emit_error_diagnostics = True
+        context.attach_diagnostic_handler(collect)
+        try:
+            module = ir.Module.parse(text)
+            passmanager.PassManager.parse("builtin.module(import-linalg,canonical)").run(module.operation)
+        except (ir.MLIRError, ValueError) as error:
+            reason = errors[0] if errors else str(error).splitlines()[0]
+            raise ReproError(f"cannot import the program: {reason}") from None
+        canonical: str = module.operation.get_asm(enable_debug_info=True)
+        return canonical
+
+
+def capture(
+    model: torch.nn.Module,
+    *arguments: Any,
+    clip_norm: float | None = None,
+    autocast: torch.dtype | None = None,
+    seed: int = 0,
+) -> Program:
+    """Captures a training step, `capture(model, loss_fn, optimizer, batch)`, or inference, `capture(model, inputs)`.
+
+    Args:
+      model: its parameters and buffers become state; its mode (train or eval) is part of the program.
+      arguments: for training `loss_fn` (loss_fn(output, target); None where the model gives the loss), a torch.optim
+        optimizer and an example batch `(*inputs, target)`; for inference the example inputs, a tensor, tuple or dict.
+      clip_norm: training only: clips all gradients together to this 2-norm.
+      autocast: training only: torch.bfloat16 or torch.float16 for forward and loss.
+      seed: training only: the initial seed of the program's random numbers.
+    Returns:
+      the canonical program; the model and the optimizer stay as they are.
+    Raises:
+      ReproError: what cannot be captured, with the Python line where it is known.
+    """
+    if len(arguments) not in (1, 3):
+        raise ReproError(
+            "expected capture(model, loss_fn, optimizer, batch) or capture(model, inputs), "
+            f"got {len(arguments) + 1} arguments"
+        )
+    if len(arguments) == 1:
+        if clip_norm is not None or autocast is not None or seed != 0:
+            raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
+        return capture_with_frontend(lambda frontend: frontend.capture_inference(model, arguments[0]))[0]
+    return capture_training(model, *arguments, clip_norm=clip_norm, autocast=autocast, seed=seed)[0]
+
+
+def capture_training(
+    model: torch.nn.Module,
+    loss_fn: Callable[..., torch.Tensor] | None,
+    optimizer: torch.optim.Optimizer,
+    batch: Any,
+    *,
+    clip_norm: float | None = None,
+    autocast: torch.dtype | None = None,
+    seed: int = 0,
+) -> tuple[Program, Captured]:
+    """As `capture`, and what ties the program to the user's objects."""
+    return capture_with_frontend(
+        lambda frontend: frontend.capture_training(
+            model, loss_fn, optimizer, batch, clip_norm=clip_norm, autocast=autocast, seed=seed
+        )
+    )
+
+
+def capture_with_frontend(run: Callable[[Any], Captured]) -> tuple[Program, Captured]:
+    """Runs a capture function of the PyTorch frontend and canonicalizes what it gives."""
+    try:
+        from .frontends import torch as frontend
+    except ImportError as error:
+        raise ReproError(f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})") from None
+    with working("capturing"):
+        try:
+            captured = run(frontend)
+        except frontend.CaptureError as error:
+            raise ReproError(str(error)) from None
+    with working("importing"):
+        return program_of(captured), captured
+
+
+def program_of(captured: Captured) -> Program:
+    """The canonical program of what a frontend captured."""
+    state = tuple(
+        TensorType(entry.name, element_of_torch(entry.initial.dtype), tuple(entry.initial.shape))
+        for entry in captured.state
+    )
+    inputs, outputs = (
+        tuple(TensorType(spec.name, element_of_torch(spec.dtype), spec.shape) for spec in specs)
+        for specs in (captured.inputs, captured.outputs)
+    )
+    initial = tuple(
+        np.ascontiguousarray(as_array(entry.initial, kind, "state")).reshape(kind.shape)
+        for entry, kind in zip(captured.state, state, strict=True)
+    )
+    return Program(canonicalize(captured.text), state, inputs, outputs, captured.num_hyper_parameters, initial)

@@ -1,0 +1,87 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A progress line on standard error, for people only."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TextIO
+
+_WIDTH = 24
+# Writing more often than this costs time and shows nothing.
+_INTERVAL = 0.1
+
+
+class Progress:
+    """A bar with count, rate and a note; silent where the stream is no terminal.
+
+    with Progress(300, "training") as progress:
+        for ...: progress.advance(f"loss {loss:.4f}")
+    """
+
+    def __init__(self, total: int, label: str, stream: TextIO | None = None) -> None:
+        self.total = total
+        self.label = label
+        self.done = 0
+        self._stream = sys.stderr if stream is None else stream
+        self._shown = self._stream.isatty()
+        self._start = time.perf_counter()
+        self._last = 0.0
+        self._note = ""
+
+    def __enter__(self) -> Progress:
+        self._draw()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._shown:
+            self._draw()
+            self._stream.write("\n")
+            self._stream.flush()
+
+    def advance(self, note: str = "") -> None:
+        """One more is done; `note` stands at the end of the line."""
+        self.done += 1
+        self._note = note
+        if self._shown and time.perf_counter() - self._last >= _INTERVAL:
+            self._draw()
+
+    def _draw(self) -> None:
+        if not self._shown:
+            return
+        self._last = time.perf_counter()
+        elapsed = self._last - self._start
+        filled = _WIDTH * self.done // max(self.total, 1)
+        rate = f"{self.done / elapsed:.1f}/s" if self.done and elapsed > 0 else ""
+        left = f"{elapsed / self.done * (self.total - self.done):.0f} s left" if 0 < self.done < self.total else ""
+        parts = [
+            f"{self.label} [{'#' * filled}{'.' * (_WIDTH - filled)}] {self.done}/{self.total}",
+            rate,
+            left,
+            self._note,
+        ]
+        self._stream.write("\r\x1b[K" + "  ".join(part for part in parts if part))
+        self._stream.flush()
+
+
+@contextmanager
+def working(what: str, stream: TextIO | None = None) -> Iterator[None]:
+    """Shows `what` on a terminal for as long as the block runs."""
+    stream = sys.stderr if stream is None else stream
+    shown = stream.isatty()
+    if shown:
+        stream.write(f"{what} ...")
+        stream.flush()
+    try:
+        yield
+    finally:
+        if shown:
+            stream.write("\r\x1b[K")
+            stream.flush()

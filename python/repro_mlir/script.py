@@ -1,0 +1,82 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Scripts that define `training()`, for `repro train` and `repro compile`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import ReproError
+
+
+@dataclass(frozen=True)
+class Training:
+    """What `training()` gives: `(model, loss_fn, optimizer, batches)`, or these and a dict of options.
+
+    Attributes:
+      model, loss_fn, optimizer: as for `Trainer`.
+      batches: gives the batches, as for `Trainer.fit`.
+      options: keyword arguments of `Trainer`: clip_norm, autocast, seed.
+    """
+
+    model: Any
+    loss_fn: Any
+    optimizer: Any
+    batches: Iterable[Any]
+    options: dict[str, Any]
+
+
+def load_training(path: str) -> Training:
+    """Runs a script and its `training()`.
+
+    Raises:
+      ReproError: no such file, no `training`, another result than expected, or what the script raised, with its line.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ReproError(f"no script {path}")
+    spec = importlib.util.spec_from_file_location("repro_script", file)
+    if spec is None or spec.loader is None:
+        raise ReproError(f"{path}: expected a Python file")
+    module = importlib.util.module_from_spec(spec)
+    # As for `python SCRIPT`: modules beside the script are found, and classes of it by their module.
+    sys.path.insert(0, str(file.parent.resolve()))
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+        if not callable(getattr(module, "training", None)):
+            raise ReproError(
+                f"{path}: expected a function training() that returns (model, loss_fn, optimizer, batches)"
+            )
+        given = module.training()
+    except ReproError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ReproError(_where(error, file)) from None
+    if not isinstance(given, tuple) or len(given) not in (4, 5) or (len(given) == 5 and not isinstance(given[4], dict)):
+        kind = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
+        raise ReproError(f"{path}: expected training() to return (model, loss_fn, optimizer, batches), got {kind}")
+    options = given[4] if len(given) == 5 else {}
+    unknown = sorted(set(options) - {"autocast", "clip_norm", "seed"})
+    if unknown:
+        raise ReproError(
+            f"{path}: expected the options autocast, clip_norm and seed of training(), got {', '.join(unknown)}"
+        )
+    return Training(given[0], given[1], given[2], given[3], options)
+
+
+def _where(error: BaseException, file: Path) -> str:
+    """One line: the last line of the script that took part, and the error."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: {error.msg}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
+    place = f"{file}:{lines[-1]}" if lines else str(file)
+    reason = " ".join(str(error).split())
+    return f"{place}: {type(error).__name__}{f': {reason}' if reason else ''}"

@@ -1,0 +1,88 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""State tensors as safetensors files.
+
+The format is a u64 with the length of a JSON header, the header and the data. It is written here, and not by the package
+safetensors, so that equal tensors give equal bytes with every version of it, and bf16 and f8 pass as bits.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from .arrays import TensorType
+from .errors import ReproError
+
+_NAMES = {
+    "f64": "F64",
+    "f32": "F32",
+    "f16": "F16",
+    "bf16": "BF16",
+    "f8E4M3FN": "F8_E4M3",
+    "f8E5M2": "F8_E5M2",
+    "i64": "I64",
+    "i32": "I32",
+    "i16": "I16",
+    "i8": "I8",
+    "i1": "BOOL",
+}
+
+
+def write_tensors(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> bytes:
+    """The file with one tensor per entry of `kinds`, in their order."""
+    header = {}
+    parts = []
+    end = 0
+    for kind, array in zip(kinds, arrays, strict=True):
+        data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+        header[kind.name] = {
+            "dtype": _NAMES[kind.element],
+            "shape": list(kind.shape),
+            "data_offsets": [end, end + len(data)],
+        }
+        end += len(data)
+        parts.append(data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + b"".join(parts)
+
+
+def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[np.ndarray, ...]:
+    """New arrays with the tensors `kinds` of a file.
+
+    Raises:
+      ReproError: data of another format, or a tensor that is missing or of another shape or element type; `where` names
+        the file in the message.
+    """
+    try:
+        (size,) = struct.unpack_from("<Q", data)
+        header = json.loads(data[8 : 8 + size])
+        body = data[8 + size :]
+        found = {
+            name: (entry["dtype"], tuple(entry["shape"]), tuple(entry["data_offsets"]))
+            for name, entry in header.items()
+            if name != "__metadata__"
+        }
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError):
+        raise ReproError(f"{where}: expected a safetensors file") from None
+    arrays = []
+    for kind in kinds:
+        if kind.name not in found:
+            raise ReproError(f"{where}: no tensor {kind.name}")
+        dtype, shape, offsets = found[kind.name]
+        if dtype != _NAMES[kind.element] or shape != kind.shape:
+            raise ReproError(
+                f"{where}: tensor {kind.name}: expected shape {list(kind.shape)} of {_NAMES[kind.element]}, "
+                f"got {list(shape)} of {dtype}"
+            )
+        size = int(np.prod(kind.shape, dtype=np.int64)) * kind.dtype.itemsize
+        if len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1] <= len(body) or offsets[1] - offsets[0] != size:
+            raise ReproError(f"{where}: tensor {kind.name}: expected {size} bytes in the file, got {list(offsets)}")
+        raw = np.frombuffer(body[offsets[0] : offsets[1]], kind.dtype.newbyteorder("<"))
+        arrays.append(raw.reshape(kind.shape).astype(kind.dtype))
+    return tuple(arrays)
