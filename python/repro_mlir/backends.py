@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-
 if TYPE_CHECKING:
     from .program import Program
 

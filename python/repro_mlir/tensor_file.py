@@ -3,8 +3,8 @@
 
 """State tensors as safetensors files.
 
-The format is a u64 with the length of a JSON header, the header and the data. It is written here, and not by the package
-safetensors, so that equal tensors give equal bytes with every version of it, and bf16 and f8 pass as bits.
+The format is a u64 with the length of a JSON header, the header and the data. It is written here, and not by the
+package safetensors, so that equal tensors give equal bytes with every version of it, and bf16 and f8 pass as bits.
 """
 
 from __future__ import annotations

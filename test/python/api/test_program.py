@@ -32,7 +32,7 @@ def test_save_and_load(program: Program, tmp_path: Path) -> None:
 
 
 def test_load_mistakes(program: Program, tmp_path: Path) -> None:
-    with pytest.raises(ReproError, match="cannot read .*: No such file"):
+    with pytest.raises(ReproError, match="No such file"):
         Program.load(tmp_path / "none")
     (tmp_path / "text").write_text("hello")
     with pytest.raises(ReproError, match="expected a program file of repro-mlir"):
