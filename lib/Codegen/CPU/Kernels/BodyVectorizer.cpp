@@ -177,7 +177,8 @@ bool BodyVectorizer::isInRange(Value value, int64_t size) {
 LaneValue BodyVectorizer::computeLoad(Operation *op) {
   auto load = cast<memref::LoadOp>(op);
   auto type = cast<MemRefType>(load.getMemref().getType());
-  SmallVector<int64_t> strides = getStaticStrides(type);
+  int64_t offset;
+  SmallVector<int64_t> strides = *getStaticStrides(type, offset);
   Value flat = b.flatten(load.getMemref());
   Value uniformOffset = b.index(0), vectorOffset, consecutive;
   int64_t consecutiveStride = 0;

@@ -63,12 +63,8 @@ static LogicalResult verifyKernel(func::FuncOp function, Operation *op) {
                << operand.getType();
       continue;
     }
-    SmallVector<int64_t> strides;
     int64_t offset;
-    if (!memref.hasStaticShape() ||
-        failed(memref.getStridesAndOffset(strides, offset)) ||
-        ShapedType::isDynamic(offset) ||
-        llvm::any_of(strides, ShapedType::isDynamic))
+    if (failed(cpu::getStaticStrides(memref, offset)))
       return op->emitError(
                  "expected static shapes, strides and offsets, got ")
              << memref;
@@ -122,7 +118,8 @@ struct ExpandKernels
   }
 
   static void expandFold(cpu::KernelBuilder &b, FoldOp fold) {
-    cpu::expandLiteralFold(b, fold);
+    if (failed(cpu::expandContraction(b, fold)))
+      cpu::expandLiteralFold(b, fold);
   }
 };
 } // namespace

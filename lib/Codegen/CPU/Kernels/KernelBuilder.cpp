@@ -22,12 +22,25 @@ Type repro::cpu::getLaneType(Type type, int64_t lanes) {
   return lanes ? VectorType::get({lanes}, type) : type;
 }
 
-SmallVector<int64_t> repro::cpu::getStaticStrides(MemRefType type) {
-  SmallVector<int64_t> strides;
-  int64_t offset;
-  LogicalResult known = type.getStridesAndOffset(strides, offset);
-  assert(succeeded(known) && "checked by the pass");
-  (void)known;
+FailureOr<SmallVector<int64_t>>
+repro::cpu::getStaticStrides(MemRefType type, int64_t &offset) {
+  if (!type.hasStaticShape())
+    return failure();
+  SmallVector<int64_t> strides(type.getRank());
+  offset = 0;
+  if (type.getLayout().isIdentity()) {
+    // getStridesAndOffset has no answer for an extent of 0.
+    int64_t stride = 1;
+    for (int64_t i = type.getRank(); i > 0; --i) {
+      strides[i - 1] = stride;
+      stride *= std::max<int64_t>(type.getDimSize(i - 1), 1);
+    }
+    return strides;
+  }
+  if (failed(type.getStridesAndOffset(strides, offset)) ||
+      ShapedType::isDynamic(offset) ||
+      llvm::any_of(strides, ShapedType::isDynamic))
+    return failure();
   return strides;
 }
 
@@ -224,11 +237,8 @@ Value KernelBuilder::flatten(Value memref) {
   OpBuilder::InsertionGuard guard(*this);
   setInsertionPoint(prologueEnd);
   auto type = cast<MemRefType>(memref.getType());
-  SmallVector<int64_t> strides;
   int64_t offset;
-  LogicalResult known = type.getStridesAndOffset(strides, offset);
-  assert(succeeded(known) && "checked by the pass");
-  (void)known;
+  SmallVector<int64_t> strides = *getStaticStrides(type, offset);
   int64_t last = 0;
   for (auto [size, stride] : llvm::zip_equal(type.getShape(), strides))
     last += std::max<int64_t>(size - 1, 0) * stride;
@@ -260,9 +270,10 @@ Access KernelBuilder::getAccess(Value operand, AffineMap map) {
   }
   access.buffer = flatten(operand);
   access.element = type.getElementType();
+  int64_t offset;
   AffineExpr sum = mlir::getAffineConstantExpr(0, getContext());
   for (auto [expr, stride] :
-       llvm::zip_equal(map.getResults(), getStaticStrides(type)))
+       llvm::zip_equal(map.getResults(), *getStaticStrides(type, offset)))
     sum = sum + expr * stride;
   access.expression = simplifyAffineExpr(sum, map.getNumDims(), 0);
   SmallVector<int64_t> flat;

@@ -136,8 +136,9 @@ private:
 /// `type` or, for lanes > 0, a vector of it.
 Type getLaneType(Type type, int64_t lanes);
 
-/// Row-major strides of a memref of static layout.
-SmallVector<int64_t> getStaticStrides(MemRefType type);
+/// Strides of a memref, and its offset; failure where they are not static.
+FailureOr<SmallVector<int64_t>> getStaticStrides(MemRefType type,
+                                                 int64_t &offset);
 
 } // namespace mlir::repro::cpu
 

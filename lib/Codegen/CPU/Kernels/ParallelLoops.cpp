@@ -59,3 +59,37 @@ llvm::SmallBitVector repro::cpu::getIndexedDims(Block &body, unsigned numDims) {
   }
   return dims;
 }
+
+SmallVector<int64_t> repro::cpu::getSizes(ArrayRef<CollapsedDim> loops) {
+  SmallVector<int64_t> sizes;
+  for (const CollapsedDim &loop : loops)
+    sizes.push_back(loop.size);
+  return sizes;
+}
+
+Value repro::cpu::getLoopOffset(KernelBuilder &b, ArrayRef<CollapsedDim> loops,
+                                ArrayRef<Value> coordinates, unsigned access) {
+  Value offset = b.index(0);
+  for (auto [loop, at] : llvm::zip_equal(loops, coordinates))
+    if (loop.coefficients[access])
+      offset = b.add(offset, b.mul(at, loop.coefficients[access]));
+  return offset;
+}
+
+void repro::cpu::forEachRun(
+    KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin, Value end,
+    function_ref<void(ArrayRef<Value>, Value, Value, Value)> body) {
+  if (loops.size() <= 1) {
+    body({}, begin, end, begin);
+    return;
+  }
+  int64_t run = loops.back().size;
+  SmallVector<int64_t> outer = getSizes(loops.drop_back());
+  Value last = b.div(b.add(end, run - 1), run);
+  b.loop(b.div(begin, run), last, 1, [&](Value row) {
+    Value start = b.mul(row, run);
+    Value lower = b.max(b.sub(begin, start), b.index(0));
+    Value upper = b.min(b.sub(end, start), b.index(run));
+    body(b.delinearize(row, outer), lower, upper, b.add(start, lower));
+  });
+}

@@ -27,6 +27,22 @@ SmallVector<CollapsedDim> collapseDims(ArrayRef<unsigned> dims,
                                        ArrayRef<const Access *> accesses,
                                        const llvm::SmallBitVector &fixed);
 
+/// Runs through the elements [begin, end) of the row-major space of `loops`,
+/// part by part: `body` gets the coordinates along all loops but the last and
+/// the range along the last, which begins at element `first`.
+void forEachRun(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin,
+                Value end,
+                function_ref<void(ArrayRef<Value> outer, Value lower,
+                                  Value upper, Value first)>
+                    body);
+
+/// Sum of the loops' steps of access `access` at `coordinates`.
+Value getLoopOffset(KernelBuilder &b, ArrayRef<CollapsedDim> loops,
+                    ArrayRef<Value> coordinates, unsigned access);
+
+/// Extents of the loops.
+SmallVector<int64_t> getSizes(ArrayRef<CollapsedDim> loops);
+
 /// The dimensions that `linalg.index` or `repro.index` of `body` name.
 llvm::SmallBitVector getIndexedDims(Block &body, unsigned numDims);
 

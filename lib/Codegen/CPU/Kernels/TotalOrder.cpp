@@ -18,9 +18,7 @@ Value repro::cpu::comesBefore(KernelBuilder &builder, KeyOrder order, Value a,
   bool less = order == KeyOrder::Least || order == KeyOrder::Ascending;
   if (!isa<FloatType>(element)) {
     arith::CmpIPredicate predicate =
-        element.isInteger(1)
-            ? (less ? arith::CmpIPredicate::ult : arith::CmpIPredicate::ugt)
-            : (less ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sgt);
+        less ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sgt;
     return arith::CmpIOp::create(builder, predicate, a, b);
   }
   if (cast<FloatType>(element).getWidth() < 32) {

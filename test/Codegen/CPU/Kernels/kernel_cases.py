@@ -1,0 +1,194 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One structured operation, run as a kernel and by the reference interpreter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from kernel_runner import LEVELS, compile_kernels, kernel_function
+from repro_mlir.reference.interpreter import Interpreter
+
+#: MLIR element type -> dtype of the reference's arrays and of the memory
+DTYPES = {
+    "f32": (np.float32, np.float32),
+    "f64": (np.float64, np.float64),
+    "bf16": (np.float32, np.uint16),
+    "i1": (np.bool_, np.uint8),
+    "i8": (np.int8, np.int8),
+    "i32": (np.int32, np.int32),
+    "i64": (np.int64, np.int64),
+}
+
+
+@dataclass
+class Case:
+    """`text` is an operation on tensors %a0, %a1, ... without its results; the last `outputs` ones are `outs`."""
+
+    text: str
+    types: Sequence[str]
+    outputs: int = 1
+
+    def names(self) -> list[str]:
+        return [f"%a{i}" for i in range(len(self.types))]
+
+    def program(self) -> str:
+        """The canonical program of the operation."""
+        arguments = ", ".join(f"{n}: tensor<{t}>" for n, t in zip(self.names(), self.types, strict=True))
+        results = ", ".join(f"tensor<{t}>" for t in self.types[-self.outputs :])
+        values = ", ".join(f"%r#{i}" for i in range(self.outputs))
+        if self.outputs == 1:
+            values = "%r"
+        head = f"%r:{self.outputs}" if self.outputs > 1 else "%r"
+        return (
+            f"func.func @main({arguments}) -> ({results}) attributes {{repro.num_state = 0 : i64}} {{\n"
+            f"{head} = {self.text} -> {results}\nreturn {values} : {results}\n}}\n"
+        )
+
+    def kernel(self, layouts: dict[int, str] | None = None) -> str:
+        """The kernel function, with the layout of some operands replaced."""
+        text = self.text
+        types = list(self.types)
+        for i, layout in (layouts or {}).items():
+            types[i] += layout
+
+        def typed(match: re.Match) -> str:
+            names = re.findall(r"%a(\d+)", match[1])
+            return f"({match[1]}: " + ", ".join(f"memref<{types[int(n)]}>" for n in names) + ")"
+
+        text = re.sub(r"\(((?:%a\d+,? ?)+): [^)]*\)", typed, text)
+        arguments = ", ".join(f"{n}: memref<{t}>" for n, t in zip(self.names(), types, strict=True))
+        return kernel_function("kernel", arguments, text)
+
+    def reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return Interpreter(self.program()).run(*arrays)
+
+    def run(self, arrays: Sequence[np.ndarray], level: str, cuts: Sequence[int] = ()) -> list[np.ndarray]:
+        """The outputs of the kernel in the reference's form; `cuts` are per mille of the work items."""
+        kernel = compile_kernels(self.kernel(), level)["kernel"]
+        memory = [to_memory(array, kind) for array, kind in zip(arrays, self.types, strict=True)]
+        shares = [kernel.work_items * cut // 1000 for cut in cuts]
+        assert kernel.run(*memory, shares=shares) == 0
+        first = len(self.types) - self.outputs
+        return [from_memory(m, t) for m, t in zip(memory[first:], self.types[first:], strict=True)]
+
+    def check(self, arrays: Sequence[np.ndarray], levels: Sequence[str] = tuple(LEVELS)) -> None:
+        """Compares bits on all levels, whole and cut into shares."""
+        expected = self.reference(arrays)
+        for level in levels:
+            for cuts in ((), (300, 301, 777)):
+                for i, (got, want) in enumerate(zip(self.run(arrays, level, cuts), expected, strict=True)):
+                    if got.tobytes() != want.tobytes():
+                        g, w = got.reshape(-1), want.reshape(-1)
+                        bits = f"u{g.itemsize}"
+                        bad = np.flatnonzero(g.view(bits) != w.view(bits))
+                        raise AssertionError(
+                            f"{level} {cuts} output {i}: {bad.size} of {g.size} differ, first at {bad[0]}: "
+                            f"got {g[bad[0]]!r}, expected {w[bad[0]]!r}\n{self.text}"
+                        )
+
+
+def element(kind: str) -> str:
+    return kind.rsplit("x", 1)[-1]
+
+
+def shape(kind: str) -> tuple[int, ...]:
+    return tuple(int(d) for d in kind.split("x")[:-1])
+
+
+def to_memory(array: np.ndarray, kind: str) -> np.ndarray:
+    """A fresh array with the memory form of the element type."""
+    if element(kind) == "bf16":
+        return (array.view(np.uint32) >> 16).astype(np.uint16)
+    return array.astype(DTYPES[element(kind)][1], copy=True)
+
+
+def from_memory(array: np.ndarray, kind: str) -> np.ndarray:
+    if element(kind) == "bf16":
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(DTYPES[element(kind)][0])
+
+
+def values(kind: str, seed: int = 0, special: bool = True) -> np.ndarray:
+    """Values of a tensor type; floats of widely different sizes, with zeros of both signs, subnormals, inf and NaN."""
+    rng = np.random.default_rng(seed + 1)
+    dims, name = shape(kind), element(kind)
+    dtype = DTYPES[name][0]
+    if name == "i1":
+        return rng.random(dims) < 0.5
+    if np.issubdtype(dtype, np.integer):
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        wide = rng.integers(low, high, dims, dtype=dtype, endpoint=True)
+        small = rng.integers(-3, 4, dims).astype(dtype)
+        return np.where(rng.random(dims) < 0.5, wide, small).astype(dtype)
+    x = (rng.standard_normal(dims) * np.exp2(rng.integers(-12, 12, dims))).astype(dtype)
+    if special:
+        draw = rng.random(dims)
+        x = np.where(draw < 0.05, dtype(-0.0), x)
+        x = np.where((draw > 0.05) & (draw < 0.1), dtype(3e-42), x)
+        rare = rng.random(dims) < min(0.5 / max(x.size, 1) ** 0.5, 0.1)
+        x = np.where(rare, rng.choice(np.array([np.inf, -np.inf, np.nan], dtype), dims), x)
+    x = np.asarray(x, dtype)
+    if name == "bf16":
+        bits = x.view(np.uint32)
+        x = (bits & np.uint32(0xFFFF0000)).view(np.float32)
+    return x
+
+
+FMA = """^bb0(%x: {a}, %y: {b}, %acc: {t}):
+  %r = math.fma %x, %y, %acc : {t}
+  repro.yield %r : {t}"""
+
+
+def fold(
+    order: str,
+    maps: Sequence[str],
+    iterators: str,
+    types: Sequence[str],
+    body: str,
+    outputs: int = 1,
+) -> Case:
+    """A repro.fold; `maps` like "(m, n, k) -> (m, k)", `iterators` like "ppr"."""
+    names = [f"%a{i}" for i in range(len(types))]
+    inputs = len(types) - outputs
+    kinds = [f"tensor<{t}>" for t in types]
+    words = ", ".join({"p": "parallel", "r": "reduction"}[c] for c in iterators)
+    ins = f"ins({', '.join(names[:inputs])} : {', '.join(kinds[:inputs])})" if inputs else ""
+    outs = f"outs({', '.join(names[inputs:])} : {', '.join(kinds[inputs:])})"
+    affine = ", ".join(f"affine_map<{m}>" for m in maps)
+    return Case(f"repro.fold {order} maps [{affine}] iterators [{words}] {ins} {outs} {{\n{body}\n}}", types, outputs)
+
+
+def contraction(
+    maps: Sequence[str], iterators: str, types: Sequence[str], body: str | None = None, chunk: int = 512
+) -> Case:
+    order = f"#repro.order<chunk = {chunk}, lanes = 1, run = 0, totals = sequential>"
+    if body is None:
+        a, b, t = (element(t) for t in types)
+        body = FMA.format(a=a, b=b, t=t)
+    return fold(order, maps, iterators, types, body)
+
+
+def matmul(m: int, n: int, k: int, a: str = "mk", b: str = "kn", c: str = "mn", kind: str = "f32") -> Case:
+    """C += A B with each operand's dimensions in the given order."""
+    size = {"m": m, "n": n, "k": k}
+    types = [f"{size[o[0]]}x{size[o[1]]}x{kind}" for o in (a, b, c)]
+    maps = [f"(m, n, k) -> ({o[0]}, {o[1]})" for o in (a, b, c)]
+    return contraction(maps, "ppr", types)
+
+
+def generic(maps: Sequence[str], types: Sequence[str], body: str, outputs: int = 1) -> Case:
+    """A linalg.generic with parallel iterators only."""
+    names = [f"%a{i}" for i in range(len(types))]
+    inputs = len(types) - outputs
+    kinds = [f"tensor<{t}>" for t in types]
+    rank = maps[0].split("->")[0].count(",") + 1 if maps[0].split("->")[0].strip("() ") else 0
+    words = ", ".join(['"parallel"'] * rank)
+    ins = f"ins({', '.join(names[:inputs])} : {', '.join(kinds[:inputs])})" if inputs else ""
+    outs = f"outs({', '.join(names[inputs:])} : {', '.join(kinds[inputs:])})"
+    affine = ", ".join(f"affine_map<{m}>" for m in maps)
+    text = f"linalg.generic {{indexing_maps = [{affine}], iterator_types = [{words}]}} {ins} {outs} {{\n{body}\n}}"
+    return Case(text, types, outputs)

@@ -1,0 +1,102 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Bits of contractions in register tiles against the reference interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_cases import Case, contraction, matmul, values
+
+
+def arrays(case: Case, special: bool = True) -> list[np.ndarray]:
+    return [values(t, i, special) for i, t in enumerate(case.types)]
+
+
+@pytest.mark.parametrize("k", [1, 3, 511, 512, 513, 1300])
+@pytest.mark.parametrize("a", ["mk", "km"])
+@pytest.mark.parametrize("b", ["kn", "nk"])
+def test_depths_K1_F3(k: int, a: str, b: str) -> None:
+    case = matmul(21, 37, k, a, b)
+    case.check(arrays(case))
+
+
+@pytest.mark.parametrize("mn", [(1, 1), (1, 100), (100, 1), (2, 64), (7, 16), (8, 32), (9, 33), (13, 48), (70, 47), (300, 290)])
+@pytest.mark.parametrize("layout", [("mk", "kn", "mn"), ("mk", "nk", "mn"), ("km", "kn", "nm"), ("mk", "nk", "nm")])
+def test_tiles_and_edges_K1(mn: tuple[int, int], layout: tuple[str, str, str]) -> None:
+    m, n = mn
+    case = matmul(m, n, 19, *layout)
+    case.check(arrays(case))
+
+
+def test_large_strides_are_packed_K1() -> None:
+    for layout in (("mk", "kn"), ("km", "kn"), ("km", "nk")):
+        case = matmul(150, 400, 600, *layout)
+        case.check(arrays(case, special=False), ["v4", "v3"])
+
+
+@pytest.mark.parametrize("kind", ["f64", "bf16"])
+def test_other_types_F7(kind: str) -> None:
+    body = None
+    if kind == "bf16":
+        body = """^bb0(%x: bf16, %y: bf16, %acc: f32):
+  %e = arith.extf %x : bf16 to f32
+  %f = arith.extf %y : bf16 to f32
+  %r = math.fma %e, %f, %acc : f32
+  repro.yield %r : f32"""
+    for b in ("kn", "nk"):
+        maps = ["(m, n, k) -> (m, k)", f"(m, n, k) -> ({b[0]}, {b[1]})", "(m, n, k) -> (m, n)"]
+        size = {"k": 600, "n": 35}
+        case = contraction(maps, "ppr", [f"11x600x{kind}", f"{size[b[0]]}x{size[b[1]]}x{kind}", f"11x35x{kind}"], body)
+        case.check(arrays(case, special=False))
+
+
+def test_fused_producers_K1() -> None:
+    body = """^bb0(%x: f32, %s: f32, %y: f32, %w: f32, %acc: f32):
+  %z = arith.constant 0.0 : f32
+  %a = arith.mulf %x, %s : f32
+  %p = arith.maximumf %a, %z : f32
+  %q = arith.subf %y, %w : f32
+  %r = math.fma %p, %q, %acc : f32
+  repro.yield %r : f32"""
+    for a, b in (("m, k", "k, n"), ("k, m", "n, k")):
+        size = {"m": 21, "n": 37, "k": 530}
+        types = ["x".join(str(size[d]) for d in o.split(", ")) + "xf32" for o in (a, "m", b, "n", "m, n")]
+        maps = [f"(m, n, k) -> ({o})" for o in (a, "m", b, "n", "m, n")]
+        case = contraction(maps, "ppr", types, body)
+        case.check(arrays(case))
+
+
+@pytest.mark.parametrize("layout", ["bhtd", "bthd"])
+def test_attention_batches_K1(layout: str) -> None:
+    size = {"b": 2, "h": 3, "t": 40, "s": 33, "d": 24}
+    query, key = layout, layout.replace("t", "s")
+    for operands in ((query, key, "bhts"), ("bhts", key, query), ("bhts", query, key)):
+        reduced = ({"t", "s", "d"} - set(operands[2])).pop()
+        kept = "".join(d for d in "bhtsd" if d != reduced)
+        head = "(" + ", ".join((*kept, reduced)) + ")"
+        maps = [f"{head} -> ({', '.join(o)})" for o in operands]
+        types = ["x".join(str(size[d]) for d in o) + "xf32" for o in operands]
+        case = contraction(maps, "ppppr", types)
+        case.check(arrays(case))
+
+
+CONVOLUTION = ["(n, o, h, w, c, y, x) -> (n, c, h * {s} + y, w * {s} + x)", "(n, o, h, w, c, y, x) -> (o, c, y, x)"]
+
+
+@pytest.mark.parametrize(("n", "o", "c", "size", "kernel", "stride"), [(2, 16, 1, 8, 3, 1), (3, 20, 5, 14, 3, 1), (1, 33, 70, 7, 3, 1), (2, 9, 4, 28, 5, 2), (1, 64, 3, 40, 1, 1)])
+def test_convolution_K2(n: int, o: int, c: int, size: int, kernel: int, stride: int) -> None:
+    image = (size - 1) * stride + kernel
+    maps = [m.format(s=stride) for m in CONVOLUTION] + ["(n, o, h, w, c, y, x) -> (n, o, h, w)"]
+    types = [f"{n}x{c}x{image}x{image}xf32", f"{o}x{c}x{kernel}x{kernel}xf32", f"{n}x{o}x{size}x{size}xf32"]
+    case = contraction(maps, "pppprrr", types)
+    case.check(arrays(case))
+
+
+@pytest.mark.parametrize(("n", "o", "c", "size"), [(2, 16, 3, 8), (3, 20, 5, 14), (2, 33, 17, 7)])
+def test_convolution_weight_gradient_K2(n: int, o: int, c: int, size: int) -> None:
+    head = "(o, c, y, x, n, h, w)"
+    maps = [f"{head} -> (n, c, h + y, w + x)", f"{head} -> (n, o, h, w)", f"{head} -> (o, c, y, x)"]
+    types = [f"{n}x{c}x{size + 2}x{size + 2}xf32", f"{n}x{o}x{size}x{size}xf32", f"{o}x{c}x3x3xf32"]
+    case = contraction(maps, "pppprrr", types)
+    case.check(arrays(case))

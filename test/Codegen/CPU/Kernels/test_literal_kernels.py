@@ -1,0 +1,180 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Bits of kernels against the reference interpreter, kind by kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_cases import Case, fold, generic, matmul, values
+
+ROW = "#repro.order<chunk = 8192, lanes = 64, run = {run}, totals = refold>"
+COLUMN = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
+ADD = "^bb0(%x: {s}, %acc: {t}):\n  %r = arith.addf %acc, %x : {t}\n  repro.yield %r : {t}"
+
+
+def unary(op: str, t: str = "f32") -> str:
+    return f"^bb0(%x: {t}, %acc: {t}):\n  %r = {op} %acc, %x : {t}\n  repro.yield %r : {t}"
+
+
+def arrays(case: Case, special: bool = True) -> list[np.ndarray]:
+    return [values(t, i, special) for i, t in enumerate(case.types)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 8191, 8192, 8193, 20000])
+def test_row_fold_F1_F2_F3(n: int) -> None:
+    case = fold(ROW.format(run=1), ["(i, j) -> (i, j)", "(i, j) -> (i)"], "pr", [f"3x{n}xf32", "3xf32"], unary("arith.addf"))
+    case.check(arrays(case, special=False))
+
+
+@pytest.mark.parametrize("extents", [(5, 7, 49), (3, 100, 97), (2, 3, 64), (300, 2, 65)])
+@pytest.mark.parametrize("op", ["arith.addf", "arith.mulf"])
+def test_row_fold_run_F1(extents: tuple[int, int, int], op: str) -> None:
+    o, c, r = extents
+    case = fold(
+        ROW.format(run=1), ["(c, o, r) -> (o, c, r)", "(c, o, r) -> (c)"], "prr", [f"{o}x{c}x{r}xf32", f"{c}xf32"], unary(op)
+    )
+    case.check(arrays(case, special=False))
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 511, 512, 513, 1300])
+@pytest.mark.parametrize("columns", [1, 5, 70])
+def test_column_fold_F3(n: int, columns: int) -> None:
+    case = fold(COLUMN, ["(j, i) -> (i, j)", "(j, i) -> (j)"], "pr", [f"{n}x{columns}xf32", f"{columns}xf32"], unary("arith.addf"))
+    case.check(arrays(case, special=False))
+
+
+@pytest.mark.parametrize("op", ["arith.maximumf", "arith.minimumf"])
+@pytest.mark.parametrize("dims", ["(i, j) -> (i, j)", "(i, j) -> (j, i)"])
+def test_any_order_float_F5(op: str, dims: str) -> None:
+    kind = "37x83xf32" if dims.endswith("(i, j)") else "83x37xf32"
+    case = fold("#repro.any_order", [dims, "(i, j) -> (i)"], "pr", [kind, "37xf32"], unary(op))
+    case.check(arrays(case))
+
+
+@pytest.mark.parametrize("op", ["addi", "muli", "maxsi", "minui", "andi", "xori"])
+@pytest.mark.parametrize("kind", ["i32", "i64", "i8"])
+def test_any_order_integer_F5(op: str, kind: str) -> None:
+    case = fold("#repro.any_order", ["(i, j) -> (i, j)", "(i, j) -> (i)"], "pr", [f"7x83x{kind}", f"7x{kind}"], unary(f"arith.{op}", kind))
+    case.check(arrays(case))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 3), (17, 33, 513), (9, 40, 1300), (3, 5, 0)])
+def test_matmul_K1(shape: tuple[int, int, int]) -> None:
+    case = matmul(*shape)
+    case.check(arrays(case, special=False))
+
+
+def test_sequential_F6() -> None:
+    body = """^bb0(%x: f32, %m: f32, %s: f32):
+  %c = arith.cmpf ogt, %x, %m : f32
+  %n = arith.select %c, %x, %m : f32
+  %t = arith.addf %s, %n : f32
+  repro.yield %n, %t : f32, f32"""
+    case = fold("#repro.sequential", ["(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (i)"], "pr", ["6x40xf32", "6xf32", "6xf32"], body, 2)
+    case.check(arrays(case))
+
+
+@pytest.mark.parametrize("n", [3, 700])
+def test_low_precision_fold_F7(n: int) -> None:
+    body = "^bb0(%x: bf16, %acc: f32):\n  %e = arith.extf %x : bf16 to f32\n  %r = arith.addf %acc, %e : f32\n  repro.yield %r : f32"
+    case = fold(COLUMN, ["(j, i) -> (i, j)", "(j, i) -> (j)"], "pr", [f"{n}x21xbf16", "21xbf16"], body)
+    case.check(arrays(case, special=False))
+
+
+@pytest.mark.parametrize("kind", ["f32", "i32", "i1", "bf16"])
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_arg_reduce_D2(kind: str, name: str, dimension: int) -> None:
+    shape = [19, 45]
+    del shape[dimension]
+    text = f"repro.arg_reduce {name} dimension = {dimension} ins(%a0 : tensor<19x45x{kind}>) outs(%a1, %a2 : tensor<{shape[0]}x{kind}>, tensor<{shape[0]}xi64>)"
+    case = Case(text, [f"19x45x{kind}", f"{shape[0]}x{kind}", f"{shape[0]}xi64"], 2)
+    case.check(arrays(case))
+
+
+@pytest.mark.parametrize("combine", ["add", "mul", "maximum", "minimum", "replace"])
+@pytest.mark.parametrize("kind", ["f32", "i64", "bf16"])
+@pytest.mark.parametrize("n", [0, 1, 40, 1500])
+def test_scatter_D1(combine: str, kind: str, n: int) -> None:
+    text = f"repro.scatter {combine} ins(%a0, %a1 : tensor<{n}x77x{kind}>, tensor<{n}x1xi64>) outs(%a2 : tensor<13x77x{kind}>)"
+    case = Case(text, [f"{n}x77x{kind}", f"{n}x1xi64", f"13x77x{kind}"])
+    data = arrays(case, special=False)
+    data[1] = np.random.default_rng(5).integers(0, 11, (n, 1))
+    case.check(data)
+
+
+def test_scatter_elements_D1() -> None:
+    text = "repro.scatter add ins(%a0, %a1 : tensor<900xf32>, tensor<900x2xi32>) outs(%a2 : tensor<5x6xf32>)"
+    case = Case(text, ["900xf32", "900x2xi32", "5x6xf32"])
+    data = arrays(case, special=False)
+    data[1] = np.random.default_rng(5).integers(0, 5, (900, 2)).astype(np.int32)
+    case.check(data)
+
+
+@pytest.mark.parametrize("combine", ["add", "mul", "maximum", "minimum"])
+@pytest.mark.parametrize("kind", ["f32", "bf16", "i64"])
+@pytest.mark.parametrize("shape", [(3, 5), (2, 512), (2, 1100), (1100, 2), (600, 37)])
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_scan_D3(combine: str, kind: str, shape: tuple[int, int], dimension: int) -> None:
+    t = f"{shape[0]}x{shape[1]}x{kind}"
+    case = Case(f"repro.scan {combine} dimension = {dimension} ins(%a0 : tensor<{t}>) outs(%a1 : tensor<{t}>)", [t, t])
+    case.check(arrays(case, special=combine in ("maximum", "minimum")))
+
+
+@pytest.mark.parametrize("direction", ["ascending", "descending"])
+@pytest.mark.parametrize("kind", ["f32", "i32", "i1"])
+@pytest.mark.parametrize("shape", [(1, 4), (9, 3), (100, 2), (2, 257)])
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_sort_D2(direction: str, kind: str, shape: tuple[int, int], dimension: int) -> None:
+    k, v = (f"{shape[0]}x{shape[1]}x{e}" for e in (kind, "i64"))
+    text = f"repro.sort {direction} dimension = {dimension} ins(%a0, %a1 : tensor<{k}>, tensor<{v}>) outs(%a2, %a3 : tensor<{k}>, tensor<{v}>)"
+    case = Case(text, [k, v, k, v], 2)
+    data = arrays(case)
+    data[1] = np.arange(data[1].size).reshape(shape)
+    if kind == "f32":
+        data[0] = np.where(np.random.default_rng(1).random(shape) < 0.5, np.float32(-0.0), data[0]).astype(np.float32)
+    case.check(data)
+
+
+SHAPES = [(1,), (16,), (37,), (3, 5), (4, 64), (9000,), (2, 3, 17)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "i32", "i64", "i8", "i1"])
+def test_elementwise_copy_and_operation_V1(shape: tuple[int, ...], kind: str) -> None:
+    t = "x".join(map(str, shape)) + "x" + kind
+    op = {"f": "arith.addf", "b": "arith.addf", "i": "arith.addi"}[kind[0]]
+    dims = ", ".join(f"d{i}" for i in range(len(shape)))
+    body = f"^bb0(%x: {kind}, %y: {kind}, %o: {kind}):\n  %r = {op} %x, %y : {kind}\n  linalg.yield %r : {kind}"
+    case = generic([f"({dims}) -> ({dims})"] * 3, [t] * 3, body)
+    case.check(arrays(case))
+
+
+@pytest.mark.parametrize(("source", "target"), [("f32", "i32"), ("f32", "i8"), ("f64", "i64"), ("bf16", "i32"), ("f32", "i64")])
+@pytest.mark.parametrize("op", ["fptosi", "fptoui"])
+def test_float_to_integer_S3(source: str, target: str, op: str) -> None:
+    body = f"^bb0(%x: {source}, %o: {target}):\n  %r = arith.{op} %x : {source} to {target}\n  linalg.yield %r : {target}"
+    case = generic(["(i) -> (i)"] * 2, [f"333x{source}", f"333x{target}"], body)
+    data = arrays(case)
+    data[0][:6] = [2.0**31, -(2.0**31), 2.0**63, -(2.0**63), 255.5, -0.5]
+    case.check(data)
+
+
+@pytest.mark.parametrize("op", ["divsi", "divui", "remsi", "remui", "shli", "shrsi", "shrui"])
+@pytest.mark.parametrize("kind", ["i32", "i64", "i8"])
+def test_integer_division_and_shift_I1(op: str, kind: str) -> None:
+    body = f"^bb0(%x: {kind}, %y: {kind}, %o: {kind}):\n  %r = arith.{op} %x, %y : {kind}\n  linalg.yield %r : {kind}"
+    case = generic(["(i) -> (i)"] * 3, [f"333x{kind}"] * 3, body)
+    data = arrays(case)
+    low = np.iinfo(data[0].dtype).min
+    data[0][:5], data[1][:5] = [low, low, 5, 0, -1], [-1, 0, 0, 0, 64]
+    case.check(data)
+
+
+def test_transpose_and_broadcast() -> None:
+    body = "^bb0(%x: f32, %y: f32, %o: f32):\n  %r = arith.addf %x, %y : f32\n  linalg.yield %r : f32"
+    case = generic(["(i, j) -> (j, i)", "(i, j) -> (i)", "(i, j) -> (i, j)"], ["45x37xf32", "37xf32", "37x45xf32"], body)
+    case.check(arrays(case))
+
+
