@@ -32,17 +32,25 @@ void repro::cpu::expandArgReduce(KernelBuilder &b, ArgReduceOp op) {
   b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
     SmallVector<Value> at = b.delinearize(item, sizes);
     Value base = b.getOffset(input, at);
-    Value first = b.load(input.buffer, input.element, base);
+    auto load = [&](Value offset) {
+      Value value = b.load(input.buffer, input.element, offset);
+      auto type = dyn_cast<FloatType>(input.element);
+      return type && type.getWidth() < 32 ? b.convertFloat(value, b.getF32Type())
+                                          : value;
+    };
+    Value first = load(base);
     SmallVector<Value> best =
         b.loop(b.index(1), b.index(n), 1, {first, b.index(0)},
                [&](Value i, ValueRange acc) {
-                 Value next = b.load(input.buffer, input.element,
-                                     b.add(base, b.mul(i, stride)));
+                 Value next = load(b.add(base, b.mul(i, stride)));
                  Value wins = comesBefore(b, order, next, acc[0]);
                  return SmallVector<Value>{b.select(wins, next, acc[0]),
                                            b.select(wins, i, acc[1])};
                });
-    b.store(b.canonicalizeNaN(best[0]), value.buffer, b.getOffset(value, at));
+    Value extreme = b.canonicalizeNaN(best[0]);
+    if (isa<FloatType>(input.element))
+      extreme = b.convertFloat(extreme, input.element);
+    b.store(extreme, value.buffer, b.getOffset(value, at));
     b.store(arith::IndexCastOp::create(b, b.getI64Type(), best[1]),
             position.buffer, b.getOffset(position, at));
   });

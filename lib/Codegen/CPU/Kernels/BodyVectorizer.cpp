@@ -278,10 +278,9 @@ static bool isStorageFloat(Type type) {
   return element && element.getWidth() < 32;
 }
 
-/// (V1) computes in f32 and rounds once; not for what moves or casts values.
+/// (V1) computes in f32 and rounds once; not for casts.
 static bool computesOnStorageFloat(Operation *op) {
-  if (isa<arith::ExtFOp, arith::TruncFOp, arith::SelectOp, arith::BitcastOp>(
-          op))
+  if (isa<arith::ExtFOp, arith::TruncFOp, arith::BitcastOp>(op))
     return false;
   return llvm::any_of(op->getOperandTypes(), isStorageFloat) ||
          llvm::any_of(op->getResultTypes(), isStorageFloat);

@@ -13,10 +13,9 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-Type repro::cpu::getCombineType(Combine combine, Type element) {
+Type repro::cpu::getCombineType(Type element) {
   auto type = dyn_cast<FloatType>(element);
-  if (!type || type.getWidth() >= 32 ||
-      (combine != Combine::add && combine != Combine::mul))
+  if (!type || type.getWidth() >= 32)
     return element;
   return Float32Type::get(element.getContext());
 }

@@ -13,8 +13,9 @@
 
 namespace mlir::repro::cpu {
 
-/// (F7) the type in which elements of `element` accumulate.
-Type getCombineType(Combine combine, Type element);
+/// (F7) the type in which elements of `element` accumulate; maximum and minimum
+/// are the same in f32.
+Type getCombineType(Type element);
 
 /// op(lhs, rhs) for scalars or vectors; not for `replace`. Integers are signed.
 Value createCombine(KernelBuilder &b, Combine combine, Value lhs, Value rhs);

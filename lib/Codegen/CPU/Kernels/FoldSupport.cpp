@@ -80,10 +80,17 @@ Type FoldInfo::getAccumulatorType(unsigned i) {
 Value FoldInfo::combine(KernelBuilder &b, Value lhs, Value rhs) {
   if (isa<math::FmaOp>(step))
     return arith::AddFOp::create(b, lhs, rhs);
+  // Storage types only move and convert: maximum and minimum are exact in f32.
+  auto storage = dyn_cast<FloatType>(getElementTypeOrSelf(lhs.getType()));
+  if (storage && storage.getWidth() < 32) {
+    lhs = b.convertFloat(lhs, b.getF32Type());
+    rhs = b.convertFloat(rhs, b.getF32Type());
+  }
   OperationState state(b.getLoc(), step->getName());
   state.addOperands({lhs, rhs});
   state.addTypes(lhs.getType());
-  return b.create(state)->getResult(0);
+  Value result = b.create(state)->getResult(0);
+  return storage ? b.convertFloat(result, storage) : result;
 }
 
 Value FoldInfo::getStart(KernelBuilder &b, int64_t lanes) {

@@ -417,11 +417,12 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
   auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
   if (!element)
     return value;
-  Value compared = value;
+  // Storage types only move and convert: not all targets select among them.
   if (element.getWidth() < 32)
-    compared = convertFloat(value, getF32Type());
-  Value isNaN = arith::CmpFOp::create(*this, arith::CmpFPredicate::UNO,
-                                      compared, compared);
+    return convertFloat(canonicalizeNaN(convertFloat(value, getF32Type())),
+                        element);
+  Value isNaN =
+      arith::CmpFOp::create(*this, arith::CmpFPredicate::UNO, value, value);
   TypedAttr nan = getFloatAttr(
       element, APFloat::getQNaN(element.getFloatSemantics(), false));
   if (auto vector = dyn_cast<VectorType>(value.getType()))

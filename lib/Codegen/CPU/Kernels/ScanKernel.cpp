@@ -28,7 +28,7 @@ void repro::cpu::expandScan(KernelBuilder &b, ScanOp op) {
     return;
   }
   Combine combine = op.getCombine();
-  Type carryType = getCombineType(combine, input.element); // (F7)
+  Type carryType = getCombineType(input.element); // (F7)
   constexpr int64_t chunk = 512;                            // (D3)
 
   // Neighbours along the last dimension advance together.

@@ -76,7 +76,7 @@ ScatterKernel::ScatterKernel(KernelBuilder &b, ScatterOp op)
                        AffineMap::get(rank + 1, 0, updateExprs, context));
   indices = b.getAccess(op.getIndices(),
                         AffineMap::getMultiDimIdentityMap(2, context));
-  accumulator = getCombineType(combine, original.element);
+  accumulator = getCombineType(original.element);
   SmallVector<unsigned> dims =
       llvm::to_vector(llvm::seq<unsigned>(depth, rank));
   SmallVector<int64_t> sizes(type.getShape());
