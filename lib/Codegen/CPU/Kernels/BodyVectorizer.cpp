@@ -306,11 +306,17 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
     if (isStorageFloat(resultType))
       computed = getLaneType(b.getF32Type(), width);
   }
-  OperationState state(b.getLoc(), op->getName());
-  state.addOperands(converted);
-  state.addTypes(computed);
-  state.addAttributes(op->getAttrs());
-  Value result = b.create(state)->getResult(0);
+  Value result;
+  if (isa<arith::MaximumFOp, arith::MinimumFOp>(op)) { // (S2)
+    result = b.createExtremum(isa<arith::MaximumFOp>(op), converted[0],
+                              converted[1]);
+  } else {
+    OperationState state(b.getLoc(), op->getName());
+    state.addOperands(converted);
+    state.addTypes(computed);
+    state.addAttributes(op->getAttrs());
+    result = b.create(state)->getResult(0);
+  }
   if (computed != resultType)
     result = b.convertFloat(result, getElementTypeOrSelf(resultType));
   return result;

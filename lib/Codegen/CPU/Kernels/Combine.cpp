@@ -31,10 +31,10 @@ Value repro::cpu::createCombine(KernelBuilder &b, Combine combine, Value lhs,
     return isFloat ? arith::MulFOp::create(b, lhs, rhs).getResult()
                    : arith::MulIOp::create(b, lhs, rhs).getResult();
   case Combine::maximum:
-    return isFloat ? arith::MaximumFOp::create(b, lhs, rhs).getResult()
+    return isFloat ? b.createExtremum(true, lhs, rhs)
                    : arith::MaxSIOp::create(b, lhs, rhs).getResult();
   case Combine::minimum:
-    return isFloat ? arith::MinimumFOp::create(b, lhs, rhs).getResult()
+    return isFloat ? b.createExtremum(false, lhs, rhs)
                    : arith::MinSIOp::create(b, lhs, rhs).getResult();
   case Combine::replace:
     return rhs;

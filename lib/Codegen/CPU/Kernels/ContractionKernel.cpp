@@ -672,7 +672,7 @@ void ContractionKernel::finishTile(ArrayRef<Value> sums, Value row,
               type);
           Value result = arith::AddFOp::create(
               b, init, results[x * vectors.size() + v]);
-          result = b.canonicalizeNaN(b.convertFloat(result, output.element));
+          result = b.convertFloat(b.canonicalizeNaN(result), output.element);
           b.storeVector(result, output.buffer, offset, step, mask);
         };
         if (!masked) {

@@ -76,6 +76,17 @@ static LogicalResult verifyKernel(func::FuncOp function, Operation *op) {
   return success();
 }
 
+/// Whether each result has few elements.
+static bool isShortFold(FoldOp fold) {
+  int64_t elements = 1;
+  SmallVector<int64_t> sizes =
+      cast<IndexingMapOpInterface>(fold.getOperation()).getStaticLoopRanges();
+  for (auto [size, type] : llvm::zip_equal(sizes, fold.getIteratorTypesArray()))
+    if (type == utils::IteratorType::reduction)
+      elements *= size;
+  return elements <= 32;
+}
+
 namespace {
 struct ExpandKernels
     : public repro::impl::ReproExpandKernelsBase<ExpandKernels> {
@@ -118,8 +129,15 @@ struct ExpandKernels
   }
 
   static void expandFold(cpu::KernelBuilder &b, FoldOp fold) {
-    if (failed(cpu::expandContraction(b, fold)))
-      cpu::expandLiteralFold(b, fold);
+    if (succeeded(cpu::expandContraction(b, fold)))
+      return;
+    // A short window is better folded for several results at once.
+    if (isShortFold(fold) && succeeded(cpu::expandColumnFold(b, fold)))
+      return;
+    if (succeeded(cpu::expandRowFold(b, fold)) ||
+        succeeded(cpu::expandColumnFold(b, fold)))
+      return;
+    cpu::expandLiteralFold(b, fold);
   }
 };
 } // namespace

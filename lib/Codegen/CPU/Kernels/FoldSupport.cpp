@@ -86,11 +86,16 @@ Value FoldInfo::combine(KernelBuilder &b, Value lhs, Value rhs) {
     lhs = b.convertFloat(lhs, b.getF32Type());
     rhs = b.convertFloat(rhs, b.getF32Type());
   }
-  OperationState state(b.getLoc(), step->getName());
-  state.addOperands({lhs, rhs});
-  state.addTypes(lhs.getType());
-  Value result = b.create(state)->getResult(0);
-  return storage ? b.convertFloat(result, storage) : result;
+  Value result;
+  if (isa<arith::MaximumFOp, arith::MinimumFOp>(step)) {
+    result = b.createExtremum(isa<arith::MaximumFOp>(step), lhs, rhs);
+  } else {
+    OperationState state(b.getLoc(), step->getName());
+    state.addOperands({lhs, rhs});
+    state.addTypes(lhs.getType());
+    result = b.create(state)->getResult(0);
+  }
+  return storage && storage.getWidth() < 32 ? b.convertFloat(result, storage) : result;
 }
 
 Value FoldInfo::getStart(KernelBuilder &b, int64_t lanes) {

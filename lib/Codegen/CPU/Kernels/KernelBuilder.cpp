@@ -14,12 +14,22 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace mlir::repro::cpu;
 
 Type repro::cpu::getLaneType(Type type, int64_t lanes) {
   return lanes ? VectorType::get({lanes}, type) : type;
+}
+
+Type repro::cpu::getStorageType(Type element) {
+  if (element.isInteger(1))
+    return IntegerType::get(element.getContext(), 8);
+  auto type = dyn_cast<FloatType>(element);
+  if (type && type.getWidth() < 32)
+    return IntegerType::get(element.getContext(), type.getWidth());
+  return element;
 }
 
 FailureOr<SmallVector<int64_t>>
@@ -76,6 +86,7 @@ void KernelBuilder::setWork(int64_t items, int64_t grain) {
 Value KernelBuilder::getScratch(Type element, int64_t count) {
   OpBuilder::InsertionGuard guard(*this);
   setInsertionPoint(prologueEnd);
+  element = getStorageType(element);
   int64_t bits = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
   int64_t bytes = std::max<int64_t>(bits / 8, 1) * std::max<int64_t>(count, 1);
   Value scratch = kernel.getArgument(kernel.getNumArguments() - 4);
@@ -248,11 +259,11 @@ Value KernelBuilder::flatten(Value memref) {
   Value result = memref::ReinterpretCastOp::create(
       *this, flatType, memref, offset, ArrayRef<int64_t>{last + 1},
       ArrayRef<int64_t>{1});
-  if (type.getElementType().isInteger(1)) {
-    // i1 elements are bytes, but a vector of i1 would be loaded as bits. Both
-    // types become the same LLVM type, so that this cast disappears.
-    auto bytes = MemRefType::get({last + 1}, getI8Type(), flatType.getLayout());
-    result = UnrealizedConversionCastOp::create(*this, TypeRange(bytes),
+  Type storage = getStorageType(type.getElementType());
+  if (storage != type.getElementType()) {
+    // Both types become the same LLVM type, so that this cast disappears.
+    auto raw = MemRefType::get({last + 1}, storage, flatType.getLayout());
+    result = UnrealizedConversionCastOp::create(*this, TypeRange(raw),
                                                 ValueRange(result))
                  .getResult(0);
   }
@@ -299,27 +310,30 @@ Value KernelBuilder::getOffset(const Access &access, ValueRange coordinates) {
   return offset;
 }
 
-/// The type in memory: i1 is a byte.
-static Type getStorageType(Type element) {
-  return element.isInteger(1) ? IntegerType::get(element.getContext(), 8)
-                              : element;
-}
-
-/// Memory form of i1 values, scalars or vectors.
+/// Memory form of a value, scalar or vector.
 static Value toStorage(KernelBuilder &b, Value value) {
-  if (!getElementTypeOrSelf(value.getType()).isInteger(1))
+  Type element = getElementTypeOrSelf(value.getType());
+  Type storage = getStorageType(element);
+  if (storage == element)
     return value;
-  Type type = b.getI8Type();
+  Type type = storage;
   if (auto vector = dyn_cast<VectorType>(value.getType()))
-    type = vector.clone(type);
-  return arith::ExtUIOp::create(b, type, value);
+    type = vector.clone(storage);
+  if (element.isInteger(1))
+    return arith::ExtUIOp::create(b, type, value);
+  return arith::BitcastOp::create(b, type, value);
 }
 
 static Value fromStorage(KernelBuilder &b, Value value, Type element) {
-  if (!element.isInteger(1))
+  if (getStorageType(element) == element)
     return value;
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, value,
-                               b.zero(value.getType()));
+  if (element.isInteger(1))
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, value,
+                                 b.zero(value.getType()));
+  Type type = element;
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    type = vector.clone(element);
+  return arith::BitcastOp::create(b, type, value);
 }
 
 Value KernelBuilder::load(Value flat, Type element, Value offset) {
@@ -397,6 +411,10 @@ Value KernelBuilder::constant(TypedAttr value) {
 Value KernelBuilder::zero(Type type) { return constant(getZeroAttr(type)); }
 
 Value KernelBuilder::broadcast(Value scalar, int64_t lanes) {
+  TypedAttr value;
+  if (matchPattern(scalar, m_Constant(&value)))
+    return constant(DenseElementsAttr::get(
+        VectorType::get({lanes}, scalar.getType()), Attribute(value)));
   return vector::BroadcastOp::create(
       *this, VectorType::get({lanes}, scalar.getType()), scalar);
 }
@@ -418,6 +436,9 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
   if (!element)
     return value;
   // Storage types only move and convert: not all targets select among them.
+  if (auto rounded = value.getDefiningOp<arith::TruncFOp>();
+      rounded && element.getWidth() < 32)
+    return convertFloat(canonicalizeNaN(rounded.getIn()), element);
   if (element.getWidth() < 32)
     return convertFloat(canonicalizeNaN(convertFloat(value, getF32Type())),
                         element);
@@ -428,4 +449,47 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
   if (auto vector = dyn_cast<VectorType>(value.getType()))
     nan = DenseElementsAttr::get(vector, Attribute(nan));
   return arith::SelectOp::create(*this, isNaN, constant(nan), value);
+}
+
+Value KernelBuilder::createExtremum(bool maximum, Value a, Value c) {
+  if (matchPattern(a, m_Constant()))
+    std::swap(a, c);
+  auto compare = [&](arith::CmpFPredicate predicate, Value x, Value y) -> Value {
+    return arith::CmpFOp::create(*this, predicate, x, y);
+  };
+  auto pick = [&](Value condition, Value x, Value y) -> Value {
+    return arith::SelectOp::create(*this, condition, x, y);
+  };
+  FloatAttr bound;
+  DenseElementsAttr bounds;
+  if (matchPattern(c, m_Constant(&bounds)) && bounds.isSplat())
+    bound = dyn_cast<FloatAttr>(bounds.getSplatValue<Attribute>());
+  else if (!matchPattern(c, m_Constant(&bound)))
+    bound = nullptr;
+  if (bound && !bound.getValue().isNaN()) {
+    // A zero of the other sign is decided by whether equality picks `a`.
+    bool negative = bound.getValue().isNegative();
+    using P = arith::CmpFPredicate;
+    P predicate = maximum ? (negative ? P::UGE : P::UGT)
+                          : (negative ? P::ULT : P::ULE);
+    return pick(compare(predicate, a, c), a, c);
+  }
+  Type type = a.getType();
+  Type bits = getIntegerType(
+      getElementTypeOrSelf(type).getIntOrFloatBitWidth());
+  if (auto vector = dyn_cast<VectorType>(type))
+    bits = vector.clone(bits);
+  Value aBits = arith::BitcastOp::create(*this, bits, a);
+  Value cBits = arith::BitcastOp::create(*this, bits, c);
+  // Equal values have equal bits, but for zeros of different signs.
+  Value both = maximum
+                   ? arith::AndIOp::create(*this, aBits, cBits).getResult()
+                   : arith::OrIOp::create(*this, aBits, cBits).getResult();
+  Value equalValue = arith::BitcastOp::create(*this, type, both);
+  Value result = pick(compare(maximum ? arith::CmpFPredicate::OGT
+                                      : arith::CmpFPredicate::OLT,
+                              a, c),
+                      a, c);
+  result = pick(compare(arith::CmpFPredicate::OEQ, a, c), equalValue, result);
+  return pick(compare(arith::CmpFPredicate::UNO, a, a), a, result);
 }

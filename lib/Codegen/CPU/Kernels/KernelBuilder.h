@@ -24,8 +24,8 @@ struct VectorTarget {
 /// How a structured operation reads or writes one operand: the element at
 /// iteration point d is `buffer[expression(d)]`, buffer being rank 1.
 struct Access {
-  /// The operand's memory as memref<n x T>, with T = i8 for i1; null for a
-  /// scalar operand.
+  /// The operand's memory as memref<n x T>, T being its storage type; null for
+  /// a scalar operand.
   Value buffer;
   Value scalar;
   Type element;
@@ -98,7 +98,8 @@ public:
                             function_ref<SmallVector<Value>()> otherwise);
 
   // Memory.
-  /// The memory of a memref of static shape and strides, as rank 1 (i8 for i1).
+  /// The memory of a memref of static shape and strides, as rank 1 with
+  /// elements of the storage type.
   Value flatten(Value memref);
   Access getAccess(Value operand, AffineMap map);
   /// Position of the element at `coordinates`, one per dimension.
@@ -121,6 +122,9 @@ public:
   Value broadcast(Value scalar, int64_t lanes);
   /// (V4) NaNs become the canonical one; scalars and vectors.
   Value canonicalizeNaN(Value value);
+  /// (S2) maximum or minimum of f32 or f64, scalars or vectors: NaN wins,
+  /// -0 < +0. Written out, as arith-expand does not tell zeros apart.
+  Value createExtremum(bool maximum, Value a, Value b);
   /// (F7), (V1) between a storage type and the type of an accumulator.
   Value convertFloat(Value value, Type element);
 
@@ -132,6 +136,11 @@ private:
   /// Flattened buffers and scratch views are created before this operation.
   Operation *prologueEnd;
 };
+
+/// The type that holds an element in memory. An i1 is a byte there, but a
+/// vector of i1 would be loaded as bits; the floats of less than 32 bits are
+/// integers, as not all targets move vectors of them.
+Type getStorageType(Type element);
 
 /// `type` or, for lanes > 0, a vector of it.
 Type getLaneType(Type type, int64_t lanes);

@@ -93,3 +93,22 @@ void repro::cpu::forEachRun(
     body(b.delinearize(row, outer), lower, upper, b.add(start, lower));
   });
 }
+
+SmallVector<Value> repro::cpu::foldRuns(
+    KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin, Value end,
+    ValueRange inits,
+    function_ref<SmallVector<Value>(ArrayRef<Value>, Value, Value, ValueRange)>
+        body) {
+  if (loops.size() <= 1)
+    return body({}, begin, end, inits);
+  int64_t run = loops.back().size;
+  SmallVector<int64_t> outer = getSizes(loops.drop_back());
+  Value last = b.div(b.add(end, run - 1), run);
+  return b.loop(b.div(begin, run), last, 1, inits,
+                [&](Value row, ValueRange carried) {
+                  Value start = b.mul(row, run);
+                  Value lower = b.max(b.sub(begin, start), b.index(0));
+                  Value upper = b.min(b.sub(end, start), b.index(run));
+                  return body(b.delinearize(row, outer), lower, upper, carried);
+                });
+}

@@ -86,8 +86,7 @@ void SortKernel::expand() {
     b.setWork(0, 1);
     return;
   }
-  Type storage = keyType.isInteger(1) ? b.getI8Type() : keyType;
-  keys = b.getScratch(storage, n);
+  keys = b.getScratch(keyType, n);
   permutation = b.getScratch(b.getIndexType(), 2 * n);
   int64_t rounds = llvm::Log2_64_Ceil(n);
   int64_t dimension = op.getDimension();

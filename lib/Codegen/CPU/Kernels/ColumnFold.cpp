@@ -1,0 +1,300 @@
+//===- ColumnFold.cpp - Folds with one result per vector lane -------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A work item is a panel: a few vectors of results along the output's last
+// dimension in memory, whose accumulators stay in registers.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/BodyVectorizer.h"
+#include "Codegen/CPU/Kernels/FoldSupport.h"
+#include "Codegen/CPU/Kernels/ParallelLoops.h"
+#include "Codegen/CPU/Kernels/StructuredKernels.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+namespace {
+/// Most elements of a fold with lanes that are written out one by one.
+constexpr int64_t kUnrolledElements = 32;
+
+class ColumnFold {
+public:
+  ColumnFold(KernelBuilder &b, FoldOp op) : b(b), fold(b, op) {}
+  LogicalResult match();
+  void expand();
+
+private:
+  /// Accumulators by vector, then by output.
+  using Accumulators = SmallVector<Value>;
+  Accumulators applyBody(ArrayRef<Value> reductionAt, ValueRange accumulators);
+  Accumulators foldRange(Value begin, Value end, ValueRange starts);
+  Accumulators foldElements();
+  Accumulators foldUnrolled();
+  void emitVectors(Value inner, int64_t count, LaneMask lanesMask);
+  Value loadOutput(unsigned i, int64_t v);
+  void storeOutput(unsigned i, int64_t v, Value value);
+
+  KernelBuilder &b;
+  FoldInfo fold;
+  SmallVector<CollapsedDim> parallel;  ///< accesses: inputs, outputs
+  SmallVector<CollapsedDim> reduction; ///< accesses: inputs
+  int64_t width, vectors = 4;
+  bool unrolled = false;
+  // Of the vectors being written.
+  SmallVector<Value> coordinates, bases;
+  Value innerStart;
+  int64_t vectorCount = 0;
+  LaneMask mask;
+};
+} // namespace
+
+LogicalResult ColumnFold::match() {
+  Block &body = *fold.op.getBody();
+  if (fold.n == 0 || fold.results == 0 || !BodyVectorizer::canVectorize(body))
+    return failure();
+  int64_t operations = std::distance(body.begin(), body.end());
+  if (fold.step && fold.lanes > 1) {
+    if (fold.n > kUnrolledElements || fold.n > fold.chunk ||
+        fold.n * operations > 256)
+      return failure();
+    unrolled = true;
+    vectors = 1;
+  }
+  if (fold.outputs.size() > 1 || operations > 16)
+    vectors = 1;
+  SmallVector<const Access *> inputs, accesses;
+  for (const Access &access : fold.inputs)
+    inputs.push_back(&access);
+  accesses = inputs;
+  for (const Access &access : fold.outputs)
+    accesses.push_back(&access);
+  if (llvm::any_of(accesses, [](const Access *a) { return !a->linear; }))
+    return failure();
+  SmallVector<unsigned> dims(fold.parallel);
+  const Access &output = fold.outputs[0];
+  llvm::stable_sort(dims, [&](unsigned x, unsigned y) {
+    return output.coefficients[x] > output.coefficients[y];
+  });
+  llvm::SmallBitVector fixed = getIndexedDims(body, fold.sizes.size());
+  parallel = collapseDims(dims, fold.sizes, accesses, fixed);
+  reduction = collapseDims(fold.reduction, fold.sizes, inputs, fixed);
+  if (parallel.empty())
+    return failure();
+  width = b.getNativeLanes(fold.getAccumulatorType());
+  if (parallel.back().size < 2 || width < 2)
+    return failure();
+  // Small results are better spread over threads than over vectors.
+  vectors = std::min<int64_t>(vectors, llvm::divideCeil(parallel.back().size, width));
+  return success();
+}
+
+ColumnFold::Accumulators ColumnFold::applyBody(ArrayRef<Value> reductionAt,
+                                               ValueRange accumulators) {
+  for (auto [loop, value] : llvm::zip_equal(reduction, reductionAt))
+    if (loop.dims.size() == 1)
+      coordinates[loop.dims[0]] = value;
+  Accumulators next;
+  Block *block = fold.op.getBody();
+  const CollapsedDim &inner = parallel.back();
+  unsigned outputs = fold.outputs.size();
+  for (int64_t v = 0; v < vectorCount; ++v) {
+    Value start = b.add(innerStart, v * width);
+    BodyVectorizer body(b, width, mask);
+    body.extent = [&](int64_t dim) { return fold.sizes[dim]; };
+    body.index = [&](int64_t dim) {
+      if (inner.dims.size() == 1 && inner.dims[0] == dim)
+        return LaneValue{start, LaneValue::Iota};
+      return LaneValue{coordinates[dim]};
+    };
+    for (auto [i, access] : llvm::enumerate(fold.inputs)) {
+      if (block->getArgument(i).use_empty())
+        continue;
+      if (!access.isMemory()) {
+        body.map(block->getArgument(i), access.scalar);
+        continue;
+      }
+      int64_t stride = inner.coefficients[i];
+      Value offset = b.add(b.add(bases[i], b.mul(start, stride)),
+                           getLoopOffset(b, reduction, reductionAt, i));
+      body.map(block->getArgument(i),
+               stride ? b.loadVector(access.buffer, access.element, offset,
+                                     stride, width, mask)
+                      : b.load(access.buffer, access.element, offset));
+    }
+    for (unsigned i = 0; i < outputs; ++i)
+      body.map(block->getArgument(fold.inputs.size() + i),
+               accumulators[v * outputs + i]);
+    llvm::append_range(next, body.inlineBody(*block));
+  }
+  return next;
+}
+
+ColumnFold::Accumulators ColumnFold::foldRange(Value begin, Value end,
+                                               ValueRange starts) {
+  return foldRuns(
+      b, reduction, begin, end, starts,
+      [&](ArrayRef<Value> outer, Value lower, Value upper, ValueRange carried) {
+        return b.loop(lower, upper, 1, carried,
+                      [&](Value i, ValueRange acc) {
+                        SmallVector<Value> at(outer);
+                        if (!reduction.empty())
+                          at.push_back(i);
+                        return applyBody(at, acc);
+                      });
+      });
+}
+
+/// (F1), (F2) of few elements, each known by its number.
+ColumnFold::Accumulators ColumnFold::foldUnrolled() {
+  SmallVector<Value> lanes(std::min(fold.lanes, fold.n));
+  int64_t taken = 0;
+  for (int64_t t = 0; t < fold.n; ++t) {
+    int64_t lane = t % fold.run % fold.lanes;
+    SmallVector<Value> at;
+    int64_t rest = t;
+    for (const CollapsedDim &loop : llvm::reverse(reduction)) {
+      at.insert(at.begin(), b.index(rest % loop.size));
+      rest /= loop.size;
+    }
+    Value acc = lanes[lane] ? lanes[lane] : fold.getStart(b, width);
+    taken += !lanes[lane];
+    lanes[lane] = applyBody(at, acc)[0];
+  }
+  lanes.resize(fold.lanes);
+  for (int64_t half = fold.lanes / 2; half; half /= 2)
+    for (int64_t lane = 0; lane < half; ++lane) {
+      Value &lower = lanes[lane], upper = lanes[lane + half];
+      if (lower && upper)
+        lower = fold.combine(b, lower, upper);
+      else if (upper)
+        lower = upper;
+    }
+  Value result = lanes[0];
+  // The lanes left out were +0: among them no sum is -0. Only fma can make one.
+  if (taken < fold.lanes && isa<math::FmaOp>(fold.step))
+    result = fold.combine(b, result, fold.getStart(b, width));
+  return {result};
+}
+
+ColumnFold::Accumulators ColumnFold::foldElements() {
+  if (unrolled)
+    return foldUnrolled();
+  Accumulators starts;
+  if (!fold.step) { // (F6)
+    for (int64_t v = 0; v < vectorCount; ++v)
+      for (unsigned i = 0; i < fold.outputs.size(); ++i)
+        starts.push_back(loadOutput(i, v));
+    return foldRange(b.index(0), b.index(fold.n), starts);
+  }
+  starts.assign(vectorCount, fold.getStart(b, width));
+  if (fold.n <= fold.chunk)
+    return foldRange(b.index(0), b.index(fold.n), starts);
+  // (F3) sequential.
+  Accumulators totals = foldRange(b.index(0), b.index(fold.chunk), starts);
+  return b.loop(b.index(fold.chunk), b.index(fold.n), fold.chunk, totals,
+                [&](Value start, ValueRange acc) {
+                  Value end =
+                      b.min(b.add(start, fold.chunk), b.index(fold.n));
+                  Accumulators next = foldRange(start, end, starts);
+                  for (auto [value, total] : llvm::zip_equal(next, acc))
+                    value = fold.combine(b, total, value);
+                  return next;
+                });
+}
+
+Value ColumnFold::loadOutput(unsigned i, int64_t v) {
+  const Access &access = fold.outputs[i];
+  unsigned position = fold.inputs.size() + i;
+  int64_t stride = parallel.back().coefficients[position];
+  Value offset = b.add(bases[position],
+                       b.mul(b.add(innerStart, v * width), stride));
+  Value value = b.loadVector(access.buffer, access.element, offset, stride,
+                             width, mask);
+  if (isa<FloatType>(access.element))
+    value = b.convertFloat(value, fold.getAccumulatorType(i)); // (F7)
+  return value;
+}
+
+void ColumnFold::storeOutput(unsigned i, int64_t v, Value value) {
+  const Access &access = fold.outputs[i];
+  unsigned position = fold.inputs.size() + i;
+  int64_t stride = parallel.back().coefficients[position];
+  Value offset = b.add(bases[position],
+                       b.mul(b.add(innerStart, v * width), stride));
+  value = b.canonicalizeNaN(value);
+  if (isa<FloatType>(access.element))
+    value = b.convertFloat(value, access.element); // (F7)
+  b.storeVector(value, access.buffer, offset, stride, mask);
+}
+
+void ColumnFold::emitVectors(Value inner, int64_t count, LaneMask lanesMask) {
+  innerStart = inner;
+  vectorCount = count;
+  mask = lanesMask;
+  Accumulators results = foldElements();
+  unsigned outputs = fold.outputs.size();
+  for (int64_t v = 0; v < count; ++v)
+    for (unsigned i = 0; i < outputs; ++i) {
+      Value result = results[v * outputs + i];
+      if (fold.step)
+        result = fold.combine(b, loadOutput(i, v), result);
+      storeOutput(i, v, result);
+    }
+}
+
+void ColumnFold::expand() {
+  int64_t size = parallel.back().size, panel = vectors * width;
+  SmallVector<int64_t> items = getSizes(parallel);
+  items.back() = llvm::divideCeil(size, panel);
+  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
+    SmallVector<Value> at = b.delinearize(item, items);
+    Value start = b.mul(at.pop_back_val(), panel);
+    coordinates.assign(fold.sizes.size(), b.index(0));
+    ArrayRef<CollapsedDim> outer = ArrayRef(parallel).drop_back();
+    for (auto [loop, value] : llvm::zip_equal(outer, at))
+      if (loop.dims.size() == 1)
+        coordinates[loop.dims[0]] = value;
+    bases.clear();
+    unsigned i = 0;
+    for (const SmallVector<Access> &accesses : {fold.inputs, fold.outputs})
+      for (const Access &access : accesses) {
+        bases.push_back(b.add(getLoopOffset(b, outer, at, i), access.constant));
+        ++i;
+      }
+    if (size % panel == 0) {
+      emitVectors(start, vectors, {});
+      return;
+    }
+    auto emitRest = [&] {
+      Value vectorEnd = b.index(size / width * width);
+      if (size >= width && vectors > 1)
+        b.loop(start, vectorEnd, width,
+               [&](Value inner) { emitVectors(inner, 1, {}); });
+      if (size % width)
+        emitVectors(vectorEnd, 1, b.getMask(b.index(size % width), width));
+    };
+    if (size < panel) {
+      emitRest();
+      return;
+    }
+    b.when(
+        b.less(b.index(size), b.add(start, panel)), emitRest,
+        [&] { emitVectors(start, vectors, {}); });
+  });
+  b.setWork(getProduct(items), 16384 / (fold.n * std::min(panel, size)));
+}
+
+LogicalResult repro::cpu::expandColumnFold(KernelBuilder &b, FoldOp op) {
+  ColumnFold kernel(b, op);
+  if (failed(kernel.match()))
+    return failure();
+  kernel.expand();
+  return success();
+}
