@@ -63,7 +63,7 @@ def ConvertTMTensorToRepro : Repro_Import<"convert-tm-tensor-to-repro"> {
   let description = [{
     The `tm_tensor` dialect is not registered: its operations arrive in generic
     form. `tm_tensor.scatter` becomes `repro.scatter` (D1), `tm_tensor.scan`
-    `repro.scan` (D3), `tm_tensor.sort` `repro.sort` (D2).
+    `repro.scan` (D3), `tm_tensor.sort` and `tm_tensor.topk` `repro.sort` (D2).
   }];
 }
 

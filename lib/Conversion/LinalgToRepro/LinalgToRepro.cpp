@@ -428,9 +428,9 @@ static Step convertStep(RewriterBase &rewriter, linalg::GenericOp op) {
       x = first;
       y = second;
     }
-    result.op = replaceStep(
-        math::FmaOp::create(rewriter, loc, extend(rewriter, loc, x, type),
-                            extend(rewriter, loc, y, type), acc));
+    x = extend(rewriter, loc, x, type);
+    y = extend(rewriter, loc, y, type);
+    result.op = replaceStep(math::FmaOp::create(rewriter, loc, x, y, acc));
     return result;
   };
   if (isFma)

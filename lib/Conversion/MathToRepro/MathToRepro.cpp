@@ -90,10 +90,10 @@ static void replaceNumberPreferring(RewriterBase &rewriter, Operation *op) {
   Location loc = op->getLoc();
   Value lhs = op->getOperand(0), rhs = op->getOperand(1);
   Value extreme = Ordered::create(rewriter, loc, lhs, rhs);
-  Value orLhs = arith::SelectOp::create(
-      rewriter, loc, isNaN(rewriter, loc, rhs), lhs, extreme);
-  rewriter.replaceOpWithNewOp<arith::SelectOp>(op, isNaN(rewriter, loc, lhs),
-                                               rhs, orLhs);
+  Value lhsIsNaN = isNaN(rewriter, loc, lhs);
+  Value rhsIsNaN = isNaN(rewriter, loc, rhs);
+  Value orLhs = arith::SelectOp::create(rewriter, loc, rhsIsNaN, lhs, extreme);
+  rewriter.replaceOpWithNewOp<arith::SelectOp>(op, lhsIsNaN, rhs, orLhs);
 }
 
 //===----------------------------------------------------------------------===//
@@ -120,6 +120,8 @@ static void replaceRoundingDivision(RewriterBase &rewriter, Operation *op,
       return arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::slt,
                                    value, zero);
     };
+    Value lhsIsNegative = isNegative(lhs);
+    Value rhsIsNegative = isNegative(rhs);
     Value signs = arith::CmpIOp::create(rewriter, loc,
                                         isFloor ? arith::CmpIPredicate::ne
                                                 : arith::CmpIPredicate::eq,

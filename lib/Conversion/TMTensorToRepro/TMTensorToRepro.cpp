@@ -60,8 +60,9 @@ static Value getYielded(Operation *op) {
   return yield->getNumOperands() == 1 ? yield->getOperand(0) : Value();
 }
 
-/// How the body combines `element` with `accumulator`.
-static std::optional<Combine> getCombine(Operation *op, Value element,
+/// How the body combines `element` with `accumulator`. Where it takes a value
+/// from outside of the body instead of the element, `element` becomes that.
+static std::optional<Combine> getCombine(Operation *op, Value &element,
                                          Value accumulator) {
   Value yielded = getYielded(op);
   if (!yielded)
@@ -70,10 +71,13 @@ static std::optional<Combine> getCombine(Operation *op, Value element,
     return Combine::replace;
   Operation *step = yielded.getDefiningOp();
   if (!step || step->getNumOperands() != 2 ||
-      !((step->getOperand(0) == element &&
-         step->getOperand(1) == accumulator) ||
-        (step->getOperand(0) == accumulator && step->getOperand(1) == element)))
+      !llvm::is_contained(step->getOperands(), accumulator))
     return std::nullopt;
+  Value other = step->getOperand(step->getOperand(0) == accumulator ? 1 : 0);
+  if (other != element &&
+      !other.getParentRegion()->isProperAncestor(element.getParentRegion()))
+    return std::nullopt;
+  element = other;
   if (isa<arith::AddFOp, arith::AddIOp>(step))
     return Combine::add;
   if (isa<arith::MulFOp, arith::MulIOp>(step))
@@ -91,6 +95,24 @@ static Value makeEmpty(OpBuilder &builder, Location loc, Type type) {
                                  shaped.getElementType());
 }
 
+/// A tensor of `type` whose every element is `scalar`.
+static Value makeFill(OpBuilder &builder, Location loc, Value scalar,
+                      Type type) {
+  auto shaped = cast<RankedTensorType>(type);
+  SmallVector<utils::IteratorType> parallel(shaped.getRank(),
+                                            utils::IteratorType::parallel);
+  Value empty = makeEmpty(builder, loc, type);
+  return linalg::GenericOp::create(
+             builder, loc, TypeRange{type}, ValueRange{}, ValueRange{empty},
+             ArrayRef<AffineMap>{
+                 builder.getMultiDimIdentityMap(shaped.getRank())},
+             parallel,
+             [&](OpBuilder &body, Location bodyLoc, ValueRange) {
+               linalg::YieldOp::create(body, bodyLoc, scalar);
+             })
+      .getResult(0);
+}
+
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
@@ -100,10 +122,9 @@ static LogicalResult convertScatter(IRRewriter &rewriter, Operation *op) {
   if (failed(getSegments(op, 2, 1)))
     return failure();
   Block &body = op->getRegion(0).front();
+  Value element = body.getNumArguments() == 2 ? body.getArgument(0) : Value();
   std::optional<Combine> combine =
-      body.getNumArguments() == 2
-          ? getCombine(op, body.getArgument(0), body.getArgument(1))
-          : std::nullopt;
+      element ? getCombine(op, element, body.getArgument(1)) : std::nullopt;
   if (!combine)
     return op->emitOpError("(D1) expected a body that adds, multiplies, takes "
                            "the maximum or minimum, or replaces");
@@ -145,6 +166,8 @@ static LogicalResult convertScatter(IRRewriter &rewriter, Operation *op) {
         rewriter, loc, RankedTensorType::get(shape, updates.getElementType()),
         source, groups);
   }
+  if (element != body.getArgument(0))
+    source = makeFill(rewriter, loc, element, source.getType());
   rewriter.replaceOpWithNewOp<ScatterOp>(
       op, op->getResultTypes(), ValueRange{source, op->getOperand(1)},
       ValueRange{op->getOperand(2)}, *combine);
@@ -160,11 +183,11 @@ static LogicalResult convertScan(IRRewriter &rewriter, Operation *op) {
   if (!dimension || !inclusive || !inclusive.getValue())
     return op->emitOpError("(D3) expected 'dimension' and 'inclusive = true'");
   Block &body = op->getRegion(0).front();
+  Value element = body.getNumArguments() == 2 ? body.getArgument(0) : Value();
   std::optional<Combine> combine =
-      body.getNumArguments() == 2
-          ? getCombine(op, body.getArgument(0), body.getArgument(1))
-          : std::nullopt;
-  if (!combine || *combine == Combine::replace)
+      element ? getCombine(op, element, body.getArgument(1)) : std::nullopt;
+  if (!combine || *combine == Combine::replace ||
+      element != body.getArgument(0))
     return op->emitOpError(
         "(D3) expected a body that adds, multiplies or takes an extreme");
   if (!op->getResult(1).use_empty())
@@ -249,6 +272,60 @@ static LogicalResult convertSort(IRRewriter &rewriter, Operation *op) {
   return success();
 }
 
+/// (D2) `ins(input) outs(values, indices)`: the first elements of a sort that
+/// carries the positions.
+static LogicalResult convertTopK(IRRewriter &rewriter, Operation *op) {
+  if (failed(getSegments(op, 1, 2)))
+    return failure();
+  auto attr = dyn_cast_or_null<IntegerAttr>(getAnyAttr(op, "dimension"));
+  auto input = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto indices = cast<RankedTensorType>(op->getOperand(2).getType());
+  auto element = dyn_cast<IntegerType>(indices.getElementType());
+  int64_t dimension = attr ? attr.getInt() : -1;
+  if (dimension < 0 || dimension >= input.getRank() || !element)
+    return op->emitOpError("(D2) expected a 'dimension' below ")
+           << input.getRank() << " and integer indices, got " << indices;
+  std::optional<SortDirection> direction = getDirection(op);
+  if (!direction)
+    return op->emitOpError("(D2) expected a comparator that compares the first "
+                           "operand, ascending or descending");
+  Location loc = op->getLoc();
+  auto positionType = RankedTensorType::get(input.getShape(), element);
+  SmallVector<utils::IteratorType> parallel(input.getRank(),
+                                            utils::IteratorType::parallel);
+  Value positions =
+      linalg::GenericOp::create(
+          rewriter, loc, TypeRange{positionType}, ValueRange{},
+          ValueRange{makeEmpty(rewriter, loc, positionType)},
+          ArrayRef<AffineMap>{rewriter.getMultiDimIdentityMap(input.getRank())},
+          parallel,
+          [&](OpBuilder &builder, Location bodyLoc, ValueRange) {
+            Value index = linalg::IndexOp::create(builder, bodyLoc, dimension);
+            Value position =
+                arith::IndexCastOp::create(builder, bodyLoc, element, index);
+            linalg::YieldOp::create(builder, bodyLoc, position);
+          })
+          .getResult(0);
+  auto sorted =
+      SortOp::create(rewriter, loc, TypeRange{input, positionType},
+                     ValueRange{op->getOperand(0), positions},
+                     ValueRange{makeEmpty(rewriter, loc, input),
+                                makeEmpty(rewriter, loc, positionType)},
+                     *direction, dimension);
+  SmallVector<OpFoldResult> offsets(input.getRank(), rewriter.getIndexAttr(0));
+  SmallVector<OpFoldResult> strides(input.getRank(), rewriter.getIndexAttr(1));
+  SmallVector<Value> results;
+  for (auto [value, type] :
+       llvm::zip_equal(sorted.getResults(), op->getResultTypes())) {
+    auto shape = cast<RankedTensorType>(type).getShape();
+    results.push_back(tensor::ExtractSliceOp::create(
+        rewriter, loc, cast<RankedTensorType>(type), value, offsets,
+        getAsIndexOpFoldResult(rewriter.getContext(), shape), strides));
+  }
+  rewriter.replaceOp(op, results);
+  return success();
+}
+
 namespace {
 struct ConvertTMTensorToRepro
     : public repro::impl::ConvertTMTensorToReproBase<ConvertTMTensorToRepro> {
@@ -270,9 +347,11 @@ struct ConvertTMTensorToRepro
         result = convertScan(rewriter, op);
       else if (name == "sort")
         result = convertSort(rewriter, op);
+      else if (name == "topk")
+        result = convertTopK(rewriter, op);
       else
         op->emitOpError("has no meaning here: expected tm_tensor.scatter, "
-                        "tm_tensor.scan or tm_tensor.sort");
+                        "tm_tensor.scan, tm_tensor.sort or tm_tensor.topk");
       if (failed(result))
         return signalPassFailure();
     }

@@ -1,0 +1,260 @@
+// (V3) What folds keeps every bit; what might not stays as it is.
+// RUN: %repro-opt --repro-fold-constants --split-input-file %s | FileCheck %s
+
+// CHECK: func.func @V3_kept(%[[X:[a-z0-9]+]]: f32)
+func.func @V3_kept(%x: f32) -> (f32, f32, f32, f32, f32, f32, f32) {
+  // CHECK-DAG: %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
+  // CHECK-DAG: %[[NEG:.*]] = arith.constant -0.000000e+00 : f32
+  // CHECK-DAG: %[[THREE:.*]] = arith.constant 3.000000e+00 : f32
+  %zero = arith.constant 0.0 : f32
+  %neg = arith.constant -0.0 : f32
+  %three = arith.constant 3.0 : f32
+  // CHECK: arith.addf %[[X]], %[[ZERO]]
+  %0 = arith.addf %x, %zero : f32
+  // CHECK: arith.subf %[[ZERO]], %[[X]]
+  %1 = arith.subf %zero, %x : f32
+  // CHECK: arith.mulf %[[X]], %[[ZERO]]
+  %2 = arith.mulf %x, %zero : f32
+  // CHECK: arith.subf %[[X]], %[[X]]
+  %3 = arith.subf %x, %x : f32
+  // CHECK: arith.divf %[[X]], %[[THREE]]
+  %4 = arith.divf %x, %three : f32
+  // CHECK: arith.divf %[[X]], %[[X]]
+  %5 = arith.divf %x, %x : f32
+  // CHECK: arith.subf %[[X]], %[[NEG]]
+  %6 = arith.subf %x, %neg : f32
+  return %0, %1, %2, %3, %4, %5, %6 : f32, f32, f32, f32, f32, f32, f32
+}
+
+// -----
+
+// CHECK: func.func @V3_chains(%[[X:[a-z0-9]+]]: f32, %[[Y:[a-z0-9]+]]: i64)
+func.func @V3_chains(%x: f32, %y: i64) -> (f32, f32, bf16, f32, i1) {
+  %half = arith.constant 0.5 : f32
+  // Two scalings do not merge, and sums do not reassociate.
+  // CHECK-COUNT-2: arith.mulf
+  %0 = arith.mulf %x, %half : f32
+  %1 = arith.mulf %0, %half : f32
+  // CHECK-COUNT-2: arith.addf
+  %2 = arith.addf %x, %half : f32
+  %3 = arith.addf %2, %half : f32
+  // Two roundings are two.
+  // CHECK: arith.sitofp %[[Y]] : i64 to f32
+  // CHECK-NEXT: arith.truncf
+  %4 = arith.sitofp %y : i64 to f32
+  %5 = arith.truncf %4 : f32 to bf16
+  // CHECK: arith.truncf %[[X]]
+  // CHECK-NEXT: arith.extf
+  %6 = arith.truncf %x : f32 to bf16
+  %7 = arith.extf %6 : bf16 to f32
+  // A NaN is not equal to itself.
+  // CHECK: arith.cmpf oeq, %[[X]], %[[X]]
+  %8 = arith.cmpf oeq, %x, %x : f32
+  return %1, %3, %5, %7, %8 : f32, f32, bf16, f32, i1
+}
+
+// -----
+
+// CHECK: func.func @V3_exact(%[[X:[a-z0-9]+]]: f32, %[[B:[a-z0-9]+]]: bf16)
+func.func @V3_exact(%x: f32, %b: bf16) -> (f32, f32, f32, f32, f32, bf16) {
+  %zero = arith.constant 0.0 : f32
+  %neg = arith.constant -0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %0 = arith.addf %neg, %x : f32
+  %1 = arith.subf %x, %zero : f32
+  %2 = arith.mulf %x, %one : f32
+  %3 = arith.divf %x, %one : f32
+  %4 = arith.negf %x : f32
+  %5 = arith.negf %4 : f32
+  %6 = arith.extf %b : bf16 to f32
+  %7 = arith.truncf %6 : f32 to bf16
+  // CHECK-NEXT: return %[[X]], %[[X]], %[[X]], %[[X]], %[[X]], %[[B]]
+  return %0, %1, %2, %3, %5, %7 : f32, f32, f32, f32, f32, bf16
+}
+
+// -----
+
+// CHECK: func.func @S1_constants
+func.func @S1_constants() -> (f32, f32, f32, f32, f32) {
+  %third = arith.constant 0.3333333333333333 : f64
+  %a = arith.constant 1.0e+08 : f32
+  %b = arith.constant 1.0 : f32
+  // CHECK-DAG: %[[T:.*]] = arith.constant 0.333333343 : f32
+  %0 = arith.truncf %third : f64 to f32
+  // CHECK-DAG: %[[S:.*]] = arith.constant 1.000000e+08 : f32
+  %1 = arith.addf %a, %b : f32
+  // CHECK-DAG: %[[INF:.*]] = arith.constant 0x7F800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %2 = arith.divf %b, %zero : f32
+  // Subnormals are kept.
+  // CHECK-DAG: %[[SUB:.*]] = arith.constant 1.000530e-42 : f32
+  %tiny = arith.constant 1.0e-38 : f32
+  %scale = arith.constant 1.0e-04 : f32
+  %3 = arith.mulf %tiny, %scale : f32
+  // CHECK-DAG: %[[NEG:.*]] = arith.constant -0.000000e+00 : f32
+  %negone = arith.constant -1.0 : f32
+  %4 = arith.mulf %zero, %negone : f32
+  // CHECK: return %[[T]], %[[S]], %[[INF]], %[[SUB]], %[[NEG]]
+  return %0, %1, %2, %3, %4 : f32, f32, f32, f32, f32
+}
+
+// -----
+
+// (V1) bf16 computes in f32 and rounds once: a fused multiply-add rounds twice.
+// CHECK: func.func @V1_storage
+func.func @V1_storage() -> (bf16, bf16) {
+  // CHECK-DAG: %[[S:.*]] = arith.constant 2.560000e+02 : bf16
+  // CHECK-DAG: %[[F:.*]] = arith.constant 1.015630e+00 : bf16
+  %a = arith.constant 256.0 : bf16
+  %b = arith.constant 1.0 : bf16
+  %0 = arith.addf %a, %b : bf16
+  %c = arith.constant 1.0078125 : bf16
+  %d = arith.constant 0.0 : bf16
+  %1 = math.fma %c, %c, %d : bf16
+  // CHECK: return %[[S]], %[[F]]
+  return %0, %1 : bf16, bf16
+}
+
+// -----
+
+// (S2), (S3), (S4)
+// CHECK: func.func @S2_S3_S4
+func.func @S2_S3_S4() -> (f32, f32, i32, i32, i8, f32, f32) {
+  %nan = arith.constant 0x7FC00000 : f32
+  %zero = arith.constant 0.0 : f32
+  %neg = arith.constant -0.0 : f32
+  %big = arith.constant 3.0e+10 : f32
+  %minus = arith.constant -5.5 : f32
+  %half = arith.constant 2.5 : f32
+  // CHECK-DAG: %[[NAN:.*]] = arith.constant 0x7FC00000 : f32
+  %0 = arith.maximumf %nan, %zero : f32
+  // CHECK-DAG: %[[NEG:.*]] = arith.constant -0.000000e+00 : f32
+  %1 = arith.minimumf %zero, %neg : f32
+  // CHECK-DAG: %[[MAX:.*]] = arith.constant 2147483647 : i32
+  %2 = arith.fptosi %big : f32 to i32
+  // CHECK-DAG: %[[NONE:.*]] = arith.constant 0 : i32
+  %3 = arith.fptosi %nan : f32 to i32
+  // CHECK-DAG: %[[LOW:.*]] = arith.constant 0 : i8
+  %4 = arith.fptoui %minus : f32 to i8
+  // CHECK-DAG: %[[EVEN:.*]] = arith.constant 2.000000e+00 : f32
+  %5 = math.roundeven %half : f32
+  // CHECK-DAG: %[[AWAY:.*]] = arith.constant 3.000000e+00 : f32
+  %6 = math.round %half : f32
+  // CHECK: return %[[NAN]], %[[NEG]], %[[MAX]], %[[NONE]], %[[LOW]], %[[EVEN]], %[[AWAY]]
+  return %0, %1, %2, %3, %4, %5, %6 : f32, f32, i32, i32, i8, f32, f32
+}
+
+// -----
+
+// (I1) Every division and shift has a value.
+// CHECK: func.func @I1
+func.func @I1() -> (i32, i32, i32, i32, i32, i32, i32, i32) {
+  %zero = arith.constant 0 : i32
+  %seven = arith.constant 7 : i32
+  %min = arith.constant -2147483648 : i32
+  %minus = arith.constant -1 : i32
+  %wide = arith.constant 40 : i32
+  // CHECK-DAG: %[[M1:.*]] = arith.constant -1 : i32
+  // CHECK-DAG: %[[SEVEN:.*]] = arith.constant 7 : i32
+  // CHECK-DAG: %[[MIN:.*]] = arith.constant -2147483648 : i32
+  // CHECK-DAG: %[[ZERO:.*]] = arith.constant 0 : i32
+  %0 = arith.divsi %seven, %zero : i32
+  %1 = arith.divui %seven, %zero : i32
+  %2 = arith.remsi %seven, %zero : i32
+  %3 = arith.divsi %min, %minus : i32
+  %4 = arith.remsi %min, %minus : i32
+  %5 = arith.shli %seven, %wide : i32
+  %6 = arith.shrsi %min, %wide : i32
+  %7 = arith.remui %seven, %zero : i32
+  // CHECK: return %[[M1]], %[[M1]], %[[SEVEN]], %[[MIN]], %[[ZERO]], %[[ZERO]], %[[M1]], %[[SEVEN]]
+  return %0, %1, %2, %3, %4, %5, %6, %7 : i32, i32, i32, i32, i32, i32, i32, i32
+}
+
+// -----
+
+// CHECK: func.func @I1_kept(%[[X:[a-z0-9]+]]: i32)
+func.func @I1_kept(%x: i32) -> (i32, i32) {
+  // 0 / x is -1 and not 0 for x = 0.
+  // CHECK: arith.divsi
+  %zero = arith.constant 0 : i32
+  %0 = arith.divsi %zero, %x : i32
+  // CHECK: arith.divsi %[[X]], %[[X]]
+  %1 = arith.divsi %x, %x : i32
+  return %0, %1 : i32, i32
+}
+
+// -----
+
+// (S5) Elementary functions of constants are not the compiler's to evaluate.
+// CHECK: func.func @S5_functions
+func.func @S5_functions() -> (f32, f32) {
+  %two = arith.constant 2.0 : f32
+  // CHECK: repro.exp
+  %0 = repro.exp %two : f32
+  // CHECK: math.sqrt
+  %1 = math.sqrt %two : f32
+  return %0, %1 : f32, f32
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+#s = affine_map<(d0) -> ()>
+// Constants enter the body, where they fold; a destination that nobody reads is empty.
+// CHECK: func.func @generic(%[[X:[a-z0-9]+]]: tensor<4xf32>)
+func.func @generic(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-DAG: %[[C:.*]] = arith.constant 1.000000e-01 : f32
+  // CHECK: %[[E:.*]] = tensor.empty() : tensor<4xf32>
+  // CHECK: linalg.generic {{.*}} ins(%[[X]] : tensor<4xf32>) outs(%[[E]] : tensor<4xf32>)
+  // CHECK-NEXT: ^bb0(%[[IN:.*]]: f32, %{{.*}}: f32):
+  // CHECK-NEXT: arith.mulf %[[IN]], %[[C]] : f32
+  // CHECK-NEXT: linalg.yield
+  %c = arith.constant dense<0.1> : tensor<f64>
+  %0 = linalg.generic {indexing_maps = [#id, #s, #id], iterator_types = ["parallel"]}
+      ins(%x, %c : tensor<4xf32>, tensor<f64>) outs(%x : tensor<4xf32>) {
+  ^bb0(%a: f32, %b: f64, %out: f32):
+    %d = arith.truncf %b : f64 to f32
+    %p = arith.mulf %a, %d : f32
+    linalg.yield %p : f32
+  } -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+// A check outlives its results; one that holds goes.
+// CHECK: func.func @E1_asserts
+func.func @E1_asserts(%x: tensor<4xi64>) -> tensor<4xi64> {
+  // CHECK-NOT: cf.assert
+  %true = arith.constant true
+  cf.assert %true, "holds"
+  // CHECK: linalg.generic
+  // CHECK: cf.assert %{{.*}}, "index out of range"
+  %e = tensor.empty() : tensor<4xi64>
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xi64>) outs(%e : tensor<4xi64>) {
+  ^bb0(%a: i64, %out: i64):
+    %ten = arith.constant 10 : i64
+    %c = arith.cmpi slt, %a, %ten : i64
+    cf.assert %c, "index out of range"
+    linalg.yield %a : i64
+  } -> tensor<4xi64>
+  return %x : tensor<4xi64>
+}
+
+// -----
+
+// CHECK: func.func @shapes(%[[X:[a-z0-9]+]]: tensor<4x8xf32>)
+func.func @shapes(%x: tensor<4x8xf32>) -> (tensor<8x8xf32>, index) {
+  // CHECK-DAG: %[[N:.*]] = arith.constant 32 : index
+  // CHECK-DAG: %[[C:.*]] = tensor.concat dim(0) %[[X]], %[[X]] : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  // CHECK: return %[[C]], %[[N]]
+  %0 = tensor.cast %x : tensor<4x8xf32> to tensor<?x8xf32>
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %d = tensor.dim %x, %c0 : tensor<4x8xf32>
+  %n = arith.muli %d, %c8 : index
+  %1 = tensor.concat dim(0) %0, %0 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<8x8xf32>
+  return %1, %n : tensor<8x8xf32>, index
+}

@@ -1,0 +1,384 @@
+// One program for each way not to be canonical.
+// RUN: %repro-opt --repro-verify-canonical --split-input-file --verify-diagnostics %s
+
+// expected-error @+1 {{expected the function '@main', got none}}
+module {}
+
+// -----
+
+// expected-error @+1 {{(H2) attribute 'test.flag' of the module: expected none}}
+module attributes {test.flag} {
+  func.func @main() attributes {repro.num_state = 0 : i64} {
+    return
+  }
+}
+
+// -----
+
+func.func @main() attributes {repro.num_state = 0 : i64} {
+  return
+}
+// expected-error @+1 {{expected the public function '@main' alone}}
+func.func @other() {
+  return
+}
+
+// -----
+
+module {
+  // expected-error @+1 {{expected the function '@main' alone in a canonical module}}
+  module {}
+}
+
+// -----
+
+// expected-error @+1 {{expected a body of one block, got 2}}
+func.func @main() attributes {repro.num_state = 0 : i64} {
+  cf.br ^next
+^next:
+  return
+}
+
+// -----
+
+// expected-error @+1 {{(H2) attribute 'llvm.emit_c_interface': expected 'repro.num_state' alone}}
+func.func @main() attributes {repro.num_state = 0 : i64, llvm.emit_c_interface} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{(H2) attribute 'no_inline': expected none}}
+func.func @main() attributes {repro.num_state = 0 : i64, no_inline} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected the attribute 'repro.num_state'}}
+func.func @main() {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{state #0 is an argument of type 'tensor<2xf32>' and a result of type 'tensor<3xf32>', expected the same}}
+func.func @main(%a: tensor<2xf32>, %b: tensor<3xf32>) -> tensor<3xf32> attributes {repro.num_state = 1 : i64} {
+  return %b : tensor<3xf32>
+}
+
+// -----
+
+// expected-error @+1 {{expected tensors as arguments and results, got 'f32'}}
+func.func @main(%a: f32) attributes {repro.num_state = 0 : i64} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{(H2) attribute 'test.x' of argument 1: expected 'repro.name' alone}}
+func.func @main(%a: tensor<2xf32>, %b: tensor<3xf32> {test.x}) attributes {repro.num_state = 0 : i64} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{(H2) attribute 'test.x' of result 0: expected 'repro.name' alone}}
+func.func @main(%a: tensor<2xf32>) -> (tensor<2xf32> {test.x}) attributes {repro.num_state = 0 : i64} {
+  return %a : tensor<2xf32>
+}
+
+// -----
+
+// expected-error @+1 {{expected a static shape, got 'tensor<?xf32>'}}
+func.func @main(%a: tensor<?xf32>) attributes {repro.num_state = 0 : i64} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected a tensor without encoding, got 'tensor<2xf32, "csr">'}}
+func.func @main(%a: tensor<2xf32, "csr">) attributes {repro.num_state = 0 : i64} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{(V1) element type 'complex<f32>' has no meaning}}
+func.func @main(%a: tensor<2xcomplex<f32>>) attributes {repro.num_state = 0 : i64} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{(V1) element type 'i7' has no meaning}}
+func.func @main(%a: tensor<2xi7>) attributes {repro.num_state = 0 : i64} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{(V1) element type 'si32' has no meaning}}
+func.func @main(%a: tensor<2xsi32>) attributes {repro.num_state = 0 : i64} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{(V1) element type 'index' has no meaning}}
+func.func @main(%a: tensor<2xindex>) attributes {repro.num_state = 0 : i64} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{(V1) element type 'f80' has no meaning}}
+func.func @main(%a: tensor<2xf80>) attributes {repro.num_state = 0 : i64} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{(V1) element type 'f8E4M3FNUZ' has no meaning}}
+func.func @main(%a: tensor<2xf8E4M3FNUZ>) attributes {repro.num_state = 0 : i64} {
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(V1) type 'vector<4xf32>' has no meaning: expected index, i1}}
+  %0 = arith.constant dense<0.0> : vector<4xf32>
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %true = arith.constant true
+  %i = arith.constant 0 : index
+  // expected-error @+1 {{has no meaning in a canonical program: it is not on the list of docs/architecture.md}}
+  %0 = scf.if %true -> f32 {
+    %1 = tensor.extract %x[%i] : tensor<4xf32>
+    scf.yield %1 : f32
+  } else {
+    %1 = tensor.extract %x[%i] : tensor<4xf32>
+    scf.yield %1 : f32
+  }
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %c = arith.constant 1.0 : f32
+  // expected-error @+1 {{'math.exp' op has no meaning in a canonical program}}
+  %0 = math.exp %c : f32
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %c = arith.constant 1.0 : f32
+  // expected-error @+1 {{'arith.maxnumf' op has no meaning in a canonical program}}
+  %0 = arith.maxnumf %c, %c : f32
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %c = arith.constant 1.0 : f32
+  // expected-error @+1 {{'math.tanh' op has no meaning in a canonical program}}
+  %0 = math.tanh %c : f32
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<2x4xf32>, %y: tensor<4x2xf32>) attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{'linalg.transpose' op has no meaning in a canonical program}}
+  %0 = linalg.transpose ins(%x : tensor<2x4xf32>) outs(%y : tensor<4x2xf32>) permutation = [1, 0]
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %c = arith.constant 1.0 : f32
+  // expected-error @+1 {{(V3) expected no 'fastmath', got #arith.fastmath<contract>}}
+  %0 = arith.addf %c, %c fastmath<contract> : f32
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %c = arith.constant 1 : i32
+  // expected-error @+1 {{(V3) expected no 'overflowFlags', got #arith.overflow<nsw>}}
+  %0 = arith.addi %c, %c overflow<nsw> : i32
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %c = arith.constant 1 : i32
+  // expected-error @+1 {{(V3) expected no 'isExact', got unit}}
+  %0 = arith.divsi %c, %c exact : i32
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %c = arith.constant 1.0 : f64
+  // expected-error @+1 {{(V3) expected no 'roundingmode', got 0 : i32}}
+  %0 = arith.truncf %c to_nearest_even : f64 to f32
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(H2) attribute 'test.flag' has no part in the program: expected none that is discardable}}
+  %c = arith.constant {test.flag} 1.0 : f64
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(H2) expected the value itself as integer, float or dense elements}}
+  %c = arith.constant dense_resource<x> : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{expected scalars: arithmetic on tensors is a linalg.generic}}
+  %c = arith.addf %x, %x : tensor<4xf32>
+  return
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+#s = affine_map<(d0) -> ()>
+func.func @main(%x: tensor<4xf32>, %y: tensor<f32>) attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(F1) has 1 iterators that are no parallel ones: a reduction is a repro.fold}}
+  %0 = linalg.generic {indexing_maps = [#id, #s], iterator_types = ["reduction"]}
+      ins(%x : tensor<4xf32>) outs(%y : tensor<f32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %b = arith.addf %a, %acc : f32
+    linalg.yield %b : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+#a = affine_map<(d0, d1) -> (d0, d1)>
+#o = affine_map<(d0, d1) -> (d0, 0)>
+func.func @main(%x: tensor<4x1xf32>) attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{expected a permutation as map of output #0, got affine_map<(d0, d1) -> (d0, 0)>}}
+  %0 = linalg.generic {indexing_maps = [#a, #o], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x1xf32>) outs(%x : tensor<4x1xf32>) {
+  ^bb0(%a: f32, %out: f32):
+    linalg.yield %a : f32
+  } -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %e = tensor.empty() : tensor<4xf32>
+  // expected-error @+1 {{(F6) reads operand #1, which is a tensor.empty without a defined element}}
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%a: f32, %out: f32):
+    %b = arith.addf %a, %out : f32
+    linalg.yield %b : f32
+  } -> tensor<4xf32>
+  return
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+#s = affine_map<(d0) -> ()>
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %e = tensor.empty() : tensor<f32>
+  // expected-error @+1 {{(F6) reads operand #1, which is a tensor.empty without a defined element}}
+  %0 = repro.fold #repro.any_order maps [#id, #s] iterators [reduction]
+      ins(%x : tensor<4xf32>) outs(%e : tensor<f32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %b = arith.maximumf %a, %acc : f32
+    repro.yield %b : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %i = arith.constant 1 : index
+  // expected-error @+1 {{expected static offsets, sizes and strides}}
+  %0 = tensor.extract_slice %x[%i] [2] [1] : tensor<4xf32> to tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %i = arith.constant 1 : index
+  %c = arith.constant 0.0 : f32
+  // expected-error @+1 {{expected static padding}}
+  %0 = tensor.pad %x low[%i] high[1] {
+  ^bb0(%n: index):
+    tensor.yield %c : f32
+  } : tensor<4xf32> to tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %c = arith.constant 0.0 : f32
+  // expected-error @+1 {{expected padding that is not negative}}
+  %0 = tensor.pad %x low[-1] high[1] {
+  ^bb0(%n: index):
+    tensor.yield %c : f32
+  } : tensor<4xf32> to tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %0 = tensor.pad %x low[1] high[1] {
+  ^bb0(%n: index):
+    // expected-error @+1 {{expected a padding value from outside of the body of 'tensor.pad'}}
+    %c = arith.constant 0.0 : f32
+    tensor.yield %c : f32
+  } : tensor<4xf32> to tensor<6xf32>
+  return
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xf32>) outs(%x : tensor<4xf32>) {
+  ^bb0(%a: f32, %out: f32):
+    // expected-error @+1 {{expected in the function's own block, but is in the body of 'linalg.generic'}}
+    %e = tensor.empty() : tensor<4xf32>
+    linalg.yield %a : f32
+  } -> tensor<4xf32>
+  return
+}
