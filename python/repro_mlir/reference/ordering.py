@@ -12,9 +12,9 @@ def _nan_mask(x: np.ndarray) -> np.ndarray:
     return np.isnan(x) if x.dtype.kind == "f" else np.zeros(x.shape, np.bool_)
 
 
-def _signed(x: np.ndarray) -> np.ndarray:
-    """i1 as the signed integers 0 and -1, in which (V1) compares them."""
-    return -x.astype(np.int64) if x.dtype == np.bool_ else x
+def _comparable(x: np.ndarray) -> np.ndarray:
+    """Keys as numpy compares and negates them: i1 as 0 and 1."""
+    return x.astype(np.int64) if x.dtype == np.bool_ else x
 
 
 def arg_extreme(x: np.ndarray, largest: bool) -> np.ndarray:
@@ -23,7 +23,7 @@ def arg_extreme(x: np.ndarray, largest: bool) -> np.ndarray:
     NaN is greater, for the smallest less, than all; -0 = +0; the first of equals.
     """
     nan = _nan_mask(x)
-    key = _signed(np.where(nan, x.dtype.type(0), x))
+    key = _comparable(np.where(nan, x.dtype.type(0), x))
     # numpy takes the first of equals, and -0 == +0.
     index = np.argmax(key, axis=-1) if largest else np.argmin(key, axis=-1)
     return np.where(nan.any(axis=-1), np.argmax(nan, axis=-1), index).astype(np.int64)
@@ -35,9 +35,9 @@ def sort_order(keys: np.ndarray, descending: bool) -> np.ndarray:
     -0 = +0, ties keep their order, NaN is last when ascending and first when descending.
     """
     nan = _nan_mask(keys)
-    signed = _signed(np.where(nan, keys.dtype.type(0), keys))
+    key = _comparable(np.where(nan, keys.dtype.type(0), keys))
     if descending:
         # -x of floats and ~x of integers reverse the order without overflow.
-        signed = -signed if signed.dtype.kind == "f" else ~signed
+        key = -key if key.dtype.kind == "f" else ~key
     rank = ~nan if descending else nan
-    return np.lexsort((signed, rank), axis=-1).astype(np.int64)
+    return np.lexsort((key, rank), axis=-1).astype(np.int64)

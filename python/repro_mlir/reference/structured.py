@@ -256,8 +256,8 @@ def _combination(op: Operation, kind: ElementType) -> tuple[folds.Combine, np.nd
     whole: dict[str, tuple[str, folds.Combine]] = {
         "add": ("arith.addi", np.add),
         "mul": ("arith.muli", np.multiply),
-        "maximum": ("arith.maxsi", np.maximum),
-        "minimum": ("arith.minsi", np.minimum),
+        "maximum": ("arith.maxsi" if kind.width > 1 else "arith.maxui", np.maximum),
+        "minimum": ("arith.minsi" if kind.width > 1 else "arith.minui", np.minimum),
     }
     table = floats if kind.is_float else whole
     if name not in table:
@@ -267,7 +267,7 @@ def _combination(op: Operation, kind: ElementType) -> tuple[folds.Combine, np.nd
         return function, start_value(step, kind)
 
     def wrapped(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        x, y = (-v.astype(np.int64) if v.dtype == np.bool_ else v for v in (a, b))
+        x, y = (v.astype(np.int64) for v in (a, b))
         return sign_extend(function(x, y), kind.width)
 
     return wrapped, start_value(step, kind)

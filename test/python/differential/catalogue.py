@@ -121,19 +121,17 @@ def integer_operations() -> Iterator[Case]:
 def conversions() -> Iterator[Case]:
     for t in FLOATS:
         x = _longer(t, 12)
-        bodies = []
         for u in FLOATS:
-            if width(u) > width(t):
-                bodies.append((f"%r0 = arith.extf %x0 : {t} to {u}", u))
-            elif width(u) < width(t):
-                bodies.append((f"%r0 = arith.truncf %x0 : {t} to {u}", u))
-        yield _together(f"float-from-{t}", [(t, x)], bodies)
+            if width(u) != width(t):
+                cast = "extf" if width(u) > width(t) else "truncf"
+                yield _together(f"{cast}-{t}-{u}", [(t, x)], [(f"%r0 = arith.{cast} %x0 : {t} to {u}", u)])
         bodies = [(f"%r0 = arith.{op} %x0 : {t} to {n}", n) for op in ("fptosi", "fptoui") for n in INTEGERS]
         yield _together(f"integer-from-{t}", [(t, x)], bodies)
     for n in INTEGERS:
         x = np.concatenate([values.special(n), values.mixed(n, (517,), 13)])
-        bodies = [(f"%r0 = arith.{op} %x0 : {n} to {t}", t) for op in ("sitofp", "uitofp") for t in FLOATS]
-        yield _together(f"float-from-{n}", [(n, x)], bodies)
+        for t in FLOATS:
+            bodies = [(f"%r0 = arith.{op} %x0 : {n} to {t}", t) for op in ("sitofp", "uitofp")]
+            yield _together(f"{t}-from-{n}", [(n, x)], bodies)
         bodies = []
         for m in INTEGERS:
             if width(m) > width(n):

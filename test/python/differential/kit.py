@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from repro_mlir import runtime
 from repro_mlir.reference.errors import StepError
 from repro_mlir.reference.formats import element_type, to_bits
 from repro_mlir.reference.interpreter import Interpreter, import_array
@@ -20,11 +22,11 @@ from repro_mlir.reference.program import Program, ValueType, read_program
 class Configuration:
     """One way to run a program."""
 
-    target: str
+    level: str
     threads: int
 
     def __str__(self) -> str:
-        return f"{self.target}, {self.threads} threads"
+        return f"{self.level}, {self.threads} threads"
 
 
 class Mismatch(AssertionError):
@@ -38,16 +40,17 @@ Outcome = list[np.ndarray] | StepError
 def configurations() -> list[Configuration]:
     """Every CPU level that this machine runs itself, with one thread; the best also with more.
 
-    REPRO_DIFFERENTIAL (for example "cpu:x86-64-v3/2 cpu:aarch64/1") replaces them.
+    REPRO_DIFFERENTIAL (for example "x86-64-v3/2 aarch64/1", the latter through an emulator) replaces them.
     """
     chosen = os.environ.get("REPRO_DIFFERENTIAL")
     if chosen:
         pairs = (word.rsplit("/", 1) for word in chosen.split())
-        return [Configuration(target, int(threads)) for target, threads in pairs]
-    from repro_mlir._mlir_libs import _repro
-
-    levels = list(_repro.runnable_cpu_levels())
-    return [*(Configuration(f"cpu:{level}", 1) for level in levels), Configuration(f"cpu:{levels[-1]}", 3)]
+        return [Configuration(level, int(threads)) for level, threads in pairs]
+    levels = runtime.levels()
+    best = runtime.native_level()
+    mine = [level for level in levels if level.startswith("x86-64")] if best.startswith("x86-64") else [best]
+    runnable = mine[: mine.index(best) + 1]
+    return [*(Configuration(level, 1) for level in runnable), Configuration(best, 3)]
 
 
 def reference(program: str | Program, inputs: Sequence[np.ndarray]) -> Outcome:
@@ -62,38 +65,33 @@ def reference(program: str | Program, inputs: Sequence[np.ndarray]) -> Outcome:
 
 def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configuration, runs: int = 2) -> Outcome:
     """What compiled code says, in each of several runs of one executable."""
-    import repro_mlir
-    from repro_mlir.arrays import TensorType
-    from repro_mlir.errors import StepFailed
-
     known = read_program(program)
-    arguments, results, states = known.body.argument_types, known.result_types, known.num_state
-
-    def named(kinds: Sequence[ValueType], prefix: str) -> tuple[TensorType, ...]:
-        return tuple(TensorType(f"{prefix}{i}", kind.element.name, kind.shape or ()) for i, kind in enumerate(kinds))
-
-    state, given = named(arguments[:states], "s"), named(arguments[states:], "x")
-    outputs = named(results[states:], "y")
-    arrays = [_public(array, kind) for array, kind in zip(inputs, arguments, strict=True)]
-    whole = repro_mlir.Program(program, state, given, outputs, 0, tuple(arrays[:states]))
-    executable = repro_mlir.compile(whole, target=configuration.target, threads=configuration.threads)
+    artifact = _artifact(program, configuration.level)
+    load = runtime.EmulatedExecutable if configuration.level == "aarch64" else runtime.load
+    executable = load(artifact, configuration.threads)
+    arrays = [_public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
+    old_states, given = arrays[: known.num_state], arrays[known.num_state :]
     outcome: Outcome | None = None
     for run in range(runs):
-        before = {kind.name: array.copy() for kind, array in zip(state, arrays[:states], strict=True)}
-        passed = [array.copy() for array in arrays[states:]]
+        states, passed = [array.copy() for array in old_states], [array.copy() for array in given]
         try:
-            after, out = executable(before, *passed)
-            values = [after[kind.name] for kind in state] + [out[kind.name] for kind in outputs]
-            now: Outcome = [_bits(value, kind) for value, kind in zip(values, results, strict=True)]
-        except StepFailed as error:
+            outputs = executable.run(states, passed)
+            results = zip([*states, *outputs], known.result_types, strict=True)
+            now: Outcome = [_bits(value, kind) for value, kind in results]
+        except runtime.StepError as error:
             now = StepError(str(error))
-            _unchanged(before.values(), arrays[:states], "(E1) a failed step changed its state")
-        _unchanged(passed, arrays[states:], "a step changed its input")
+            _unchanged(states, old_states, "(E1) a failed step changed its state")
+        _unchanged(passed, given, "a step changed its input")
         if outcome is not None:
-            compare(known, outcome, now, f"run {run} differs from run 0")
+            compare(known, outcome, now, f"{configuration}: run {run} differs from run 0")
         outcome = now
     assert outcome is not None
     return outcome
+
+
+@functools.lru_cache(maxsize=8)
+def _artifact(program: str, level: str) -> bytes:
+    return runtime.compile(program, level, jobs=1)
 
 
 def compare(program: Program, want: Outcome, got: Outcome, what: str) -> None:
@@ -197,7 +195,7 @@ def _bits(value: np.ndarray, kind: ValueType) -> np.ndarray:
     return to_bits(value, element)
 
 
-def _unchanged(now: Sequence[np.ndarray] | Callable, before: Sequence[np.ndarray], message: str) -> None:
+def _unchanged(now: Sequence[np.ndarray], before: Sequence[np.ndarray], message: str) -> None:
     for a, b in zip(now, before, strict=True):
         if a.tobytes() != b.tobytes():
             raise Mismatch(message)

@@ -11,8 +11,6 @@ import pytest
 import random_programs
 from hypothesis import HealthCheck, given, settings
 
-pytest.importorskip("repro_mlir.compiler")
-
 
 @pytest.mark.parametrize("case", catalogue.cases(), ids=lambda case: case.name)
 def test_catalogue(case: catalogue.Case) -> None:
