@@ -47,6 +47,7 @@ repro::cpu::getStaticStrides(MemRefType type, int64_t &offset) {
     }
     return strides;
   }
+  strides.clear(); // getStridesAndOffset appends.
   if (failed(type.getStridesAndOffset(strides, offset)) ||
       ShapedType::isDynamic(offset) ||
       llvm::any_of(strides, ShapedType::isDynamic))
