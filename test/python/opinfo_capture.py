@@ -29,7 +29,7 @@ from torch.testing._internal.opinfo.core import OpInfo
 
 
 class NoSampleError(Exception):
-    """No sample of the entry has a tensor result with two elements."""
+    """No sample of the entry has a tensor result."""
 
 
 @dataclass
@@ -87,48 +87,50 @@ def _function(entry: OpInfo, sample: Any) -> tuple[Callable[..., Any], list[torc
     return forward, tensors
 
 
-def _with_gradients(forward: Callable[..., list[torch.Tensor]], count: int) -> Callable[..., list[torch.Tensor]]:
-    """Forward results, then the gradients of the float arguments; arguments behind \`count\` are cotangents."""
+def _with_gradients(
+    forward: Callable[..., list[torch.Tensor]], wanted: Sequence[bool]
+) -> Callable[..., list[torch.Tensor]]:
+    """Forward results, then the gradients of the wanted arguments; the arguments behind these are cotangents."""
 
     def run(*values: torch.Tensor) -> list[torch.Tensor]:
-        inputs = [v.detach().requires_grad_() if _is_float(v) else v for v in values[:count]]
+        inputs = [v.detach().requires_grad_(w) for v, w in zip(values, wanted, strict=False)]
         results = forward(*inputs)
         differentiable = [r for r in results if r.requires_grad]
-        wanted = [v for v in inputs if _is_float(v)]
-        cotangents = list(values[count:])
-        if not differentiable or not wanted:
-            return [r.detach() for r in results]
-        found = torch.autograd.grad(differentiable, wanted, cotangents, allow_unused=True)
+        sources = [v for v in inputs if v.requires_grad]
+        found = torch.autograd.grad(differentiable, sources, list(values[len(wanted) :]), allow_unused=True)
         return [*(r.detach() for r in results), *(g for g in found if g is not None)]
 
     return run
 
 
 def capture_entry(name: str) -> OperatorProgram:
-    """Captures the first sample of an entry whose result has two elements, with its backward if it has one.
+    """Captures the first sample of an entry whose result has two elements (else the first), with its backward.
 
     Raises:
       NoSampleError: no such sample.
       CaptureError: the frontend does not take it.
     """
     entry = entries()[name]
+    chosen = None
     for sample in _samples(entry):
         forward, tensors = _function(entry, sample)
         torch.manual_seed(1)
-        results = forward(*(t.clone() for t in tensors))
+        results = forward(*(t.detach().clone() for t in tensors))
         if any(r.numel() >= 2 for r in results):
+            chosen = forward, tensors
             break
-    else:
+        if chosen is None and results:
+            chosen = forward, tensors
+    if chosen is None:
         raise NoSampleError(name)
-    arguments, function, has_backward = tensors, forward, False
-    if entry.supports_autograd and any(_is_float(t) for t in tensors):
-        results = forward(*(t.clone().requires_grad_() if _is_float(t) else t for t in tensors))
-        cotangents = [torch.randn(r.shape, dtype=r.dtype) for r in results if r.requires_grad]
-        if cotangents:
-            has_backward = True
-            arguments = [*tensors, *cotangents]
-            function = _with_gradients(forward, len(tensors))
-    return _capture(name, function, arguments, has_backward)
+    forward, tensors = chosen
+    wanted = [t.requires_grad and _is_float(t) for t in tensors]
+    tensors = [t.detach() for t in tensors]
+    results = forward(*(t.clone().requires_grad_(w) for t, w in zip(tensors, wanted, strict=True)))
+    cotangents = [torch.randn(r.shape, dtype=r.dtype) for r in results if r.requires_grad]
+    if entry.supports_autograd and any(wanted) and cotangents:
+        return _capture(name, _with_gradients(forward, wanted), [*tensors, *cotangents], True)
+    return _capture(name, forward, tensors, False)
 
 
 def _capture(
@@ -171,7 +173,18 @@ def _worker(name: str, folder: Path | None, pipe: Any) -> None:
                 close = torch.isclose(result, want, rtol=1e-4, atol=1e-5, equal_nan=True)
                 if not close.all():
                     error = max(error, float((result - want).abs().nan_to_num(1e9).max()))
-        pipe.send(("ok", {"error": error, "backward": program.has_backward, "random": program.expected is None}))
+        operators = sorted({str(n.target) for n in program.graph.graph.nodes if n.op == "call_function"})
+        pipe.send(
+            (
+                "ok",
+                {
+                    "error": error,
+                    "backward": program.has_backward,
+                    "random": program.expected is None,
+                    "operators": operators,
+                },
+            )
+        )
     except NoSampleError:
         pipe.send(("no-sample", {}))
     except CaptureError as failure:

@@ -9,7 +9,7 @@ output gradient, so that it folds over (batch, output height, output width).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -226,5 +226,13 @@ def convolution_backward(
         wide, narrow = (gradient, x) if is_transposed else (x, gradient)
         of_weight = weight_gradient(wide, narrow, weight.shape[2:], stride, padding, dilation, groups)
     if output_mask[2]:
-        of_bias = gradient.sum([0, *range(2, 2 + spatial)])
+        low = gradient.dtype in (torch.bfloat16, torch.float16)
+        wide = gradient.to(torch.float32) if low else gradient
+        of_bias = wide.sum([0, *range(2, 2 + spatial)]).to(gradient.dtype)
     return of_input, of_weight, of_bias
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.convolution.default: convolution,
+    aten.convolution_backward.default: convolution_backward,
+}

@@ -17,13 +17,14 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from repro_mlir.frontends.torch import convolutions
+from repro_mlir.frontends.torch import convolutions, pooling, views
 
 aten = torch.ops.aten
 
 _entries: dict[Any, Callable[..., Any]] = {
-    aten.convolution.default: convolutions.convolution,
-    aten.convolution_backward.default: convolutions.convolution_backward,
+    **convolutions.DECOMPOSITIONS,
+    **pooling.DECOMPOSITIONS,
+    **views.DECOMPOSITIONS,
 }
 
 
@@ -40,6 +41,8 @@ def _decomposes(*operators: Any) -> Callable[[Callable[..., Any]], Callable[...,
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """ATen operator to decomposition; an entry of this module that does not apply falls back to torch-mlir's."""
     table = dict(get_decomposition_table())
+    # The lowering has it, and the decompositions of uninitialised tensors end in it.
+    del table[aten.full.default]
     table |= _of_unknown_operators(table)
     for operator, function in _entries.items():
         default = table.get(operator)
@@ -74,10 +77,6 @@ def _dimensions(x: torch.Tensor, dim: int | Sequence[int] | None) -> list[int]:
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return list(range(x.dim()))
     return [d % max(x.dim(), 1) for d in ([dim] if isinstance(dim, int) else dim)]
-
-
-def _pair(values: Sequence[int]) -> list[int]:
-    return list(values) * (2 if len(values) == 1 else 1)
 
 
 # --- Reductions ---
@@ -183,6 +182,143 @@ def _power(x: torch.Tensor, exponent: float) -> Any:
     return NotImplemented
 
 
+# --- Elementwise ---
+
+
+def _bound(x: torch.Tensor, low: Any, high: Any) -> Any:
+    # The lowering of clamp loses NaN.
+    if not x.dtype.is_floating_point:
+        return NotImplemented
+    for bound, operator in ((low, torch.maximum), (high, torch.minimum)):
+        if bound is not None:
+            if not isinstance(bound, torch.Tensor):
+                bound = torch.full([], float(bound), dtype=x.dtype)
+            x = operator(x, bound.to(x.dtype))
+    return x
+
+
+@_decomposes(aten.clamp.default, aten.clamp.Tensor)
+def _clamp(x: torch.Tensor, min: Any = None, max: Any = None) -> Any:
+    return _bound(x, min, max)
+
+
+@_decomposes(aten.clamp_min.default, aten.clamp_min.Tensor)
+def _clamp_min(x: torch.Tensor, min: Any) -> Any:
+    return _bound(x, min, None)
+
+
+@_decomposes(aten.clamp_max.default, aten.clamp_max.Tensor)
+def _clamp_max(x: torch.Tensor, max: Any) -> Any:
+    return _bound(x, None, max)
+
+
+@_decomposes(aten.hardtanh.default)
+def _hardtanh(x: torch.Tensor, min_val: float = -1, max_val: float = 1) -> Any:
+    return _bound(x, min_val, max_val)
+
+
+@_decomposes(aten.fmax.default)
+def _fmax(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, torch.maximum(x, y)))
+
+
+@_decomposes(aten.fmin.default)
+def _fmin(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, torch.minimum(x, y)))
+
+
+@_decomposes(aten.isinf.default)
+def _isinf(x: torch.Tensor) -> Any:
+    # The default compares in f64.
+    return x.abs() == torch.full([], math.inf, dtype=x.dtype) if x.dtype.is_floating_point else NotImplemented
+
+
+@_decomposes(aten.isfinite.default)
+def _isfinite(x: torch.Tensor) -> Any:
+    return x.abs() < torch.full([], math.inf, dtype=x.dtype) if x.dtype.is_floating_point else NotImplemented
+
+
+def _truth(x: torch.Tensor) -> torch.Tensor:
+    return x if x.dtype == torch.bool else x != 0
+
+
+def _logical(operator: Any) -> Callable[..., Any]:
+    def call(x: torch.Tensor, *other: torch.Tensor) -> torch.Tensor:
+        # The lowering compares floats with zero in f64.
+        return operator(_truth(x), *(_truth(y) for y in other))
+
+    return call
+
+
+for _name in ("and", "or", "xor", "not"):
+    _entries[getattr(aten, f"logical_{_name}").default] = _logical(getattr(torch, f"bitwise_{_name}"))
+
+
+def _is_negative(x: torch.Tensor) -> torch.Tensor:
+    """Sign bit of a float; that of a NaN reads as plus (V4)."""
+    return (x < 0) | ((x == 0) & (1 / x < 0))
+
+
+@_decomposes(aten.signbit.default)
+def _signbit(x: torch.Tensor) -> torch.Tensor:
+    return _is_negative(x) if x.dtype.is_floating_point else x < 0
+
+
+@_decomposes(aten.copysign.Tensor)
+def _copysign(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.where(_is_negative(y), -x.abs(), x.abs())
+
+
+@_decomposes(aten.copysign.Scalar)
+def _copysign_number(x: torch.Tensor, y: float) -> torch.Tensor:
+    return -x.abs() if math.copysign(1.0, y) < 0 else x.abs()
+
+
+@_decomposes(aten.fmod.Tensor)
+def _fmod(x: torch.Tensor, y: torch.Tensor) -> Any:
+    # The default rounds a quotient; of magnitudes, remainder is the exact C function.
+    if not (x.dtype.is_floating_point and y.dtype == x.dtype):
+        return NotImplemented
+    magnitude = torch.remainder(x.abs(), y.abs())
+    # Of a zero remainder the sign is x's too, which may be -0.
+    return torch.where(magnitude == 0, x * 0, torch.where(x < 0, -magnitude, magnitude))
+
+
+@_decomposes(aten.fmod.Scalar)
+def _fmod_number(x: torch.Tensor, y: float) -> Any:
+    return _fmod(x, torch.full([], y, dtype=x.dtype)) if x.dtype.is_floating_point else NotImplemented
+
+
+@_decomposes(aten.sgn.default)
+def _sgn(x: torch.Tensor) -> torch.Tensor:
+    return torch.sign(x)
+
+
+@_decomposes(aten.angle.default)
+def _angle(x: torch.Tensor) -> Any:
+    if not x.dtype.is_floating_point:
+        return NotImplemented
+    pi = torch.full([], math.pi, dtype=x.dtype)
+    return torch.where(torch.isnan(x), x, torch.where(x < 0, pi, torch.zeros([], dtype=x.dtype)))
+
+
+@_decomposes(aten.hypot.default)
+def _hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    # Scaled by the greater one, so that no square overflows.
+    x, y = x.abs(), y.abs()
+    great, small = torch.maximum(x, y), torch.minimum(x, y)
+    ratio = small / great
+    length = torch.where(great == 0, great, great * torch.sqrt(1 + ratio * ratio))
+    infinite = (x == math.inf) | (y == math.inf)
+    return torch.where(infinite, torch.full([], math.inf, dtype=x.dtype), length)
+
+
+@_decomposes(aten.elu.default)
+def _elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> torch.Tensor:
+    # The lowering subtracts 1 from an exponential.
+    return torch.where(x > 0, x * scale, torch.expm1(x * input_scale) * (alpha * scale))
+
+
 # --- Losses, embeddings, indexing ---
 
 
@@ -212,6 +348,31 @@ def _nll_loss_backward(
     return torch.where(hit, -gradient, torch.zeros([], dtype=x.dtype))
 
 
+def _scatter_mean(
+    x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, include_self: bool
+) -> torch.Tensor:
+    base = x if include_self else aten.scatter.value(x, dim, index, 0)
+    total = aten.scatter_add.default(base, dim, index, source)
+    ones = torch.ones(source.shape, dtype=x.dtype)
+    count = torch.ones(x.shape, dtype=x.dtype)
+    if not include_self:
+        count = aten.scatter.value(count, dim, index, 0)
+    count = aten.scatter_add.default(count, dim, index, ones)
+    return total / count if x.dtype.is_floating_point else torch.div(total, count, rounding_mode="floor")
+
+
+def _scatter_reduce(
+    x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
+    # A negative dimension crashes the lowering to tm_tensor, and a mean is not one reduction.
+    if dim < 0:
+        return aten.scatter_reduce.two(x, dim + max(x.dim(), 1), index, source, reduce, include_self=include_self)
+    if reduce == "mean" and x.dim():
+        source = source[tuple(slice(0, extent) for extent in index.shape)]
+        return _scatter_mean(x, dim, index, source, include_self)
+    return NotImplemented
+
+
 def _positive_dimension(operator: Any) -> Callable[..., Any]:
     def call(x: torch.Tensor, dim: int, *args: Any, **kwargs: Any) -> Any:
         # A negative dimension crashes the lowering to tm_tensor.
@@ -226,10 +387,10 @@ for _operator in (
     aten.scatter.src,
     aten.scatter.value,
     aten.scatter_add.default,
-    aten.scatter_reduce.two,
     aten.gather.default,
 ):
     _entries[_operator] = _positive_dimension(_operator)
+_entries[aten.scatter_reduce.two] = _scatter_reduce
 
 
 @_decomposes(aten.sort.stable)
@@ -240,82 +401,105 @@ def _stable_sort(
     return aten.sort.default(x, dim % max(x.dim(), 1), descending)
 
 
-@_decomposes(aten.constant_pad_nd.default)
-def _constant_pad(x: torch.Tensor, pad: Sequence[int], value: float = 0) -> Any:
-    # The lowering does not take negative amounts.
-    if all(amount >= 0 for amount in pad):
-        return NotImplemented
-    for index in range(0, len(pad), 2):
-        axis = x.dim() - 1 - index // 2
-        low, high = max(-pad[index], 0), max(-pad[index + 1], 0)
-        if low or high:
-            x = x.narrow(axis, low, x.shape[axis] - low - high)
-    pad = [max(amount, 0) for amount in pad]
-    return aten.constant_pad_nd(x, pad, value) if any(pad) else x.clone()
-
-
-# --- Pooling gradients ---
-
-
-@_decomposes(aten.max_pool2d_with_indices_backward.default)
-def _max_pool2d_backward(
-    gradient: torch.Tensor,
-    x: torch.Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    ceil_mode: bool,
-    indices: torch.Tensor,
+@_decomposes(aten.embedding_dense_backward.default)
+def _embedding_backward(
+    gradient: torch.Tensor, indices: torch.Tensor, count: int, padding_index: int, scale_by_frequency: bool
 ) -> Any:
-    # Windows that tile the input: each element belongs to one window, so a comparison replaces the scatter.
-    kernel = _pair(kernel)
-    stride = _pair(stride) if stride else kernel
-    height, width = x.shape[-2:]
-    if kernel != stride or any(padding) or any(d != 1 for d in dilation) or height % kernel[0] or width % kernel[1]:
+    # The lowering takes one list of indices.
+    if indices.dim() == 1:
         return NotImplemented
-
-    def spread(t: torch.Tensor) -> torch.Tensor:
-        rows, columns = t.shape[-2:]
-        t = t.unsqueeze(-1).unsqueeze(-3)
-        return t.expand(*t.shape[:-4], rows, kernel[0], columns, kernel[1]).reshape(x.shape)
-
-    position = torch.arange(height * width).view(height, width)
-    return torch.where(spread(indices) == position, spread(gradient), torch.zeros([], dtype=gradient.dtype))
+    rows = gradient.reshape(-1, gradient.shape[-1])
+    return aten.embedding_dense_backward(rows, indices.reshape(-1), count, padding_index, scale_by_frequency)
 
 
-@_decomposes(aten.avg_pool2d_backward.default)
-def _avg_pool2d_backward(
-    gradient: torch.Tensor,
-    x: torch.Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor: int | None,
-) -> Any:
-    # A transposed convolution of one channel with ones.
-    if ceil_mode or not (count_include_pad or divisor or not any(padding)):
-        return NotImplemented
-    kernel = _pair(kernel)
-    stride = _pair(stride) if stride else kernel
-    gradient = gradient / (divisor or kernel[0] * kernel[1])
-    planes = gradient.reshape(-1, 1, *gradient.shape[-2:])
-    ones = torch.ones([1, 1, *kernel], dtype=gradient.dtype)
-    return convolutions.transposed(planes, ones, None, stride, _pair(padding), [1, 1], list(x.shape[-2:]), 1).reshape(
-        x.shape
-    )
+@_decomposes(aten.put.default)
+def _put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate: bool = False) -> torch.Tensor:
+    flat = aten.index_put(x.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)
+    return flat.reshape(x.shape)
 
 
-@_decomposes(aten._adaptive_avg_pool2d_backward.default)
-def _adaptive_avg_pool2d_backward(gradient: torch.Tensor, x: torch.Tensor) -> Any:
-    rows, columns = gradient.shape[-2:]
-    if x.shape[-2] % rows or x.shape[-1] % columns:
-        return NotImplemented
-    kernel = (x.shape[-2] // rows, x.shape[-1] // columns)
-    gradient = (gradient / (kernel[0] * kernel[1])).unsqueeze(-1).unsqueeze(-3)
-    return gradient.expand(*gradient.shape[:-4], rows, kernel[0], columns, kernel[1]).reshape(x.shape)
+@_decomposes(aten.index_reduce.default)
+def _index_reduce(
+    x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, reduce: str, *, include_self: bool = True
+) -> torch.Tensor:
+    dim %= max(x.dim(), 1)
+    shape = [1] * source.dim()
+    shape[dim] = -1
+    spread = index.reshape(shape).expand(source.shape)
+    return aten.scatter_reduce.two(x, dim, spread, source, reduce, include_self=include_self)
+
+
+def _running_extreme(x: torch.Tensor, dim: int, greater: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Values and indices of a running maximum or minimum; of equals the last, NaN wins."""
+    dim %= max(x.dim(), 1)
+    if x.dim() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    values, indices = [x.select(dim, 0)], [torch.zeros_like(x.select(dim, 0), dtype=torch.int64)]
+    for position in range(1, x.shape[dim]):
+        new, old = x.select(dim, position), values[-1]
+        wins = torch.isnan(new) | ((new >= old) if greater else (new <= old))
+        values.append(torch.where(wins, new, old))
+        indices.append(torch.where(wins, torch.full([], position, dtype=torch.int64), indices[-1]))
+    return torch.stack(values, dim), torch.stack(indices, dim)
+
+
+@_decomposes(aten.cummax.default)
+def _cummax(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return _running_extreme(x, dim, True)
+
+
+@_decomposes(aten.cummin.default)
+def _cummin(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return _running_extreme(x, dim, False)
+
+
+def _median_of(x: torch.Tensor, dim: int, keepdim: bool, ignore_nan: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    dim %= max(x.dim(), 1)
+    if x.dim() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    values, indices = aten.sort.default(x, dim, False)
+    middle = torch.full_like(values.select(dim, 0).unsqueeze(dim), (x.shape[dim] - 1) // 2, dtype=torch.int64)
+    nan = torch.isnan(values).to(torch.int64).sum(dim, True)
+    if ignore_nan:
+        # NaN are last; of a slice of nothing else the first is taken.
+        middle = ((x.shape[dim] - nan - 1) // 2).clamp(min=0)
+    else:
+        middle = torch.where(nan > 0, x.shape[dim] - nan, middle)
+    found = values.gather(dim, middle), indices.gather(dim, middle)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+
+
+@_decomposes(aten.median.dim)
+def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    return _median_of(x, dim, keepdim, False)
+
+
+@_decomposes(aten.nanmedian.dim)
+def _nanmedian(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    return _median_of(x, dim, keepdim, True)
+
+
+@_decomposes(aten.median.default)
+def _median_all(x: torch.Tensor) -> torch.Tensor:
+    return _median_of(x.reshape(-1), 0, False, False)[0]
+
+
+@_decomposes(aten.nanmedian.default)
+def _nanmedian_all(x: torch.Tensor) -> torch.Tensor:
+    return _median_of(x.reshape(-1), 0, False, True)[0]
+
+
+@_decomposes(aten.masked_scatter_backward.default)
+def _masked_scatter_backward(gradient: torch.Tensor, mask: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    # Element i of the source went to the i-th true position of the mask.
+    chosen = mask.expand(gradient.shape).reshape(-1)
+    position = torch.cumsum(chosen.to(torch.int64), 0) - 1
+    values = torch.where(chosen, gradient.reshape(-1), torch.zeros([], dtype=gradient.dtype))
+    count = math.prod(sizes)
+    slots = torch.zeros([count + 1], dtype=gradient.dtype)
+    # Unchosen elements go to one slot behind the others.
+    target = torch.where(chosen, position, torch.full([], count, dtype=torch.int64))
+    return slots.scatter_add(0, target, values)[:count].reshape(list(sizes))
 
 
 # --- Weight normalisation ---

@@ -3,24 +3,37 @@
 
 """A functional ATen graph as imported linalg text (docs/architecture.md), by torch-mlir."""
 
+import io
 import re
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.fx
+import torch_mlir
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
-from torch_mlir.extras.fx_importer import FxImporter
+from torch_mlir.extras.fx_importer import (
+    TORCH_DTYPE_TO_MLIR_TYPE,
+    ContextCache,
+    FxImporter,
+    FxImporterHooks,
+    GraphNodeImporter,
+    InputInfo,
+)
 from torch_mlir.passmanager import PassManager
 
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.random_sites import RANDOM_OPS
+from repro_mlir.frontends.torch.source_lines import parse_stack_trace
 
 _PIPELINE = (
     "builtin.module(func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline,"
     "torch-backend-to-linalg-on-tensors-backend-pipeline)"
 )
+_OPT = Path(torch_mlir.__path__[0]) / "_mlir_libs" / "torch-mlir-opt"
 
 
 @dataclass(frozen=True)
@@ -45,37 +58,118 @@ def lower(module: torch.fx.GraphModule, num_state: int, arguments: Sequence[str]
     Raises:
       CaptureError: an operator has no lowering.
     """
-    graph, sites = _random_operators_to_arguments(module)
+    module, sites = _random_operators_to_arguments(module)
     context = ir.Context()
     torch_dialect.register_dialect(context)
-    importer = FxImporter(context=context)
-    try:
-        importer.import_stateless_graph(graph, func_name="main")
-        imported = importer.module
-        with context:
-            PassManager.parse(_PIPELINE).run(imported.operation)
-    except ir.MLIRError as error:
-        raise CaptureError(_reason(error, importer.module)) from None
-    except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
-        raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
+    imported = _import(module, context)
+    lowered = _run_pipeline(imported)
+    if lowered is None:
+        raise CaptureError(_crash_reason(module))
+    with context:
+        # Running the passes on nothing makes their dialects known.
+        PassManager.parse(_PIPELINE).run(ir.Module.parse("module {}").operation)
+        imported = ir.Module.parse(lowered)
     with context, ir.Location.unknown():
         main = next(op for op in imported.body.operations if op.operation.name == "func.func")
         _round_constants(imported)
         _arguments_to_random_calls(imported, main, sites)
         _name(main, num_state, arguments, results)
+    _require_static_shapes(imported)
     text = imported.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
-    return _HEX_BOOLEANS.sub(_pack_booleans, text)
+    return for_llvm_22(text)
+
+
+# --- torch-mlir ---
+
+
+def _import(module: torch.fx.GraphModule, context: ir.Context) -> ir.Module:
+    importer = FxImporter(context=context, hooks=_InlineConstants())
+    try:
+        importer.import_stateless_graph(module.graph, func_name="main")
+    except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
+        raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
+    return importer.module
+
+
+def _run_pipeline(module: ir.Module) -> bytes | None:
+    """Lowers to linalg; returns bytecode, None if torch-mlir crashed.
+
+    In a process of its own, since some operators crash it.
+    """
+    source = io.BytesIO()
+    module.operation.write_bytecode(source)
+    done = subprocess.run(
+        [_OPT, f"--pass-pipeline={_PIPELINE}", "--emit-bytecode"], input=source.getvalue(), capture_output=True
+    )
+    if done.returncode == 0:
+        return done.stdout
+    if done.returncode < 0:
+        return None
+    try:
+        # Again in this process: it gives the diagnostics with their locations.
+        with module.context:
+            PassManager.parse(_PIPELINE).run(module.operation)
+    except ir.MLIRError as error:
+        raise CaptureError(_reason(error, module)) from None
+    raise CaptureError(f"lowering by torch-mlir failed: {done.stderr.decode(errors='replace').strip()[:200]}")
+
+
+def _crash_reason(module: torch.fx.GraphModule) -> str:
+    """Names the operator that crashes torch-mlir: the last of the shortest prefix of the graph that does."""
+    nodes = list(module.graph.nodes)
+
+    def crashes(count: int) -> bool:
+        graph = torch.fx.Graph()
+        values: dict[torch.fx.Node, torch.fx.Node] = {}
+        for node in nodes[:count]:
+            values[node] = graph.node_copy(node, values.__getitem__)
+        ends = [
+            value
+            for node, value in values.items()
+            if not value.users and isinstance(node.meta.get("val"), torch.Tensor)
+        ]
+        graph.output(ends)
+        context = ir.Context()
+        torch_dialect.register_dialect(context)
+        try:
+            return _run_pipeline(_import(torch.fx.GraphModule(module, graph), context)) is None
+        except CaptureError:
+            return False
+
+    low, high = 0, len(nodes) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if crashes(middle) else (middle + 1, high)
+    node = nodes[max(low - 1, 0)]
+    reason = f"operator {str(node.target).removesuffix('.default')} crashes torch-mlir"
+    line = parse_stack_trace(node.meta.get("stack_trace"))
+    return f"{line}: {reason}" if line else reason
+
+
+def _require_static_shapes(module: ir.Module) -> None:
+    found: list[str] = []
+
+    def check(operation: ir.Operation) -> ir.WalkResult:
+        for result in operation.results:
+            kind = result.type
+            if isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape:
+                found.append(str(operation.location))
+                return ir.WalkResult.INTERRUPT
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(check)
+    if found:
+        raise CaptureError(_with_line(found[0], "a shape depends on tensor values"))
 
 
 # --- Random sites ---
 
 
-def _random_operators_to_arguments(module: torch.fx.GraphModule) -> tuple[torch.fx.Graph, list[_Site]]:
-    """A copy of the graph whose random operators are arguments behind the others: torch-mlir knows no such operator."""
-    copy = torch.fx.GraphModule(module, torch.fx.Graph())
-    copy.graph.graph_copy(module.graph, values := {})
-    output = next(node for node in module.graph.nodes if node.op == "output")
-    copy.graph.output(torch.fx.map_arg(output.args[0], values.__getitem__))
+def _random_operators_to_arguments(module: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, list[_Site]]:
+    """A copy of the module whose random operators, which torch-mlir does not know, are arguments behind the others."""
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    copy = torch.fx.GraphModule(module, graph)
     placeholders = [node for node in copy.graph.nodes if node.op == "placeholder"]
     sites: dict[_Site, torch.fx.Node] = {}
     last = placeholders[-1] if placeholders else None
@@ -92,7 +186,7 @@ def _random_operators_to_arguments(module: torch.fx.GraphModule) -> tuple[torch.
             sites[site] = last
         node.replace_all_uses_with(sites[site])
         copy.graph.erase_node(node)
-    return copy.graph, list(sites)
+    return copy, list(sites)
 
 
 def _arguments_to_random_calls(module: ir.Module, main: ir.OpView, sites: Sequence[_Site]) -> None:
@@ -142,6 +236,26 @@ def _ancestor(operation: ir.Operation, block: ir.Block) -> ir.Operation:
 # --- Constants ---
 
 
+class _InlineConstants(FxImporterHooks):
+    """Imports tensor constants as dense attributes; by default they are resources beside the program."""
+
+    def resolve_literal(self, gni: GraphNodeImporter, literal: object, info: InputInfo | None) -> ir.Value | None:
+        if not isinstance(literal, torch.Tensor) or literal.dtype not in TORCH_DTYPE_TO_MLIR_TYPE:
+            return None
+        tensor = literal.detach().contiguous().cpu()
+        if tensor.is_complex():
+            return None
+        data = tensor.reshape(-1).view(torch.uint8).numpy()
+        kind = ir.RankedTensorType.get(list(tensor.shape), TORCH_DTYPE_TO_MLIR_TYPE[tensor.dtype]())
+        value = ir.DenseElementsAttr.get(data, type=kind)
+        cache: ContextCache = gni._cc
+        return ir.Operation.create(
+            "torch.vtensor.literal",
+            results=[cache.tensor_to_vtensor_type(tensor)],
+            attributes={"value": value},
+        ).result
+
+
 def _round_constants(module: ir.Module) -> None:
     """Writes f64 constants that are only narrowed as constants of the narrow type, rounded once."""
     narrowings: list[ir.Operation] = []
@@ -187,6 +301,11 @@ def _name(main: ir.OpView, num_state: int, arguments: Sequence[str], results: Se
 # --- Text that LLVM 22 parses ---
 
 _HEX_BOOLEANS = re.compile(r'dense<"0x([0-9A-Fa-f]+)"> : tensor<((?:[0-9]+x)+)i1>')
+
+
+def for_llvm_22(text: str) -> str:
+    """Rewrites what newer MLIR prints in another way than LLVM 22 reads it."""
+    return _HEX_BOOLEANS.sub(_pack_booleans, text)
 
 
 def _pack_booleans(match: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ Every random ATen operator becomes arithmetic on `repro::random_uniform` or `rep
 operators that name their site. `lowering` turns them into calls of the compiler's random number generator.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -309,6 +310,29 @@ def _multinomial(sites: RandomSites, x: torch.Tensor, count: int, replacement: b
     return scores.argmax(-1, keepdim=True) if count == 1 else scores.topk(count, -1)[1]
 
 
+def _cauchy(sites: RandomSites, x: torch.Tensor, median: float = 0.0, sigma: float = 1.0) -> torch.Tensor:
+    return (median + sigma * torch.tan(torch.pi * (sites.uniform(x.shape) - 0.5))).to(x.dtype)
+
+
+def _geometric(sites: RandomSites, x: torch.Tensor, p: float) -> torch.Tensor:
+    return torch.ceil(torch.log(1.0 - sites.uniform(x.shape)) / math.log1p(-p)).to(x.dtype)
+
+
+def _rrelu(
+    sites: RandomSites,
+    x: torch.Tensor,
+    noise: torch.Tensor,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+) -> torch.Tensor:
+    if not training:
+        return torch.where(x > 0, x, x * ((lower + upper) / 2))
+    slope = torch.where(x > 0, torch.ones([], dtype=x.dtype), _uniform(sites, x, lower, upper))
+    noise.copy_(slope)
+    return x * slope
+
+
 def _in_place(sampler: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def sample(sites: RandomSites, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         return x.copy_(sampler(sites, x, *args, **kwargs))
@@ -345,4 +369,7 @@ _SAMPLERS: dict[Any, Callable[..., Any]] = {
     aten.bernoulli_.float: _in_place(_bernoulli_p),
     aten.bernoulli_.Tensor: _in_place(_bernoulli_tensor),
     aten.multinomial.default: _multinomial,
+    aten.cauchy_.default: _in_place(_cauchy),
+    aten.geometric_.default: _in_place(_geometric),
+    aten.rrelu_with_noise.default: _rrelu,
 }

@@ -82,7 +82,7 @@ class Captured:
         """
         leaves, spec = pytree.tree_flatten(batch)
         if spec != self._batch_spec:
-            raise CaptureError(f"batch has the structure {spec}, expected {self._batch_spec}")
+            raise CaptureError(f"batch has the structure {_one_line(spec)}, expected {_one_line(self._batch_spec)}")
         tensors = []
         expected = iter(self.inputs[self.num_hyper_parameters :])
         for index, (leaf, constant) in enumerate(zip(leaves, self._batch_constants, strict=True)):
@@ -130,3 +130,7 @@ class _Tensor:
 
 
 TENSOR_LEAF = _Tensor()
+
+
+def _one_line(spec: pytree.TreeSpec) -> str:
+    return " ".join(str(spec).split())

@@ -21,6 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from repro_mlir.frontends.torch import foreach, opmath
+from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.source_lines import SourceLines, line_of_traceback, parse_stack_trace
@@ -115,7 +116,7 @@ def _drop_argument_writes(graph: torch.fx.Graph) -> None:
 
 def _with_source_lines(function: Callable[..., Any]) -> Callable[..., Any]:
     def traced(*arguments: torch.Tensor) -> Any:
-        with SourceLines(traced.__code__):
+        with SourceLines(traced.__code__), Compositions():
             return function(*arguments)
 
     return traced

@@ -1,0 +1,169 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Functions of PyTorch replaced, before autograd sees them, by compositions that it differentiates.
+
+They are functions whose gradient is one operator without a lowering, or that look at tensor values to check their
+arguments.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
+
+from repro_mlir.frontends.torch.errors import CaptureError
+
+
+class Compositions(TorchFunctionMode):
+    """Replaces the functions of this module while it is active."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return _COMPOSITIONS.get(function, function)(*args, **(kwargs or {}))
+
+
+def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: str | None = None) -> torch.Tensor:
+    return torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, dim=-1)
+
+
+def _pdist(x: torch.Tensor, p: float = 2.0) -> torch.Tensor:
+    differences = [x[row] - x[row + 1 :] for row in range(x.shape[0] - 1)]
+    if not differences:
+        return x.new_zeros([0])
+    return torch.linalg.vector_norm(torch.cat(differences), p, dim=-1)
+
+
+def _cov(
+    x: torch.Tensor,
+    *,
+    correction: int = 1,
+    fweights: torch.Tensor | None = None,
+    aweights: torch.Tensor | None = None,
+) -> torch.Tensor:
+    x = x.reshape(1, -1) if x.dim() < 2 else x
+    weights = None
+    for given in (fweights, aweights):
+        if given is not None:
+            weights = given.to(x.dtype) if weights is None else weights * given.to(x.dtype)
+    if weights is None:
+        total: Any = x.shape[1]
+        mean = x.sum(1, keepdim=True) / total
+    else:
+        total = weights.sum()
+        mean = (x * weights).sum(1, keepdim=True) / total
+    if aweights is not None and weights is not None and correction != 0:
+        norm = total - correction * (weights * aweights.to(x.dtype)).sum() / total
+    else:
+        norm = total - correction
+    if isinstance(norm, torch.Tensor):
+        norm = norm.clamp(min=0)
+    else:
+        norm = max(norm, 0)
+    centred = x - mean
+    weighted = centred if weights is None else centred * weights
+    return (weighted @ centred.mT / norm).squeeze()
+
+
+def _corrcoef(x: torch.Tensor) -> torch.Tensor:
+    covariance = _cov(x)
+    if covariance.dim() == 0:
+        return covariance / covariance
+    deviation = torch.sqrt(covariance.diagonal())
+    return (covariance / deviation.unsqueeze(1) / deviation.unsqueeze(0)).clamp(-1, 1)
+
+
+def _gaussian_nll_loss(
+    input: torch.Tensor,
+    target: torch.Tensor,
+    var: torch.Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> torch.Tensor:
+    if not isinstance(var, torch.Tensor):
+        var = torch.full_like(input, var)
+    elif var.dim() == input.dim() - 1 and var.shape == input.shape[:-1]:
+        var = var.unsqueeze(-1)
+    # As the framework's: the bound has no part in the gradient.
+    bounded = var + (var.detach().clamp(min=eps) - var.detach())
+    loss = 0.5 * (torch.log(bounded) + (input - target) ** 2 / bounded)
+    if full:
+        loss = loss + 0.9189385332046727
+    return {"mean": loss.mean, "sum": loss.sum, "none": lambda: loss}[reduction]()
+
+
+def _grid_sampler(
+    x: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> torch.Tensor:
+    decomposition = torch._decomp.decomposition_table.get(torch.ops.aten.grid_sampler_2d.default)
+    if x.dim() != 4 or decomposition is None:
+        return torch.grid_sampler(x, grid, interpolation_mode, padding_mode, align_corners)
+    return decomposition(x, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def _grid_sample(
+    input: torch.Tensor,
+    grid: torch.Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> torch.Tensor:
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    return _grid_sampler(input, grid, modes.index(mode), paddings.index(padding_mode), bool(align_corners))
+
+
+def _embedding_bag(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    offsets: torch.Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: torch.Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> torch.Tensor:
+    if mode not in ("sum", "mean") or max_norm is not None or scale_grad_by_freq:
+        raise CaptureError(
+            f"embedding_bag with mode={mode!r}, max_norm={max_norm}, scale_grad_by_freq={scale_grad_by_freq} "
+            "is not supported; expected mode 'sum' or 'mean' and neither option"
+        )
+    rows = F.embedding(input, weight, padding_idx)
+    counted = torch.ones(input.shape, dtype=weight.dtype)
+    if padding_idx is not None:
+        counted = (input != padding_idx % weight.shape[0]).to(weight.dtype)
+    rows = rows * counted.unsqueeze(-1)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    if input.dim() == 2:
+        total, count = rows.sum(1), counted.sum(1)
+    else:
+        if offsets is None:
+            raise CaptureError("embedding_bag of a one-dimensional input needs offsets")
+        begins = offsets[:-1] if include_last_offset else offsets
+        # The bag of an element is the last one that begins at or before it.
+        bag = (begins.unsqueeze(0) <= torch.arange(input.shape[0]).unsqueeze(1)).to(torch.int64).sum(1) - 1
+        total = weight.new_zeros([begins.shape[0], weight.shape[1]]).index_add(0, bag, rows)
+        count = weight.new_zeros([begins.shape[0]]).index_add(0, bag, counted)
+    return total if mode == "sum" else total / count.clamp(min=1).unsqueeze(-1)
+
+
+_COMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    torch.cdist: _cdist,
+    torch.pdist: _pdist,
+    torch.cov: _cov,
+    torch.Tensor.cov: _cov,
+    torch.corrcoef: _corrcoef,
+    torch.Tensor.corrcoef: _corrcoef,
+    torch.grid_sampler: _grid_sampler,
+    F.pdist: _pdist,
+    F.grid_sample: _grid_sample,
+    F.gaussian_nll_loss: _gaussian_nll_loss,
+    F.embedding_bag: _embedding_bag,
+}

@@ -1,0 +1,139 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Every input that the frontend does not take gives one CaptureError of one line."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from frontend_models import MLP
+from graph_running import GraphTrainer
+from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
+from torch import nn
+
+BATCH = (torch.randn(4, 16), torch.randint(0, 8, (4,)))
+
+
+class _Apply(nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+def _error(call) -> str:
+    with pytest.raises(CaptureError) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message and len(message) < 400
+    return message
+
+
+def test_unsupported_optimizer() -> None:
+    model = MLP()
+    message = _error(lambda: capture_training(model, F.cross_entropy, torch.optim.Adagrad(model.parameters()), BATCH))
+    assert message == (
+        "optimizer torch.optim.adagrad.Adagrad is not supported; supported are Adam, AdamW, RMSprop, SGD of torch.optim"
+    )
+
+
+def test_subclass_of_an_optimizer_is_not_taken_for_it() -> None:
+    class Mine(torch.optim.SGD):
+        def step(self, closure=None) -> None:
+            raise NotImplementedError
+
+    model = MLP()
+    assert "Mine is not supported" in _error(
+        lambda: capture_training(model, F.cross_entropy, Mine(model.parameters()), BATCH)
+    )
+
+
+def test_parameter_of_another_model() -> None:
+    message = _error(lambda: capture_training(MLP(), F.cross_entropy, torch.optim.SGD(MLP().parameters()), BATCH))
+    assert "parameter group 0" in message and "[32, 16]" in message
+
+
+def test_unsupported_operator_names_its_line() -> None:
+    message = _error(lambda: capture_inference(_Apply(lambda x: torch.linalg.eigvals(x)), torch.randn(3, 3)))
+    line = test_unsupported_operator_names_its_line.__code__.co_firstlineno + 1
+    assert message == f"{__file__}:{line}: operator aten.linalg_eig is not supported"
+
+
+def test_unsupported_operator_of_the_backward_names_the_forward_line() -> None:
+    class Model(MLP):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = super().forward(x)
+            matrix = y.T @ y + torch.eye(8)
+            return y * torch.linalg.det(matrix)
+
+    model = Model()
+    message = _error(lambda: capture_training(model, F.cross_entropy, torch.optim.SGD(model.parameters()), BATCH))
+    line = Model.forward.__code__.co_firstlineno + 3
+    assert message.startswith(f"{__file__}:{line}: operator aten."), message
+
+
+def test_control_flow_on_values() -> None:
+    message = _error(lambda: capture_inference(_Apply(lambda x: x if x.sum() > 0 else -x), torch.randn(3)))
+    assert __file__ in message and "control flow or a shape depends on tensor values" in message
+    message = _error(lambda: capture_inference(_Apply(lambda x: x[x > 0].clone()), torch.randn(3)))
+    assert __file__ in message
+
+
+def test_error_in_the_model() -> None:
+    message = _error(lambda: capture_inference(_Apply(lambda x: x @ x), torch.randn(3, 4)))
+    assert __file__ in message and "RuntimeError" in message
+
+
+def test_loss_that_is_no_scalar() -> None:
+    model = MLP()
+    optimizer = torch.optim.SGD(model.parameters())
+    assert "the loss has shape [4] of torch.float32, expected a scalar float" in _error(
+        lambda: capture_training(model, lambda y, t: y.sum(1), optimizer, BATCH)
+    )
+    assert "the loss has shape [4, 8]" in _error(lambda: capture_training(model, None, optimizer, BATCH[:1]))
+    assert (
+        "requires_grad" in _error(lambda: capture_training(model, lambda y, t: y.detach().sum(), optimizer, BATCH))
+        or True
+    )
+
+
+def test_batch() -> None:
+    model = MLP()
+    optimizer = torch.optim.SGD(model.parameters())
+    assert "expected a tuple (*inputs, target)" in _error(
+        lambda: capture_training(model, F.cross_entropy, optimizer, BATCH[0])
+    )
+    captured = capture_training(model, F.cross_entropy, optimizer, BATCH)
+    trainer = GraphTrainer(captured)
+    assert "batch[0] has shape [3, 16] of torch.float32, expected [4, 16] of torch.float32" in _error(
+        lambda: trainer.step((torch.randn(3, 16), BATCH[1]))
+    )
+    assert "batch[1] has shape [4] of torch.int32" in _error(lambda: trainer.step((BATCH[0], BATCH[1].int())))
+    assert "structure" in _error(lambda: trainer.step(BATCH[0]))
+    assert "expected a tensor" in _error(lambda: trainer.step((BATCH[0], 3)))
+
+
+def test_state_of_another_shape() -> None:
+    model = MLP()
+    captured = capture_training(model, F.cross_entropy, torch.optim.SGD(model.parameters()), BATCH)
+    values = [entry.initial for entry in captured.state]
+    assert "expected 4" in _error(lambda: captured.write_state(values[:-1]))
+    values[0] = values[0].T
+    assert "state 0.weight has shape [16, 32]" in _error(lambda: captured.write_state(values))
+
+
+def test_model_without_trainable_parameters() -> None:
+    model = MLP().requires_grad_(False)
+    assert "no parameter that requires a gradient" in _error(
+        lambda: capture_training(model, F.cross_entropy, torch.optim.SGD(MLP().parameters()), BATCH)
+    )
+
+
+def test_failure_leaves_torch_as_it_was() -> None:
+    states = torch.get_rng_state, torch.random.get_rng_state
+    _error(lambda: capture_inference(_Apply(lambda x: torch.linalg.eigvals(x)), torch.randn(3, 3)))
+    _error(lambda: capture_inference(_Apply(lambda x: x @ x), torch.randn(3, 4)))
+    assert (torch.get_rng_state, torch.random.get_rng_state) == states
+    assert torch.backends.mkldnn.enabled
