@@ -12,7 +12,6 @@
 #include "dialects/Codegen/CPU/Passes.h"
 
 #include "mlir/Conversion/Passes.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -54,10 +53,9 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
   kernels.addPass(createReproExpandFunctions());
   kernels.addPass(memref::createExpandStridedMetadataPass());
   kernels.addPass(createLowerAffinePass());
-  arith::ArithExpandOpsPassOptions expand;
-  expand.includeBf16 = true;
-  kernels.addPass(arith::createArithExpandOpsPass(expand));
-  manager.addPass(createReproExpandArithmetic());
+  ReproExpandArithmeticOptions arithmetic;
+  arithmetic.hasF16 = level.hasF16;
+  manager.addPass(createReproExpandArithmetic(arithmetic));
   if (!level.hasFma)
     manager.addPass(createReproExpandFma());
   OpPassManager &lowered = manager.nest<func::FuncOp>();

@@ -135,13 +135,20 @@ def ReproExpandFunctions : Pass<"repro-expand-functions"> {
 def ReproExpandArithmetic : Pass<"repro-expand-arithmetic", "::mlir::ModuleOp"> {
   let summary = "arithmetic whose result LLVM leaves open or to a library";
   let description = [{
-    Integer division and shifts get the results of (I1) for every operand,
-    conversions of floats to integers those of (S3), and operations on bf16,
-    f16 and f8 compute in f32 by (V1). Divisors and shifts by constants in range
-    stay.
+    - (I1) integer division and shifts have a result for every operand; divisors
+      and shifts by constants in range stay as they are;
+    - (S3) conversions of floats to integers saturate, conversions to bf16, f16
+      and f8 round once, whatever the source;
+    - (S4) the remainder of floats calls `repro_fmod`, which is exact.
   }];
+  let options = [
+    Option<"hasF16", "has-f16", "bool", /*default=*/"true",
+           "the target converts between f16 and f32 itself">
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
-                           "::mlir::LLVM::LLVMDialect"];
+                           "::mlir::func::FuncDialect",
+                           "::mlir::LLVM::LLVMDialect",
+                           "::mlir::vector::VectorDialect"];
 }
 
 def ReproFinalizeKernels : Pass<"repro-finalize-kernels", "::mlir::ModuleOp"> {
@@ -154,7 +161,7 @@ def ReproFinalizeKernels : Pass<"repro-finalize-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::memref::MemRefDialect"];
 }
 
-def ReproExpandFma : Pass<"repro-expand-fma"> {
+def ReproExpandFma : Pass<"repro-expand-fma", "::mlir::ModuleOp"> {
   let summary = "fma for targets that have no such instruction";
   let description = [{
     An f32 `math.fma` is computed in f64 with rounding to odd, which gives the

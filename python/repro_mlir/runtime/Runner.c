@@ -20,6 +20,7 @@
  *
  *===----------------------------------------------------------------------===*/
 
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,10 @@
 typedef void (*KernelEntry)(char *const *buffers, char *scratch, int64_t *error,
                             int64_t begin, int64_t end);
 extern const KernelEntry repro_kernels[];
+
+/* The routines of lib/Runtime/Routines.h that machines with an fma instruction
+ * need. */
+double repro_fmod(double x, double y) { return fmod(x, y); }
 
 static void fail(const char *message) {
   fprintf(stderr, "%s\n", message);

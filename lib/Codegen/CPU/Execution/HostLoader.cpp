@@ -8,7 +8,7 @@
 #include "Codegen/CPU/Execution/HostLoader.h"
 
 #include "Codegen/CPU/Lowering/Level.h"
-#include "Runtime/SoftFma.h"
+#include "Runtime/Routines.h"
 
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
@@ -82,6 +82,7 @@ Executable::create(StringRef artifactBytes, unsigned threads, std::string &error
   };
   orc::SymbolMap runtime;
   runtime.insert(symbol("repro_fma", &repro_fma));
+  runtime.insert(symbol("repro_fmod", &repro_fmod));
   runtime.insert(symbol("memcpy", &std::memcpy));
   runtime.insert(symbol("memset", &std::memset));
   runtime.insert(symbol("memmove", &std::memmove));

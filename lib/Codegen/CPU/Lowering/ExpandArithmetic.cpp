@@ -5,14 +5,20 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "RuntimeCalls.h"
+
 #include "dialects/Codegen/CPU/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/bit.h"
+
+#include <cmath>
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROEXPANDARITHMETIC
@@ -25,6 +31,8 @@ using namespace mlir::repro;
 namespace {
 struct ExpandArithmetic
     : public repro::impl::ReproExpandArithmeticBase<ExpandArithmetic> {
+  using ReproExpandArithmeticBase::ReproExpandArithmeticBase;
+
   void runOnOperation() override;
 };
 } // namespace
@@ -102,24 +110,395 @@ static void expandShift(Op op, bool isArithmetic) {
   op.erase();
 }
 
-/// (S3) toward zero, saturating, NaN to 0: exactly LLVM's saturating intrinsic.
-template <typename Op>
-static void expandFloatToInt(Op op, StringRef intrinsic) {
+/// floor(x/y) and ceil(x/y): the quotient toward zero and a correction.
+template <typename Op, typename Div, typename Rem>
+static void expandRoundedDivision(Op op, bool isSigned, bool isFloor,
+                                  SmallVectorImpl<Operation *> &work) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
-  auto call = LLVM::CallIntrinsicOp::create(
-      b, op.getType(), b.getStringAttr(intrinsic), ValueRange{op.getIn()});
-  op.replaceAllUsesWith(call.getResult(0));
+  Type type = op.getType();
+  Value x = op.getLhs(), y = op.getRhs();
+  Value zero = createConstant(b, type, APInt::getZero(getWidth(type)));
+  auto compare = [&](arith::CmpIPredicate predicate, Value u, Value v) -> Value {
+    return arith::CmpIOp::create(b, predicate, u, v);
+  };
+  auto quotient = Div::create(b, x, y);
+  auto remainder = Rem::create(b, x, y);
+  work.push_back(quotient);
+  work.push_back(remainder);
+  Value corrects = compare(arith::CmpIPredicate::ne, remainder, zero);
+  if (isSigned) {
+    Value signs = arith::XOrIOp::create(b, x, y);
+    corrects = arith::AndIOp::create(
+        b, corrects,
+        compare(isFloor ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sge,
+                signs, zero));
+  }
+  // (I1) x/0 stays as it is, though x%0 is x.
+  corrects = arith::AndIOp::create(
+      b, corrects, compare(arith::CmpIPredicate::ne, y, zero));
+  Value one = createConstant(b, type, APInt(getWidth(type), 1));
+  Value corrected =
+      isFloor ? arith::SubIOp::create(b, quotient, one).getResult()
+              : arith::AddIOp::create(b, quotient, one).getResult();
+  op.replaceAllUsesWith(
+      arith::SelectOp::create(b, corrects, corrected, quotient).getResult());
+  op.erase();
+}
+
+//===----------------------------------------------------------------------===//
+// Storage types
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// bf16, f16, f8E5M2 and f8E4M3FN in terms of their bits, for scalars or vectors.
+class StorageConverter {
+public:
+  StorageConverter(ImplicitLocOpBuilder &b, Type storage)
+      : b(b), type(getElementTypeOrSelf(storage)) {
+    const llvm::fltSemantics &semantics = cast<FloatType>(type).getFloatSemantics();
+    width = type.getIntOrFloatBitWidth();
+    mantissa = llvm::APFloat::semanticsPrecision(semantics) - 1;
+    bias = 1 - llvm::APFloat::semanticsMinExponent(semantics);
+    hasInfinity = llvm::APFloat::semanticsHasInf(semantics);
+  }
+
+  /// The exact f32.
+  Value extend(Value value);
+  /// (S3) rounds an f32 once.
+  Value truncate(Value value);
+
+  Type like(Type shape, Type element) {
+    auto vector = dyn_cast<VectorType>(shape);
+    return vector ? Type(vector.clone(element)) : element;
+  }
+
+private:
+  Value i32(Value shape, uint32_t value) {
+    return createConstant(b, like(shape.getType(), b.getI32Type()),
+                          APInt(32, value));
+  }
+  Value f32(Value shape, float value) {
+    Type type = like(shape.getType(), b.getF32Type());
+    TypedAttr attr = b.getF32FloatAttr(value);
+    if (auto vector = dyn_cast<VectorType>(type))
+      attr = DenseElementsAttr::get(vector, attr);
+    return arith::ConstantOp::create(b, attr);
+  }
+  Value bitcast(Value value, Type element) {
+    return arith::BitcastOp::create(b, like(value.getType(), element), value);
+  }
+  Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
+    return arith::CmpIOp::create(b, predicate, x, y);
+  }
+  Value select(Value condition, Value x, Value y) {
+    return arith::SelectOp::create(b, condition, x, y);
+  }
+  Value add(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
+  Value sub(Value x, Value y) { return arith::SubIOp::create(b, x, y); }
+  Value mask(Value x, uint32_t bits) {
+    return arith::AndIOp::create(b, x, i32(x, bits));
+  }
+  Value merge(Value x, Value y) { return arith::OrIOp::create(b, x, y); }
+  Value left(Value x, unsigned by) {
+    return by ? arith::ShLIOp::create(b, x, i32(x, by)).getResult() : x;
+  }
+  Value right(Value x, unsigned by) {
+    return by ? arith::ShRUIOp::create(b, x, i32(x, by)).getResult() : x;
+  }
+
+  ImplicitLocOpBuilder &b;
+  Type type;
+  unsigned width, mantissa;
+  int bias;
+  bool hasInfinity;
+
+  static constexpr unsigned singleMantissa = 23, singleBias = 127;
+  static constexpr uint32_t singleInfinity = 0x7f800000, singleNaN = 0x7fc00000;
+};
+
+} // namespace
+
+Value StorageConverter::extend(Value value) {
+  Value bits = bitcast(value, b.getIntegerType(width));
+  bits = arith::ExtUIOp::create(b, like(value.getType(), b.getI32Type()), bits);
+  uint32_t magnitudeMask = (1u << (width - 1)) - 1;
+  Value sign = left(mask(bits, ~magnitudeMask), 32 - width);
+  Value magnitude = mask(bits, magnitudeMask);
+  Value shifted = left(magnitude, singleMantissa - mantissa);
+  Value result =
+      add(shifted, i32(bits, (singleBias - bias) << singleMantissa));
+  if (unsigned(bias) != singleBias) {
+    // A subnormal is an integer times a power of two.
+    Value integer = arith::UIToFPOp::create(
+        b, like(value.getType(), b.getF32Type()), magnitude);
+    Value scaled = arith::MulFOp::create(
+        b, integer, f32(bits, std::ldexp(1.0f, 1 - bias - int(mantissa))));
+    result = select(compare(arith::CmpIPredicate::ult, magnitude,
+                            i32(bits, 1u << mantissa)),
+                    bitcast(scaled, b.getI32Type()), result);
+  }
+  if (hasInfinity)
+    result = select(
+        compare(arith::CmpIPredicate::uge, magnitude,
+                i32(bits, magnitudeMask & ~((1u << mantissa) - 1))),
+        merge(shifted, i32(bits, singleInfinity)), result);
+  else
+    result = select(compare(arith::CmpIPredicate::eq, magnitude,
+                            i32(bits, magnitudeMask)),
+                    i32(bits, singleNaN), result);
+  return bitcast(merge(result, sign), b.getF32Type());
+}
+
+Value StorageConverter::truncate(Value value) {
+  Value bits = bitcast(value, b.getI32Type());
+  Value magnitude = mask(bits, 0x7fffffff);
+  Value sign = right(mask(bits, 0x80000000), 32 - width);
+  unsigned drop = singleMantissa - mantissa;
+  // To nearest even by a carry out of the dropped bits.
+  Value isOdd = mask(right(magnitude, drop), 1);
+  Value rounded =
+      right(add(add(magnitude, i32(bits, (1u << (drop - 1)) - 1)), isOdd), drop);
+  Value result = sub(rounded, i32(bits, (singleBias - bias) << mantissa));
+  if (unsigned(bias) != singleBias) {
+    // Below the least normal number, adding a power of two rounds at the right
+    // place, and leaves the result in the low bits of the sum.
+    float magic = std::ldexp(1.0f, 1 - bias - int(mantissa) + int(singleMantissa));
+    Value sum = arith::AddFOp::create(b, bitcast(magnitude, b.getF32Type()),
+                                      f32(bits, magic));
+    Value subnormal = sub(bitcast(sum, b.getI32Type()),
+                          i32(bits, llvm::bit_cast<uint32_t>(magic)));
+    Value isSubnormal =
+        compare(arith::CmpIPredicate::ult, magnitude,
+                i32(bits, (singleBias - bias + 1) << singleMantissa));
+    result = select(isSubnormal, subnormal, result);
+  }
+  uint32_t greatest = (1u << (width - 1)) - 1;
+  // What overflows becomes infinity, in f8E4M3FN NaN.
+  uint32_t limit =
+      hasInfinity ? greatest & ~((1u << mantissa) - 1) : greatest;
+  Value tooLarge = compare(arith::CmpIPredicate::ugt, result, i32(bits, limit));
+  result = merge(select(tooLarge, i32(bits, limit), result), sign);
+  // (V4) one NaN.
+  uint32_t nan = hasInfinity ? limit | 1u << (mantissa - 1) : greatest;
+  Value isNaN = compare(arith::CmpIPredicate::ugt, magnitude,
+                        i32(bits, singleInfinity));
+  if (!hasInfinity)
+    isNaN = arith::OrIOp::create(
+        b, isNaN,
+        compare(arith::CmpIPredicate::eq, mask(result, greatest),
+                i32(bits, greatest)));
+  result = select(isNaN, i32(bits, nan), result);
+  result = arith::TruncIOp::create(
+      b, like(value.getType(), b.getIntegerType(width)), result);
+  return bitcast(result, type);
+}
+
+/// Rounds an f64 to an f32 whose last bit is odd unless it is exact: rounding
+/// that once more to fewer bits gives what rounding the f64 once would give.
+static Value roundToOdd(ImplicitLocOpBuilder &b, Value wide) {
+  auto like = [&](Type element) -> Type {
+    auto vector = dyn_cast<VectorType>(wide.getType());
+    return vector ? Type(vector.clone(element)) : element;
+  };
+  Type i32 = like(b.getI32Type());
+  auto constant = [&](int64_t value) {
+    return createConstant(b, i32, APInt(32, value, /*isSigned=*/true));
+  };
+  Value narrow = arith::TruncFOp::create(b, like(b.getF32Type()), wide);
+  Value back = arith::ExtFOp::create(b, wide.getType(), narrow);
+  auto absolute = [&](Value value) {
+    Type i64 = like(b.getI64Type());
+    Value bits = arith::BitcastOp::create(b, i64, value);
+    return arith::AndIOp::create(
+        b, bits, createConstant(b, i64, APInt::getSignedMaxValue(64)));
+  };
+  Value exact = absolute(wide), rounded = absolute(back);
+  Value bits = arith::BitcastOp::create(b, i32, narrow);
+  Value isEven = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::eq,
+      arith::AndIOp::create(b, bits, constant(1)), constant(0));
+  // Unordered for a NaN, which stays.
+  Value inexact =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, wide, back);
+  Value wasDown = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, rounded,
+                                        exact);
+  Value step = arith::SelectOp::create(b, wasDown, constant(1), constant(-1));
+  Value odd = arith::SelectOp::create(
+      b, arith::AndIOp::create(b, inexact, isEven),
+      arith::AddIOp::create(b, bits, step), bits);
+  return arith::BitcastOp::create(b, like(b.getF32Type()), odd);
+}
+
+/// An integer as an f64 that rounds to fewer bits as the integer does: bits below
+/// the 48th leave a mark only.
+static Value squeeze(ImplicitLocOpBuilder &b, Value integer, bool isSigned) {
+  auto like = [&](Type element) -> Type {
+    auto vector = dyn_cast<VectorType>(integer.getType());
+    return vector ? Type(vector.clone(element)) : element;
+  };
+  Type i64 = like(b.getI64Type()), f64 = like(b.getF64Type());
+  if (getWidth(integer.getType()) < 64) {
+    if (isSigned)
+      return arith::SIToFPOp::create(b, f64, integer);
+    return arith::UIToFPOp::create(b, f64, integer);
+  }
+  auto constant = [&](uint64_t value) {
+    return createConstant(b, i64, APInt(64, value));
+  };
+  Value zero = constant(0), magnitude = integer, isNegative;
+  if (isSigned) {
+    isNegative = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, integer, zero);
+    magnitude = arith::SelectOp::create(
+        b, isNegative, arith::SubIOp::create(b, zero, integer), integer);
+  }
+  Value low = arith::AndIOp::create(b, magnitude, constant(0xffff));
+  Value hasLow = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, low, zero);
+  Value sticky = arith::SelectOp::create(b, hasLow, constant(0x10000), zero);
+  Value squeezed = arith::OrIOp::create(
+      b, arith::AndIOp::create(b, magnitude, constant(~uint64_t(0xffff))), sticky);
+  Value isLarge = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, magnitude,
+                                        constant((uint64_t(1) << 48) - 1));
+  magnitude = arith::SelectOp::create(b, isLarge, squeezed, magnitude);
+  Value result = arith::UIToFPOp::create(b, f64, magnitude);
+  if (isSigned)
+    result = arith::SelectOp::create(b, isNegative,
+                                     arith::NegFOp::create(b, result), result);
+  return result;
+}
+
+static bool isStorage(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return isa<FloatType>(element) && !element.isF32() && !element.isF64();
+}
+
+namespace {
+/// Conversions from and to storage types.
+struct Conversions {
+  bool hasF16;
+
+  bool isNative(Type type) const {
+    return hasF16 && getElementTypeOrSelf(type).isF16();
+  }
+
+  Value toSingle(ImplicitLocOpBuilder &b, Value value) const {
+    if (!isStorage(value.getType()))
+      return value;
+    StorageConverter converter(b, value.getType());
+    if (isNative(value.getType()))
+      return arith::ExtFOp::create(
+          b, converter.like(value.getType(), b.getF32Type()), value);
+    return converter.extend(value);
+  }
+
+  Value fromFloat(ImplicitLocOpBuilder &b, Value value, Type to) const {
+    value = toSingle(b, value);
+    if (getElementTypeOrSelf(value.getType()).isF64())
+      value = roundToOdd(b, value);
+    if (isNative(to))
+      return arith::TruncFOp::create(b, to, value);
+    return StorageConverter(b, to).truncate(value);
+  }
+
+  void expand(arith::ExtFOp op) const {
+    if (!isStorage(op.getIn().getType()))
+      return;
+    bool toDouble = getElementTypeOrSelf(op.getType()).isF64();
+    if (isNative(op.getIn().getType()) && !toDouble)
+      return;
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    Value result = toSingle(b, op.getIn());
+    if (isStorage(op.getType()))
+      result = fromFloat(b, result, op.getType());
+    else if (toDouble)
+      result = arith::ExtFOp::create(b, op.getType(), result);
+    op.replaceAllUsesWith(result);
+    op.erase();
+  }
+  void expand(arith::TruncFOp op) const {
+    Type from = getElementTypeOrSelf(op.getIn().getType());
+    if (!isStorage(op.getType()) || (isNative(op.getType()) && from.isF32()))
+      return;
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    op.replaceAllUsesWith(fromFloat(b, op.getIn(), op.getType()));
+    op.erase();
+  }
+  template <typename Op>
+  void expandFromInteger(Op op, bool isSigned) const {
+    if (!isStorage(op.getType()))
+      return;
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    op.replaceAllUsesWith(
+        fromFloat(b, squeeze(b, op.getIn(), isSigned), op.getType()));
+    op.erase();
+  }
+  /// (S3) toward zero, saturating, NaN to 0: LLVM's saturating intrinsic.
+  template <typename Op>
+  void expandToInteger(Op op, StringRef intrinsic) const {
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    Value value = toSingle(b, op.getIn());
+    auto call = LLVM::CallIntrinsicOp::create(
+        b, op.getType(), b.getStringAttr(intrinsic), ValueRange{value});
+    op->getResult(0).replaceAllUsesWith(call.getResult(0));
+    op.erase();
+  }
+  void expand(arith::CmpFOp op) const {
+    if (!isStorage(op.getLhs().getType()))
+      return;
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    op.getLhsMutable().assign(toSingle(b, op.getLhs()));
+    op.getRhsMutable().assign(toSingle(b, op.getRhs()));
+  }
+};
+} // namespace
+
+static constexpr StringRef remainderRoutine = "repro_fmod";
+
+/// (S4) the remainder is exact, also when it is computed in f64.
+static void expandRemainder(arith::RemFOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  Type type = op.getType();
+  auto vector = dyn_cast<VectorType>(type);
+  Type wide = vector ? Type(vector.clone(b.getF64Type())) : b.getF64Type();
+  auto extend = [&](Value value) -> Value {
+    if (type == wide)
+      return value;
+    return arith::ExtFOp::create(b, wide, value);
+  };
+  Value result = callRoutine(b, remainderRoutine,
+                             {extend(op.getLhs()), extend(op.getRhs())});
+  if (type != wide)
+    result = arith::TruncFOp::create(b, type, result);
+  op.replaceAllUsesWith(result);
   op.erase();
 }
 
 void ExpandArithmetic::runOnOperation() {
   SmallVector<Operation *> work;
+  bool hasRemainder = false;
   getOperation().walk([&](Operation *op) {
     if (isa<arith::ArithDialect>(op->getDialect()))
       work.push_back(op);
+    hasRemainder |= isa<arith::RemFOp>(op);
   });
-  for (Operation *op : work) {
-    TypeSwitch<Operation *>(op)
+  if (hasRemainder)
+    declareRoutine(getOperation(), remainderRoutine, 2);
+  Conversions conversions{hasF16};
+  // Expansions may append operations that need one themselves.
+  for (size_t i = 0; i < work.size(); ++i) {
+    TypeSwitch<Operation *>(work[i])
+        .Case([&](arith::CeilDivSIOp o) {
+          expandRoundedDivision<arith::CeilDivSIOp, arith::DivSIOp,
+                                arith::RemSIOp>(o, true, false, work);
+        })
+        .Case([&](arith::CeilDivUIOp o) {
+          expandRoundedDivision<arith::CeilDivUIOp, arith::DivUIOp,
+                                arith::RemUIOp>(o, false, false, work);
+        })
+        .Case([&](arith::FloorDivSIOp o) {
+          expandRoundedDivision<arith::FloorDivSIOp, arith::DivSIOp,
+                                arith::RemSIOp>(o, true, true, work);
+        })
         .Case([](arith::DivSIOp o) { expandDivision(o, true, false); })
         .Case([](arith::DivUIOp o) { expandDivision(o, false, false); })
         .Case([](arith::RemSIOp o) { expandDivision(o, true, true); })
@@ -127,11 +506,16 @@ void ExpandArithmetic::runOnOperation() {
         .Case([](arith::ShLIOp o) { expandShift(o, false); })
         .Case([](arith::ShRUIOp o) { expandShift(o, false); })
         .Case([](arith::ShRSIOp o) { expandShift(o, true); })
-        .Case([](arith::FPToSIOp o) {
-          expandFloatToInt(o, "llvm.fptosi.sat");
+        .Case([](arith::RemFOp o) { expandRemainder(o); })
+        .Case<arith::ExtFOp, arith::TruncFOp, arith::CmpFOp>(
+            [&](auto o) { conversions.expand(o); })
+        .Case([&](arith::SIToFPOp o) { conversions.expandFromInteger(o, true); })
+        .Case([&](arith::UIToFPOp o) { conversions.expandFromInteger(o, false); })
+        .Case([&](arith::FPToSIOp o) {
+          conversions.expandToInteger(o, "llvm.fptosi.sat");
         })
-        .Case([](arith::FPToUIOp o) {
-          expandFloatToInt(o, "llvm.fptoui.sat");
+        .Case([&](arith::FPToUIOp o) {
+          conversions.expandToInteger(o, "llvm.fptoui.sat");
         });
   }
 }

@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "RuntimeCalls.h"
+
 #include "dialects/Codegen/CPU/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -92,32 +94,12 @@ static Value expandSingle(math::FmaOp op) {
 
 static Value expandDouble(math::FmaOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
-  Type f64 = b.getF64Type();
-  auto call = [&](ValueRange operands) -> Value {
-    return func::CallOp::create(b, routine, f64, operands).getResult(0);
-  };
-  auto type = dyn_cast<VectorType>(op.getType());
-  if (!type)
-    return call(op->getOperands());
-  Value result = createConstant(b, type, b.getF64FloatAttr(0));
-  SmallVector<int64_t> strides(type.getRank(), 1);
-  for (int64_t i = type.getRank() - 1; i > 0; --i)
-    strides[i - 1] = strides[i] * type.getDimSize(i);
-  for (int64_t i = 0; i < type.getNumElements(); ++i) {
-    SmallVector<int64_t> position;
-    for (auto [stride, extent] : llvm::zip_equal(strides, type.getShape()))
-      position.push_back(i / stride % extent);
-    SmallVector<Value> operands;
-    for (Value operand : op->getOperands())
-      operands.push_back(vector::ExtractOp::create(b, operand, position));
-    result = vector::InsertOp::create(b, call(operands), result, position);
-  }
-  return result;
+  return callRoutine(b, routine, op->getOperands());
 }
 
 void ExpandFma::runOnOperation() {
   SmallVector<math::FmaOp> work;
-  getOperation()->walk([&](math::FmaOp op) { work.push_back(op); });
+  getOperation().walk([&](math::FmaOp op) { work.push_back(op); });
   bool calls = false;
   for (math::FmaOp op : work) {
     Type element = getElementTypeOrSelf(op.getType());
@@ -129,13 +111,6 @@ void ExpandFma::runOnOperation() {
     op.replaceAllUsesWith(element.isF32() ? expandSingle(op) : expandDouble(op));
     op.erase();
   }
-  auto module = dyn_cast<ModuleOp>(getOperation());
-  if (!calls || !module || module.lookupSymbol(routine))
-    return;
-  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-  Type f64 = builder.getF64Type();
-  auto declaration = func::FuncOp::create(
-      builder, module.getLoc(), routine,
-      builder.getFunctionType({f64, f64, f64}, f64));
-  declaration.setPrivate();
+  if (calls)
+    declareRoutine(getOperation(), routine, 3);
 }

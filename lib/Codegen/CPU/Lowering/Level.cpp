@@ -16,13 +16,13 @@ using namespace mlir::repro;
 
 static const Level levels[] = {
     {"x86-64-v2", ::repro_runtime::Machine::X86_64, "x86_64-unknown-linux-gnu",
-     "x86-64-v2", "", 128, false},
+     "x86-64-v2", "", 128, false, false},
     {"x86-64-v3", ::repro_runtime::Machine::X86_64, "x86_64-unknown-linux-gnu",
-     "x86-64-v3", "", 256, true},
+     "x86-64-v3", "", 256, true, true},
     {"x86-64-v4", ::repro_runtime::Machine::X86_64, "x86_64-unknown-linux-gnu",
-     "x86-64-v4", "", 512, true},
+     "x86-64-v4", "", 512, true, true},
     {"aarch64", ::repro_runtime::Machine::AArch64, "aarch64-unknown-linux-gnu",
-     "generic", "+neon", 128, true},
+     "generic", "+neon", 128, true, true},
 };
 
 ArrayRef<Level> mlir::repro::getLevels() { return levels; }

@@ -25,6 +25,8 @@ struct Level {
   /// Bits of a vector register that code should use.
   int64_t vectorWidth;
   bool hasFma;
+  /// Whether the machine converts between f16 and f32.
+  bool hasF16;
 };
 
 llvm::ArrayRef<Level> getLevels();

@@ -101,20 +101,25 @@ LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
     }
     ::repro_runtime::Launch launch{found->second, call->hasAttr(checkAttrName), {}};
     for (Value operand : call.getOperands().drop_back(numTrailingKernelArgs)) {
-      // Offsets in elements are part of the kernel's types; a view of the arena
-      // is the one place where bytes count.
+      // Kernels take buffers of offset 0: a cast takes the offset out of the
+      // type, and views of the arena have one in bytes.
       uint64_t offset = 0;
       Value root = operand;
-      while (auto view = root.getDefiningOp<ViewLikeOpInterface>()) {
-        if (auto inArena = dyn_cast<memref::ViewOp>(*view))
-          offset = *getConstantIntValue(inArena.getByteShift());
-        root = view.getViewSource();
+      while (Value source = getViewSource(root)) {
+        auto type = cast<MemRefType>(source.getType());
+        if (auto inArena = root.getDefiningOp<memref::ViewOp>())
+          offset += *getConstantIntValue(inArena.getByteShift());
+        else if (root.getDefiningOp<UnrealizedConversionCastOp>() &&
+                 type.getNumElements() > 0)
+          offset += type.getStridesAndOffset().second *
+                    getElementBytes(type.getElementType());
+        root = source;
       }
       if (auto argument = dyn_cast<BlockArgument>(root)) {
         int64_t index = argument.getArgNumber();
-        auto ref = index < inputs    ? ::repro_runtime::BufferRef{::repro_runtime::Space::State, uint32_t(index), 0}
-                   : index < outputs ? ::repro_runtime::BufferRef{::repro_runtime::Space::Input, uint32_t(index - inputs), 0}
-                   : index < arena   ? ::repro_runtime::BufferRef{::repro_runtime::Space::Output, uint32_t(index - outputs), 0}
+        auto ref = index < inputs    ? ::repro_runtime::BufferRef{::repro_runtime::Space::State, uint32_t(index), offset}
+                   : index < outputs ? ::repro_runtime::BufferRef{::repro_runtime::Space::Input, uint32_t(index - inputs), offset}
+                   : index < arena   ? ::repro_runtime::BufferRef{::repro_runtime::Space::Output, uint32_t(index - outputs), offset}
                                      : ::repro_runtime::BufferRef{::repro_runtime::Space::Arena, 0, offset};
         launch.buffers.push_back(ref);
         continue;
@@ -134,7 +139,8 @@ LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
         if (failed(appendElements(global.getLoc(), value, constants)))
           return failure();
       }
-      launch.buffers.push_back({::repro_runtime::Space::Constant, 0, place->second});
+      launch.buffers.push_back(
+          {::repro_runtime::Space::Constant, 0, place->second + offset});
     }
     plan.launches.push_back(std::move(launch));
   }

@@ -66,18 +66,52 @@ bool mlir::repro::writesOperand(OpOperand &operand) {
   return false;
 }
 
+Value mlir::repro::getViewSource(Value memref) {
+  if (auto cast = memref.getDefiningOp<UnrealizedConversionCastOp>())
+    return cast.getInputs()[0];
+  if (auto view = memref.getDefiningOp<ViewLikeOpInterface>())
+    return view.getViewSource();
+  return {};
+}
+
 Value mlir::repro::getRootBuffer(Value memref) {
-  while (auto view = memref.getDefiningOp<ViewLikeOpInterface>())
-    memref = view.getViewSource();
+  while (Value source = getViewSource(memref))
+    memref = source;
   return memref;
 }
 
+/// The type of a kernel's argument for a buffer of this type: static strides
+/// (also where there is no element) and offset 0; null for dynamic ones.
+static MemRefType getArgumentType(MemRefType type) {
+  if (!type.hasStaticShape())
+    return {};
+  SmallVector<int64_t> strides(type.getRank(), 1);
+  for (int64_t i = type.getRank() - 1; i > 0; --i)
+    strides[i - 1] = strides[i] * std::max<int64_t>(type.getDimSize(i), 1);
+  bool isEmpty = type.getNumElements() == 0;
+  SmallVector<int64_t> actual(strides);
+  int64_t offset = 0;
+  if (!isEmpty && (failed(type.getStridesAndOffset(actual, offset)) ||
+                   ShapedType::isDynamic(offset) ||
+                   llvm::any_of(actual, ShapedType::isDynamic)))
+    return {};
+  auto plain = MemRefType::get(type.getShape(), type.getElementType());
+  if (!isEmpty && actual == strides)
+    return plain;
+  return MemRefType::get(
+      type.getShape(), type.getElementType(),
+      StridedLayoutAttr::get(type.getContext(), /*offset=*/0, actual));
+}
+
+int64_t mlir::repro::getElementBytes(Type element) {
+  if (element.isIndex())
+    return 8;
+  return llvm::PowerOf2Ceil(
+      llvm::divideCeil(element.getIntOrFloatBitWidth(), 8));
+}
+
 int64_t mlir::repro::getBufferBytes(MemRefType type) {
-  Type element = type.getElementType();
-  int64_t bytes = 8; // index
-  if (!element.isIndex())
-    bytes = llvm::PowerOf2Ceil(llvm::divideCeil(element.getIntOrFloatBitWidth(), 8));
-  return type.getNumElements() * bytes;
+  return type.getNumElements() * getElementBytes(type.getElementType());
 }
 
 Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
@@ -122,13 +156,11 @@ FailureOr<func::CallOp> KernelOutliner::outline(Operation *op) {
 
   SmallVector<Type> types;
   for (Value buffer : buffers) {
-    auto type = cast<MemRefType>(buffer.getType());
-    auto [strides, offset] = type.getStridesAndOffset();
-    if (!type.hasStaticShape() || ShapedType::isDynamic(offset) ||
-        ShapedType::isDynamicShape(strides))
+    MemRefType type = getArgumentType(cast<MemRefType>(buffer.getType()));
+    if (!type)
       return op->emitOpError("expected buffers of static shape, strides and "
                              "offset, got ")
-             << type;
+             << buffer.getType();
     types.push_back(type);
   }
   size_t numBuffers = types.size();
@@ -171,10 +203,18 @@ FailureOr<func::CallOp> KernelOutliner::outline(Operation *op) {
     symbols.insert(shared, Block::iterator(main));
   }
 
-  SmallVector<Value> arguments(buffers.getArrayRef());
+  SmallVector<Value> arguments;
+  builder.setInsertionPoint(op);
+  for (auto [buffer, type] : llvm::zip(buffers, types)) {
+    Value argument = buffer;
+    if (argument.getType() != type)
+      argument = UnrealizedConversionCastOp::create(builder, op->getLoc(), type,
+                                                    argument)
+                     .getResult(0);
+    arguments.push_back(argument);
+  }
   for (unsigned i = 0; i < numTrailingKernelArgs; ++i)
     arguments.push_back(getPlaceholder(i));
-  builder.setInsertionPoint(op);
   auto call = func::CallOp::create(builder, op->getLoc(), shared, arguments);
   op->erase();
   return call;

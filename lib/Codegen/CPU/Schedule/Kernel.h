@@ -67,12 +67,19 @@ Operation *getKernelBody(func::FuncOp kernel);
 bool readsOperand(OpOperand &operand);
 bool writesOperand(OpOperand &operand);
 
+/// What a view of a buffer is a view of, or null. In calls of kernels an
+/// unrealized cast is one, too: it takes the offset out of the type, so that
+/// kernels are shared by parts of buffers; the launch carries it instead.
+Value getViewSource(Value memref);
+
 /// The buffer that a memref is a view of: an allocation, a global, or an
 /// argument.
 Value getRootBuffer(Value memref);
 
-/// Bytes of a buffer of static shape (an element of n bits takes the next power
-/// of two of bytes).
+/// An element of n bits takes the next power of two of bytes.
+int64_t getElementBytes(Type element);
+
+/// Bytes of a buffer of static shape.
 int64_t getBufferBytes(MemRefType type);
 
 } // namespace mlir::repro

@@ -117,6 +117,8 @@ bool PlanBuffers::isSameIndex(func::CallOp call, Value source, Value target) {
     if (getRootBuffer(actual) != source && getRootBuffer(actual) != target)
       return;
     // A view may shift addresses: only the whole buffer will do.
+    if (auto shifted = actual.getDefiningOp<UnrealizedConversionCastOp>())
+      actual = shifted.getInputs()[0];
     auto type = cast<MemRefType>(actual.getType());
     auto rootType = cast<MemRefType>(getRootBuffer(actual).getType());
     if (!type.getLayout().isIdentity() || (shape && *shape != type.getShape()) ||
@@ -362,10 +364,10 @@ void PlanBuffers::markAliases() {
     // own root here because the arena is not taken as one buffer.
     auto root = [&](unsigned i) {
       Value value = call->getOperand(i);
-      while (auto view = value.getDefiningOp<ViewLikeOpInterface>()) {
-        if (isa<memref::ViewOp>(view))
+      while (Value source = getViewSource(value)) {
+        if (value.getDefiningOp<memref::ViewOp>())
           break;
-        value = view.getViewSource();
+        value = source;
       }
       return value;
     };

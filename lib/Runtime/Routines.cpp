@@ -1,12 +1,13 @@
-//===- SoftFma.cpp - fma where the machine has none -------------*- C++ -*-===//
+//===- Routines.cpp - Exact routines that kernels call ----------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "SoftFma.h"
+#include "Routines.h"
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -129,3 +130,6 @@ double repro_fma(double a, double b, double c) {
   }
   return round(p);
 }
+
+// fmod is exact, so every C library gives the same bits.
+double repro_fmod(double x, double y) { return std::fmod(x, y); }

@@ -1,0 +1,26 @@
+//===- RuntimeCalls.h - Calls of the runtime's exact routines ---*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_RUNTIMECALLS_H
+#define REPRO_CODEGEN_CPU_RUNTIMECALLS_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::repro {
+
+/// Calls `routine` (double, ..., double) -> double on f64 operands, or on each
+/// element of vectors of them.
+Value callRoutine(ImplicitLocOpBuilder &b, StringRef routine,
+                  ValueRange operands);
+
+/// Declares the routine in the module if it is not declared yet.
+void declareRoutine(ModuleOp module, StringRef routine, unsigned numOperands);
+
+} // namespace mlir::repro
+
+#endif // REPRO_CODEGEN_CPU_RUNTIMECALLS_H
