@@ -91,10 +91,13 @@ static MemRefType getArgumentType(MemRefType type) {
   bool isEmpty = type.getNumElements() == 0;
   SmallVector<int64_t> actual(strides);
   int64_t offset = 0;
-  if (!isEmpty && (failed(type.getStridesAndOffset(actual, offset)) ||
-                   ShapedType::isDynamic(offset) ||
-                   llvm::any_of(actual, ShapedType::isDynamic)))
-    return {};
+  if (!isEmpty) {
+    actual.clear();
+    if (failed(type.getStridesAndOffset(actual, offset)) ||
+        ShapedType::isDynamic(offset) ||
+        llvm::any_of(actual, ShapedType::isDynamic))
+      return {};
+  }
   auto plain = MemRefType::get(type.getShape(), type.getElementType());
   if (!isEmpty && actual == strides)
     return plain;
