@@ -45,6 +45,15 @@ void reproCPUHostLevel(MlirStringCallback callback, void *userData) {
   callback(toStringRef(getHostLevel().name), userData);
 }
 
+void reproCPURunnableLevels(MlirStringCallback callback, void *userData) {
+  const Level &host = getHostLevel();
+  std::string names;
+  for (const Level &level : getLevels())
+    if (level.machine == host.machine && level.vectorWidth <= host.vectorWidth)
+      names += (names.empty() ? "" : ", ") + level.name.str();
+  callback(toStringRef(names), userData);
+}
+
 MlirLogicalResult reproCPUCompile(MlirModule module, MlirStringRef levelName,
                                   unsigned jobs, bool timing,
                                   MlirStringCallback callback, void *userData) {

@@ -22,6 +22,11 @@ MLIR_CAPI_EXPORTED void reproCPULevels(MlirStringCallback callback,
 MLIR_CAPI_EXPORTED void reproCPUHostLevel(MlirStringCallback callback,
                                           void *userData);
 
+/** The names of the levels whose code this machine runs, worst first, separated
+ * by ", ". */
+MLIR_CAPI_EXPORTED void reproCPURunnableLevels(MlirStringCallback callback,
+                                               void *userData);
+
 /** Compiles a canonical program in up to `jobs` threads and hands the artifact
  * (lib/Runtime/Artifact.h) to `callback`. Errors are diagnostics. */
 MLIR_CAPI_EXPORTED MlirLogicalResult

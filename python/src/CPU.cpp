@@ -162,6 +162,13 @@ void bindCPU(nb::module_ &m) {
   };
   m.def("cpu_levels", [collect] { return collect(reproCPULevels); },
         "The names of the CPU levels, separated by ', '.");
+  m.def(
+      "runnable_cpu_levels",
+      [collect] {
+        nb::str names(collect(reproCPURunnableLevels).c_str());
+        return names.attr("split")(", ");
+      },
+      "The names of the CPU levels that this machine runs, worst first.");
   m.def("cpu_host_level", [collect] { return collect(reproCPUHostLevel); },
         "The name of the best CPU level that this machine runs.");
   m.def("compile_cpu", &compile, nb::arg("module"),

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Affine/Analysis/AffineStructures.h"
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -445,8 +446,33 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
                         element);
   Value isNaN =
       arith::CmpFOp::create(*this, arith::CmpFPredicate::UNO, value, value);
-  TypedAttr nan = getFloatAttr(
-      element, APFloat::getQNaN(element.getFloatSemantics(), false));
+  APFloat canonical = APFloat::getQNaN(element.getFloatSemantics(), false);
+  TypedAttr nan = getFloatAttr(element, canonical);
+  // LLVM leaves the sign of an operation's NaN open, and knows that the square
+  // root of what compares as no number is a NaN anyway: choose among bits there.
+  if (value.getDefiningOp<math::SqrtOp>()) {
+    Type type = getIntegerType(element.getWidth());
+    nan = getIntegerAttr(type, canonical.bitcastToAPInt());
+    if (auto vector = dyn_cast<VectorType>(value.getType()))
+      type = vector.clone(type);
+    if (auto vector = dyn_cast<VectorType>(type))
+      nan = DenseElementsAttr::get(vector, Attribute(nan));
+    Value bits = arith::BitcastOp::create(*this, type, value);
+    TypedAttr most = getIntegerAttr(
+        getElementTypeOrSelf(type), APInt::getSignedMaxValue(element.getWidth()));
+    TypedAttr infinity = getIntegerAttr(
+        getElementTypeOrSelf(type),
+        APFloat::getInf(element.getFloatSemantics()).bitcastToAPInt());
+    if (auto vector = dyn_cast<VectorType>(type)) {
+      most = DenseElementsAttr::get(vector, Attribute(most));
+      infinity = DenseElementsAttr::get(vector, Attribute(infinity));
+    }
+    Value magnitude = arith::AndIOp::create(*this, bits, constant(most));
+    isNaN = arith::CmpIOp::create(*this, arith::CmpIPredicate::ugt, magnitude,
+                                  constant(infinity));
+    bits = arith::SelectOp::create(*this, isNaN, constant(nan), bits);
+    return arith::BitcastOp::create(*this, value.getType(), bits);
+  }
   if (auto vector = dyn_cast<VectorType>(value.getType()))
     nan = DenseElementsAttr::get(vector, Attribute(nan));
   return arith::SelectOp::create(*this, isNaN, constant(nan), value);

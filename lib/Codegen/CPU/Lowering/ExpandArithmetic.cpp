@@ -11,6 +11,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
@@ -473,11 +474,22 @@ static void expandRemainder(arith::RemFOp op) {
   op.erase();
 }
 
+/// (V4) copysign reads a NaN's sign as plus.
+static void expandCopySign(math::CopySignOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  Value sign = op.getRhs();
+  Value isNaN =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, sign, sign);
+  Value zero =
+      arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(sign.getType())));
+  op.getRhsMutable().assign(arith::SelectOp::create(b, isNaN, zero, sign));
+}
+
 void ExpandArithmetic::runOnOperation() {
   SmallVector<Operation *> work;
   bool hasRemainder = false;
   getOperation().walk([&](Operation *op) {
-    if (isa<arith::ArithDialect>(op->getDialect()))
+    if (isa<arith::ArithDialect>(op->getDialect()) || isa<math::CopySignOp>(op))
       work.push_back(op);
     hasRemainder |= isa<arith::RemFOp>(op);
   });
@@ -507,6 +519,7 @@ void ExpandArithmetic::runOnOperation() {
         .Case([](arith::ShRUIOp o) { expandShift(o, false); })
         .Case([](arith::ShRSIOp o) { expandShift(o, true); })
         .Case([](arith::RemFOp o) { expandRemainder(o); })
+        .Case([](math::CopySignOp o) { expandCopySign(o); })
         .Case<arith::ExtFOp, arith::TruncFOp, arith::CmpFOp>(
             [&](auto o) { conversions.expand(o); })
         .Case([&](arith::SIToFPOp o) { conversions.expandFromInteger(o, true); })
