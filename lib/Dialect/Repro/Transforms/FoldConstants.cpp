@@ -31,7 +31,7 @@ using namespace mlir::repro;
 /// Divisions and shifts are not among them: their folders take the freedom of
 /// undefined cases to which (I1) gives a value.
 static bool hasSafeFolder(Operation *op) {
-  if (isa<tensor::TensorDialect>(op->getDialect()))
+  if (isa_and_nonnull<tensor::TensorDialect>(op->getDialect()))
     return true;
   if (isa<arith::SelectOp>(op))
     return true;
@@ -94,7 +94,8 @@ struct EvaluateScalar : public RewritePattern {
 
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override {
-    if (!isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
+    if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(
+            op->getDialect()) ||
         isa<arith::ConstantOp>(op))
       return failure();
     SmallVector<Attribute> operands(op->getNumOperands());
