@@ -130,7 +130,7 @@ void ElementwiseKernel::emitElements(Value inner, int64_t lanes,
   for (auto [i, result] : llvm::enumerate(results)) {
     const Access &access = outputs[i];
     unsigned position = inputs.size() + i;
-    Value value = body ? b.canonicalizeNaN(result) : result;
+    Value value = b.canonicalizeNaN(result);
     Value offset = getOffset(position, inner);
     if (lanes)
       b.storeVector(value, access.buffer, offset, stride(position), mask);

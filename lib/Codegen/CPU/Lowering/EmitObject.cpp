@@ -118,6 +118,9 @@ static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
     entry->setVisibility(llvm::GlobalValue::HiddenVisibility);
     entries.push_back(entry);
   }
+  // A program without kernels has a table, too: loaders refuse empty ones.
+  if (entries.empty())
+    entries.push_back(llvm::ConstantPointerNull::get(pointer));
   auto *type = llvm::ArrayType::get(pointer, entries.size());
   new llvm::GlobalVariable(module, type, /*isConstant=*/true,
                            llvm::GlobalValue::ExternalLinkage,

@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
+#include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace mlir::repro {
@@ -42,6 +43,30 @@ static void separateEmptyTensors(func::FuncOp function) {
   }
 }
 
+/// Operations that write over the same constant each get a fill of their own:
+/// filling costs less than copying what another one filled.
+static void separateFills(func::FuncOp function) {
+  auto isFill = [](linalg::GenericOp op) {
+    return op && op.getNumDpsInputs() == 0 && op->getNumResults() == 1 &&
+           llvm::all_of(op.getBody()->without_terminator(), [](Operation &nested) {
+             return nested.hasTrait<OpTrait::ConstantLike>();
+           });
+  };
+  function.walk([&](DestinationStyleOpInterface op) {
+    for (OpOperand &init : op.getDpsInitsMutable()) {
+      auto fill = init.get().getDefiningOp<linalg::GenericOp>();
+      if (!isFill(fill) || fill->hasOneUse())
+        continue;
+      OpBuilder builder(op);
+      auto own = cast<linalg::GenericOp>(builder.clone(*fill));
+      builder.setInsertionPoint(own);
+      for (OpOperand &empty : own.getDpsInitsMutable())
+        empty.set(builder.clone(*empty.get().getDefiningOp())->getResult(0));
+      init.set(own->getResult(0));
+    }
+  });
+}
+
 void Bufferize::runOnOperation() {
   ModuleOp module = getOperation();
   BoolAttr no = BoolAttr::get(&getContext(), false);
@@ -50,10 +75,15 @@ void Bufferize::runOnOperation() {
     if (function.isExternal())
       continue;
     separateEmptyTensors(function);
+    separateFills(function);
     // What is written in place is repro-plan-buffers' decision.
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       function.setArgAttr(i, writable, no);
   }
+  // What is computed to be inserted somewhere is computed there.
+  IRRewriter rewriter(&getContext());
+  if (failed(eliminateEmptyTensors(rewriter, module)))
+    return signalPassFailure();
   OneShotBufferizationOptions options;
   options.bufferizeFunctionBoundaries = true;
   options.setFunctionBoundaryTypeConversion(LayoutMapOption::IdentityLayoutMap);

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROFUSEELEMENTWISE
@@ -365,6 +366,37 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
   return nullptr;
 }
 
+/// Moves reshapes out from between element-wise operations, which then have one
+/// iteration space. Only the index of each element changes.
+static LogicalResult moveReshapes(func::FuncOp function) {
+  auto isElementwise = [](Operation *op) {
+    auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
+    return generic && generic.getNumParallelLoops() == generic.getNumLoops();
+  };
+  auto control = [&](OpOperand *operand) {
+    Operation *producer = operand->get().getDefiningOp();
+    Operation *consumer = operand->getOwner();
+    if (isa<tensor::ExpandShapeOp>(consumer))
+      return isElementwise(producer) && producer->hasOneUse() &&
+             llvm::any_of(consumer->getUsers(), isElementwise);
+    if (auto collapse = dyn_cast_or_null<tensor::CollapseShapeOp>(producer)) {
+      Operation *source = collapse.getSrc().getDefiningOp();
+      return isElementwise(consumer) && collapse->hasOneUse() &&
+             isElementwise(source) && source->hasOneUse();
+    }
+    return false;
+  };
+  RewritePatternSet patterns(function.getContext());
+  linalg::populateFoldReshapeOpsByExpansionPatterns(patterns, control);
+  tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns,
+                                                       function.getContext());
+  tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns,
+                                                     function.getContext());
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  return applyPatternsGreedily(function, std::move(patterns), config);
+}
+
 void FuseElementwise::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || !function.getBody().hasOneBlock())
@@ -374,6 +406,8 @@ void FuseElementwise::runOnOperation() {
     dropUnreadInits(generic);
     dropInputs(generic);
   }
+  if (failed(moveReshapes(function)))
+    return signalPassFailure();
   // Producers come before their consumers and are complete when one is reached.
   for (Operation *op = &body.front(); op;) {
     if (!isa<linalg::GenericOp, FoldOp>(op)) {
