@@ -139,5 +139,5 @@ def trailing_zeros(a: np.ndarray, width: int) -> np.ndarray:
 
 def _population(x: np.ndarray) -> np.ndarray:
     """The number of ones in each uint64."""
-    octets = np.ascontiguousarray(x)[..., np.newaxis].view(np.uint8)
+    octets = np.array(x, order="C")[..., np.newaxis].view(np.uint8)
     return np.unpackbits(octets, axis=-1).sum(axis=-1, dtype=np.int64)

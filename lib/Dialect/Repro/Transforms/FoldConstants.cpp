@@ -12,6 +12,7 @@
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -111,7 +112,7 @@ struct EvaluateScalar : public RewritePattern {
 };
 
 /// (V3) the identities that keep every bit: x + (-0), x - (+0), x * 1, x / 1,
-/// -(-x), and a rounding of what was just extended.
+/// -(-x), a rounding of what was just extended, an integer to index and back.
 struct FoldExactIdentity : public RewritePattern {
   FoldExactIdentity(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
@@ -156,6 +157,10 @@ private:
     }
     if (auto rounding = dyn_cast<arith::TruncFOp>(op)) {
       auto inner = rounding.getIn().getDefiningOp<arith::ExtFOp>();
+      return inner ? inner.getIn() : Value();
+    }
+    if (auto cast = dyn_cast<arith::IndexCastOp>(op)) { // index is i64 (V1)
+      auto inner = cast.getIn().getDefiningOp<arith::IndexCastOp>();
       return inner ? inner.getIn() : Value();
     }
     return {};
@@ -305,6 +310,8 @@ struct FoldConstants
       if (isa<tensor::TensorDialect>(name.getDialect()) ||
           name.getTypeID() == TypeID::get<linalg::GenericOp>() ||
           name.getTypeID() == TypeID::get<cf::AssertOp>() ||
+          name.getTypeID() == TypeID::get<scf::ForOp>() ||
+          name.getTypeID() == TypeID::get<scf::IfOp>() ||
           name.getTypeID() == TypeID::get<FoldOp>())
         name.getCanonicalizationPatterns(patterns, context);
     linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);

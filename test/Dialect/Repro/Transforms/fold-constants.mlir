@@ -258,3 +258,28 @@ func.func @shapes(%x: tensor<4x8xf32>) -> (tensor<8x8xf32>, index) {
   %1 = tensor.concat dim(0) %0, %0 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<8x8xf32>
   return %1, %n : tensor<8x8xf32>, index
 }
+
+// -----
+
+// Control flow of constants goes.
+// CHECK: func.func @control_flow(%[[X:[a-z0-9]+]]: f32, %[[I:[a-z0-9]+]]: i64)
+func.func @control_flow(%x: f32, %i: i64) -> (f32, f32, i64) {
+  // CHECK-NEXT: %[[Y:.*]] = arith.addf %[[X]], %[[X]]
+  // CHECK-NEXT: return %[[Y]], %[[X]], %[[I]]
+  %true = arith.constant true
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %0 = scf.if %true -> f32 {
+    %1 = arith.addf %x, %x : f32
+    scf.yield %1 : f32
+  } else {
+    scf.yield %x : f32
+  }
+  %2 = scf.for %n = %c1 to %c0 step %c1 iter_args(%a = %x) -> f32 {
+    %3 = arith.addf %a, %x : f32
+    scf.yield %3 : f32
+  }
+  %4 = arith.index_cast %i : i64 to index
+  %5 = arith.index_cast %4 : index to i64
+  return %0, %2, %5 : f32, f32, i64
+}
