@@ -1,0 +1,31 @@
+// RUN: %repro-opt %s --pass-pipeline='builtin.module(func.func(repro-decompose-random))' | FileCheck %s
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// (R1) Philox4x32-10 on the row-major position, (R2) the upper 24 bits as a
+// fraction, (E1) one check of the step for both sites.
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[LIMIT:.*]] = arith.constant 4294967296 : i64
+// CHECK: %[[OK:.*]] = arith.cmpi ult, %{{.*}}, %[[LIMIT]] : i64
+// CHECK: cf.assert %[[OK]], "the step of a random number is out of range, expected 0 to 4294967295"
+// CHECK: linalg.generic
+// CHECK-DAG: linalg.index 0
+// CHECK-DAG: linalg.index 1
+// CHECK: arith.constant 3528531795 : i64
+// CHECK: arith.constant 3449720151 : i64
+// CHECK-COUNT-10: arith.constant -1640531527 : i32
+// CHECK: arith.constant 5.96046448E-8 : f32
+// CHECK-NOT: cf.assert
+// CHECK: linalg.generic
+// CHECK-NOT: repro.random
+func.func @main(%seed: tensor<i64>, %step: tensor<i64>) -> (tensor<i64>, tensor<i64>, tensor<4x8xf32>, tensor<5xi32>)
+    attributes {repro.num_state = 2 : i64} {
+  %s = tensor.extract %seed[] : tensor<i64>
+  %n = tensor.extract %step[] : tensor<i64>
+  %e = tensor.empty() : tensor<4x8xf32>
+  %u = repro.random uniform site = 3 ins(%s, %n : i64, i64) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %f = tensor.empty() : tensor<5xi32>
+  %b = repro.random bits site = 4 ins(%s, %n : i64, i64) outs(%f : tensor<5xi32>) -> tensor<5xi32>
+  return %seed, %step, %u, %b : tensor<i64>, tensor<i64>, tensor<4x8xf32>, tensor<5xi32>
+}

@@ -1,0 +1,166 @@
+// RUN: %repro-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(repro-fuse-elementwise))' | FileCheck %s
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#id = affine_map<(i, j) -> (i, j)>
+#transposed = affine_map<(i, j) -> (j, i)>
+
+// A chain becomes one operation.
+
+// CHECK-LABEL: func.func @chain
+// CHECK: linalg.generic
+// CHECK: arith.mulf
+// CHECK: repro.exp
+// CHECK-NOT: linalg.generic
+func.func @chain(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %e = tensor.empty() : tensor<4x8xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = arith.mulf %a, %a : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  %1 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%0 : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = repro.exp %a : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+
+// A result that is needed elsewhere is stored by the fused operation, too.
+
+// CHECK-LABEL: func.func @two_results
+// CHECK: %[[R:.*]]:2 = linalg.generic
+// CHECK: return %[[R]]#{{[01]}}, %[[R]]#{{[01]}}
+func.func @two_results(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %e = tensor.empty() : tensor<4x8xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = repro.exp %a : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  %1 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%0 : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = arith.addf %a, %a : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+#transposed = affine_map<(i, j) -> (j, i)>
+
+// A transpose becomes a map of the contraction that reads it.
+
+// CHECK-DAG: #[[$NK:.*]] = affine_map<(d0, d1, d2) -> (d1, d2)>
+// CHECK-LABEL: func.func @transpose
+// CHECK-NOT: linalg.generic
+// CHECK: repro.fold
+// CHECK-SAME: maps [#{{.*}}, #[[$NK]], #{{.*}}]
+func.func @transpose(%x: tensor<4x16xf32>, %w: tensor<8x16xf32>, %c: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %e = tensor.empty() : tensor<16x8xf32>
+  %t = linalg.generic {indexing_maps = [#transposed, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%w : tensor<8x16xf32>) outs(%e : tensor<16x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<16x8xf32>
+  %r = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>]
+      iterators [parallel, parallel, reduction]
+      ins(%x, %t : tensor<4x16xf32>, tensor<16x8xf32>) outs(%c : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = math.fma %a, %b, %acc : f32
+    repro.yield %0 : f32
+  } -> tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+
+// What costs much is not computed once per use in a contraction.
+
+// CHECK-LABEL: func.func @expensive
+// CHECK: linalg.generic
+// CHECK: repro.exp
+// CHECK: repro.fold
+// CHECK-NOT: repro.exp
+func.func @expensive(%x: tensor<4x16xf32>, %w: tensor<16x8xf32>, %c: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %e = tensor.empty() : tensor<4x16xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %0 = repro.exp %a : f32
+    linalg.yield %0 : f32
+  } -> tensor<4x16xf32>
+  %r = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>]
+      iterators [parallel, parallel, reduction]
+      ins(%t, %w : tensor<4x16xf32>, tensor<16x8xf32>) outs(%c : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = math.fma %a, %b, %acc : f32
+    repro.yield %0 : f32
+  } -> tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+
+// A row fold reads each element once: its only producer fuses, whatever it costs.
+
+// CHECK-LABEL: func.func @row
+// CHECK-NOT: linalg.generic
+// CHECK: repro.fold
+// CHECK: repro.exp
+func.func @row(%x: tensor<4x16xf32>, %c: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4x16xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %0 = repro.exp %a : f32
+    linalg.yield %0 : f32
+  } -> tensor<4x16xf32>
+  %r = repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
+      maps [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>] iterators [parallel, reduction]
+      ins(%t : tensor<4x16xf32>) outs(%c : tensor<4xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %0 = arith.addf %acc, %a : f32
+    repro.yield %0 : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
+#id = affine_map<(i) -> (i)>
+
+// (E1) an operation that only checks keeps a result, or it would be none.
+
+// CHECK-LABEL: func.func @check
+// CHECK: linalg.generic
+// CHECK: cf.assert
+func.func @check(%x: tensor<4xi64>) -> tensor<4xi64> {
+  %e = tensor.empty() : tensor<4xi1>
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xi64>) outs(%e : tensor<4xi1>) {
+  ^bb0(%a: i64, %o: i1):
+    %c0 = arith.constant 0 : i64
+    %ok = arith.cmpi sge, %a, %c0 : i64
+    cf.assert %ok, "negative"
+    linalg.yield %ok : i1
+  } -> tensor<4xi1>
+  return %x : tensor<4xi64>
+}

@@ -1,0 +1,43 @@
+// RUN: %repro-opt %s --split-input-file --verify-diagnostics --repro-outline-kernels
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#id = affine_map<(i) -> (i)>
+
+func.func @main(%x: memref<?xf32>) -> memref<?xf32> {
+  // expected-error @+1 {{expected buffers of static shape, strides and offset, got 'memref<?xf32>'}}
+  linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%x : memref<?xf32>) {
+  ^bb0(%o: f32):
+    linalg.yield %o : f32
+  }
+  return %x : memref<?xf32>
+}
+
+// -----
+
+#id = affine_map<(i) -> (i)>
+
+func.func @main(%x: memref<4xf32>, %s: f32) -> memref<4xf32> {
+  // expected-error @+1 {{expected a kernel that depends on buffers and constants alone, but it uses a value of type 'f32'}}
+  linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%x : memref<4xf32>) {
+  ^bb0(%o: f32):
+    linalg.yield %s : f32
+  }
+  return %x : memref<4xf32>
+}
+
+// -----
+
+func.func @main(%x: memref<4xf32>) -> memref<4xf32> {
+  %c0 = arith.constant 0 : index
+  %v = arith.constant 1.0 : f32
+  // expected-error @+1 {{expected structured operations on buffers alone}}
+  memref.store %v, %x[%c0] : memref<4xf32>
+  return %x : memref<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{expected a function 'main' of one block}}
+module {
+}

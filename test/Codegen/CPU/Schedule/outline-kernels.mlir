@@ -1,0 +1,54 @@
+// RUN: %repro-opt %s --split-input-file --repro-outline-kernels | FileCheck %s
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#id = affine_map<(i) -> (i)>
+
+// Equal operations share a kernel, also on parts of buffers.
+
+// CHECK: module attributes {repro.messages = []}
+// CHECK: func.func private @kernel_0(%{{.*}}: memref<4xf32> {repro.access = "read"}, %{{.*}}: memref<4xf32> {repro.access = "write"},
+// CHECK-SAME: %{{.*}}: memref<?xi8>, %{{.*}}: memref<1xi64>, %{{.*}}: index, %{{.*}}: index)
+// CHECK: linalg.generic
+// CHECK-NOT: func.func private
+// CHECK-LABEL: func.func @main
+// CHECK: call @kernel_0
+// CHECK: call @kernel_0
+func.func @main(%x: memref<4xf32>, %y: memref<8xf32>) -> memref<4xf32> {
+  %part = memref.subview %y[4] [4] [1] : memref<8xf32> to memref<4xf32, strided<[1], offset: 4>>
+  %a = memref.alloc() : memref<4xf32>
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : memref<4xf32>) outs(%a : memref<4xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  %b = memref.alloc() : memref<4xf32>
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%part : memref<4xf32, strided<[1], offset: 4>>) outs(%b : memref<4xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  return %b : memref<4xf32>
+}
+
+// -----
+
+#id = affine_map<(i) -> (i)>
+
+// (E1) checks have messages with their place.
+
+// CHECK: module attributes {repro.messages = ["model.py:7: index out of range for a tensor of shape [5]", "no good"]}
+// CHECK: memref.load %{{.*}} {repro.message = 0 : i64}
+// CHECK: cf.assert %{{.*}}, "no good" {repro.message = 1 : i64}
+func.func @main(%x: memref<4xindex>, %t: memref<5xf32>) -> memref<4xf32> {
+  %a = memref.alloc() : memref<4xf32>
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : memref<4xindex>) outs(%a : memref<4xf32>) {
+  ^bb0(%u: index, %o: f32):
+    %r = memref.load %t[%u] : memref<5xf32> loc("model.py":7:3)
+    %ok = arith.cmpf ord, %r, %r : f32
+    cf.assert %ok, "no good" loc(unknown)
+    linalg.yield %r : f32
+  }
+  return %a : memref<4xf32>
+}

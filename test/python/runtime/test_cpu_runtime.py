@@ -1,0 +1,254 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Compiling programs and running their steps: buffers, errors, levels, threads, the cache."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repro_mlir import runtime
+from repro_mlir._mlir_libs import _repro
+from repro_mlir.runtime import emulation
+from repro_mlir.runtime.artifact import Space, read_artifact
+from repro_mlir.runtime.cache import cached_compile
+
+STEP = """
+#map = affine_map<(i) -> (i)>
+#none = affine_map<(i) -> ()>
+func.func @main(%w: tensor<1000xf32> {repro.name = "w"}, %n: tensor<i64> {repro.name = "n"},
+                %g: tensor<1000xf32>, %i: tensor<i64>)
+    -> (tensor<1000xf32>, tensor<i64>, tensor<f32> {repro.name = "sum"}, tensor<f32>)
+    attributes {repro.num_state = 2 : i64} {
+  %rate = arith.constant -1.25e-1 : f32
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1 : i64
+  %e = tensor.empty() : tensor<1000xf32>
+  %new = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel"]}
+      ins(%w, %g : tensor<1000xf32>, tensor<1000xf32>) outs(%e : tensor<1000xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %0 = math.fma %rate, %b, %a : f32
+    linalg.yield %0 : f32
+  } -> tensor<1000xf32>
+  %start = tensor.splat %zero : tensor<f32>
+  %sum = repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
+      maps [#map, #none] iterators [reduction] ins(%new : tensor<1000xf32>) outs(%start : tensor<f32>) {
+  ^bb0(%x: f32, %acc: f32):
+    %0 = arith.addf %acc, %x : f32
+    repro.yield %0 : f32
+  } -> tensor<f32>
+  %count = tensor.extract %n[] : tensor<i64>
+  %next = arith.addi %count, %one : i64
+  %nextTensor = tensor.from_elements %next : tensor<i64>
+  %index = tensor.extract %i[] : tensor<i64>
+  %at = arith.index_cast %index : i64 to index
+  %picked = tensor.extract %g[%at] : tensor<1000xf32>
+  %pickedTensor = tensor.from_elements %picked : tensor<f32>
+  return %new, %nextTensor, %sum, %pickedTensor : tensor<1000xf32>, tensor<i64>, tensor<f32>, tensor<f32>
+}
+"""
+
+
+def make_buffers() -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """States and inputs of STEP."""
+    rng = np.random.default_rng(5)
+    states = [rng.standard_normal(1000).astype(np.float32), np.array(41, np.int64)]
+    return states, [rng.standard_normal(1000).astype(np.float32), np.array(7, np.int64)]
+
+
+@pytest.fixture(scope="module")
+def artifact() -> bytes:
+    return runtime.compile(STEP, "x86-64-v2")
+
+
+def run_bits(executable) -> list[bytes]:
+    """The bytes of all results of one step."""
+    states, inputs = make_buffers()
+    outputs = executable.run(states, inputs)
+    return [value.tobytes() for value in [*states, *outputs]]
+
+
+def test_step(artifact: bytes) -> None:
+    executable = runtime.load(artifact, threads=2)
+    assert [tensor.name for tensor in executable.states] == ["w", "n"]
+    assert [tensor.name for tensor in executable.outputs] == ["sum", ""]
+    states, inputs = make_buffers()
+    old = states[0].copy()
+    total, picked = executable.run(states, inputs)
+    want = (old.astype(np.float64) - 0.125 * inputs[0].astype(np.float64)).astype(np.float32)
+    assert states[0].tobytes() == want.tobytes()  # a product with a power of two is exact
+    assert states[1] == 42
+    assert picked == inputs[0][7]
+    assert abs(total - want.sum(dtype=np.float64)) < 1e-3
+    executable.run(states, inputs)
+    assert states[1] == 43
+
+
+def test_levels_and_threads_give_the_same_bits(artifact: bytes) -> None:
+    want = run_bits(runtime.load(artifact, threads=1))
+    for level in _repro.runnable_cpu_levels():
+        compiled = runtime.compile(STEP, level)
+        for threads in (1, 2, 5):
+            assert run_bits(runtime.load(compiled, threads)) == want, (level, threads)
+
+
+@pytest.mark.skipif(not emulation.is_available(), reason="no aarch64 compiler or emulator")
+def test_aarch64_gives_the_same_bits(artifact: bytes) -> None:
+    want = run_bits(runtime.load(artifact))
+    executable = runtime.EmulatedExecutable(runtime.compile(STEP, "aarch64"), threads=3)
+    assert run_bits(executable) == want
+    states, inputs = make_buffers()
+    inputs[1][...] = -1
+    with pytest.raises(runtime.StepError, match="index out of range"):
+        executable.run(states, inputs)
+
+
+def test_a_failed_check_leaves_the_states(artifact: bytes) -> None:
+    """(E1)"""
+    executable = runtime.load(artifact, threads=2)
+    for index in (-1, 1000, 2**62):
+        states, inputs = make_buffers()
+        before = [value.tobytes() for value in states]
+        inputs[1][...] = index
+        with pytest.raises(runtime.StepError, match=r"index out of range for a tensor of shape \[1000\]"):
+            executable.run(states, inputs)
+        assert [value.tobytes() for value in states] == before
+    states, inputs = make_buffers()
+    executable.run(states, inputs)  # and the next step is not affected
+    assert states[1] == 42
+
+
+def test_same_artifact_whatever_the_jobs() -> None:
+    assert runtime.compile(STEP, "x86-64-v3", jobs=1) == runtime.compile(STEP, "x86-64-v3", jobs=4)
+
+
+def test_float_environment_is_set_and_restored(artifact: bytes) -> None:
+    """(V2) a caller that rounds toward zero gets the same bits, and keeps its setting."""
+    libm = ctypes.CDLL("libm.so.6")
+    toward_zero, nearest = 0xC00, 0  # FE_TOWARDZERO, FE_TONEAREST of x86
+    executable = runtime.load(artifact, threads=2)
+    want = run_bits(executable)
+    states, inputs = make_buffers()
+    libm.fesetround(toward_zero)
+    try:
+        outputs = executable.run(states, inputs)
+        assert libm.fegetround() == toward_zero
+    finally:
+        libm.fesetround(nearest)
+    assert [value.tobytes() for value in [*states, *outputs]] == want
+
+
+def test_steps_from_several_threads_take_turns(artifact: bytes) -> None:
+    executable = runtime.load(artifact, threads=2)
+    want = run_bits(executable)
+    results: list[list[bytes]] = []
+    workers = [threading.Thread(target=lambda: results.append(run_bits(executable))) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert results == [want] * 4
+
+
+def test_buffers_that_do_not_fit(artifact: bytes) -> None:
+    executable = runtime.load(artifact)
+    states, inputs = make_buffers()
+    with pytest.raises(ValueError, match="expected 2 states, got 1"):
+        executable.run(states[:1], inputs)
+    with pytest.raises(TypeError, match=r"state 0 \('w'\): expected elements float32 \(f32\), got float64"):
+        executable.run([states[0].astype(np.float64), states[1]], inputs)
+    with pytest.raises(ValueError, match=r"input 0: expected shape \(1000,\), got \(500,\)"):
+        executable.run(states, [inputs[0][:500], inputs[1]])
+    with pytest.raises(ValueError, match="expected a C-contiguous array"):
+        executable.run(states, [np.zeros(2000, np.float32)[::2], inputs[1]])
+    with pytest.raises(TypeError, match="expected a NumPy array or a torch tensor, got list"):
+        executable.run([[1.0], states[1]], inputs)
+    frozen = states[0].copy()
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="expected a writable array"):
+        executable.run([frozen, states[1]], inputs)
+    with pytest.raises(ValueError, match="expected separate memory, but they overlap"):
+        executable.run(states, [states[0], inputs[1]])
+    with pytest.raises(ValueError, match="expected at least 1 thread, got 0"):
+        runtime.load(artifact, threads=0)
+
+
+def test_torch_tensors(artifact: bytes) -> None:
+    torch = pytest.importorskip("torch")
+    executable = runtime.load(artifact)
+    states, inputs = make_buffers()
+    want = states[0] - np.float32(0.125) * inputs[0]
+    tensors = [torch.from_numpy(states[0].copy()), torch.tensor(41)]
+    executable.run(tensors, [torch.from_numpy(inputs[0]), torch.tensor(7)])
+    assert int(tensors[1]) == 42
+    np.testing.assert_allclose(tensors[0].numpy(), want, rtol=1e-5)
+    with pytest.raises(TypeError, match=r"expected elements f32, got torch.float64"):
+        executable.run([tensors[0].double(), tensors[1]], inputs)
+
+
+def test_unknown_level() -> None:
+    with pytest.raises(
+        runtime.CompileError, match="unknown CPU level 'x86-64-v9', expected one of x86-64-v2, x86-64-v3"
+    ):
+        runtime.compile(STEP, "x86-64-v9")
+
+
+def test_program_that_does_not_parse() -> None:
+    with pytest.raises(runtime.CompileError):
+        runtime.compile("func.func @main(", "x86-64-v2")
+
+
+@pytest.mark.parametrize("position", [0, 9, 20, 30, 100, 2000])
+def test_damaged_artifacts(artifact: bytes, position: int) -> None:
+    damaged = bytearray(artifact)
+    damaged[position] ^= 0x41
+    with pytest.raises(ValueError, match="artifact"):
+        runtime.load(bytes(damaged))
+    with pytest.raises(ValueError, match="artifact"):
+        runtime.load(artifact[: position + 1])
+
+
+def test_artifact_of_another_machine() -> None:
+    foreign = runtime.compile(STEP, "aarch64")
+    with pytest.raises(ValueError, match="artifact for aarch64, but this machine is"):
+        runtime.load(foreign)
+
+
+def test_plan(artifact: bytes) -> None:
+    """The counter and the weights are updated in place, after the last check."""
+    contents = read_artifact(artifact)
+    writes = [i for i, launch in enumerate(contents.launches) if any(b[0] == Space.STATE for b in launch.buffers)]
+    assert contents.launches[min(i for i in writes if contents.launches[i].check)].check
+    assert contents.level == "x86-64-v2"
+    assert [tensor.shape for tensor in contents.inputs] == [(1000,), ()]
+
+
+def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path))
+    first = cached_compile(STEP, "x86-64-v2")
+    files = list(tmp_path.rglob("*.artifact"))
+    assert len(files) == 1
+    monkeypatch.setattr("repro_mlir.runtime.cache.compile", lambda *_, **__: pytest.fail("compiled again"))
+    assert cached_compile(STEP, "x86-64-v2") == first
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+def test_damaged_cache_file_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path))
+    first = cached_compile(STEP, "x86-64-v2")
+    (file,) = tmp_path.rglob("*.artifact")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes({"cut": content[:-7], "flip": content, "empty": b""}[damage])
+    assert cached_compile(STEP, "x86-64-v2") == first
+    assert cached_compile(STEP, "x86-64-v2") == first
+
+
+def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "file" / "folder"))
+    assert runtime.load(cached_compile(STEP, "x86-64-v2"))
