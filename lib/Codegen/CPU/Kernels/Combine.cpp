@@ -23,6 +23,12 @@ Type repro::cpu::getCombineType(Type element) {
 Value repro::cpu::createCombine(KernelBuilder &b, Combine combine, Value lhs,
                                 Value rhs) {
   bool isFloat = isa<FloatType>(getElementTypeOrSelf(lhs.getType()));
+  if (getElementTypeOrSelf(lhs.getType()).isInteger(1)) {
+    if (combine == Combine::maximum)
+      return arith::MaxUIOp::create(b, lhs, rhs);
+    if (combine == Combine::minimum)
+      return arith::MinUIOp::create(b, lhs, rhs);
+  }
   switch (combine) {
   case Combine::add:
     return isFloat ? arith::AddFOp::create(b, lhs, rhs).getResult()
@@ -59,6 +65,8 @@ TypedAttr repro::cpu::getCombineStart(Combine combine, Type type) {
   APInt value = APInt::getZero(width);
   if (combine == Combine::mul)
     value = APInt(width, 1);
+  else if (width == 1)
+    value = APInt(1, combine == Combine::minimum);
   else if (combine == Combine::maximum)
     value = APInt::getSignedMinValue(width);
   else if (combine == Combine::minimum)

@@ -17,7 +17,8 @@ namespace mlir::repro::cpu {
 /// are the same in f32.
 Type getCombineType(Type element);
 
-/// op(lhs, rhs) for scalars or vectors; not for `replace`. Integers are signed.
+/// op(lhs, rhs) for scalars or vectors; not for `replace`. Integers are
+/// signed, i1 false is less than true (D2).
 Value createCombine(KernelBuilder &b, Combine combine, Value lhs, Value rhs);
 
 /// (F4) the start value.

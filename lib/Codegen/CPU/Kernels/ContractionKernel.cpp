@@ -23,7 +23,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -82,7 +81,6 @@ private:
                  Value chunkEnd);
   void packPanelTransposed(ArrayRef<PanelVector> vectors, Value chunkStart,
                            Value chunkEnd);
-  SmallVector<Value> transpose(SmallVector<Value> rows);
   /// The factor's value from its leaves' values.
   Value computeFactor(const Factor &factor, int64_t lanes,
                       function_ref<Value(unsigned leaf)> load);
@@ -493,27 +491,6 @@ void ContractionKernel::packPanel(ArrayRef<PanelVector> vectors,
   });
 }
 
-/// Exchanges rows and lanes of as many vectors as they have lanes.
-SmallVector<Value> ContractionKernel::transpose(SmallVector<Value> rows) {
-  int64_t size = rows.size();
-  for (int64_t step = 1; step < size; step *= 2) {
-    SmallVector<int64_t> lower, upper;
-    for (int64_t lane = 0; lane < size; ++lane) {
-      bool second = lane & step;
-      lower.push_back(second ? size + lane - step : lane);
-      upper.push_back(second ? size + lane : lane + step);
-    }
-    for (int64_t row = 0; row < size; ++row) {
-      if (row & step)
-        continue;
-      Value a = rows[row], c = rows[row + step];
-      rows[row] = vector::ShuffleOp::create(b, a, c, lower);
-      rows[row + step] = vector::ShuffleOp::create(b, a, c, upper);
-    }
-  }
-  return rows;
-}
-
 void ContractionKernel::packPanelTransposed(ArrayRef<PanelVector> vectors,
                                             Value chunkStart, Value chunkEnd) {
   int64_t width = tileVectors * lanes;
@@ -548,7 +525,7 @@ void ContractionKernel::packPanelTransposed(ArrayRef<PanelVector> vectors,
                                         step, lanes, mask);
                   }));
             }
-            elements = transpose(elements);
+            elements = b.transpose(std::move(elements));
             // Elements beyond the run are overwritten by the next run or
             // vector, or lie in the slack behind the panel.
             Value k = b.sub(b.add(first, b.sub(i, lower)), chunkStart);

@@ -38,6 +38,12 @@ private:
   void emitElements(Value inner, int64_t lanes, LaneMask mask);
   void emitRow(Value lower, Value upper);
   void emitLoops(unsigned depth);
+  /// Finds a loop along which inputs are contiguous that are not so along the
+  /// innermost one, to exchange the two in registers.
+  void findTranspose();
+  void expandTransposed();
+  /// The square of `lanes` elements from (row, column) on.
+  void emitSquare(Value row, Value column, bool isFull);
   void setCoordinate(const CollapsedDim &loop, Value value);
   Value getOffset(unsigned access, Value inner);
 
@@ -50,7 +56,10 @@ private:
   /// Value of each loop's variable; original coordinates where known.
   SmallVector<Value> loopValues, coordinates;
   int64_t lanes = 0;
-  unsigned innerDim = 0;
+  /// The loop of the rows of squares, and a buffer for each transposed input.
+  std::optional<unsigned> rowLoop;
+  SmallVector<Value> squares;
+  Value squareRow;
 };
 } // namespace
 
@@ -102,6 +111,9 @@ void ElementwiseKernel::emitElements(Value inner, int64_t lanes,
     const Access &access = *accesses[i];
     if (!access.isMemory())
       return access.scalar;
+    if (i < squares.size() && squares[i])
+      return b.loadVector(squares[i], access.element,
+                          b.mul(squareRow, lanes), 1, lanes);
     Value offset = getOffset(i, inner);
     if (!lanes || !stride(i))
       return b.load(access.buffer, access.element, offset);
@@ -170,6 +182,86 @@ void ElementwiseKernel::emitLoops(unsigned depth) {
   });
 }
 
+void ElementwiseKernel::findTranspose() {
+  if (!lanes || loops.size() < 2 || loops.back().size < lanes / 2)
+    return;
+  for (unsigned i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].isMemory() || !inputs[i].linear ||
+        (body && body->getArgument(i).use_empty()))
+      continue;
+    int64_t stride = std::abs(loops.back().coefficients[i]);
+    if (stride <= 1)
+      continue;
+    for (unsigned loop = 0; loop + 1 < loops.size(); ++loop)
+      if (loops[loop].coefficients[i] == 1 && loops[loop].size >= lanes / 2 &&
+          (!rowLoop || *rowLoop == loop)) {
+        rowLoop = loop;
+        squares.resize(inputs.size());
+        squares[i] = b.getScratch(inputs[i].element, lanes * lanes);
+      }
+  }
+}
+
+void ElementwiseKernel::emitSquare(Value row, Value column, bool isFull) {
+  const CollapsedDim &rowDim = loops[*rowLoop], &columnDim = loops.back();
+  Value rows = b.index(lanes), columns = rows;
+  if (!isFull) {
+    rows = b.min(rows, b.sub(b.index(rowDim.size), row));
+    columns = b.min(columns, b.sub(b.index(columnDim.size), column));
+  }
+  setCoordinate(rowDim, row);
+  for (auto [i, square] : llvm::enumerate(squares)) {
+    if (!square)
+      continue;
+    LaneMask mask = isFull ? LaneMask() : b.getMask(rows, lanes);
+    SmallVector<Value> vectors;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      Value step = b.index(lane);
+      if (!isFull) // lanes beyond the last column repeat it
+        step = b.min(step, b.sub(columns, b.index(1)));
+      setCoordinate(columnDim, b.add(column, step));
+      vectors.push_back(b.loadVector(inputs[i].buffer, inputs[i].element,
+                                     getOffset(i, column), 1, lanes, mask));
+    }
+    for (auto [lane, vector] : llvm::enumerate(b.transpose(vectors)))
+      b.storeVector(vector, square, b.index(lane * lanes), 1);
+  }
+  b.loop(b.index(0), rows, 1, [&](Value i) {
+    squareRow = i;
+    setCoordinate(rowDim, b.add(row, i));
+    emitElements(column, lanes,
+                 isFull ? LaneMask() : b.getMask(columns, lanes));
+  });
+}
+
+void ElementwiseKernel::expandTransposed() {
+  int64_t rows = loops[*rowLoop].size, columns = loops.back().size;
+  SmallVector<int64_t> items;
+  for (const CollapsedDim &loop : ArrayRef(loops).drop_back())
+    items.push_back(loop.size);
+  items[*rowLoop] = llvm::divideCeil(rows, lanes);
+  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
+    SmallVector<Value> at = b.delinearize(item, items);
+    for (unsigned i = 0; i < at.size(); ++i)
+      if (i != *rowLoop)
+        setCoordinate(loops[i], at[i]);
+    Value row = b.mul(at[*rowLoop], lanes);
+    b.loop(b.index(0), b.index(columns), lanes, [&](Value column) {
+      if (rows % lanes == 0 && columns % lanes == 0) {
+        emitSquare(row, column, true);
+        return;
+      }
+      Value isFull = arith::AndIOp::create(
+          b, b.less(row, b.index(rows - lanes + 1)),
+          b.less(column, b.index(columns - lanes + 1)));
+      b.when(
+          isFull, [&] { emitSquare(row, column, true); },
+          [&] { emitSquare(row, column, false); });
+    });
+  });
+  b.setWork(getProduct(items), kGrainElements / (lanes * columns));
+}
+
 void ElementwiseKernel::expand() {
   for (Access &access : inputs)
     accesses.push_back(&access);
@@ -195,6 +287,12 @@ void ElementwiseKernel::expand() {
   for (size_t i = inputs.size(); lanes && i < accesses.size(); ++i)
     if (!accesses[i]->linear || !loops.back().coefficients[i])
       lanes = 0;
+
+  findTranspose();
+  if (rowLoop) {
+    expandTransposed();
+    return;
+  }
 
   // A work item is a part of a long innermost loop or a group of inner loops.
   unsigned first = loops.size();

@@ -520,3 +520,23 @@ Value KernelBuilder::createExtremum(bool maximum, Value a, Value c) {
   result = pick(compare(arith::CmpFPredicate::OEQ, a, c), equalValue, result);
   return pick(compare(arith::CmpFPredicate::UNO, a, a), a, result);
 }
+
+SmallVector<Value> KernelBuilder::transpose(SmallVector<Value> rows) {
+  int64_t size = rows.size();
+  for (int64_t step = 1; step < size; step *= 2) {
+    SmallVector<int64_t> lower, upper;
+    for (int64_t lane = 0; lane < size; ++lane) {
+      bool second = lane & step;
+      lower.push_back(second ? size + lane - step : lane);
+      upper.push_back(second ? size + lane : lane + step);
+    }
+    for (int64_t row = 0; row < size; ++row) {
+      if (row & step)
+        continue;
+      Value a = rows[row], c = rows[row + step];
+      rows[row] = vector::ShuffleOp::create(*this, a, c, lower);
+      rows[row + step] = vector::ShuffleOp::create(*this, a, c, upper);
+    }
+  }
+  return rows;
+}

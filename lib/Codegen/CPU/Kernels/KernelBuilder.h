@@ -120,6 +120,8 @@ public:
   /// The constant `value` of a float or integer type or a vector of it.
   Value zero(Type type);
   Value broadcast(Value scalar, int64_t lanes);
+  /// Exchanges rows and lanes of as many vectors as they have lanes.
+  SmallVector<Value> transpose(SmallVector<Value> rows);
   /// (V4) NaNs become the canonical one; scalars and vectors.
   Value canonicalizeNaN(Value value);
   /// (S2) maximum or minimum of f32 or f64, scalars or vectors: NaN wins,

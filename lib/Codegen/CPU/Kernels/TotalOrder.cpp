@@ -18,7 +18,9 @@ Value repro::cpu::comesBefore(KernelBuilder &builder, KeyOrder order, Value a,
   bool less = order == KeyOrder::Least || order == KeyOrder::Ascending;
   if (!isa<FloatType>(element)) {
     arith::CmpIPredicate predicate =
-        less ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sgt;
+        element.isInteger(1)
+            ? (less ? arith::CmpIPredicate::ult : arith::CmpIPredicate::ugt)
+            : (less ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sgt);
     return arith::CmpIOp::create(builder, predicate, a, b);
   }
   if (cast<FloatType>(element).getWidth() < 32) {

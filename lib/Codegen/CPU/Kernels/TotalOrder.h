@@ -20,7 +20,7 @@ enum class KeyOrder {
 };
 
 /// (D2) whether key `a` comes strictly before key `b`, for scalars or vectors;
-/// -0 equals +0, integers are signed (i1 true is -1).
+/// -0 equals +0, integers are signed, i1 false is less than true.
 Value comesBefore(KernelBuilder &builder, KeyOrder order, Value a, Value b);
 
 } // namespace mlir::repro::cpu

@@ -1,0 +1,137 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Bits of row and column folds on vectors against the reference interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_cases import Case, fold, values
+
+OPS = {
+    "add": "arith.addf %acc, %x",
+    "mul": "arith.mulf %acc, %x",
+    "fma": "math.fma %x, %x, %acc",
+    "max": "arith.maximumf %acc, %x",
+    "min": "arith.minimumf %acc, %x",
+}
+
+
+def body(op: str, t: str = "f32") -> str:
+    return f"^bb0(%x: {t}, %acc: {t}):\n  %r = {OPS[op]} : {t}\n  repro.yield %r : {t}"
+
+
+def order(chunk: int = 8192, lanes: int = 64, run: int = 0, totals: str = "refold") -> str:
+    return f"#repro.order<chunk = {chunk}, lanes = {lanes}, run = {run}, totals = {totals}>"
+
+
+def arrays(case: Case, special: bool = True) -> list[np.ndarray]:
+    return [values(t, i, special) for i, t in enumerate(case.types)]
+
+
+@pytest.mark.parametrize("op", ["add", "fma"])
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 40, 63, 64, 65, 100, 128, 1000])
+def test_rows_F1_F2(op: str, n: int) -> None:
+    case = fold(order(run=1), ["(i, j) -> (i, j)", "(i, j) -> (i)"], "pr", [f"5x{n}xf32", "5xf32"], body(op))
+    case.check(arrays(case))
+
+
+def test_fma_of_tiny_negative_products_keeps_the_sign_of_zero_F2() -> None:
+    text = "^bb0(%x: f32, %y: f32, %acc: f32):\n  %r = math.fma %x, %y, %acc : f32\n  repro.yield %r : f32"
+    for n in (3, 40, 64, 70):
+        maps = ["(i, j) -> (i, j)", "(i, j) -> (i, j)", "(i, j) -> (i)"]
+        case = fold(order(run=1), maps, "pr", [f"20x{n}xf32", f"20x{n}xf32", "20xf32"], text)
+        tiny = np.full((20, n), 1e-30, np.float32)
+        case.check([tiny, -tiny, np.full(20, -0.0, np.float32)])
+
+
+@pytest.mark.parametrize("extents", [(3, 7), (9, 64), (4, 100), (70, 130), (2, 63), (5, 1)])
+@pytest.mark.parametrize("run", [0, 1, 2])
+@pytest.mark.parametrize("chunk", [64, 100, 192, 8192])
+def test_runs_and_chunks_F1_F3(extents: tuple[int, int], run: int, chunk: int) -> None:
+    o, r = extents
+    for totals in ("refold", "sequential"):
+        maps = ["(c, o, r) -> (o, c, r)", "(c, o, r) -> (c)"]
+        case = fold(order(chunk, 64, run, totals), maps, "prr", [f"{o}x3x{r}xf32", "3xf32"], body("add"))
+        case.check(arrays(case, False), ["v4", "v2"])
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32, 128])
+def test_other_lanes_F2(lanes: int) -> None:
+    maps = ["(i, j) -> (i, j)", "(i, j) -> (i)"]
+    case = fold(order(100, lanes), maps, "pr", ["5x333xf32", "5xf32"], body("add"))
+    case.check(arrays(case, False))
+
+
+@pytest.mark.parametrize("op", ["max", "min"])
+@pytest.mark.parametrize("kind", ["f32", "bf16", "f64"])
+@pytest.mark.parametrize("shape", [(4, 3, 5), (6, 2, 64), (3, 4, 100), (2, 40, 7)])
+def test_any_order_F5(op: str, kind: str, shape: tuple[int, int, int]) -> None:
+    a, b, c = shape
+    for reduced, kept in (("rpr", "j"), ("prp", "i, k"), ("rrp", "k"), ("prr", "i"), ("rrr", "")):
+        size = {"i": a, "j": b, "k": c}
+        out = "x".join([str(size[d]) for d in kept.split(", ") if d] + [kind])
+        maps = ["(i, j, k) -> (i, j, k)", f"(i, j, k) -> ({kept})"]
+        case = fold("#repro.any_order", maps, reduced, [f"{a}x{b}x{c}x{kind}", out], body(op, kind))
+        case.check(arrays(case), ["v4", "v2"])
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("window", [2, 3])
+@pytest.mark.parametrize("op", ["max", "add"])
+def test_pooling_K2(stride: int, window: int, op: str) -> None:
+    image = 12 * stride + window
+    maps = [f"(n, h, w, y, x) -> (n, h * {stride} + y, w * {stride} + x)", "(n, h, w, y, x) -> (n, h, w)"]
+    attribute = "#repro.any_order" if op == "max" else order(run=2)
+    case = fold(attribute, maps, "ppprr", [f"3x{image}x{image}xf32", "3x13x13xf32"], body(op))
+    case.check(arrays(case))
+
+
+def test_fused_inputs_and_index() -> None:
+    text = """^bb0(%x: f32, %m: f32, %s: f32, %acc: f32):
+  %i = repro.index 1 : index
+  %k = arith.index_cast %i : index to i32
+  %f = arith.sitofp %k : i32 to f32
+  %d = arith.subf %x, %m : f32
+  %e = arith.mulf %d, %s : f32
+  %g = arith.addf %e, %f : f32
+  %r = math.fma %g, %d, %acc : f32
+  repro.yield %r : f32"""
+    maps = ["(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (j)", "(i, j) -> (i)"]
+    for attribute in (order(run=1), order(512, 1, 0, "sequential")):
+        case = fold(attribute, maps, "pr", ["37x700xf32", "37xf32", "700xf32", "37xf32"], text)
+        case.check(arrays(case))
+
+
+@pytest.mark.parametrize("columns", [2, 15, 16, 17, 64, 65, 200])
+@pytest.mark.parametrize("n", [1, 512, 1100])
+def test_columns_F3(columns: int, n: int) -> None:
+    attribute = order(512, 1, 0, "sequential")
+    for maps in (["(j, i) -> (i, j)", "(j, i) -> (j)"], ["(j, i) -> (j, i)", "(j, i) -> (j)"]):
+        shape = (n, columns) if maps[0].endswith("(i, j)") else (columns, n)
+        case = fold(attribute, maps, "pr", [f"{shape[0]}x{shape[1]}xf32", f"{columns}xf32"], body("add"))
+        case.check(arrays(case), ["v4", "v3"])
+
+
+def test_sums_over_batch_and_positions_F1() -> None:
+    maps = ["(c, n, h, w) -> (n, c, h, w)", "(c, n, h, w) -> (c)"]
+    case = fold(order(run=2), maps, "prrr", ["40x5x17x19xf32", "5xf32"], body("add"))
+    case.check(arrays(case, False))
+    case = fold(order(512, 1, 0, "sequential"), maps, "prrr", ["40x5x7x9xf32", "5xf32"], body("add"))
+    case.check(arrays(case, False))
+
+
+@pytest.mark.parametrize("columns", [1, 30])
+def test_several_results_F6(columns: int) -> None:
+    text = """^bb0(%x: f32, %m: f32, %k: i64):
+  %i = repro.index 1 : index
+  %p = arith.index_cast %i : index to i64
+  %c = arith.cmpf ogt, %x, %m : f32
+  %v = arith.select %c, %x, %m : f32
+  %q = arith.select %c, %p, %k : i64
+  repro.yield %v, %q : f32, i64"""
+    for access in ("(j, i) -> (i, j)", "(j, i) -> (j, i)"):
+        shape = (70, columns) if access.endswith("(i, j)") else (columns, 70)
+        types = [f"{shape[0]}x{shape[1]}xf32", f"{columns}xf32", f"{columns}xi64"]
+        case = fold("#repro.sequential", [access, "(j, i) -> (j)", "(j, i) -> (j)"], "pr", types, text, 2)
+        case.check(arrays(case))
