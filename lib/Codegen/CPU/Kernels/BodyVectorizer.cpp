@@ -78,6 +78,11 @@ LaneValue BodyVectorizer::get(Value value) {
   return values[value] = result;
 }
 
+Value BodyVectorizer::getLanes(Value value, Type element) {
+  Value result = getLanes(value);
+  return isa<FloatType>(element) ? b.convertFloat(result, element) : result;
+}
+
 SmallVector<Value> BodyVectorizer::inlineBody(Block &block) {
   for (Operation &op : block.without_terminator()) {
     if (isa<cf::AssertOp>(op))
@@ -297,7 +302,11 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
   if (isa<arith::ShLIOp, arith::ShRSIOp, arith::ShRUIOp>(op))
     return computeShift(op, operands[0], operands[1]);
 
+  if (isa<arith::ExtFOp>(op))
+    return b.convertFloat(operands[0], getElementTypeOrSelf(resultType));
   SmallVector<Value> converted(operands);
+  if (isa<arith::BitcastOp>(op) && isStorageFloat(op->getOperand(0).getType()))
+    converted[0] = b.convertFloat(operands[0], op->getOperand(0).getType());
   Type computed = resultType;
   if (computesOnStorageFloat(op)) {
     for (Value &operand : converted)
@@ -317,7 +326,9 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
     state.addAttributes(op->getAttrs());
     result = b.create(state)->getResult(0);
   }
-  if (computed != resultType)
+  // These give one of their operands.
+  bool isExact = isa<arith::MaximumFOp, arith::MinimumFOp, arith::SelectOp>(op);
+  if (computed != resultType && !isExact)
     result = b.convertFloat(result, getElementTypeOrSelf(resultType));
   return result;
 }

@@ -25,7 +25,8 @@ struct LaneValue {
 
 /// Writes the operations of a structured op's body for `lanes` iterations at
 /// once, or for one if `lanes` is 0. What numerics.md defines beyond arith's
-/// semantics is written out: (V1), (S3), (I1), (E1).
+/// semantics is written out: (V1), (S2), (S3), (I1), (E1). Values of bf16, f16
+/// and f8 may be held in f32, which is exact.
 class BodyVectorizer {
 public:
   BodyVectorizer(KernelBuilder &b, int64_t lanes, LaneMask mask = {})
@@ -48,6 +49,9 @@ public:
   LaneValue get(Value value);
   /// The same as a scalar (lanes = 0) or vector.
   Value getLanes(Value value) { return spread(get(value)); }
+
+  /// The same, a float in the type `element`.
+  Value getLanes(Value value, Type element);
 
   /// Writes all operations but the terminator, those for effect included;
   /// returns the terminator's operands.

@@ -131,7 +131,10 @@ ColumnFold::Accumulators ColumnFold::applyBody(ArrayRef<Value> reductionAt,
     for (unsigned i = 0; i < outputs; ++i)
       body.map(block->getArgument(fold.inputs.size() + i),
                accumulators[v * outputs + i]);
-    llvm::append_range(next, body.inlineBody(*block));
+    for (auto [i, result] : llvm::enumerate(body.inlineBody(*block)))
+      next.push_back(isa<FloatType>(fold.getAccumulatorType(i))
+                         ? b.convertFloat(result, fold.getAccumulatorType(i))
+                         : result);
   }
   return next;
 }

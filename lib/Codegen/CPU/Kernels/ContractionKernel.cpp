@@ -383,7 +383,7 @@ Value ContractionKernel::computeFactor(
     body.map(fold.op.getBody()->getArgument(leaf),
              access.isMemory() ? load(i) : access.scalar);
   }
-  return body.getLanes(factor.value);
+  return body.getLanes(factor.value, type);
 }
 
 /// Copies rows [firstRow, endRow) of a chunk: row after row if their elements

@@ -143,6 +143,8 @@ void ElementwiseKernel::emitElements(Value inner, int64_t lanes,
     const Access &access = outputs[i];
     unsigned position = inputs.size() + i;
     Value value = b.canonicalizeNaN(result);
+    if (isa<FloatType>(access.element))
+      value = b.convertFloat(value, access.element);
     Value offset = getOffset(position, inner);
     if (lanes)
       b.storeVector(value, access.buffer, offset, stride(position), mask);

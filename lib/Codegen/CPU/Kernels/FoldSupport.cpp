@@ -74,28 +74,22 @@ FoldInfo::FoldInfo(KernelBuilder &b, FoldOp op)
 }
 
 Type FoldInfo::getAccumulatorType(unsigned i) {
-  return op.getBody()->getArgument(inputs.size() + i).getType();
+  Type type = op.getBody()->getArgument(inputs.size() + i).getType();
+  auto storage = dyn_cast<FloatType>(type);
+  return storage && storage.getWidth() < 32
+             ? Float32Type::get(type.getContext())
+             : type;
 }
 
 Value FoldInfo::combine(KernelBuilder &b, Value lhs, Value rhs) {
   if (isa<math::FmaOp>(step))
     return arith::AddFOp::create(b, lhs, rhs);
-  // Storage types only move and convert: maximum and minimum are exact in f32.
-  auto storage = dyn_cast<FloatType>(getElementTypeOrSelf(lhs.getType()));
-  if (storage && storage.getWidth() < 32) {
-    lhs = b.convertFloat(lhs, b.getF32Type());
-    rhs = b.convertFloat(rhs, b.getF32Type());
-  }
-  Value result;
-  if (isa<arith::MaximumFOp, arith::MinimumFOp>(step)) {
-    result = b.createExtremum(isa<arith::MaximumFOp>(step), lhs, rhs);
-  } else {
-    OperationState state(b.getLoc(), step->getName());
-    state.addOperands({lhs, rhs});
-    state.addTypes(lhs.getType());
-    result = b.create(state)->getResult(0);
-  }
-  return storage && storage.getWidth() < 32 ? b.convertFloat(result, storage) : result;
+  if (isa<arith::MaximumFOp, arith::MinimumFOp>(step))
+    return b.createExtremum(isa<arith::MaximumFOp>(step), lhs, rhs);
+  OperationState state(b.getLoc(), step->getName());
+  state.addOperands({lhs, rhs});
+  state.addTypes(lhs.getType());
+  return b.create(state)->getResult(0);
 }
 
 Value FoldInfo::getStart(KernelBuilder &b, int64_t lanes) {

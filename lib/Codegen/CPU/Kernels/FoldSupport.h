@@ -41,7 +41,8 @@ struct FoldInfo {
   bool refold;
   bool anyOrder;
 
-  /// (F7) the type in which output `i` accumulates.
+  /// (F7) the type in which output `i` accumulates; where the body does so in
+  /// a storage type, its values are held in f32.
   Type getAccumulatorType(unsigned i = 0);
   /// (F2), (F3) op of two accumulators, scalars or vectors.
   Value combine(KernelBuilder &b, Value lhs, Value rhs);

@@ -56,7 +56,11 @@ SmallVector<Value> LiteralFold::applyBody(Value t, ValueRange accumulators) {
   for (auto [argument, value] : llvm::zip_equal(
            block->getArguments().drop_front(fold.inputs.size()), accumulators))
     body.map(argument, value);
-  return body.inlineBody(*block);
+  SmallVector<Value> results = body.inlineBody(*block);
+  for (auto [i, result] : llvm::enumerate(results))
+    if (isa<FloatType>(result.getType()))
+      result = b.convertFloat(result, fold.getAccumulatorType(i));
+  return results;
 }
 
 Value LiteralFold::foldChunk(
@@ -130,8 +134,8 @@ Value LiteralFold::loadOutput(unsigned i) {
 void LiteralFold::storeOutput(unsigned i, Value value) {
   Access &access = fold.outputs[i];
   if (isa<FloatType>(access.element))
-    value = b.convertFloat(value, access.element); // (F7)
-  b.store(b.canonicalizeNaN(value), access.buffer,
+    value = b.convertFloat(b.canonicalizeNaN(value), access.element); // (F7)
+  b.store(value, access.buffer,
           b.getOffset(access, coordinates));
 }
 

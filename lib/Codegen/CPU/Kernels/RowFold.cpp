@@ -130,7 +130,8 @@ Value RowFold::applyBody(ArrayRef<Value> outer, Value base, Value acc,
                     : b.load(access.buffer, access.element, offset));
   }
   body.map(block->getArguments().back(), acc);
-  return body.inlineBody(*block)[0];
+  Value result = body.inlineBody(*block)[0];
+  return isa<FloatType>(type) ? b.convertFloat(result, type) : result;
 }
 
 SmallVector<Value> RowFold::foldPart(ArrayRef<Value> outer, Value block,

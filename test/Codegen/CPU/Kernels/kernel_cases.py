@@ -102,13 +102,13 @@ def shape(kind: str) -> tuple[int, ...]:
 def to_memory(array: np.ndarray, kind: str) -> np.ndarray:
     """A fresh array with the memory form of the element type."""
     if element(kind) == "bf16":
-        return (array.view(np.uint32) >> 16).astype(np.uint16)
+        return np.asarray(array.view(np.uint32) >> 16, np.uint16)
     return array.astype(DTYPES[element(kind)][1], copy=True)
 
 
 def from_memory(array: np.ndarray, kind: str) -> np.ndarray:
     if element(kind) == "bf16":
-        return (array.astype(np.uint32) << 16).view(np.float32)
+        return np.asarray(array.astype(np.uint32) << 16, np.uint32).view(np.float32)
     return array.astype(DTYPES[element(kind)][0])
 
 

@@ -81,9 +81,12 @@ def test_any_order_F5(op: str, kind: str, shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("op", ["max", "add"])
 def test_pooling_K2(stride: int, window: int, op: str) -> None:
     image = 12 * stride + window
-    maps = [f"(n, h, w, y, x) -> (n, h * {stride} + y, w * {stride} + x)", "(n, h, w, y, x) -> (n, h, w)"]
+    head = "(n, h, w, y, x)"
+    maps = [f"{head} -> (n, h * {stride} + y, w * {stride} + x)", f"{head} -> (y, x)", f"{head} -> (n, h, w)"]
     attribute = "#repro.any_order" if op == "max" else order(run=2)
-    case = fold(attribute, maps, "ppprr", [f"3x{image}x{image}xf32", "3x13x13xf32"], body(op))
+    text = body(op).replace("%x: f32", "%x: f32, %w: f32")
+    types = [f"3x{image}x{image}xf32", f"{window}x{window}xf32", "3x13x13xf32"]
+    case = fold(attribute, maps, "ppprr", types, text)
     case.check(arrays(case))
 
 

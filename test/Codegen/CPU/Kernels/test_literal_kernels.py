@@ -85,12 +85,17 @@ def test_low_precision_fold_F7(n: int) -> None:
 @pytest.mark.parametrize("kind", ["f32", "i32", "i1", "bf16"])
 @pytest.mark.parametrize("name", ["max", "min"])
 @pytest.mark.parametrize("dimension", [0, 1])
-def test_arg_reduce_D2(kind: str, name: str, dimension: int) -> None:
-    shape = [19, 45]
-    del shape[dimension]
-    text = f"repro.arg_reduce {name} dimension = {dimension} ins(%a0 : tensor<19x45x{kind}>) outs(%a1, %a2 : tensor<{shape[0]}x{kind}>, tensor<{shape[0]}xi64>)"
-    case = Case(text, [f"19x45x{kind}", f"{shape[0]}x{kind}", f"{shape[0]}xi64"], 2)
-    case.check(arrays(case))
+@pytest.mark.parametrize("shape", [(19, 45), (64, 3), (2, 1)])
+def test_arg_reduce_D2(kind: str, name: str, dimension: int, shape: tuple[int, int]) -> None:
+    kept, whole = shape[1 - dimension], f"{shape[0]}x{shape[1]}x{kind}"
+    outs = f"outs(%a1, %a2 : tensor<{kept}x{kind}>, tensor<{kept}xi64>)"
+    text = f"repro.arg_reduce {name} dimension = {dimension} ins(%a0 : tensor<{whole}>) {outs}"
+    case = Case(text, [whole, f"{kept}x{kind}", f"{kept}xi64"], 2)
+    data = arrays(case)
+    case.check(data)
+    if kind == "f32":
+        data[0] = np.random.default_rng(2).choice(np.array([0.0, -0.0, 1.0, np.nan], np.float32), shape)
+        case.check(data)
 
 
 @pytest.mark.parametrize("combine", ["add", "mul", "maximum", "minimum", "replace"])

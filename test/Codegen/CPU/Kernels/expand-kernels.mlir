@@ -1,0 +1,90 @@
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// RUN: %repro-opt %s --split-input-file --pass-pipeline="builtin.module(repro-expand-kernels{vector-width=256},canonicalize,cse)" | FileCheck %s
+
+// All dimensions in one loop, a masked tail; no value is left out of it.
+// CHECK-LABEL: func.func private @add
+// CHECK-SAME: repro.scratch_bytes = 0 : i64
+// CHECK-SAME: repro.work_items = 1 : i64
+// CHECK: scf.for %[[ITEM:.*]] = %{{.*}} to %{{.*}}
+// CHECK: scf.for
+// CHECK: vector.load {{.*}} vector<8xf32>
+// CHECK: arith.addf {{.*}} : vector<8xf32>
+// CHECK: vector.store
+// CHECK: vector.maskedload
+// CHECK: vector.maskedstore
+// CHECK-NOT: linalg.generic
+func.func private @add(%a: memref<5x37xf32>, %b: memref<5x37xf32>, %o: memref<5x37xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%a, %b : memref<5x37xf32>, memref<5x37xf32>) outs(%o : memref<5x37xf32>) {
+  ^bb0(%x: f32, %y: f32, %z: f32):
+    %r = arith.addf %x, %y : f32
+    linalg.yield %r : f32
+  }
+  return
+}
+
+// -----
+
+// (F1) 64 lanes are eight vectors; (F2) they combine by halving.
+// CHECK-LABEL: func.func private @row_sum
+// CHECK: scf.for {{.*}} iter_args(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}
+// CHECK-COUNT-8: arith.addf {{.*}} : vector<8xf32>
+// CHECK: scf.yield
+// CHECK: vector.shuffle {{.*}} [0, 1, 2, 3] : vector<8xf32>, vector<8xf32>
+// CHECK: vector.shuffle {{.*}} [4, 5, 6, 7] : vector<8xf32>, vector<8xf32>
+// CHECK-NOT: vector.reduction
+func.func private @row_sum(%a: memref<16x1024xf32>, %o: memref<16xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold> maps [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>] iterators [parallel, reduction] ins(%a : memref<16x1024xf32>) outs(%o : memref<16xf32>) {
+  ^bb0(%x: f32, %acc: f32):
+    %r = arith.addf %acc, %x : f32
+    repro.yield %r : f32
+  }
+  return
+}
+
+// -----
+
+// (K1) tiles of 6 x 2 vectors by math.fma, never by vector.fma or contract.
+// CHECK-LABEL: func.func private @matmul
+// CHECK: vector.broadcast %{{.*}} : f32 to vector<8xf32>
+// CHECK-COUNT-12: math.fma {{.*}} : vector<8xf32>
+// CHECK-NOT: vector.fma
+// CHECK-NOT: vector.contract
+func.func private @matmul(%a: memref<96x64xf32>, %b: memref<64x96xf32>, %o: memref<96x96xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction] ins(%a, %b : memref<96x64xf32>, memref<64x96xf32>) outs(%o : memref<96x96xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %r = math.fma %x, %y, %acc : f32
+    repro.yield %r : f32
+  }
+  return
+}
+
+// -----
+
+// (E1) a data-dependent index is checked and clamped.
+// CHECK-LABEL: func.func private @gather
+// CHECK: %[[OK:.*]] = arith.cmpi ult
+// CHECK: arith.select %[[OK]]
+// CHECK: memref.store %{{.*}}, %{{.*}}[%{{.*}}] : memref<1xi64>
+// CHECK: vector.load
+func.func private @gather(%table: memref<11x64xf32>, %i: memref<20xi64>, %o: memref<20x64xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%i : memref<20xi64>) outs(%o : memref<20x64xf32>) {
+  ^bb0(%p: i64, %z: f32):
+    %row = arith.index_cast %p : i64 to index
+    %column = linalg.index 1 : index
+    %v = memref.load %table[%row, %column] {repro.message = 4 : i64} : memref<11x64xf32>
+    linalg.yield %v : f32
+  }
+  return
+}
+
+// -----
+
+// A public function and one without a structured operation stay.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: repro.work_items
+func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) {
+  memref.copy %a, %b : memref<4xf32> to memref<4xf32>
+  return
+}
