@@ -117,12 +117,12 @@ Candidate ArgReduceKernel::reduceAlong(Value base) {
   };
   Candidate best{load(base, 1, lanes, {}), getPositions(b.index(0))};
   int64_t full = n / lanes * lanes;
-  SmallVector<Value> state = b.loop(
-      b.index(lanes), b.index(full), lanes, {best.value, best.position},
-      [&](Value i, ValueRange acc) {
-        Candidate next = advance(i, {acc[0], acc[1]}, {});
-        return SmallVector<Value>{next.value, next.position};
-      });
+  SmallVector<Value> state =
+      b.loop(b.index(lanes), b.index(full), lanes, {best.value, best.position},
+             [&](Value i, ValueRange acc) {
+               Candidate next = advance(i, {acc[0], acc[1]}, {});
+               return SmallVector<Value>{next.value, next.position};
+             });
   best = {state[0], state[1]};
   if (full < n)
     best = advance(b.index(full), best, b.getMask(b.index(n - full), lanes));
@@ -179,9 +179,9 @@ void ArgReduceKernel::expand() {
     if (across) {
       at[last] = b.mul(at[last], lanes);
       if (sizes[last] % lanes)
-        mask = b.getMask(b.min(b.sub(b.index(sizes[last]), at[last]),
-                               b.index(lanes)),
-                         lanes);
+        mask = b.getMask(
+            b.min(b.sub(b.index(sizes[last]), at[last]), b.index(lanes)),
+            lanes);
     }
     Value base = b.getOffset(input, at);
     if (along)

@@ -24,8 +24,8 @@ using namespace mlir::repro::cpu;
 
 bool BodyVectorizer::canVectorize(Block &body) {
   return llvm::all_of(body.without_terminator(), [](Operation &op) {
-    if (isa<arith::ConstantOp, linalg::IndexOp, repro::IndexOp,
-            memref::LoadOp, cf::AssertOp, affine::AffineApplyOp>(op))
+    if (isa<arith::ConstantOp, linalg::IndexOp, repro::IndexOp, memref::LoadOp,
+            cf::AssertOp, affine::AffineApplyOp>(op))
       return true;
     return op.hasTrait<OpTrait::Elementwise>() &&
            op.hasTrait<OpTrait::Vectorizable>() && op.getNumRegions() == 0 &&
@@ -45,8 +45,8 @@ Value BodyVectorizer::spread(LaneValue value) {
   SmallVector<Attribute> steps;
   for (int64_t lane = 0; lane < lanes; ++lane)
     steps.push_back(b.getIntegerAttr(element, lane));
-  return arith::AddIOp::create(
-      b, vector, b.constant(DenseElementsAttr::get(type, steps)));
+  return arith::AddIOp::create(b, vector,
+                               b.constant(DenseElementsAttr::get(type, steps)));
 }
 
 LaneValue BodyVectorizer::get(Value value) {
@@ -70,7 +70,8 @@ LaneValue BodyVectorizer::get(Value value) {
     for (Type type : op->getResultTypes())
       state.addTypes(getLaneType(type, uniform ? 0 : lanes));
     Operation *clone = b.create(state);
-    for (auto [from, to] : llvm::zip_equal(op->getResults(), clone->getResults()))
+    for (auto [from, to] :
+         llvm::zip_equal(op->getResults(), clone->getResults()))
       map(from, to);
     return values[value];
   }
@@ -109,9 +110,8 @@ LaneValue BodyVectorizer::compute(Operation *op) {
   SmallVector<LaneValue> operands;
   for (Value operand : op->getOperands())
     operands.push_back(get(operand));
-  bool uniform = llvm::all_of(operands, [](LaneValue v) {
-    return v.kind == LaneValue::Uniform;
-  });
+  bool uniform = llvm::all_of(
+      operands, [](LaneValue v) { return v.kind == LaneValue::Uniform; });
   if (auto apply = dyn_cast<affine::AffineApplyOp>(op)) {
     AffineMap map = apply.getAffineMap();
     SmallVector<Value> scalars;
@@ -119,9 +119,9 @@ LaneValue BodyVectorizer::compute(Operation *op) {
       scalars.push_back(uniform ? operand.value : spread(operand));
     ArrayRef<Value> all(scalars);
     if (uniform)
-      return {affine::expandAffineExpr(
-          b, b.getLoc(), map.getResult(0), all.take_front(map.getNumDims()),
-          all.drop_front(map.getNumDims()))};
+      return {affine::expandAffineExpr(b, b.getLoc(), map.getResult(0),
+                                       all.take_front(map.getNumDims()),
+                                       all.drop_front(map.getNumDims()))};
     // On several lanes, one after the other.
     SmallVector<Value> elements;
     for (int64_t lane = 0; lane < lanes; ++lane) {
@@ -140,15 +140,14 @@ LaneValue BodyVectorizer::compute(Operation *op) {
   // Consecutive numbers stay so when one adds a constant or changes the type.
   if (lanes && !uniform) {
     auto isScalar = [](LaneValue v) { return v.kind != LaneValue::Vector; };
-    bool consecutive =
-        llvm::all_of(operands, isScalar) &&
-        llvm::count_if(operands, [](LaneValue v) {
-          return v.kind == LaneValue::Iota;
-        }) == 1;
-    bool keeps = isa<arith::AddIOp>(op) ||
-                 (isa<arith::SubIOp>(op) &&
-                  operands[0].kind == LaneValue::Iota) ||
-                 isa<arith::IndexCastOp>(op);
+    bool consecutive = llvm::all_of(operands, isScalar) &&
+                       llvm::count_if(operands, [](LaneValue v) {
+                         return v.kind == LaneValue::Iota;
+                       }) == 1;
+    bool keeps =
+        isa<arith::AddIOp>(op) ||
+        (isa<arith::SubIOp>(op) && operands[0].kind == LaneValue::Iota) ||
+        isa<arith::IndexCastOp>(op);
     if (consecutive && keeps) {
       SmallVector<Value> scalars;
       for (LaneValue operand : operands)
@@ -208,8 +207,8 @@ LaneValue BodyVectorizer::computeLoad(Operation *op) {
       at = arith::SelectOp::create(b, ok, at, zero);
       if (isVector) {
         if (mask) {
-          Value all = b.constant(DenseElementsAttr::get(
-              cast<VectorType>(ok.getType()), true));
+          Value all = b.constant(
+              DenseElementsAttr::get(cast<VectorType>(ok.getType()), true));
           ok = arith::SelectOp::create(b, mask.mask, ok, all);
         }
         ok = vector::ReductionOp::create(b, vector::CombiningKind::AND, ok);
@@ -218,11 +217,10 @@ LaneValue BodyVectorizer::computeLoad(Operation *op) {
     }
     if (isVector) {
       Value factor = b.broadcast(b.index(stride), lanes);
-      Value part = stride == 1 ? at
-                               : arith::MulIOp::create(b, at, factor).getResult();
-      vectorOffset = vectorOffset
-                         ? arith::AddIOp::create(b, vectorOffset, part)
-                         : part;
+      Value part =
+          stride == 1 ? at : arith::MulIOp::create(b, at, factor).getResult();
+      vectorOffset =
+          vectorOffset ? arith::AddIOp::create(b, vectorOffset, part) : part;
     } else {
       uniformOffset = b.add(uniformOffset, b.mul(at, stride));
     }
@@ -343,8 +341,8 @@ Value BodyVectorizer::computeConversion(Operation *op, Value value, Type type) {
   bool isSigned = isa<arith::FPToSIOp>(op);
   // 2^(bits of magnitude) and, for signed types, its negative: both exact.
   APFloat upper(floatType.getFloatSemantics(), 1);
-  upper = scalbn(upper, isSigned ? width - 1 : width,
-                 APFloat::rmNearestTiesToEven);
+  upper =
+      scalbn(upper, isSigned ? width - 1 : width, APFloat::rmNearestTiesToEven);
   APFloat lower = upper;
   lower.changeSign();
   if (!isSigned)
@@ -362,11 +360,10 @@ Value BodyVectorizer::computeConversion(Operation *op, Value value, Type type) {
       arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, value, lo);
   Value inside = arith::AndIOp::create(b, belowUpper, aboveLower);
   Value safe = arith::SelectOp::create(b, inside, value, b.zero(valueType));
-  Value result = isSigned
-                     ? arith::FPToSIOp::create(b, type, safe).getResult()
-                     : arith::FPToUIOp::create(b, type, safe).getResult();
-  APInt maximum = isSigned ? APInt::getSignedMaxValue(width)
-                           : APInt::getMaxValue(width);
+  Value result = isSigned ? arith::FPToSIOp::create(b, type, safe).getResult()
+                          : arith::FPToUIOp::create(b, type, safe).getResult();
+  APInt maximum =
+      isSigned ? APInt::getSignedMaxValue(width) : APInt::getMaxValue(width);
   APInt minimum =
       isSigned ? APInt::getSignedMinValue(width) : APInt::getZero(width);
   result = arith::SelectOp::create(
@@ -397,12 +394,11 @@ Value BodyVectorizer::computeDivision(Operation *op, Value lhs, Value rhs) {
   Value zero = splat(b.getIntegerAttr(integer, 0), type);
   Value one = splat(b.getIntegerAttr(integer, APInt(width, 1)), type);
   Value ones = splat(b.getIntegerAttr(integer, APInt::getAllOnes(width)), type);
-  Value byZero =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rhs, zero);
+  Value byZero = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rhs, zero);
   Value unsafe = byZero;
   if (isSigned) {
-    Value least = splat(
-        b.getIntegerAttr(integer, APInt::getSignedMinValue(width)), type);
+    Value least =
+        splat(b.getIntegerAttr(integer, APInt::getSignedMinValue(width)), type);
     Value isLeast =
         arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lhs, least);
     Value isMinusOne =
@@ -435,7 +431,6 @@ Value BodyVectorizer::computeShift(Operation *op, Value lhs, Value rhs) {
   if (isa<arith::ShRSIOp>(op))
     return shifted;
   Value tooFar = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, rhs, last);
-  return arith::SelectOp::create(b, tooFar,
-                                 splat(b.getIntegerAttr(integer, 0), type),
-                                 shifted);
+  return arith::SelectOp::create(
+      b, tooFar, splat(b.getIntegerAttr(integer, 0), type), shifted);
 }

@@ -91,7 +91,8 @@ LogicalResult ColumnFold::match() {
   if (parallel.back().size < 2 || width < 2)
     return failure();
   // Small results are better spread over threads than over vectors.
-  vectors = std::min<int64_t>(vectors, llvm::divideCeil(parallel.back().size, width));
+  vectors =
+      std::min<int64_t>(vectors, llvm::divideCeil(parallel.back().size, width));
   return success();
 }
 
@@ -144,13 +145,12 @@ ColumnFold::Accumulators ColumnFold::foldRange(Value begin, Value end,
   return foldRuns(
       b, reduction, begin, end, starts,
       [&](ArrayRef<Value> outer, Value lower, Value upper, ValueRange carried) {
-        return b.loop(lower, upper, 1, carried,
-                      [&](Value i, ValueRange acc) {
-                        SmallVector<Value> at(outer);
-                        if (!reduction.empty())
-                          at.push_back(i);
-                        return applyBody(at, acc);
-                      });
+        return b.loop(lower, upper, 1, carried, [&](Value i, ValueRange acc) {
+          SmallVector<Value> at(outer);
+          if (!reduction.empty())
+            at.push_back(i);
+          return applyBody(at, acc);
+        });
       });
 }
 
@@ -203,8 +203,7 @@ ColumnFold::Accumulators ColumnFold::foldElements() {
   Accumulators totals = foldRange(b.index(0), b.index(fold.chunk), starts);
   return b.loop(b.index(fold.chunk), b.index(fold.n), fold.chunk, totals,
                 [&](Value start, ValueRange acc) {
-                  Value end =
-                      b.min(b.add(start, fold.chunk), b.index(fold.n));
+                  Value end = b.min(b.add(start, fold.chunk), b.index(fold.n));
                   Accumulators next = foldRange(start, end, starts);
                   for (auto [value, total] : llvm::zip_equal(next, acc))
                     value = fold.combine(b, total, value);
@@ -216,10 +215,10 @@ Value ColumnFold::loadOutput(unsigned i, int64_t v) {
   const Access &access = fold.outputs[i];
   unsigned position = fold.inputs.size() + i;
   int64_t stride = parallel.back().coefficients[position];
-  Value offset = b.add(bases[position],
-                       b.mul(b.add(innerStart, v * width), stride));
-  Value value = b.loadVector(access.buffer, access.element, offset, stride,
-                             width, mask);
+  Value offset =
+      b.add(bases[position], b.mul(b.add(innerStart, v * width), stride));
+  Value value =
+      b.loadVector(access.buffer, access.element, offset, stride, width, mask);
   if (isa<FloatType>(access.element))
     value = b.convertFloat(value, fold.getAccumulatorType(i)); // (F7)
   return value;
@@ -229,8 +228,8 @@ void ColumnFold::storeOutput(unsigned i, int64_t v, Value value) {
   const Access &access = fold.outputs[i];
   unsigned position = fold.inputs.size() + i;
   int64_t stride = parallel.back().coefficients[position];
-  Value offset = b.add(bases[position],
-                       b.mul(b.add(innerStart, v * width), stride));
+  Value offset =
+      b.add(bases[position], b.mul(b.add(innerStart, v * width), stride));
   value = b.canonicalizeNaN(value);
   if (isa<FloatType>(access.element))
     value = b.convertFloat(value, access.element); // (F7)
@@ -287,9 +286,8 @@ void ColumnFold::expand() {
       emitRest();
       return;
     }
-    b.when(
-        b.less(b.index(size), b.add(start, panel)), emitRest,
-        [&] { emitVectors(start, vectors, {}); });
+    b.when(b.less(b.index(size), b.add(start, panel)), emitRest,
+           [&] { emitVectors(start, vectors, {}); });
   });
   b.setWork(getProduct(items), 16384 / (fold.n * std::min(panel, size)));
 }

@@ -31,15 +31,15 @@ using namespace mlir::repro::cpu;
 namespace {
 /// One factor of the product.
 struct Factor {
-  Value value;                   ///< in the body
-  SmallVector<unsigned> leaves;  ///< block arguments it is computed from
-  SmallVector<unsigned> dims;    ///< parallel dimensions of its own
+  Value value;                  ///< in the body
+  SmallVector<unsigned> leaves; ///< block arguments it is computed from
+  SmallVector<unsigned> dims;   ///< parallel dimensions of its own
   /// Loops over `dims`; access i is leaf i, the last one the output.
   SmallVector<CollapsedDim> loops;
   /// Loops over K; access i is leaf i.
   SmallVector<CollapsedDim> reduction;
-  int64_t size = 1;              ///< product of the extents of `dims`
-  unsigned operations = 0;       ///< in the body; 0: the element itself
+  int64_t size = 1;        ///< product of the extents of `dims`
+  unsigned operations = 0; ///< in the body; 0: the element itself
   bool packed = false;
 };
 
@@ -100,8 +100,8 @@ private:
   SmallVector<CollapsedDim> batch;
   Type type; ///< of the accumulator
   int64_t lanes;
-  int64_t rowVectors;   ///< vectors along the innermost loop of N
-  int64_t vectorCount;  ///< of all of N
+  int64_t rowVectors;  ///< vectors along the innermost loop of N
+  int64_t vectorCount; ///< of all of N
   int64_t tileRows, tileVectors;
   int64_t blockRows, blockPanels, rowBlocks, panelBlocks, panels;
   bool masked;     ///< some vectors have lanes that are no results
@@ -209,7 +209,8 @@ LogicalResult ContractionKernel::match() {
   // fma(x, y, acc) = fma(y, x, acc): vectors go where they are used best, then
   // where results lie next to each other.
   auto isContiguous = [&](const Factor &factor) {
-    return !factor.loops.empty() && factor.loops.back().coefficients.back() == 1;
+    return !factor.loops.empty() &&
+           factor.loops.back().coefficients.back() == 1;
   };
   double rowUse = getUse(rows), columnUse = getUse(columns);
   if (isContiguous(rows))
@@ -298,7 +299,8 @@ void ContractionKernel::chooseItems() {
   int64_t panelWidth = tileVectors * lanes;
   int64_t tiles = llvm::divideCeil(rows.size, tileRows);
   int64_t blockTiles = std::min<int64_t>(tiles, 256 / tileRows);
-  blockPanels = std::min<int64_t>(panels, std::max<int64_t>(256 / panelWidth, 1));
+  blockPanels =
+      std::min<int64_t>(panels, std::max<int64_t>(256 / panelWidth, 1));
   int64_t batchSize = getProduct(getSizes(batch));
   auto countItems = [&] {
     return batchSize * llvm::divideCeil(tiles, blockTiles) *
@@ -363,8 +365,8 @@ PanelVector ContractionKernel::getPanelVector(Value vectorIndex) {
       vector.count = b.select(exists, vector.count, b.index(0));
   }
   for (unsigned leaf = 0; leaf < columns.leaves.size(); ++leaf)
-    vector.leafOffsets.push_back(b.add(
-        columnBase[leaf], getLoopOffset(b, columns.loops, at, leaf)));
+    vector.leafOffsets.push_back(
+        b.add(columnBase[leaf], getLoopOffset(b, columns.loops, at, leaf)));
   vector.outputOffset =
       getLoopOffset(b, columns.loops, at, columns.leaves.size());
   return vector;
@@ -407,8 +409,8 @@ void ContractionKernel::packRows(Value chunkStart, Value chunkEnd) {
       Value target = b.mul(b.sub(k, chunkStart), blockRows);
       SmallVector<Value> base;
       for (unsigned leaf = 0; leaf < leaves; ++leaf)
-        base.push_back(b.add(rowBase[leaf],
-                             getLoopOffset(b, rows.reduction, at, leaf)));
+        base.push_back(
+            b.add(rowBase[leaf], getLoopOffset(b, rows.reduction, at, leaf)));
       auto copy = [&](Value row, int64_t lanes) {
         Value value = computeFactor(rows, lanes, [&](unsigned leaf) {
           int64_t step = rows.loops[0].coefficients[leaf];
@@ -443,10 +445,10 @@ void ContractionKernel::packRows(Value chunkStart, Value chunkEnd) {
               int64_t step = rows.reduction.empty()
                                  ? 0
                                  : rows.reduction.back().coefficients[leaf];
-              return load(leaf,
-                          b.add(base[leaf],
-                                getLoopOffset(b, rows.reduction, at, leaf)),
-                          step, lanes);
+              return load(
+                  leaf,
+                  b.add(base[leaf], getLoopOffset(b, rows.reduction, at, leaf)),
+                  step, lanes);
             });
             Value k = b.sub(b.add(first, b.sub(i, lower)), chunkStart);
             if (lanes)
@@ -475,9 +477,8 @@ void ContractionKernel::packPanel(ArrayRef<PanelVector> vectors,
       Value value = computeFactor(columns, lanes, [&](unsigned leaf) {
         const Access &access = fold.inputs[columns.leaves[leaf]];
         int64_t step = columns.loops.back().coefficients[leaf];
-        Value offset =
-            b.add(vector.leafOffsets[leaf],
-                  getLoopOffset(b, columns.reduction, at, leaf));
+        Value offset = b.add(vector.leafOffsets[leaf],
+                             getLoopOffset(b, columns.reduction, at, leaf));
         if (!step)
           return b.load(access.buffer, access.element, offset);
         LaneMask mask;
@@ -517,8 +518,7 @@ void ContractionKernel::packPanelTransposed(ArrayRef<PanelVector> vectors,
                         b.add(vector.leafOffsets[leaf],
                               getLoopOffset(b, columns.reduction, at, leaf)),
                         b.mul(n, columns.loops.back().coefficients[leaf]));
-                    int64_t step =
-                        columns.reduction.back().coefficients[leaf];
+                    int64_t step = columns.reduction.back().coefficients[leaf];
                     if (!step)
                       return b.load(access.buffer, access.element, offset);
                     return b.loadVector(access.buffer, access.element, offset,
@@ -558,10 +558,9 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
     rowAccess = &fold.inputs[rows.leaves[0]];
     for (int64_t x = 0; x < rowCount; ++x) {
       if (rows.loops.size() <= 1) {
-        Value at = getLoopOffset(b, rows.loops,
-                                 rows.loops.empty() ? ArrayRef<Value>()
-                                                    : ArrayRef<Value>(row),
-                                 0);
+        Value at = getLoopOffset(
+            b, rows.loops,
+            rows.loops.empty() ? ArrayRef<Value>() : ArrayRef<Value>(row), 0);
         int64_t step = rows.loops.empty() ? 0 : rows.loops[0].coefficients[0];
         rowOffsets.push_back(b.add(b.add(rowBase[0], at), x * step));
         continue;
@@ -583,8 +582,8 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
                             b.zero(vectorType)); // (F4)
   Value count = b.sub(chunkEnd, chunkStart);
   Value localRow = b.sub(row, firstRow);
-  SmallVector<Value> sums = b.loop(
-      b.index(0), count, 1, starts, [&](Value k, ValueRange acc) {
+  SmallVector<Value> sums =
+      b.loop(b.index(0), count, 1, starts, [&](Value k, ValueRange acc) {
         Value t = b.add(chunkStart, k);
         SmallVector<Value> right, next;
         Value columnOffset;
@@ -596,10 +595,10 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
                 panelBuffer, type,
                 b.add(b.mul(k, tileVectors * lanes), v * lanes), 1, lanes));
           else
-            right.push_back(b.loadVector(
-                columnAccess->buffer, type,
-                b.add(vector.leafOffsets[0], columnOffset), 1, lanes,
-                masks[v]));
+            right.push_back(
+                b.loadVector(columnAccess->buffer, type,
+                             b.add(vector.leafOffsets[0], columnOffset), 1,
+                             lanes, masks[v]));
         }
         Value rowOffset;
         if (!rows.packed)
@@ -613,9 +612,8 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
             left = b.load(block, type,
                           b.add(b.add(b.mul(k, blockRows), localRow), x));
           else
-            left = b.load(
-                block, type,
-                b.add(b.add(b.mul(localRow, span), x * span), k));
+            left = b.load(block, type,
+                          b.add(b.add(b.mul(localRow, span), x * span), k));
           left = b.broadcast(left, lanes);
           for (size_t v = 0; v < vectors.size(); ++v)
             next.push_back(math::FmaOp::create(b, left, right[v],
@@ -643,12 +641,12 @@ void ContractionKernel::finishTile(ArrayRef<Value> sums, Value row,
       for (auto [v, vector] : llvm::enumerate(vectors)) {
         Value offset = b.add(rowOffset, vector.outputOffset);
         auto write = [&, v = v](LaneMask mask) {
-          Value init = b.convertFloat(
-              b.loadVector(output.buffer, output.element, offset, step, lanes,
-                           mask),
-              type);
-          Value result = arith::AddFOp::create(
-              b, init, results[x * vectors.size() + v]);
+          Value init =
+              b.convertFloat(b.loadVector(output.buffer, output.element, offset,
+                                          step, lanes, mask),
+                             type);
+          Value result =
+              arith::AddFOp::create(b, init, results[x * vectors.size() + v]);
           result = b.convertFloat(b.canonicalizeNaN(result), output.element);
           b.storeVector(result, output.buffer, offset, step, mask);
         };
@@ -727,9 +725,8 @@ void ContractionKernel::emitChunk(Value chunkStart, Value chunkEnd) {
   if (rows.packed)
     packRows(chunkStart, chunkEnd);
   Value endPanel = b.min(b.add(firstPanel, blockPanels), b.index(panels));
-  b.loop(firstPanel, endPanel, 1, [&](Value panel) {
-    emitPanel(panel, chunkStart, chunkEnd);
-  });
+  b.loop(firstPanel, endPanel, 1,
+         [&](Value panel) { emitPanel(panel, chunkStart, chunkEnd); });
 }
 
 void ContractionKernel::emitItem(Value item) {
@@ -748,8 +745,8 @@ void ContractionKernel::emitItem(Value item) {
       (factor == &rows ? rowBase : columnBase)
           .push_back(b.add(getLoopOffset(b, batch, at, access++),
                            fold.inputs[leaf].constant));
-  outputBase = b.add(getLoopOffset(b, batch, at, access),
-                     fold.outputs[0].constant);
+  outputBase =
+      b.add(getLoopOffset(b, batch, at, access), fold.outputs[0].constant);
   if (fold.n <= fold.chunk) {
     emitChunk(b.index(0), b.index(fold.n));
     return;

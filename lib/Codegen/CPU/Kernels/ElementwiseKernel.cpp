@@ -76,10 +76,9 @@ void ElementwiseKernel::orderDims() {
   llvm::SmallBitVector fixed(sizes.size());
   if (body)
     fixed = getIndexedDims(*body, sizes.size());
-  loops = collapseDims(dims, sizes,
-                       SmallVector<const Access *>(accesses.begin(),
-                                                   accesses.end()),
-                       fixed);
+  loops = collapseDims(
+      dims, sizes,
+      SmallVector<const Access *>(accesses.begin(), accesses.end()), fixed);
 }
 
 void ElementwiseKernel::setCoordinate(const CollapsedDim &loop, Value value) {
@@ -112,8 +111,8 @@ void ElementwiseKernel::emitElements(Value inner, int64_t lanes,
     if (!access.isMemory())
       return access.scalar;
     if (i < squares.size() && squares[i])
-      return b.loadVector(squares[i], access.element,
-                          b.mul(squareRow, lanes), 1, lanes);
+      return b.loadVector(squares[i], access.element, b.mul(squareRow, lanes),
+                          1, lanes);
     Value offset = getOffset(i, inner);
     if (!lanes || !stride(i))
       return b.load(access.buffer, access.element, offset);
@@ -130,9 +129,8 @@ void ElementwiseKernel::emitElements(Value inner, int64_t lanes,
     vectorizer.extent = [&](int64_t dim) { return sizes[dim]; };
     vectorizer.index = [&](int64_t dim) {
       bool isInner = !loops.empty() && loops.back().dims[0] == dim;
-      return LaneValue{coordinates[dim], lanes && isInner
-                                             ? LaneValue::Iota
-                                             : LaneValue::Uniform};
+      return LaneValue{coordinates[dim],
+                       lanes && isInner ? LaneValue::Iota : LaneValue::Uniform};
     };
     for (unsigned i = 0; i < accesses.size(); ++i)
       if (!body->getArgument(i).use_empty())
@@ -163,9 +161,8 @@ void ElementwiseKernel::emitRow(Value lower, Value upper) {
   Value full = b.sub(upper, rest);
   b.loop(lower, full, lanes, [&](Value i) { emitElements(i, lanes, {}); });
   if (loops.back().size % lanes)
-    b.when(b.less(full, upper), [&] {
-      emitElements(full, lanes, b.getMask(rest, lanes));
-    });
+    b.when(b.less(full, upper),
+           [&] { emitElements(full, lanes, b.getMask(rest, lanes)); });
 }
 
 void ElementwiseKernel::emitLoops(unsigned depth) {
@@ -253,9 +250,9 @@ void ElementwiseKernel::expandTransposed() {
         emitSquare(row, column, true);
         return;
       }
-      Value isFull = arith::AndIOp::create(
-          b, b.less(row, b.index(rows - lanes + 1)),
-          b.less(column, b.index(columns - lanes + 1)));
+      Value isFull =
+          arith::AndIOp::create(b, b.less(row, b.index(rows - lanes + 1)),
+                                b.less(column, b.index(columns - lanes + 1)));
       b.when(
           isFull, [&] { emitSquare(row, column, true); },
           [&] { emitSquare(row, column, false); });

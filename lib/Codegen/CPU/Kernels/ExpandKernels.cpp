@@ -65,8 +65,7 @@ static LogicalResult verifyKernel(func::FuncOp function, Operation *op) {
     }
     int64_t offset;
     if (failed(cpu::getStaticStrides(memref, offset)))
-      return op->emitError(
-                 "expected static shapes, strides and offsets, got ")
+      return op->emitError("expected static shapes, strides and offsets, got ")
              << memref;
   }
   if (auto generic = dyn_cast<linalg::GenericOp>(op);

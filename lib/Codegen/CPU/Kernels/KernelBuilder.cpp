@@ -33,8 +33,8 @@ Type repro::cpu::getStorageType(Type element) {
   return element;
 }
 
-FailureOr<SmallVector<int64_t>>
-repro::cpu::getStaticStrides(MemRefType type, int64_t &offset) {
+FailureOr<SmallVector<int64_t>> repro::cpu::getStaticStrides(MemRefType type,
+                                                             int64_t &offset) {
   if (!type.hasStaticShape())
     return failure();
   SmallVector<int64_t> strides(type.getRank());
@@ -190,9 +190,9 @@ void KernelBuilder::loop(Value lower, Value upper, int64_t step,
   body(loop.getInductionVar());
 }
 
-SmallVector<Value> KernelBuilder::loop(
-    Value lower, Value upper, int64_t step, ValueRange inits,
-    function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+SmallVector<Value>
+KernelBuilder::loop(Value lower, Value upper, int64_t step, ValueRange inits,
+                    function_ref<SmallVector<Value>(Value, ValueRange)> body) {
   if (inits.empty()) {
     loop(lower, upper, step, [&](Value i) { body(i, {}); });
     return {};
@@ -208,7 +208,8 @@ SmallVector<Value> KernelBuilder::loop(
 
 void KernelBuilder::when(Value condition, function_ref<void()> then,
                          function_ref<void()> otherwise) {
-  auto branch = scf::IfOp::create(*this, condition, static_cast<bool>(otherwise));
+  auto branch =
+      scf::IfOp::create(*this, condition, static_cast<bool>(otherwise));
   OpBuilder::InsertionGuard guard(*this);
   setInsertionPointToStart(branch.thenBlock());
   then();
@@ -219,8 +220,7 @@ void KernelBuilder::when(Value condition, function_ref<void()> then,
 }
 
 SmallVector<Value>
-KernelBuilder::choose(Value condition,
-                      function_ref<SmallVector<Value>()> then,
+KernelBuilder::choose(Value condition, function_ref<SmallVector<Value>()> then,
                       function_ref<SmallVector<Value>()> otherwise) {
   auto branch = scf::IfOp::create(
       *this, condition,
@@ -387,8 +387,7 @@ void KernelBuilder::storeVector(Value vector, Value flat, Value offset,
   for (int64_t lane = 0; lane < lanes; ++lane) {
     auto storeLane = [&] {
       Value element = vector::ExtractOp::create(*this, vector, lane);
-      memref::StoreOp::create(*this, element, flat,
-                              add(offset, lane * stride));
+      memref::StoreOp::create(*this, element, flat, add(offset, lane * stride));
     };
     if (mask)
       when(less(index(lane), mask.count), storeLane);
@@ -449,7 +448,8 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
   APFloat canonical = APFloat::getQNaN(element.getFloatSemantics(), false);
   TypedAttr nan = getFloatAttr(element, canonical);
   // LLVM leaves the sign of an operation's NaN open, and knows that the square
-  // root of what compares as no number is a NaN anyway: choose among bits there.
+  // root of what compares as no number is a NaN anyway: choose among bits
+  // there.
   if (value.getDefiningOp<math::SqrtOp>()) {
     Type type = getIntegerType(element.getWidth());
     nan = getIntegerAttr(type, canonical.bitcastToAPInt());
@@ -458,8 +458,9 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
     if (auto vector = dyn_cast<VectorType>(type))
       nan = DenseElementsAttr::get(vector, Attribute(nan));
     Value bits = arith::BitcastOp::create(*this, type, value);
-    TypedAttr most = getIntegerAttr(
-        getElementTypeOrSelf(type), APInt::getSignedMaxValue(element.getWidth()));
+    TypedAttr most =
+        getIntegerAttr(getElementTypeOrSelf(type),
+                       APInt::getSignedMaxValue(element.getWidth()));
     TypedAttr infinity = getIntegerAttr(
         getElementTypeOrSelf(type),
         APFloat::getInf(element.getFloatSemantics()).bitcastToAPInt());
@@ -481,7 +482,8 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
 Value KernelBuilder::createExtremum(bool maximum, Value a, Value c) {
   if (matchPattern(a, m_Constant()))
     std::swap(a, c);
-  auto compare = [&](arith::CmpFPredicate predicate, Value x, Value y) -> Value {
+  auto compare = [&](arith::CmpFPredicate predicate, Value x,
+                     Value y) -> Value {
     return arith::CmpFOp::create(*this, predicate, x, y);
   };
   auto pick = [&](Value condition, Value x, Value y) -> Value {
@@ -497,26 +499,25 @@ Value KernelBuilder::createExtremum(bool maximum, Value a, Value c) {
     // A zero of the other sign is decided by whether equality picks `a`.
     bool negative = bound.getValue().isNegative();
     using P = arith::CmpFPredicate;
-    P predicate = maximum ? (negative ? P::UGE : P::UGT)
-                          : (negative ? P::ULT : P::ULE);
+    P predicate =
+        maximum ? (negative ? P::UGE : P::UGT) : (negative ? P::ULT : P::ULE);
     return pick(compare(predicate, a, c), a, c);
   }
   Type type = a.getType();
-  Type bits = getIntegerType(
-      getElementTypeOrSelf(type).getIntOrFloatBitWidth());
+  Type bits =
+      getIntegerType(getElementTypeOrSelf(type).getIntOrFloatBitWidth());
   if (auto vector = dyn_cast<VectorType>(type))
     bits = vector.clone(bits);
   Value aBits = arith::BitcastOp::create(*this, bits, a);
   Value cBits = arith::BitcastOp::create(*this, bits, c);
   // Equal values have equal bits, but for zeros of different signs.
-  Value both = maximum
-                   ? arith::AndIOp::create(*this, aBits, cBits).getResult()
-                   : arith::OrIOp::create(*this, aBits, cBits).getResult();
+  Value both = maximum ? arith::AndIOp::create(*this, aBits, cBits).getResult()
+                       : arith::OrIOp::create(*this, aBits, cBits).getResult();
   Value equalValue = arith::BitcastOp::create(*this, type, both);
-  Value result = pick(compare(maximum ? arith::CmpFPredicate::OGT
-                                      : arith::CmpFPredicate::OLT,
-                              a, c),
-                      a, c);
+  Value result = pick(
+      compare(maximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT,
+              a, c),
+      a, c);
   result = pick(compare(arith::CmpFPredicate::OEQ, a, c), equalValue, result);
   return pick(compare(arith::CmpFPredicate::UNO, a, a), a, result);
 }

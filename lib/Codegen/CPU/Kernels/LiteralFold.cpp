@@ -81,8 +81,8 @@ Value LiteralFold::foldChunk(
   for (int64_t width = fold.lanes / 2; width; width /= 2)
     b.loop(b.index(0), b.index(width), 1, [&](Value lane) {
       Value lower = b.load(laneBuffer, fold.getAccumulatorType(), lane);
-      Value upper = b.load(laneBuffer, fold.getAccumulatorType(),
-                           b.add(lane, width));
+      Value upper =
+          b.load(laneBuffer, fold.getAccumulatorType(), b.add(lane, width));
       b.store(fold.combine(b, lower, upper), laneBuffer, lane);
     });
   return b.load(laneBuffer, fold.getAccumulatorType(), b.index(0));
@@ -113,8 +113,8 @@ Value LiteralFold::foldElements() {
   // (F3) refold: each pass overwrites the front of the list it has read.
   for (int64_t n = chunks; n > 1; n = llvm::divideCeil(n, fold.chunk))
     b.loop(b.index(0), b.index(n), fold.chunk, [&](Value start) {
-      Value result = foldChunk(
-          start, chunkEnd(start, n), n, [&](Value t, Value acc) {
+      Value result =
+          foldChunk(start, chunkEnd(start, n), n, [&](Value t, Value acc) {
             return fold.combine(b, acc, b.load(chunkBuffer, type, t));
           });
       b.store(result, chunkBuffer, b.div(start, fold.chunk));
@@ -135,8 +135,7 @@ void LiteralFold::storeOutput(unsigned i, Value value) {
   Access &access = fold.outputs[i];
   if (isa<FloatType>(access.element))
     value = b.convertFloat(b.canonicalizeNaN(value), access.element); // (F7)
-  b.store(value, access.buffer,
-          b.getOffset(access, coordinates));
+  b.store(value, access.buffer, b.getOffset(access, coordinates));
 }
 
 void LiteralFold::expand() {
@@ -163,9 +162,8 @@ void LiteralFold::expand() {
     for (size_t i = 0; i < fold.outputs.size(); ++i)
       inits.push_back(loadOutput(i));
     SmallVector<Value> results =
-        b.loop(b.index(0), b.index(fold.n), 1, inits, [&](Value t, ValueRange acc) {
-          return applyBody(t, acc);
-        });
+        b.loop(b.index(0), b.index(fold.n), 1, inits,
+               [&](Value t, ValueRange acc) { return applyBody(t, acc); });
     for (auto [i, value] : llvm::enumerate(results))
       storeOutput(i, value);
   });

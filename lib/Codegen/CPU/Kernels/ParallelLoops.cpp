@@ -31,9 +31,9 @@ repro::cpu::collapseDims(ArrayRef<unsigned> dims, ArrayRef<int64_t> sizes,
     for (const Access *access : accesses)
       next.coefficients.push_back(access->linear ? access->coefficients[dim]
                                                  : 0);
-    bool follows = !loops.empty() && !alone[dim] &&
-                   llvm::none_of(loops.back().dims,
-                                 [&](unsigned d) { return alone[d]; });
+    bool follows =
+        !loops.empty() && !alone[dim] &&
+        llvm::none_of(loops.back().dims, [&](unsigned d) { return alone[d]; });
     if (follows)
       for (auto [outer, inner] :
            llvm::zip_equal(loops.back().coefficients, next.coefficients))

@@ -37,12 +37,12 @@ void forEachRun(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin,
                     body);
 
 /// The same with values that are carried from part to part.
-SmallVector<Value> foldRuns(
-    KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin, Value end,
-    ValueRange inits,
-    function_ref<SmallVector<Value>(ArrayRef<Value> outer, Value lower,
-                                    Value upper, ValueRange carried)>
-        body);
+SmallVector<Value>
+foldRuns(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin, Value end,
+         ValueRange inits,
+         function_ref<SmallVector<Value>(ArrayRef<Value> outer, Value lower,
+                                         Value upper, ValueRange carried)>
+             body);
 
 /// Sum of the loops' steps of access `access` at `coordinates`.
 Value getLoopOffset(KernelBuilder &b, ArrayRef<CollapsedDim> loops,

@@ -146,8 +146,8 @@ SmallVector<Value> RowFold::foldPart(ArrayRef<Value> outer, Value block,
       if (lower) {
         Value before = b.max(b.sub(lower, base), b.index(0));
         Value skipped = b.getMask(before, width).mask;
-        Value all = b.constant(DenseElementsAttr::get(
-            cast<VectorType>(skipped.getType()), true));
+        Value all = b.constant(
+            DenseElementsAttr::get(cast<VectorType>(skipped.getType()), true));
         mask.mask = arith::AndIOp::create(
             b, mask.mask, arith::XOrIOp::create(b, skipped, all));
       }
@@ -176,8 +176,7 @@ SmallVector<Value> RowFold::foldRun(ArrayRef<Value> outer, Value lower,
     Value start = b.sub(lower, head);
     Value isPart = b.less(b.index(0), head);
     acc = b.choose(
-        isPart,
-        [&] { return foldPart(outer, start, lower, upper, acc, step); },
+        isPart, [&] { return foldPart(outer, start, lower, upper, acc, step); },
         [&] { return acc; });
     firstBlock = b.select(isPart, b.add(start, lanes), start);
   }
@@ -214,10 +213,11 @@ Value RowFold::combineLanes(SmallVector<Value> parts) {
   }
   Value vector = parts[0];
   for (int64_t half = width / 2; half; half /= 2) {
-    auto lower = llvm::to_vector(llvm::seq<int64_t>(half));
-    auto upper = llvm::to_vector(llvm::seq<int64_t>(half, 2 * half));
-    vector = fold.combine(b, vector::ShuffleOp::create(b, vector, vector, lower),
-                          vector::ShuffleOp::create(b, vector, vector, upper));
+    auto lowerLanes = llvm::to_vector(llvm::seq<int64_t>(half));
+    auto upperLanes = llvm::to_vector(llvm::seq<int64_t>(half, 2 * half));
+    Value lower = vector::ShuffleOp::create(b, vector, vector, lowerLanes);
+    Value upper = vector::ShuffleOp::create(b, vector, vector, upperLanes);
+    vector = fold.combine(b, lower, upper);
   }
   Value result = vector::ExtractOp::create(b, vector, int64_t(0));
   // The lanes left out were +0: among them no sum is -0. Only fma can make one.
@@ -247,9 +247,8 @@ Value RowFold::foldElements() {
   };
   int64_t chunks = llvm::divideCeil(fold.n, chunk);
   // Runs begin at 0, unless a chunk ends within one.
-  bool aligned =
-      chunks == 1 || (loops.size() == 1 && chunk % lanes == 0) ||
-      (loops.back().size % lanes == 0 && chunk % lanes == 0);
+  bool aligned = chunks == 1 || (loops.size() == 1 && chunk % lanes == 0) ||
+                 (loops.back().size % lanes == 0 && chunk % lanes == 0);
   if (chunks == 1)
     return foldChunk(loops, b.index(0), b.index(fold.n), aligned, element);
   auto chunkEnd = [&](Value start, int64_t n) {
@@ -260,8 +259,9 @@ Value RowFold::foldElements() {
         foldChunk(loops, b.index(0), b.index(chunk), aligned, element);
     return b.loop(b.index(chunk), b.index(fold.n), chunk, {total},
                   [&](Value start, ValueRange acc) {
-                    Value result = foldChunk(
-                        loops, start, chunkEnd(start, fold.n), aligned, element);
+                    Value result =
+                        foldChunk(loops, start, chunkEnd(start, fold.n),
+                                  aligned, element);
                     return SmallVector<Value>{fold.combine(b, acc[0], result)};
                   })[0];
   }

@@ -29,7 +29,7 @@ void repro::cpu::expandScan(KernelBuilder &b, ScanOp op) {
   }
   Combine combine = op.getCombine();
   Type carryType = getCombineType(input.element); // (F7)
-  constexpr int64_t chunk = 512;                            // (D3)
+  constexpr int64_t chunk = 512;                  // (D3)
 
   // Neighbours along the last dimension advance together.
   int64_t lanes = b.getTarget().lanes, last = rank - 1;
@@ -48,9 +48,8 @@ void repro::cpu::expandScan(KernelBuilder &b, ScanOp op) {
     if (lanes) {
       at[last] = b.mul(at[last], lanes);
       if (innerSize % lanes)
-        mask = b.getMask(b.min(b.sub(b.index(innerSize), at[last]),
-                               b.index(lanes)),
-                         lanes);
+        mask = b.getMask(
+            b.min(b.sub(b.index(innerSize), at[last]), b.index(lanes)), lanes);
     }
     Value inBase = b.getOffset(input, at), outBase = b.getOffset(output, at);
     auto load = [&](Value i) {

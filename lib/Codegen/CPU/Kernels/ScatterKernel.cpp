@@ -112,8 +112,7 @@ void ScatterKernel::chainUpdates() {
     Value isOurs = arith::AndIOp::create(
         b, isValid,
         arith::AndIOp::create(
-            b,
-            arith::CmpIOp::create(b, arith::CmpIPredicate::sge, row, begin),
+            b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, row, begin),
             b.less(row, end)));
     b.when(isOurs, [&] {
       Value successor = b.load(head, b.getIndexType(), row);
@@ -201,8 +200,8 @@ void ScatterKernel::foldColumns(Value first, Value originalBase,
         OpBuilder::InsertionGuard guard(b);
         b.setInsertionPointToEnd(args[0].getParentBlock());
         Value p = args[0], limit = args[1], hasTotal = args[2];
-        Value isNew = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, p,
-                                            limit);
+        Value isNew =
+            arith::CmpIOp::create(b, arith::CmpIPredicate::sge, p, limit);
         SmallVector<Value> chunks, totals;
         for (int64_t v = 0; v < vectors; ++v) {
           Value chunk = args[3 + v], total = args[3 + vectors + v];
@@ -265,8 +264,7 @@ void ScatterKernel::foldRow(Value row) {
   Value first = b.load(head, b.getIndexType(), row);
   Value isMet =
       arith::CmpIOp::create(b, arith::CmpIPredicate::sge, first, b.index(0));
-  b.when(isMet,
-         [&] { emitSlice(0, first, base, b.index(update.constant)); });
+  b.when(isMet, [&] { emitSlice(0, first, base, b.index(update.constant)); });
 }
 
 void ScatterKernel::expand() {

@@ -70,13 +70,12 @@ void SortKernel::mergeRuns(Value source, Value target, Value low, Value middle,
     // A tie takes the left: the sort is stable.
     Value rightWins = arith::AndIOp::create(
         b, b.less(at[1], high), comesBefore(b, order, rightKey, leftKey));
-    Value leftIsEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::sge,
-                                              at[0], middle);
+    Value leftIsEmpty =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sge, at[0], middle);
     Value takeRight = arith::OrIOp::create(b, leftIsEmpty, rightWins);
     b.store(b.select(takeRight, right, left), permutation, b.add(target, k));
-    return SmallVector<Value>{
-        b.select(takeRight, at[0], b.add(at[0], 1)),
-        b.select(takeRight, b.add(at[1], 1), at[1])};
+    return SmallVector<Value>{b.select(takeRight, at[0], b.add(at[0], 1)),
+                              b.select(takeRight, b.add(at[1], 1), at[1])};
   });
 }
 
@@ -117,8 +116,8 @@ void SortKernel::expand() {
     b.loop(b.index(0), b.index(n), 1, [&](Value i) {
       Value from = loadPosition(b.add(sorted, i));
       for (auto [input, output] : llvm::zip_equal(inputs, outputs))
-        b.store(b.canonicalizeNaN(b.load(input.buffer, input.element,
-                                         element(input, from))),
+        b.store(b.canonicalizeNaN(
+                    b.load(input.buffer, input.element, element(input, from))),
                 output.buffer, element(output, i));
     });
   });

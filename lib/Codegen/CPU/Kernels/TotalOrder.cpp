@@ -32,10 +32,10 @@ Value repro::cpu::comesBefore(KernelBuilder &builder, KeyOrder order, Value a,
       b);
   bool nanFirst = order != KeyOrder::Ascending;
   Value first = nanFirst ? a : b, second = nanFirst ? b : a;
-  Value firstIsNaN = arith::CmpFOp::create(builder, arith::CmpFPredicate::UNO,
-                                           first, first);
-  Value secondIsNumber = arith::CmpFOp::create(
-      builder, arith::CmpFPredicate::ORD, second, second);
+  Value firstIsNaN =
+      arith::CmpFOp::create(builder, arith::CmpFPredicate::UNO, first, first);
+  Value secondIsNumber =
+      arith::CmpFOp::create(builder, arith::CmpFPredicate::ORD, second, second);
   return arith::OrIOp::create(
       builder, ordered,
       arith::AndIOp::create(builder, firstIsNaN, secondIsNumber));

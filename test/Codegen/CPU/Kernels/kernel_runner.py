@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import os
 import re
 import subprocess
@@ -23,9 +24,9 @@ import numpy as np
 import repro_mlir
 
 REPRO_OPT = Path(repro_mlir.__file__).parent / "_mlir_libs" / "repro-opt"
-MLIR_TRANSLATE = Path(list(mlir.__path__)[0]) / "bin" / "mlir-translate"
-LLVM_OPT = Path(list(llvm.__path__)[0]) / "bin" / "opt"
-LLC = Path(list(llvm.__path__)[0]) / "bin" / "llc"
+MLIR_TRANSLATE = Path(next(iter(mlir.__path__))) / "bin" / "mlir-translate"
+LLVM_OPT = Path(next(iter(llvm.__path__))) / "bin" / "opt"
+LLC = Path(next(iter(llvm.__path__))) / "bin" / "llc"
 
 #: name -> (bits of a vector register, LLVM cpu)
 LEVELS = {
@@ -35,11 +36,19 @@ LEVELS = {
 }
 
 LOWERING = (
-    "func.func(repro-expand-functions,repro-expand-fma),arith-expand{include-bf16=true},"
-    "lower-affine,expand-strided-metadata,convert-scf-to-cf,convert-vector-to-llvm,"
-    "convert-math-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,"
-    "finalize-memref-to-llvm,convert-func-to-llvm,convert-cf-to-llvm,"
+    "func.func(repro-expand-functions,expand-strided-metadata,lower-affine,arith-expand{include-bf16=true}),"
+    "repro-expand-arithmetic,repro-expand-fma,func.func(convert-scf-to-cf,canonicalize,cse),"
+    "convert-vector-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,"
+    "finalize-memref-to-llvm,convert-func-to-llvm,convert-cf-to-llvm,convert-ub-to-llvm,"
     "reconcile-unrealized-casts,canonicalize,cse"
+)
+
+#: Flags of llc for an object that can be linked into a shared library.
+OBJECT_FLAGS = ("-filetype=obj", "-relocation-model=pic", "-fp-contract=off")
+
+#: What a kernel may call on a level without fma.
+SUPPORT = (
+    b"double fma(double, double, double);\ndouble repro_fma(double a, double b, double c) { return fma(a, b, c); }\n"
 )
 
 _cache = Path(tempfile.gettempdir()) / f"repro-kernels-{os.getuid()}"
@@ -81,7 +90,7 @@ class Kernel:
         cuts = [0, *(shares or []), self.work_items]
         arguments = [describe(array) for array in (*arrays, scratch, error)]
         pointers = [ctypes.byref(argument) for argument in arguments]
-        for begin, end in zip(cuts, cuts[1:], strict=False):
+        for begin, end in itertools.pairwise(cuts):
             self.function(*pointers, ctypes.c_int64(begin), ctypes.c_int64(end))
         return int(error[0])
 
@@ -105,9 +114,7 @@ def compile_kernels(module: str, level: str = "v4") -> dict[str, Kernel]:
     expanded = expand(module, level)
     attributes = {}
     for name, text in re.findall(r"func\.func private @(\w+)\(.*attributes \{(.*)\} \{", expanded):
-        attributes[name] = {
-            key: int(value) for key, value in re.findall(r"repro\.(\w+) = (\d+) : i64", text)
-        }
+        attributes[name] = {key: int(value) for key, value in re.findall(r"repro\.(\w+) = (\d+) : i64", text)}
     public = expanded.replace("func.func private", "func.func")
     public = public.replace("attributes {repro.", "attributes {llvm.emit_c_interface, repro.")
     lowering = LOWERING
@@ -117,21 +124,20 @@ def compile_kernels(module: str, level: str = "v4") -> dict[str, Kernel]:
     library = _cache / f"{tag}.so"
     if not library.exists():
         _cache.mkdir(exist_ok=True)
-        text = run_tool(
-            [REPRO_OPT, f"--pass-pipeline=builtin.module({lowering})"], public.encode()
-        )
+        text = run_tool([REPRO_OPT, f"--pass-pipeline=builtin.module({lowering})"], public.encode())
         text = run_tool([MLIR_TRANSLATE, "--mlir-to-llvmir"], text)
         cpu = f"-mcpu={LEVELS[level][1]}"
         code = run_tool([LLVM_OPT, "-O2", cpu, "-mtriple=x86_64-linux-gnu"], text)
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "kernel.o"
             run_tool(
-                [LLC, "-O3", cpu, "-filetype=obj", "-relocation-model=pic", "-o", target]
-                + ["-mtriple=x86_64-linux-gnu", "-fp-contract=off"],
+                [LLC, "-O3", cpu, "-mtriple=x86_64-linux-gnu", *OBJECT_FLAGS, "-o", target],
                 code,
             )
             linked = Path(folder) / "kernel.so"
-            run_tool(["gcc", "-shared", "-o", linked, target, "-lm"], b"")
+            support = Path(folder) / "support.c"
+            support.write_bytes(SUPPORT)
+            run_tool(["gcc", "-shared", "-fPIC", "-o", linked, target, support, "-lm"], b"")
             library.write_bytes(linked.read_bytes())
     loaded = ctypes.CDLL(str(library))
     touch_pages(library)

@@ -21,7 +21,9 @@ def test_depths_K1_F3(k: int, a: str, b: str) -> None:
     case.check(arrays(case))
 
 
-@pytest.mark.parametrize("mn", [(1, 1), (1, 100), (100, 1), (2, 64), (7, 16), (8, 32), (9, 33), (13, 48), (70, 47), (300, 290)])
+@pytest.mark.parametrize(
+    "mn", [(1, 1), (1, 100), (100, 1), (2, 64), (7, 16), (8, 32), (9, 33), (13, 48), (70, 47), (300, 290)]
+)
 @pytest.mark.parametrize("layout", [("mk", "kn", "mn"), ("mk", "nk", "mn"), ("km", "kn", "nm"), ("mk", "nk", "nm")])
 def test_tiles_and_edges_K1(mn: tuple[int, int], layout: tuple[str, str, str]) -> None:
     m, n = mn
@@ -84,7 +86,10 @@ def test_attention_batches_K1(layout: str) -> None:
 CONVOLUTION = ["(n, o, h, w, c, y, x) -> (n, c, h * {s} + y, w * {s} + x)", "(n, o, h, w, c, y, x) -> (o, c, y, x)"]
 
 
-@pytest.mark.parametrize(("n", "o", "c", "size", "kernel", "stride"), [(2, 16, 1, 8, 3, 1), (3, 20, 5, 14, 3, 1), (1, 33, 70, 7, 3, 1), (2, 9, 4, 28, 5, 2), (1, 64, 3, 40, 1, 1)])
+@pytest.mark.parametrize(
+    ("n", "o", "c", "size", "kernel", "stride"),
+    [(2, 16, 1, 8, 3, 1), (3, 20, 5, 14, 3, 1), (1, 33, 70, 7, 3, 1), (2, 9, 4, 28, 5, 2), (1, 64, 3, 40, 1, 1)],
+)
 def test_convolution_K2(n: int, o: int, c: int, size: int, kernel: int, stride: int) -> None:
     image = (size - 1) * stride + kernel
     maps = [m.format(s=stride) for m in CONVOLUTION] + ["(n, o, h, w, c, y, x) -> (n, o, h, w)"]

@@ -23,7 +23,9 @@ def arrays(case: Case, special: bool = True) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 8191, 8192, 8193, 20000])
 def test_row_fold_F1_F2_F3(n: int) -> None:
-    case = fold(ROW.format(run=1), ["(i, j) -> (i, j)", "(i, j) -> (i)"], "pr", [f"3x{n}xf32", "3xf32"], unary("arith.addf"))
+    case = fold(
+        ROW.format(run=1), ["(i, j) -> (i, j)", "(i, j) -> (i)"], "pr", [f"3x{n}xf32", "3xf32"], unary("arith.addf")
+    )
     case.check(arrays(case, special=False))
 
 
@@ -32,7 +34,11 @@ def test_row_fold_F1_F2_F3(n: int) -> None:
 def test_row_fold_run_F1(extents: tuple[int, int, int], op: str) -> None:
     o, c, r = extents
     case = fold(
-        ROW.format(run=1), ["(c, o, r) -> (o, c, r)", "(c, o, r) -> (c)"], "prr", [f"{o}x{c}x{r}xf32", f"{c}xf32"], unary(op)
+        ROW.format(run=1),
+        ["(c, o, r) -> (o, c, r)", "(c, o, r) -> (c)"],
+        "prr",
+        [f"{o}x{c}x{r}xf32", f"{c}xf32"],
+        unary(op),
     )
     case.check(arrays(case, special=False))
 
@@ -40,7 +46,13 @@ def test_row_fold_run_F1(extents: tuple[int, int, int], op: str) -> None:
 @pytest.mark.parametrize("n", [0, 1, 3, 511, 512, 513, 1300])
 @pytest.mark.parametrize("columns", [1, 5, 70])
 def test_column_fold_F3(n: int, columns: int) -> None:
-    case = fold(COLUMN, ["(j, i) -> (i, j)", "(j, i) -> (j)"], "pr", [f"{n}x{columns}xf32", f"{columns}xf32"], unary("arith.addf"))
+    case = fold(
+        COLUMN,
+        ["(j, i) -> (i, j)", "(j, i) -> (j)"],
+        "pr",
+        [f"{n}x{columns}xf32", f"{columns}xf32"],
+        unary("arith.addf"),
+    )
     case.check(arrays(case, special=False))
 
 
@@ -55,7 +67,13 @@ def test_any_order_float_F5(op: str, dims: str) -> None:
 @pytest.mark.parametrize("op", ["addi", "muli", "maxsi", "minui", "andi", "xori"])
 @pytest.mark.parametrize("kind", ["i32", "i64", "i8"])
 def test_any_order_integer_F5(op: str, kind: str) -> None:
-    case = fold("#repro.any_order", ["(i, j) -> (i, j)", "(i, j) -> (i)"], "pr", [f"7x83x{kind}", f"7x{kind}"], unary(f"arith.{op}", kind))
+    case = fold(
+        "#repro.any_order",
+        ["(i, j) -> (i, j)", "(i, j) -> (i)"],
+        "pr",
+        [f"7x83x{kind}", f"7x{kind}"],
+        unary(f"arith.{op}", kind),
+    )
     case.check(arrays(case))
 
 
@@ -71,13 +89,23 @@ def test_sequential_F6() -> None:
   %n = arith.select %c, %x, %m : f32
   %t = arith.addf %s, %n : f32
   repro.yield %n, %t : f32, f32"""
-    case = fold("#repro.sequential", ["(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (i)"], "pr", ["6x40xf32", "6xf32", "6xf32"], body, 2)
+    case = fold(
+        "#repro.sequential",
+        ["(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (i)"],
+        "pr",
+        ["6x40xf32", "6xf32", "6xf32"],
+        body,
+        2,
+    )
     case.check(arrays(case))
 
 
 @pytest.mark.parametrize("n", [3, 700])
 def test_low_precision_fold_F7(n: int) -> None:
-    body = "^bb0(%x: bf16, %acc: f32):\n  %e = arith.extf %x : bf16 to f32\n  %r = arith.addf %acc, %e : f32\n  repro.yield %r : f32"
+    body = """^bb0(%x: bf16, %acc: f32):
+  %e = arith.extf %x : bf16 to f32
+  %r = arith.addf %acc, %e : f32
+  repro.yield %r : f32"""
     case = fold(COLUMN, ["(j, i) -> (i, j)", "(j, i) -> (j)"], "pr", [f"{n}x21xbf16", "21xbf16"], body)
     case.check(arrays(case, special=False))
 
@@ -102,7 +130,8 @@ def test_arg_reduce_D2(kind: str, name: str, dimension: int, shape: tuple[int, i
 @pytest.mark.parametrize("kind", ["f32", "i64", "bf16"])
 @pytest.mark.parametrize("n", [0, 1, 40, 1500])
 def test_scatter_D1(combine: str, kind: str, n: int) -> None:
-    text = f"repro.scatter {combine} ins(%a0, %a1 : tensor<{n}x77x{kind}>, tensor<{n}x1xi64>) outs(%a2 : tensor<13x77x{kind}>)"
+    operands = f"ins(%a0, %a1 : tensor<{n}x77x{kind}>, tensor<{n}x1xi64>) outs(%a2 : tensor<13x77x{kind}>)"
+    text = f"repro.scatter {combine} {operands}"
     case = Case(text, [f"{n}x77x{kind}", f"{n}x1xi64", f"13x77x{kind}"])
     data = arrays(case, special=False)
     data[1] = np.random.default_rng(5).integers(0, 11, (n, 1))
@@ -133,7 +162,8 @@ def test_scan_D3(combine: str, kind: str, shape: tuple[int, int], dimension: int
 @pytest.mark.parametrize("dimension", [0, 1])
 def test_sort_D2(direction: str, kind: str, shape: tuple[int, int], dimension: int) -> None:
     k, v = (f"{shape[0]}x{shape[1]}x{e}" for e in (kind, "i64"))
-    text = f"repro.sort {direction} dimension = {dimension} ins(%a0, %a1 : tensor<{k}>, tensor<{v}>) outs(%a2, %a3 : tensor<{k}>, tensor<{v}>)"
+    operands = f"ins(%a0, %a1 : tensor<{k}>, tensor<{v}>) outs(%a2, %a3 : tensor<{k}>, tensor<{v}>)"
+    text = f"repro.sort {direction} dimension = {dimension} {operands}"
     case = Case(text, [k, v, k, v], 2)
     data = arrays(case)
     data[1] = np.arange(data[1].size).reshape(shape)
@@ -156,10 +186,14 @@ def test_elementwise_copy_and_operation_V1(shape: tuple[int, ...], kind: str) ->
     case.check(arrays(case))
 
 
-@pytest.mark.parametrize(("source", "target"), [("f32", "i32"), ("f32", "i8"), ("f64", "i64"), ("bf16", "i32"), ("f32", "i64")])
+@pytest.mark.parametrize(
+    ("source", "target"), [("f32", "i32"), ("f32", "i8"), ("f64", "i64"), ("bf16", "i32"), ("f32", "i64")]
+)
 @pytest.mark.parametrize("op", ["fptosi", "fptoui"])
 def test_float_to_integer_S3(source: str, target: str, op: str) -> None:
-    body = f"^bb0(%x: {source}, %o: {target}):\n  %r = arith.{op} %x : {source} to {target}\n  linalg.yield %r : {target}"
+    body = f"""^bb0(%x: {source}, %o: {target}):
+  %r = arith.{op} %x : {source} to {target}
+  linalg.yield %r : {target}"""
     case = generic(["(i) -> (i)"] * 2, [f"333x{source}", f"333x{target}"], body)
     data = arrays(case)
     data[0][:6] = [2.0**31, -(2.0**31), 2.0**63, -(2.0**63), 255.0, -0.5]
@@ -179,7 +213,7 @@ def test_integer_division_and_shift_I1(op: str, kind: str) -> None:
 
 def test_transpose_and_broadcast() -> None:
     body = "^bb0(%x: f32, %y: f32, %o: f32):\n  %r = arith.addf %x, %y : f32\n  linalg.yield %r : f32"
-    case = generic(["(i, j) -> (j, i)", "(i, j) -> (i)", "(i, j) -> (i, j)"], ["45x37xf32", "37xf32", "37x45xf32"], body)
+    case = generic(
+        ["(i, j) -> (j, i)", "(i, j) -> (i)", "(i, j) -> (i, j)"], ["45x37xf32", "37xf32", "37x45xf32"], body
+    )
     case.check(arrays(case))
-
-
