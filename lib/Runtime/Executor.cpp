@@ -93,10 +93,10 @@ void Executor::launch(const Launch &launch, char *const *buffers) {
                   shares,
                   &error};
   pool.run(
-      [](void *opaque, unsigned thread) {
+      [](void *opaque, unsigned share, unsigned thread) {
         auto &c = *static_cast<Context *>(opaque);
-        uint64_t begin = c.grains * thread / c.shares * c.grain;
-        uint64_t end = c.grains * (thread + 1) / c.shares * c.grain;
+        uint64_t begin = c.grains * share / c.shares * c.grain;
+        uint64_t end = c.grains * (share + 1) / c.shares * c.grain;
         c.entry(c.buffers, c.scratch + thread * c.scratchStride, c.error,
                 int64_t(begin), int64_t(std::min(end, c.items)));
       },

@@ -19,10 +19,10 @@ static void pauseThread() {
 #endif
 }
 
-/// Spins until `done` or for some ten microseconds.
+/// Spins until `done` or for some microseconds.
 template <typename Predicate>
-static bool spin(Predicate done) {
-  for (int i = 0; i < 4000; ++i) {
+static bool spin(int spins, Predicate done) {
+  for (int i = 0; i < spins; ++i) {
     if (done())
       return true;
     pauseThread();
@@ -30,7 +30,13 @@ static bool spin(Predicate done) {
   return done();
 }
 
-ThreadPool::ThreadPool(unsigned threads) {
+static unsigned getTaken(uint64_t ticket) { return ticket & 0xffff; }
+static unsigned getShares(uint64_t ticket) { return ticket >> 16 & 0xffff; }
+static uint64_t getLoop(uint64_t ticket) { return ticket >> 32; }
+
+ThreadPool::ThreadPool(unsigned threads)
+    // With more threads than processors, spinning takes time from the others.
+    : spins(threads <= std::thread::hardware_concurrency() ? 2000 : 1) {
   for (unsigned i = 1; i < threads; ++i)
     workers.emplace_back([this, i] { work(i); });
 }
@@ -39,54 +45,74 @@ ThreadPool::~ThreadPool() {
   {
     std::lock_guard<std::mutex> lock(mutex);
     stop = true;
-    generation.fetch_add(1);
   }
   wake.notify_all();
   for (std::thread &worker : workers)
     worker.join();
 }
 
+/// Takes a share and runs it; false if none is left.
+bool ThreadPool::runShare(unsigned thread) {
+  uint64_t seen = ticket.load();
+  if (getTaken(seen) >= getShares(seen))
+    return false;
+  seen = ticket.fetch_add(1);
+  unsigned share = getTaken(seen), shares = getShares(seen);
+  if (share >= shares)
+    return false;
+  // From here to the end of the share the loop cannot end, so that task and
+  // context are those of the ticket's loop.
+  task(context, share, thread);
+  if (finished.fetch_add(1) + 1 == shares && callerSleeps) {
+    std::lock_guard<std::mutex> lock(mutex);
+    done.notify_one();
+  }
+  return true;
+}
+
 void ThreadPool::work(unsigned thread) {
   FloatEnvironment environment;
   uint64_t seen = 0;
   for (;;) {
-    auto started = [&] { return generation.load() != seen; };
-    if (!spin(started)) {
+    auto hasNews = [&] { return getLoop(ticket.load()) != seen || stop; };
+    if (!spin(spins, hasNews)) {
       std::unique_lock<std::mutex> lock(mutex);
-      wake.wait(lock, started);
+      // The caller looks for sleepers after it has set the ticket, and this
+      // thread looks at the ticket after it has counted itself.
+      ++sleepers;
+      wake.wait(lock, hasNews);
+      --sleepers;
     }
-    seen = generation.load();
     if (stop)
       return;
-    if (thread < active)
-      task(context, thread);
-    if (running.fetch_sub(1) == 1) {
-      // The lock orders this with the caller's decision to sleep.
-      std::lock_guard<std::mutex> lock(mutex);
-      finished.notify_one();
-    }
+    seen = getLoop(ticket.load());
+    while (runShare(thread))
+      ;
   }
 }
 
-void ThreadPool::run(Task newTask, void *newContext, unsigned threads) {
-  if (threads <= 1 || workers.empty()) {
-    for (unsigned i = 0; i < threads; ++i)
-      newTask(newContext, i);
+void ThreadPool::run(Task newTask, void *newContext, unsigned shares) {
+  if (shares <= 1 || workers.empty()) {
+    for (unsigned i = 0; i < shares; ++i)
+      newTask(newContext, i, 0);
     return;
   }
-  {
+  task = newTask;
+  context = newContext;
+  finished = 0;
+  ticket = (getLoop(ticket.load()) + 1) << 32 | uint64_t(shares) << 16;
+  if (sleepers) {
+    // The lock orders this with a thread that is about to sleep.
     std::lock_guard<std::mutex> lock(mutex);
-    task = newTask;
-    context = newContext;
-    active = threads;
-    running = unsigned(workers.size());
-    generation.fetch_add(1);
+    wake.notify_all();
   }
-  wake.notify_all();
-  newTask(newContext, 0);
-  auto done = [&] { return running.load() == 0; };
-  if (!spin(done)) {
+  while (runShare(0))
+    ;
+  auto isDone = [&] { return finished.load() == shares; };
+  if (!spin(spins, isDone)) {
     std::unique_lock<std::mutex> lock(mutex);
-    finished.wait(lock, done);
+    callerSleeps = true;
+    done.wait(lock, isDone);
+    callerSleeps = false;
   }
 }
