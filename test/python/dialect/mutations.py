@@ -3,8 +3,8 @@
 """Deterministic mutations of MLIR text, and the process in which they are parsed.
 
 As a program, `mutations.py CORPUS FIRST LAST PROGRESS` parses, verifies, prints and canonicalizes the mutations FIRST
-to LAST of the corpus, a JSON list of texts. The number of the mutation at hand is in the file PROGRESS, for whoever looks
-why the process died.
+to LAST of the corpus, a JSON list of texts. The number of the mutation at hand is in the file PROGRESS, for the one who
+asks why the process died.
 """
 
 import json

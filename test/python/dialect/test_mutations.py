@@ -19,9 +19,16 @@ ROOT = Path(__file__).resolve().parents[3]
 TOOL = Path(repro_mlir.__path__[0]) / "_mlir_libs" / "repro-opt"
 MUTATIONS = int(os.environ.get("REPRO_MUTATIONS", "6000"))
 
-# Crashes in upstream MLIR, by a frame of the stack, with the reason. A crash whose stack shows one of these frames is
+# Crashes in upstream MLIR, by frames of the stack, with the reason. A crash whose stack has all frames of an entry is
 # upstream's affair; every other one is ours.
-UPSTREAM: dict[str, str] = {}
+UPSTREAM = {
+    (
+        "OperationParser::resolveSSAUse",
+    ): "a result number such as %0#2147483647 makes the parser allocate as many entries",
+    ("mlir::Region::~Region()", "repro::FoldOp::parse"): (
+        "a format that fails after a region destroys it, and asserts if a value of the region was used outside before"
+    ),
+}
 
 
 def read_corpus() -> list[str]:
@@ -84,7 +91,7 @@ def test_no_mutation_crashes(corpus: list[str], tmp_path: Path) -> None:
         number = int(progress.read_text())
         text = mutate(corpus, number)
         stack = run_tool(text).stderr
-        if any(frame in stack for frame in UPSTREAM):
+        if any(all(frame in stack for frame in frames) for frames in UPSTREAM):
             upstream += 1
         else:
             crashes.append(f"mutation {number}: signal {-worker.returncode}\n{text}\n{stack}")

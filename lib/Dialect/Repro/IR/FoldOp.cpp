@@ -407,8 +407,7 @@ static void replaceFold(FoldOp fold, const BitVector &keepInputs,
   newFold->setDiscardableAttrs(fold->getDiscardableAttrDictionary());
   rewriter.modifyOpInPlace(yield, [&] { yield->setOperands(yielded); });
   // Users first: what only dropped outputs needed has none left.
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(body->without_terminator())))
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
     if (isOpTriviallyDead(&op))
       rewriter.eraseOp(&op);
   body->eraseArguments(dropped);
