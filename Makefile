@@ -6,8 +6,6 @@
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-# PyTorch's own index has wheels without CUDA, a tenth of the size.
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +16,7 @@ READY := $(VENV)/.ready
 setup: $(READY)
 
 $(READY): pyproject.toml tools/setup.py
-	$(PYTHON) tools/setup.py --venv $(VENV) --torch-index $(TORCH_INDEX)
+	$(PYTHON) tools/setup.py --venv $(VENV)
 	@touch $@
 
 build: $(READY)
@@ -38,20 +36,16 @@ demo: build
 bench: build
 	$(BIN)/python benchmarks/run.py
 
-lint: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/python tools/format.py --check
+lint: build
+	$(BIN)/python tools/style/check.py
 	$(BIN)/mypy
 
 format: $(READY)
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
-	$(BIN)/python tools/format.py
+	$(BIN)/python tools/style/check.py --fix
 
-# The dialect's reference, from the TableGen descriptions.
-docs: build
-	$(BIN)/python tools/dialect_docs.py build/docs
+# docs/reference, from the TableGen descriptions.
+docs: $(READY)
+	$(BIN)/python tools/docs/generate.py
 
 wheel: $(READY)
 	$(BIN)/python -m pip wheel --no-deps -w dist .

@@ -3,7 +3,8 @@
 """The configuration of `lit test`: text-in, text-out tests of repro-opt.
 
 Environment:
-  REPRO_PACKAGES         folder that holds the package `repro_mlir`; by default the build tree's, else the installed package
+  REPRO_PACKAGES         folder that holds the package `repro_mlir`: by default that of the build tree, else the one
+                         that is installed
   REPRO_TEST_TIMEOUT     seconds that one command may take, 60 by default
   REPRO_CHECK_ROUNDTRIP  when set, every run of %repro-opt also checks that its output parses back to the same
 """

@@ -20,7 +20,6 @@ BUILD_TOOLS = ["cmake>=3.24", "ninja>=1.11"]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv")
-    parser.add_argument("--torch-index", help="an index with PyTorch wheels without CUDA")
     options = parser.parse_args()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
@@ -34,8 +33,6 @@ def main() -> int:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(options.venv)], check=True)
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    if options.torch_index:
-        command += ["--extra-index-url", options.torch_index]
     print(f"setup: installing {len(requirements)} requirements into {options.venv}", flush=True)
     return subprocess.run([*command, *dict.fromkeys(requirements)]).returncode
 

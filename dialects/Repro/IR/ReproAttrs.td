@@ -63,9 +63,10 @@ def Repro_OrderAttr : Repro_Attr<"Order", "order"> {
     The reduction elements of one result are numbered t = 0 .. n-1, row-major
     over the reduction dimensions, last fastest.
 
-    - `chunk`: (F1) chunks are `chunk` consecutive elements.
+    - `chunk`: (F1) chunks are `chunk` consecutive elements; at least 2 for
+      `refold`.
     - `lanes`: (F1), (F2) the number of accumulators within a chunk, a power of
-      two; they combine by halving.
+      two of at most 1024; they combine by halving.
     - `run`: (F1) the number of trailing reduction dimensions whose extents
       multiply to the run r; within its chunk element t goes to lane
       (t mod r) mod `lanes`. 0 means r = n.

@@ -115,7 +115,13 @@ def Repro_YieldOp : Repro_Op<"yield", [Pure, ReturnLike, Terminator,
   let summary = "the accumulators after one element of a fold";
   let description = [{
     ```mlir
-    repro.yield %acc : f32
+    %0 = repro.fold #repro.any_order
+        maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+        ins(%x : tensor<8xf32>) outs(%init : tensor<f32>) {
+    ^bb0(%e: f32, %acc: f32):
+      %1 = arith.maximumf %acc, %e : f32
+      repro.yield %1 : f32
+    } -> tensor<f32>
     ```
   }];
   let arguments = (ins Variadic<AnyType>:$values);
@@ -126,7 +132,16 @@ def Repro_IndexOp : Repro_Op<"index", [Pure, HasParent<"FoldOp">]> {
   let summary = "the position along one dimension of the enclosing fold";
   let description = [{
     ```mlir
-    %i = repro.index 2 : index
+    %0 = repro.fold #repro.any_order
+        maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+        ins(%x : tensor<8xi64>) outs(%init : tensor<i64>) {
+    ^bb0(%e: i64, %acc: i64):
+      %i = repro.index 0 : index
+      %1 = arith.index_cast %i : index to i64
+      %2 = arith.muli %e, %1 : i64
+      %3 = arith.addi %acc, %2 : i64
+      repro.yield %3 : i64
+    } -> tensor<i64>
     ```
   }];
   let arguments = (ins ConfinedAttr<I64Attr, [IntMinValue<0>]>:$dim);

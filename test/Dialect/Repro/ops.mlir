@@ -326,8 +326,8 @@ func.func @contract_attributes(%w: tensor<4xf32> {repro.name = "weight"}, %x: te
 
 // CHECK-LABEL: func private @attributes_alone
 // CHECK-SAME: any = #repro.any_order
-// CHECK-SAME: order = #repro.order<chunk = 1, lanes = 128, run = 2, totals = refold>
+// CHECK-SAME: order = #repro.order<chunk = 2, lanes = 128, run = 2, totals = refold>
 // CHECK-SAME: sequential = #repro.sequential
 func.func private @attributes_alone() attributes {
-  any = #repro.any_order, order = #repro.order<chunk = 1, lanes = 128, run = 2, totals = refold>,
+  any = #repro.any_order, order = #repro.order<chunk = 2, lanes = 128, run = 2, totals = refold>,
   sequential = #repro.sequential}

@@ -9,6 +9,7 @@
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -70,24 +71,189 @@ static bool isFoldingOp(Operation *op) {
              arith::XOrIOp>(op);
 }
 
-Operation *FoldOp::getStep() {
-  Block *body = getBody();
-  if (getOutputs().size() != 1 || body->getTerminator()->getNumOperands() != 1)
+/// The operation that folds `accumulator` into `yielded`, null if the body is
+/// not op(acc, f(inputs)). Users that are not `counted` do not matter.
+static Operation *findStep(Block *body, BlockArgument accumulator,
+                           Value yielded,
+                           function_ref<bool(Operation *)> counted) {
+  Operation *step = yielded.getDefiningOp();
+  if (!step || step->getBlock() != body)
     return nullptr;
-  BlockArgument accumulator = body->getArguments().back();
-  Operation *step = body->getTerminator()->getOperand(0).getDefiningOp();
-  if (!step || step->getBlock() != body || !accumulator.hasOneUse() ||
-      *accumulator.user_begin() != step)
+  unsigned uses = 0;
+  for (OpOperand &use : accumulator.getUses())
+    if (counted(use.getOwner())) {
+      if (use.getOwner() != step || ++uses > 1)
+        return nullptr;
+    }
+  if (uses == 0)
     return nullptr;
   if (auto fma = dyn_cast<math::FmaOp>(step))
     return fma.getC() == accumulator ? step : nullptr;
   return isFoldingOp(step) ? step : nullptr;
 }
 
+Operation *FoldOp::getStep() {
+  Block *body = getBody();
+  if (getOutputs().size() != 1 || body->getTerminator()->getNumOperands() != 1)
+    return nullptr;
+  return findStep(body, body->getArguments().back(),
+                  body->getTerminator()->getOperand(0),
+                  [](Operation *) { return true; });
+}
+
 /// (F5): the result of folding by `step` cannot depend on the order.
 static bool isOrderIndependent(Operation *step) {
   return isa<arith::MaximumFOp, arith::MinimumFOp>(step) ||
          step->getResult(0).getType().isIntOrIndex();
+}
+
+namespace {
+/// The values that an affine expression takes over an iteration space:
+/// sum(coefficients[d] * d) + rest, rest being anything in an interval.
+struct IndexRange {
+  SmallVector<int64_t> coefficients;
+  int64_t low = 0, high = 0;
+};
+} // namespace
+
+/// The least and the greatest value of `range` over [0, extents[d]) for each
+/// dimension d. None on overflow.
+static std::optional<std::pair<int64_t, int64_t>>
+getBounds(const IndexRange &range, ArrayRef<int64_t> extents) {
+  int64_t low = range.low, high = range.high;
+  for (auto [coefficient, extent] :
+       llvm::zip_equal(range.coefficients, extents)) {
+    int64_t reach;
+    int64_t &bound = coefficient < 0 ? low : high;
+    if (llvm::MulOverflow(coefficient, extent - 1, reach) ||
+        llvm::AddOverflow(bound, reach, bound))
+      return std::nullopt;
+  }
+  return std::pair(low, high);
+}
+
+/// The range of `expr` over loops of `extents` (all positive). None for what
+/// cannot be told: symbols, products and divisors that are no positive
+/// constants, overflow.
+static std::optional<IndexRange> getRange(AffineExpr expr,
+                                          ArrayRef<int64_t> extents) {
+  IndexRange result;
+  result.coefficients.resize(extents.size());
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
+    result.low = result.high = constant.getValue();
+    return result;
+  }
+  if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
+    result.coefficients[dim.getPosition()] = 1;
+    return result;
+  }
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
+  if (!binary)
+    return std::nullopt;
+  std::optional<IndexRange> lhs = getRange(binary.getLHS(), extents);
+  if (!lhs)
+    return std::nullopt;
+  if (expr.getKind() == AffineExprKind::Add) {
+    std::optional<IndexRange> rhs = getRange(binary.getRHS(), extents);
+    if (!rhs || llvm::AddOverflow(lhs->low, rhs->low, result.low) ||
+        llvm::AddOverflow(lhs->high, rhs->high, result.high))
+      return std::nullopt;
+    for (auto [sum, a, b] : llvm::zip_equal(
+             result.coefficients, lhs->coefficients, rhs->coefficients))
+      if (llvm::AddOverflow(a, b, sum))
+        return std::nullopt;
+    return result;
+  }
+  auto constant = dyn_cast<AffineConstantExpr>(binary.getRHS());
+  if (!constant)
+    return std::nullopt;
+  int64_t factor = constant.getValue();
+  if (expr.getKind() == AffineExprKind::Mul) {
+    for (auto [product, coefficient] :
+         llvm::zip_equal(result.coefficients, lhs->coefficients))
+      if (llvm::MulOverflow(coefficient, factor, product))
+        return std::nullopt;
+    if (llvm::MulOverflow(lhs->low, factor, result.low) ||
+        llvm::MulOverflow(lhs->high, factor, result.high))
+      return std::nullopt;
+    if (factor < 0)
+      std::swap(result.low, result.high);
+    return result;
+  }
+  if (factor <= 0)
+    return std::nullopt;
+  std::optional<std::pair<int64_t, int64_t>> bounds = getBounds(*lhs, extents);
+  if (!bounds)
+    return std::nullopt;
+  auto [low, high] = *bounds;
+  switch (expr.getKind()) {
+  case AffineExprKind::FloorDiv:
+    result.low = llvm::divideFloorSigned(low, factor);
+    result.high = llvm::divideFloorSigned(high, factor);
+    return result;
+  case AffineExprKind::CeilDiv:
+    result.low = llvm::divideCeilSigned(low, factor);
+    result.high = llvm::divideCeilSigned(high, factor);
+    return result;
+  case AffineExprKind::Mod:
+    if (llvm::divideFloorSigned(low, factor) ==
+        llvm::divideFloorSigned(high, factor)) {
+      result.low = llvm::mod(low, factor);
+      result.high = llvm::mod(high, factor);
+    } else {
+      result.high = factor - 1;
+    }
+    return result;
+  default:
+    return std::nullopt;
+  }
+}
+
+/// Every access must lie within its operand. The check of
+/// IndexingMapOpInterface looks at the first and the last iteration alone,
+/// which is not enough for maps such as (i, j) -> (i - j).
+static LogicalResult verifyAccesses(FoldOp fold, AffineMap shapesToLoops) {
+  SmallVector<int64_t> sizes;
+  for (OpOperand &operand : fold->getOpOperands())
+    llvm::append_range(sizes, fold.getShape(&operand));
+  // Each loop's extent is the size of one dimension that it indexes alone.
+  SmallVector<int64_t> extents;
+  for (AffineExpr result : shapesToLoops.getResults())
+    extents.push_back(sizes[cast<AffineDimExpr>(result).getPosition()]);
+  bool isStatic = llvm::none_of(extents, ShapedType::isDynamic);
+  if (isStatic && llvm::is_contained(extents, 0))
+    return success();
+  for (OpOperand &operand : fold->getOpOperands()) {
+    AffineMap map = fold.getMatchingIndexingMap(&operand);
+    for (auto [index, expr, size] :
+         llvm::enumerate(map.getResults(), fold.getShape(&operand))) {
+      if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
+        int64_t extent = extents[dim.getPosition()];
+        if (extent == size || ShapedType::isDynamic(extent) ||
+            ShapedType::isDynamic(size))
+          continue;
+        return fold.emitOpError("dimension ")
+               << index << " of operand #" << operand.getOperandNumber()
+               << " is " << size << ", but the extent of iterator "
+               << dim.getPosition() << " is " << extent;
+      }
+      if (!isStatic || ShapedType::isDynamic(size))
+        continue;
+      std::optional<IndexRange> range = getRange(expr, extents);
+      auto bounds = range ? getBounds(*range, extents) : std::nullopt;
+      if (!bounds)
+        return fold.emitOpError("cannot tell the bounds of result #")
+               << index << " of indexing map #" << operand.getOperandNumber()
+               << ": expected sums of iterators times constants, and floordiv, "
+                  "ceildiv and mod of them by positive constants";
+      if (bounds->first < 0 || bounds->second >= size)
+        return fold.emitOpError("result #")
+               << index << " of indexing map #" << operand.getOperandNumber()
+               << " goes from " << bounds->first << " to " << bounds->second
+               << ", expected 0 to " << size - 1;
+    }
+  }
+  return success();
 }
 
 LogicalResult FoldOp::verify() {
@@ -100,18 +266,18 @@ LogicalResult FoldOp::verify() {
   if (maps.size() != getNumOperands())
     return emitOpError("expected one indexing map per operand (")
            << getNumOperands() << "), got " << maps.size();
-  for (auto [index, map, operand] : llvm::enumerate(maps, getOperands())) {
+  for (auto [index, map, operand] :
+       llvm::enumerate(maps, getOperation()->getOpOperands())) {
     if (map.getNumDims() != iterators.size() || map.getNumSymbols())
       return emitOpError("indexing map #")
              << index << " has " << map.getNumDims() << " dimensions and "
-             << map.getNumSymbols() << " symbols, expected "
-             << iterators.size() << " and 0";
-    auto shaped = dyn_cast<ShapedType>(operand.getType());
-    int64_t rank = shaped ? shaped.getRank() : 0;
-    if (int64_t(map.getNumResults()) != rank)
+             << map.getNumSymbols() << " symbols, expected " << iterators.size()
+             << " and 0";
+    if (map.getNumResults() != getShape(&operand).size())
       return emitOpError("indexing map #")
              << index << " has " << map.getNumResults()
-             << " results, expected the operand's rank " << rank;
+             << " results, expected the operand's rank "
+             << getShape(&operand).size();
   }
   for (auto [index, map] :
        llvm::enumerate(ArrayRef(maps).drop_front(getInputs().size()))) {
@@ -126,16 +292,16 @@ LogicalResult FoldOp::verify() {
                   "dimension, which fails for dimension "
                << dim;
   }
-  if (!getShapesToLoopsMap())
+  AffineMap shapesToLoops = getShapesToLoopsMap();
+  if (!shapesToLoops)
     return emitOpError("operand shapes do not determine the iteration space");
   auto order = dyn_cast<OrderAttr>(getOrder());
-  int64_t reductions =
-      llvm::count(iterators, utils::IteratorType::reduction);
+  int64_t reductions = llvm::count(iterators, utils::IteratorType::reduction);
   if (order && order.getRun() > reductions)
     return emitOpError("(F1) run is ")
            << order.getRun() << ", but there are only " << reductions
            << " reduction dimensions";
-  return cast<IndexingMapOpInterface>(getOperation()).verifyImpl();
+  return verifyAccesses(*this, shapesToLoops);
 }
 
 LogicalResult FoldOp::verifyRegions() {
@@ -198,6 +364,63 @@ LogicalResult IndexOp::verify() {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Canonicalization: every pattern keeps every bit (V3) and the order as it is
+//===----------------------------------------------------------------------===//
+
+/// Replaces `fold` by one with the inputs and outputs of `keepInputs` and
+/// `keepOutputs`. The block arguments of the others must have no use and the
+/// results of dropped outputs neither.
+static void replaceFold(FoldOp fold, const BitVector &keepInputs,
+                        const BitVector &keepOutputs, Attribute order,
+                        PatternRewriter &rewriter) {
+  SmallVector<Value> inputs, outputs, yielded;
+  SmallVector<AffineMap> maps;
+  SmallVector<Type> resultTypes;
+  Block *body = fold.getBody();
+  unsigned numInputs = fold.getInputs().size();
+  BitVector dropped(body->getNumArguments());
+  SmallVector<AffineMap> oldMaps = fold.getIndexingMapsArray();
+  for (unsigned i = 0; i < numInputs; ++i) {
+    if (!keepInputs[i]) {
+      dropped.set(i);
+      continue;
+    }
+    inputs.push_back(fold.getInputs()[i]);
+    maps.push_back(oldMaps[i]);
+  }
+  Operation *yield = body->getTerminator();
+  for (unsigned i = 0; i < keepOutputs.size(); ++i) {
+    if (!keepOutputs[i]) {
+      dropped.set(numInputs + i);
+      continue;
+    }
+    outputs.push_back(fold.getOutputs()[i]);
+    maps.push_back(oldMaps[numInputs + i]);
+    yielded.push_back(yield->getOperand(i));
+    if (fold->getNumResults())
+      resultTypes.push_back(fold->getResult(i).getType());
+  }
+  auto newFold = FoldOp::create(rewriter, fold.getLoc(), resultTypes, inputs,
+                                outputs, rewriter.getAffineMapArrayAttr(maps),
+                                fold.getIteratorTypes(), order);
+  newFold->setDiscardableAttrs(fold->getDiscardableAttrDictionary());
+  rewriter.modifyOpInPlace(yield, [&] { yield->setOperands(yielded); });
+  // Users first: what only dropped outputs needed has none left.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
+    if (isOpTriviallyDead(&op))
+      rewriter.eraseOp(&op);
+  body->eraseArguments(dropped);
+  rewriter.inlineRegionBefore(fold.getRegion(), newFold.getRegion(),
+                              newFold.getRegion().end());
+  SmallVector<Value> results(fold->getNumResults());
+  unsigned next = 0;
+  for (unsigned i = 0; i < results.size(); ++i)
+    if (keepOutputs[i])
+      results[i] = newFold->getResult(next++);
+  rewriter.replaceOp(fold, results);
+}
+
 namespace {
 /// An input that is a cast from a more static shape is read as it was.
 struct FoldInputCast : public OpRewritePattern<FoldOp> {
@@ -214,9 +437,114 @@ struct FoldInputCast : public OpRewritePattern<FoldOp> {
     return failure();
   }
 };
+
+/// An input that the body does not read, or that is read by the same map as an
+/// earlier one, is dropped if the others still determine the iteration space.
+struct DropFoldInputs : public OpRewritePattern<FoldOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(FoldOp fold,
+                                PatternRewriter &rewriter) const override {
+    unsigned numInputs = fold.getInputs().size();
+    SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
+    for (unsigned i = 0; i < numInputs; ++i) {
+      BlockArgument argument = fold.getBody()->getArgument(i);
+      unsigned same = 0;
+      while (same < i && (fold.getInputs()[same] != fold.getInputs()[i] ||
+                          maps[same] != maps[i]))
+        ++same;
+      if (same == i && !argument.use_empty())
+        continue;
+      SmallVector<AffineMap> rest(maps);
+      rest.erase(rest.begin() + i);
+      if (!inversePermutation(concatAffineMaps(rest, fold.getContext())))
+        continue;
+      if (same != i)
+        rewriter.replaceAllUsesWith(argument,
+                                    fold.getBody()->getArgument(same));
+      BitVector keepInputs(numInputs, true);
+      keepInputs.reset(i);
+      replaceFold(fold, keepInputs, BitVector(fold.getOutputs().size(), true),
+                  fold.getOrder(), rewriter);
+      return success();
+    }
+    return failure();
+  }
+};
+
+/// An unused result of a sequential fold is dropped, with its accumulator, if
+/// no other result needs that. A single accumulator that remains must not fold
+/// by an operation of (F4) whose result depends on the order: (F1) has no
+/// order that starts from init.
+struct DropFoldResults : public OpRewritePattern<FoldOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(FoldOp fold,
+                                PatternRewriter &rewriter) const override {
+    if (!isa<SequentialAttr>(fold.getOrder()) ||
+        fold->getNumResults() != fold.getOutputs().size())
+      return failure();
+    Block *body = fold.getBody();
+    unsigned numInputs = fold.getInputs().size();
+    BitVector needed(fold.getOutputs().size());
+    llvm::SmallPtrSet<Operation *, 16> visited;
+    SmallVector<Value> worklist;
+    auto need = [&](unsigned output) {
+      if (needed[output])
+        return;
+      needed.set(output);
+      worklist.push_back(body->getTerminator()->getOperand(output));
+    };
+    auto visit = [&](Operation *op) {
+      if (visited.insert(op).second)
+        op->walk([&](Operation *nested) {
+          llvm::append_range(worklist, nested->getOperands());
+        });
+    };
+    for (OpResult result : fold->getResults())
+      if (!result.use_empty())
+        need(result.getResultNumber());
+    for (Operation &op : body->without_terminator())
+      if (!isMemoryEffectFree(&op))
+        visit(&op);
+    while (!worklist.empty()) {
+      Value value = worklist.pop_back_val();
+      if (auto argument = dyn_cast<BlockArgument>(value)) {
+        if (argument.getOwner() == body && argument.getArgNumber() >= numInputs)
+          need(argument.getArgNumber() - numInputs);
+        continue;
+      }
+      if (Operation *op = body->findAncestorOpInBlock(*value.getDefiningOp()))
+        visit(op);
+    }
+    if (needed.all() || needed.none())
+      return failure();
+    Attribute order = fold.getOrder();
+    if (needed.count() == 1) {
+      unsigned output = needed.find_first();
+      auto isNeeded = [&](Operation *user) {
+        return visited.contains(body->findAncestorOpInBlock(*user));
+      };
+      if (Operation *step =
+              findStep(body, body->getArgument(numInputs + output),
+                       body->getTerminator()->getOperand(output), isNeeded)) {
+        if (!isOrderIndependent(step))
+          return failure();
+        order = AnyOrderAttr::get(fold.getContext());
+      }
+    }
+    // Without their initial operands the others must determine the space.
+    SmallVector<AffineMap> maps;
+    for (auto [index, map] : llvm::enumerate(fold.getIndexingMapsArray()))
+      if (index < numInputs || needed[index - numInputs])
+        maps.push_back(map);
+    if (!inversePermutation(concatAffineMaps(maps, fold.getContext())))
+      return failure();
+    replaceFold(fold, BitVector(numInputs, true), needed, order, rewriter);
+    return success();
+  }
+};
 } // namespace
 
 void FoldOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                          MLIRContext *context) {
-  patterns.add<FoldInputCast>(context);
+  patterns.add<FoldInputCast, DropFoldInputs, DropFoldResults>(context);
 }

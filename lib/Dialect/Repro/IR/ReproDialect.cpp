@@ -40,20 +40,29 @@ Operation *ReproDialect::materializeConstant(OpBuilder &builder,
 LogicalResult ReproDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attr) {
   // Everything about kernels and launches is checked where it is consumed.
-  if (attr.getName() == "repro.num_state") {
-    auto count = dyn_cast<IntegerAttr>(attr.getValue());
-    auto function = dyn_cast<FunctionOpInterface>(op);
-    if (!count || !function)
-      return op->emitOpError(
-          "'repro.num_state' must be an integer attribute of a function");
-    int64_t value = count.getInt();
-    if (value < 0 || value > function.getNumArguments() ||
-        value > function.getNumResults())
-      return op->emitOpError("'repro.num_state' is ")
-             << value << ", expected at most the number of arguments ("
-             << function.getNumArguments() << ") and of results ("
-             << function.getNumResults() << ")";
-  }
+  if (attr.getName() != "repro.num_state")
+    return success();
+  auto count = dyn_cast<IntegerAttr>(attr.getValue());
+  if (!count || !count.getType().isSignlessInteger(64) ||
+      !isa<FunctionOpInterface>(op))
+    return op->emitOpError(
+        "'repro.num_state' must be an i64 attribute of a function");
+  // Discardable attributes are verified before the function's own, which
+  // malformed generic form may lack.
+  auto function = dyn_cast<func::FuncOp>(op);
+  TypeAttr typeAttr =
+      function ? function.getProperties().function_type : TypeAttr();
+  auto type =
+      dyn_cast_or_null<FunctionType>(typeAttr ? typeAttr.getValue() : Type());
+  if (!type)
+    return success();
+  int64_t value = count.getInt();
+  if (value < 0 || value > int64_t(type.getNumInputs()) ||
+      value > int64_t(type.getNumResults()))
+    return op->emitOpError("'repro.num_state' is ")
+           << value << ", expected at most the number of arguments ("
+           << type.getNumInputs() << ") and of results ("
+           << type.getNumResults() << ")";
   return success();
 }
 
@@ -67,13 +76,18 @@ LogicalResult ReproDialect::verifyRegionArgAttribute(Operation *op,
   return success();
 }
 
+/// Each lane is an accumulator: more of them than a machine could want is an
+/// error in the program.
+static constexpr int64_t kMaxLanes = 1024;
+
 LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 int64_t chunk, int64_t lanes, int64_t run,
                                 Totals totals) {
   if (chunk < 1)
     return emitError() << "(F1) chunk must be positive, got " << chunk;
-  if (lanes < 1 || (lanes & (lanes - 1)))
-    return emitError() << "(F2) lanes must be a power of two, got " << lanes;
+  if (lanes < 1 || lanes > kMaxLanes || (lanes & (lanes - 1)))
+    return emitError() << "(F2) lanes must be a power of two of at most "
+                       << kMaxLanes << ", got " << lanes;
   if (run < 0)
     return emitError() << "(F1) run must not be negative, got " << run;
   // Chunks of one element would be folded again for ever.

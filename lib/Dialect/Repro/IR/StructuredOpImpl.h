@@ -35,8 +35,8 @@ LogicalResult verifyDestinationStyle(DestinationStyleOpInterface op);
 
 /// The interface methods that every structured op has alike.
 #define REPRO_STRUCTURED_OP_METHODS(OP)                                        \
-  void OP::getEffects(::mlir::repro::structured::Effects &effects) {               \
-    structured::getStructuredEffects(*this, effects);                              \
+  void OP::getEffects(::mlir::repro::structured::Effects &effects) {           \
+    structured::getStructuredEffects(*this, effects);                          \
   }                                                                            \
   Speculation::Speculatability OP::getSpeculatability() {                      \
     return hasPureTensorSemantics() ? Speculation::RecursivelySpeculatable     \
@@ -44,7 +44,7 @@ LogicalResult verifyDestinationStyle(DestinationStyleOpInterface op);
   }                                                                            \
   LogicalResult OP::reifyResultShapes(OpBuilder &builder,                      \
                                       ReifiedRankedShapedTypeDims &shapes) {   \
-    return structured::reifyStructuredShapes(*this, builder, shapes);              \
+    return structured::reifyStructuredShapes(*this, builder, shapes);          \
   }                                                                            \
   bool OP::bufferizesToMemoryWrite(OpOperand &operand,                         \
                                    const bufferization::AnalysisState &) {     \
@@ -61,7 +61,7 @@ LogicalResult verifyDestinationStyle(DestinationStyleOpInterface op);
       RewriterBase &rewriter,                                                  \
       const bufferization::BufferizationOptions &options,                      \
       bufferization::BufferizationState &state) {                              \
-    return structured::bufferizeStructured(*this, rewriter, options, state);       \
+    return structured::bufferizeStructured(*this, rewriter, options, state);   \
   }
 
 #endif // REPRO_DIALECT_IR_STRUCTUREDOPIMPL_H

@@ -1,4 +1,5 @@
-//===- StructuredOps.cpp - arg_reduce, scatter, scan, sort, random -*- C++ -*-===//
+//===- StructuredOps.cpp - arg_reduce, scatter, scan, sort, random -*- C++
+//-*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,7 +18,7 @@ using namespace mlir::repro;
 //===----------------------------------------------------------------------===//
 
 void structured::getStructuredEffects(DestinationStyleOpInterface op,
-                                  Effects &effects) {
+                                      Effects &effects) {
   for (OpOperand &operand : op->getOpOperands()) {
     if (!isa<MemRefType>(operand.get().getType()))
       continue;
@@ -33,18 +34,19 @@ void structured::getStructuredEffects(DestinationStyleOpInterface op,
 
 LogicalResult
 structured::reifyStructuredShapes(DestinationStyleOpInterface op,
-                              OpBuilder &builder,
-                              ReifiedRankedShapedTypeDims &shapes) {
+                                  OpBuilder &builder,
+                                  ReifiedRankedShapedTypeDims &shapes) {
+  if (!op.hasPureTensorSemantics())
+    return failure();
   for (Value init : op.getDpsInits())
     shapes.push_back(tensor::getMixedSizes(builder, op.getLoc(), init));
   return success();
 }
 
-LogicalResult
-structured::bufferizeStructured(DestinationStyleOpInterface op,
-                            RewriterBase &rewriter,
-                            const bufferization::BufferizationOptions &options,
-                            bufferization::BufferizationState &state) {
+LogicalResult structured::bufferizeStructured(
+    DestinationStyleOpInterface op, RewriterBase &rewriter,
+    const bufferization::BufferizationOptions &options,
+    bufferization::BufferizationState &state) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   if (op.hasPureBufferSemantics())
@@ -73,9 +75,39 @@ structured::bufferizeStructured(DestinationStyleOpInterface op,
   return success();
 }
 
-LogicalResult structured::verifyDestinationStyle(DestinationStyleOpInterface op) {
+/// (V1) Signless integers of 1 to 64 bits, index, f64, f32 and the storage
+/// types.
+static bool isElementType(Type type) {
+  if (auto integer = dyn_cast<IntegerType>(type))
+    return integer.isSignless() && integer.getWidth() >= 1 &&
+           integer.getWidth() <= 64;
+  return isa<IndexType, Float64Type, Float32Type, BFloat16Type, Float16Type,
+             Float8E4M3FNType, Float8E5M2Type>(type);
+}
+
+/// Ranked tensors without an encoding and strided memrefs, of elements.
+static bool isArrayType(Type type) {
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    return !tensor.getEncoding() && isElementType(tensor.getElementType());
+  auto memref = dyn_cast<MemRefType>(type);
+  return memref && memref.isStrided() && isElementType(memref.getElementType());
+}
+
+LogicalResult
+structured::verifyDestinationStyle(DestinationStyleOpInterface op) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    Type type = operand.get().getType();
+    if (!isArrayType(type) && (op.isDpsInit(&operand) || !isElementType(type)))
+      return op->emitOpError("(V1) operand #")
+             << operand.getOperandNumber() << " is of type " << type
+             << ", expected a ranked tensor without encoding"
+             << (op.isDpsInit(&operand) ? "" : ", a scalar")
+             << " or a strided memref, of signless integers of 1 to 64 bits, "
+                "index, f64, f32, bf16, f16, f8E4M3FN or f8E5M2";
+  }
   if (!op.hasPureTensorSemantics() && !op.hasPureBufferSemantics())
-    return op->emitOpError("expected operands to be all tensors or all memrefs");
+    return op->emitOpError(
+        "expected operands to be all tensors or all memrefs");
   size_t expected =
       op.hasPureTensorSemantics() ? size_t(op.getNumDpsInits()) : 0;
   if (op->getNumResults() != expected)
@@ -104,6 +136,8 @@ static LogicalResult verifyCounts(DestinationStyleOpInterface op,
 
 static LogicalResult verifyDimension(Operation *op, int64_t dimension,
                                      ShapedType type) {
+  if (type.getRank() == 0)
+    return op->emitOpError("expected an operand with dimensions, got ") << type;
   if (dimension < 0 || dimension >= type.getRank())
     return op->emitOpError("dimension is ")
            << dimension << ", expected 0 to " << type.getRank() - 1
@@ -116,9 +150,9 @@ static LogicalResult verifySameType(Operation *op, Twine what, Type actual,
   auto shaped = cast<ShapedType>(actual);
   if (shaped.getShape() != shape || shaped.getElementType() != element) {
     auto expected = RankedTensorType::get(shape, element);
-    return op->emitOpError() << what << " has type " << actual
-                             << ", expected shape and element type of "
-                             << expected;
+    return op->emitOpError()
+           << what << " is of type " << actual
+           << ", expected shape and element type of " << expected;
   }
   return success();
 }
@@ -140,9 +174,6 @@ LogicalResult ArgReduceOp::verify() {
   auto input = cast<ShapedType>(getInputs()[0].getType());
   if (failed(verifyDimension(*this, getDimension(), input)))
     return failure();
-  if (!input.getElementType().isIntOrFloat())
-    return emitOpError("(D2) expected integer or float elements, got ")
-           << input.getElementType();
   if (input.getDimSize(getDimension()) == 0)
     return emitOpError("(D2) dimension ")
            << getDimension() << " of the input has no element";
@@ -171,12 +202,15 @@ LogicalResult ScatterOp::verify() {
     return failure();
   auto original = cast<ShapedType>(getOutputs()[0].getType());
   auto indices = cast<ShapedType>(getIndices().getType());
-  if (!indices.getElementType().isSignlessInteger() || indices.getRank() != 2)
-    return emitOpError("expected indices of rank 2 with integer elements, got ")
+  Type index = indices.getElementType();
+  if ((!index.isInteger(32) && !index.isInteger(64)) ||
+      indices.getRank() != 2 || indices.isDynamicDim(1))
+    return emitOpError("(D1) expected indices of rank 2 with i32 or i64 "
+                       "elements and a static dimension 1, got ")
            << indices;
   int64_t depth = indices.getDimSize(1);
-  if (depth < 0 || depth > original.getRank())
-    return emitOpError("indices name ")
+  if (depth > original.getRank())
+    return emitOpError("(D1) indices name ")
            << depth << " dimensions, but the original has rank "
            << original.getRank();
   SmallVector<int64_t> shape{indices.getDimSize(0)};
@@ -221,15 +255,12 @@ bool SortOp::bufferizesToMemoryRead(OpOperand &operand,
 
 LogicalResult SortOp::verify() {
   if (getInputs().empty())
-    return emitOpError("expected at least one input, the key");
+    return emitOpError("(D2) expected at least one input, the key");
   if (failed(verifyCounts(*this, getInputs().size(), getInputs().size())))
     return failure();
   auto key = cast<ShapedType>(getInputs()[0].getType());
   if (failed(verifyDimension(*this, getDimension(), key)))
     return failure();
-  if (!key.getElementType().isIntOrFloat())
-    return emitOpError("(D2) expected a key of integers or floats, got ")
-           << key.getElementType();
   for (auto [index, input, output] :
        llvm::enumerate(getInputs(), getOutputs())) {
     auto type = cast<ShapedType>(input.getType());
@@ -260,7 +291,7 @@ LogicalResult RandomOp::verify() {
   for (auto [index, input] : llvm::enumerate(getInputs()))
     if (!input.getType().isSignlessInteger(64))
       return emitOpError("(R1) input #")
-             << index << " has type " << input.getType() << ", expected i64";
+             << index << " is of type " << input.getType() << ", expected i64";
   if (getSite() >> 32)
     return emitOpError("(R1) site is ") << getSite() << ", expected 32 bits";
   Type element = getElementTypeOrSelf(getOutputs()[0].getType());
@@ -269,7 +300,7 @@ LogicalResult RandomOp::verify() {
                       : Type(Float32Type::get(getContext()));
   if (element != expected)
     return emitOpError("(R2) '")
-           << stringifyDistribution(getDistribution()) << "' gives "
-           << expected << ", but the output has element type " << element;
+           << stringifyDistribution(getDistribution()) << "' gives " << expected
+           << ", but the output has element type " << element;
   return success();
 }

@@ -1,0 +1,1035 @@
+// One case per branch of the verifiers, named after the rule that it breaks.
+// RUN: %repro-opt %s -split-input-file -verify-diagnostics
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+// expected-error @+1 {{(F1) chunk must be positive, got 0}}
+func.func private @F1_chunk_positive() attributes {o = #repro.order<chunk = 0, lanes = 1, run = 0, totals = sequential>}
+
+// -----
+
+// expected-error @+1 {{(F2) lanes must be a power of two of at most 1024, got 3}}
+func.func private @F2_lanes_power_of_two() attributes {o = #repro.order<chunk = 8, lanes = 3, run = 0, totals = sequential>}
+
+// -----
+
+// expected-error @+1 {{(F2) lanes must be a power of two of at most 1024, got 0}}
+func.func private @F2_lanes_positive() attributes {o = #repro.order<chunk = 8, lanes = 0, run = 0, totals = sequential>}
+
+// -----
+
+// expected-error @+1 {{(F2) lanes must be a power of two of at most 1024, got 2048}}
+func.func private @F2_lanes_bounded() attributes {o = #repro.order<chunk = 8, lanes = 2048, run = 0, totals = sequential>}
+
+// -----
+
+// expected-error @+1 {{(F1) run must not be negative, got -1}}
+func.func private @F1_run_not_negative() attributes {o = #repro.order<chunk = 8, lanes = 1, run = -1, totals = sequential>}
+
+// -----
+
+// Folding n chunk results of one element each gives n results again.
+// expected-error @+1 {{(F3) refold needs a chunk of at least 2, got 1}}
+func.func private @F3_refold_ends() attributes {o = #repro.order<chunk = 1, lanes = 1, run = 0, totals = refold>}
+
+// -----
+
+// expected-error @+2 {{expected ::mlir::repro::Totals to be one of: sequential, refold}}
+// expected-error @+1 {{failed to parse Repro_OrderAttr parameter 'totals'}}
+func.func private @F3_totals() attributes {o = #repro.order<chunk = 1, lanes = 1, run = 0, totals = tree>}
+
+// -----
+
+// expected-error @+1 {{'repro.num_state' must be an i64 attribute of a function}}
+func.func private @num_state_type() attributes {repro.num_state = 1 : i32}
+
+// -----
+
+// expected-error @+1 {{'repro.num_state' must be an i64 attribute of a function}}
+module attributes {repro.num_state = 1 : i64} {}
+
+// -----
+
+// expected-error @+1 {{'repro.num_state' is 2, expected at most the number of arguments (1) and of results (2)}}
+func.func private @num_state_arguments(tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {repro.num_state = 2 : i64}
+
+// -----
+
+// expected-error @+1 {{'repro.num_state' is 1, expected at most the number of arguments (1) and of results (0)}}
+func.func private @num_state_results(tensor<4xf32>) attributes {repro.num_state = 1 : i64}
+
+// -----
+
+// expected-error @+1 {{'repro.num_state' is -1, expected at most}}
+func.func private @num_state_negative() attributes {repro.num_state = -1 : i64}
+
+// -----
+
+// Discardable attributes are verified before the function's own.
+// expected-error @+1 {{'func.func' op requires attribute 'function_type'}}
+"func.func"() <{sym_name = "num_state_without_type"}> ({}) {repro.num_state = 1 : i64} : () -> ()
+
+// -----
+
+// expected-error @+1 {{'repro.name' of argument 0 must be a string}}
+func.func private @name_of_argument(tensor<4xf32> {repro.name = 1 : i64})
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// Operand types (V1)
+//===----------------------------------------------------------------------===//
+
+func.func @V1_scalar_output(%x: tensor<8xf32>, %o: vector<f32>) {
+  // expected-error @+1 {{(V1) operand #1 is of type 'vector<f32>', expected a ranked tensor without encoding or a strided memref, of signless integers of 1 to 64 bits, index, f64, f32, bf16, f16, f8E4M3FN or f8E5M2}}
+  repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : vector<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  }
+  return
+}
+
+// -----
+
+func.func @V1_tuple_input(%x: tensor<8xf32>, %t: tuple<f32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(V1) operand #1 is of type 'tuple<f32>', expected a ranked tensor without encoding, a scalar or a strided memref}}
+  repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x, %t : tensor<8xf32>, tuple<f32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %f: tuple<f32>, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  }
+  return
+}
+
+// -----
+
+func.func @V1_complex(%x: tensor<8xcomplex<f32>>, %o: tensor<8xcomplex<f32>>) {
+  // expected-error @+1 {{(V1) operand #0 is of type}}
+  %0 = repro.scan add dimension = 0 ins(%x : tensor<8xcomplex<f32>>) outs(%o : tensor<8xcomplex<f32>>) -> tensor<8xcomplex<f32>>
+  return
+}
+
+// -----
+
+func.func @V1_wide_integer(%x: tensor<8xi65>, %o: tensor<8xi65>) {
+  // expected-error @+1 {{(V1) operand #0 is of type}}
+  %0 = repro.scan add dimension = 0 ins(%x : tensor<8xi65>) outs(%o : tensor<8xi65>) -> tensor<8xi65>
+  return
+}
+
+// -----
+
+func.func @V1_signed_integer(%x: tensor<8xsi32>, %o: tensor<8xsi32>) {
+  // expected-error @+1 {{(V1) operand #0 is of type}}
+  %0 = repro.scan add dimension = 0 ins(%x : tensor<8xsi32>) outs(%o : tensor<8xsi32>) -> tensor<8xsi32>
+  return
+}
+
+// -----
+
+func.func @V1_unknown_float(%x: tensor<8xf8E5M2FNUZ>, %o: tensor<8xf8E5M2FNUZ>) {
+  // expected-error @+1 {{(V1) operand #0 is of type}}
+  %0 = repro.scan add dimension = 0 ins(%x : tensor<8xf8E5M2FNUZ>) outs(%o : tensor<8xf8E5M2FNUZ>) -> tensor<8xf8E5M2FNUZ>
+  return
+}
+
+// -----
+
+func.func @V1_vector(%x: vector<8xf32>, %o: tensor<8xf32>) {
+  // expected-error @+1 {{(V1) operand #0 is of type}}
+  %0 = repro.scan add dimension = 0 ins(%x : vector<8xf32>) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @V1_unranked_tensor(%x: tensor<*xf32>, %o: tensor<8xf32>) {
+  // expected-error @+1 {{(V1) operand #0 is of type}}
+  %0 = repro.scan add dimension = 0 ins(%x : tensor<*xf32>) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @V1_unranked_memref(%x: memref<*xf32>, %o: memref<*xf32>) {
+  // expected-error @+1 {{(V1) operand #0 is of type}}
+  repro.scan add dimension = 0 ins(%x : memref<*xf32>) outs(%o : memref<*xf32>)
+  return
+}
+
+// -----
+
+func.func @V1_memref_of_memrefs(%x: memref<8xmemref<8xf32>>, %o: memref<8xmemref<8xf32>>) {
+  // expected-error @+1 {{(V1) operand #0 is of type}}
+  repro.scan add dimension = 0 ins(%x : memref<8xmemref<8xf32>>) outs(%o : memref<8xmemref<8xf32>>)
+  return
+}
+
+// -----
+
+func.func @V1_layout(%x: memref<8xf32, affine_map<(i) -> (i mod 4)>>, %o: memref<8xf32>) {
+  // expected-error @+1 {{(V1) operand #0 is of type}}
+  repro.scan add dimension = 0 ins(%x : memref<8xf32, affine_map<(i) -> (i mod 4)>>) outs(%o : memref<8xf32>)
+  return
+}
+
+// -----
+
+func.func @V1_encoding(%x: tensor<8xf32, "sparse">, %o: tensor<8xf32>) {
+  // expected-error @+1 {{(V1) operand #0 is of type}}
+  %0 = repro.scan add dimension = 0 ins(%x : tensor<8xf32, "sparse">) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// Destination style, common to all structured operations
+//===----------------------------------------------------------------------===//
+
+func.func @tensors_and_memrefs(%x: tensor<8xf32>, %o: memref<8xf32>) {
+  // expected-error @+1 {{expected operands to be all tensors or all memrefs}}
+  repro.scan add dimension = 0 ins(%x : tensor<8xf32>) outs(%o : memref<8xf32>)
+  return
+}
+
+// -----
+
+func.func @result_of_memrefs(%x: memref<8xf32>, %o: memref<8xf32>) {
+  // expected-error @+1 {{expected 0 results, one per tensor of 'outs', got 1}}
+  %0 = repro.scan add dimension = 0 ins(%x : memref<8xf32>) outs(%o : memref<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @result_missing(%x: tensor<8xf32>, %o: tensor<8xf32>) {
+  // expected-error @+1 {{expected 1 results, one per tensor of 'outs', got 0}}
+  repro.scan add dimension = 0 ins(%x : tensor<8xf32>) outs(%o : tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @result_type(%x: tensor<8xf32>, %o: tensor<8xf32>) {
+  // expected-error @+1 {{result #0 has type 'tensor<8xf64>', expected that of its initial operand, 'tensor<8xf32>'}}
+  %0 = repro.scan add dimension = 0 ins(%x : tensor<8xf32>) outs(%o : tensor<8xf32>) -> tensor<8xf64>
+  return
+}
+
+// -----
+
+func.func @operand_segments_count(%x: tensor<8xf32>, %o: tensor<8xf32>) {
+  // expected-error @+1 {{operand count (2) does not match with the total size (3) specified in attribute 'operandSegmentSizes'}}
+  %0 = "repro.scan"(%x, %o) <{combine = #repro<combine add>, dimension = 0 : i64, operandSegmentSizes = array<i32: 1, 2>}> : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @operand_segments_negative(%x: tensor<8xf32>, %o: tensor<8xf32>) {
+  // expected-error @+1 {{operandSegmentSizes}}
+  %0 = "repro.scan"(%x, %o) <{combine = #repro<combine add>, dimension = 0 : i64, operandSegmentSizes = array<i32: -1, 3>}> : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// repro.fold
+//===----------------------------------------------------------------------===//
+
+func.func @fold_iterators(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{expected 'parallel' or 'reduction', got 'window'}}
+  repro.fold #repro.any_order maps [affine_map<(i) -> (i)>] iterators [window]
+}
+
+// -----
+
+func.func @fold_without_outputs(%x: tensor<8xf32>) {
+  // expected-error @+1 {{expected at least one output}}
+  "repro.fold"(%x) <{indexing_maps = [affine_map<(i) -> (i)>], iterator_types = [#linalg.iterator_type<reduction>],
+      operandSegmentSizes = array<i32: 1, 0>, order = #repro.any_order}> ({
+  ^bb0(%e: f32):
+    repro.yield
+  }) : (tensor<8xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @fold_number_of_maps(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{expected one indexing map per operand (2), got 1}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_dimensions_of_map(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{indexing map #0 has 2 dimensions and 0 symbols, expected 1 and 0}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i, j) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_symbols_of_map(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{indexing map #0 has 1 dimensions and 1 symbols, expected 1 and 0}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i)[s] -> (i + s)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_results_of_map(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{indexing map #0 has 2 results, expected the operand's rank 1}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i, 0)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_map_of_output(%x: tensor<8xf32>, %o: tensor<4xf32>) {
+  // expected-error @+1 {{map of output #0 must be a projected permutation}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> (i floordiv 2)>] iterators [parallel]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<4xf32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// A result that several iterations write would depend on their order.
+func.func @fold_output_names_parallel(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{map of output #0 must name every parallel dimension and no reduction dimension, which fails for dimension 0}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [parallel]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_output_names_reduction(%x: tensor<8xf32>, %o: tensor<8xf32>) {
+  // expected-error @+1 {{map of output #0 must name every parallel dimension and no reduction dimension, which fails for dimension 0}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<8xf32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @fold_extent_unknown(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{operand shapes do not determine the iteration space}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i, j) -> (i + j)>, affine_map<(i, j) -> ()>] iterators [reduction, reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @F1_run_bounded(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(F1) run is 2, but there are only 1 reduction dimensions}}
+  %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 2, totals = sequential>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.addf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_extents_disagree(%x: tensor<8xf32>, %y: tensor<7xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{dimension 0 of operand #1 is 7, but the extent of iterator 0 is 8}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x, %y : tensor<8xf32>, tensor<7xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %f: f32, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_window_too_far(%x: tensor<8xf32>, %w: tensor<3xf32>, %o: tensor<7xf32>) {
+  // expected-error @+1 {{result #0 of indexing map #0 goes from 0 to 8, expected 0 to 7}}
+  %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(i, k) -> (i + k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction]
+      ins(%x, %w : tensor<8xf32>, tensor<3xf32>) outs(%o : tensor<7xf32>) {
+  ^bb0(%e: f32, %f: f32, %acc: f32):
+    %1 = math.fma %e, %f, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<7xf32>
+  return
+}
+
+// -----
+
+// The first and the last iteration of this map are within bounds.
+func.func @fold_window_negative(%x: tensor<8xf32>, %w: tensor<3xf32>, %o: tensor<3xf32>) {
+  // expected-error @+1 {{result #0 of indexing map #0 goes from -2 to 2, expected 0 to 7}}
+  %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(i, k) -> (i - k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction]
+      ins(%x, %w : tensor<8xf32>, tensor<3xf32>) outs(%o : tensor<3xf32>) {
+  ^bb0(%e: f32, %f: f32, %acc: f32):
+    %1 = math.fma %e, %f, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<3xf32>
+  return
+}
+
+// -----
+
+// (0, 7 mod 4) looks like it ends at 3 also to who looks at the last iteration.
+func.func @fold_mod_too_far(%x: tensor<3xf32>, %w: tensor<9xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{result #0 of indexing map #0 goes from 0 to 3, expected 0 to 2}}
+  %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(k) -> (k mod 4)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
+      ins(%x, %w : tensor<3xf32>, tensor<9xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %f: f32, %acc: f32):
+    %1 = math.fma %e, %f, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_division_by_zero(%x: tensor<3xf32>, %w: tensor<9xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{cannot tell the bounds of result #0 of indexing map #0}}
+  %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(k) -> (k floordiv 0)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
+      ins(%x, %w : tensor<3xf32>, tensor<9xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %f: f32, %acc: f32):
+    %1 = math.fma %e, %f, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_index_overflow(%x: tensor<3xf32>, %w: tensor<9xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{cannot tell the bounds of result #0 of indexing map #0}}
+  %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(k) -> (k * 4611686018427387904)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
+      ins(%x, %w : tensor<3xf32>, tensor<9xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %f: f32, %acc: f32):
+    %1 = math.fma %e, %f, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_access_of_empty(%x: tensor<0xf32>, %w: tensor<9xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{result #0 of indexing map #0 goes from 0 to 0, expected 0 to -1}}
+  %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(k) -> (0)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
+      ins(%x, %w : tensor<0xf32>, tensor<9xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %f: f32, %acc: f32):
+    %1 = math.fma %e, %f, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_block_arguments(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{expected one block argument per operand (2), got 1}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%acc: f32):
+    repro.yield %acc : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_no_block_arguments(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{expected one block argument per operand (2), got 0}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+    repro.yield
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_no_block(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{failed to verify constraint: region with 1 blocks}}
+  %0 = "repro.fold"(%x, %o) <{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>],
+      iterator_types = [#linalg.iterator_type<reduction>], operandSegmentSizes = array<i32: 1, 1>, order = #repro.any_order}> ({
+  }) : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_two_blocks(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{expects region #0 to have 0 or 1 blocks}}
+  %0 = "repro.fold"(%x, %o) <{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>],
+      iterator_types = [#linalg.iterator_type<reduction>], operandSegmentSizes = array<i32: 1, 1>, order = #repro.any_order}> ({
+  ^bb0(%e: f32, %acc: f32):
+    cf.br ^bb1
+  ^bb1:
+    repro.yield %acc : f32
+  }) : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_empty_block(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{expects a non-empty block}}
+  %0 = "repro.fold"(%x, %o) <{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>],
+      iterator_types = [#linalg.iterator_type<reduction>], operandSegmentSizes = array<i32: 1, 1>, order = #repro.any_order}> ({
+  ^bb0(%e: f32, %acc: f32):
+  }) : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_no_terminator(%x: tensor<8xf32>, %o: tensor<f32>) {
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    // expected-error @+1 {{block with no terminator}}
+    %1 = arith.maximumf %acc, %e : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_wrong_terminator(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{expected the body to end with 'repro.yield'}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    llvm.unreachable
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_yielded_number(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{expected one yielded value per output (1), got 2}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    repro.yield %acc, %acc : f32, f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_argument_type(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{block argument #0 has type 'f64', expected 'f32'}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f64, %acc: f32):
+    repro.yield %acc : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @F7_accumulator_is_f32(%x: tensor<8xbf16>, %o: tensor<bf16>) {
+  // expected-error @+1 {{block argument #1 has type 'bf16', expected 'f32'}}
+  %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xbf16>) outs(%o : tensor<bf16>) {
+  ^bb0(%e: bf16, %acc: bf16):
+    %1 = arith.addf %acc, %e : bf16
+    repro.yield %1 : bf16
+  } -> tensor<bf16>
+  return
+}
+
+// -----
+
+func.func @F7_not_for_maximum(%x: tensor<8xbf16>, %o: tensor<bf16>) {
+  // expected-error @+1 {{block argument #1 has type 'f32', expected 'bf16'}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xbf16>) outs(%o : tensor<bf16>) {
+  ^bb0(%e: bf16, %acc: f32):
+    %1 = arith.extf %e : bf16 to f32
+    %2 = arith.maximumf %acc, %1 : f32
+    repro.yield %2 : f32
+  } -> tensor<bf16>
+  return
+}
+
+// -----
+
+func.func @fold_yielded_type(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{yielded value #0 has type 'f64', expected that of its accumulator, 'f32'}}
+  %0 = repro.fold #repro.sequential maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.extf %acc : f32 to f64
+    repro.yield %1 : f64
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @F6_sequential_expected(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(F6) a body that is not op(acc, f(inputs)) folds in #repro.sequential order, got #repro.any_order}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.subf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @F6_accumulator_used_twice(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(F6) a body that is not op(acc, f(inputs)) folds in #repro.sequential order, got #repro.order}}
+  %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.addf %acc, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @F6_accumulator_as_factor(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(F6) a body that is not op(acc, f(inputs)) folds in #repro.sequential order, got #repro.order}}
+  %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = math.fma %acc, %e, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @F5_any_order_expected(%x: tensor<8xi32>, %o: tensor<i32>) {
+  // expected-error @+1 {{(F5) the result cannot depend on the order: expected #repro.any_order, got #repro.sequential}}
+  %0 = repro.fold #repro.sequential maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xi32>) outs(%o : tensor<i32>) {
+  ^bb0(%e: i32, %acc: i32):
+    %1 = arith.addi %acc, %e : i32
+    repro.yield %1 : i32
+  } -> tensor<i32>
+  return
+}
+
+// -----
+
+func.func @F1_order_expected(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(F1) expected #repro.order for a fold by 'arith.addf', got #repro.any_order}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.addf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @fold_kind_of_order(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{attribute 'order' failed to satisfy constraint: #repro.order, #repro.any_order or #repro.sequential}}
+  %0 = repro.fold 1 : i64 maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.addf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @index_dimension(%x: tensor<8xi64>, %o: tensor<i64>) {
+  %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xi64>) outs(%o : tensor<i64>) {
+  ^bb0(%e: i64, %acc: i64):
+    // expected-error @+1 {{dimension is 1, expected less than the fold's 1 dimensions}}
+    %1 = repro.index 1 : index
+    %2 = arith.index_cast %1 : index to i64
+    %3 = arith.addi %acc, %2 : i64
+    repro.yield %3 : i64
+  } -> tensor<i64>
+  return
+}
+
+// -----
+
+func.func @index_outside() {
+  // expected-error @+1 {{expects parent op 'repro.fold'}}
+  %0 = repro.index 0 : index
+  return
+}
+
+// -----
+
+func.func @yield_outside() {
+  // expected-error @+1 {{expects parent op 'repro.fold'}}
+  repro.yield
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// repro.arg_reduce
+//===----------------------------------------------------------------------===//
+
+func.func @D2_counts(%x: tensor<8xf32>, %v: tensor<f32>) {
+  // expected-error @+1 {{expected 1 inputs and 2 outputs, got 1 and 1}}
+  %0 = repro.arg_reduce max dimension = 0 ins(%x : tensor<8xf32>) outs(%v : tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @D2_dimension(%x: tensor<8xf32>, %v: tensor<f32>, %i: tensor<i64>) {
+  // expected-error @+1 {{dimension is 1, expected 0 to 0 for an operand of type 'tensor<8xf32>'}}
+  %0:2 = repro.arg_reduce max dimension = 1 ins(%x : tensor<8xf32>) outs(%v, %i : tensor<f32>, tensor<i64>) -> tensor<f32>, tensor<i64>
+  return
+}
+
+// -----
+
+func.func @D2_rank_zero(%x: tensor<f32>, %v: tensor<f32>, %i: tensor<i64>) {
+  // expected-error @+1 {{expected an operand with dimensions, got 'tensor<f32>'}}
+  %0:2 = repro.arg_reduce max dimension = 0 ins(%x : tensor<f32>) outs(%v, %i : tensor<f32>, tensor<i64>) -> tensor<f32>, tensor<i64>
+  return
+}
+
+// -----
+
+func.func @D2_empty(%x: tensor<4x0xf32>, %v: tensor<4xf32>, %i: tensor<4xi64>) {
+  // expected-error @+1 {{(D2) dimension 1 of the input has no element}}
+  %0:2 = repro.arg_reduce max dimension = 1 ins(%x : tensor<4x0xf32>) outs(%v, %i : tensor<4xf32>, tensor<4xi64>) -> tensor<4xf32>, tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @D2_value(%x: tensor<4x8xf32>, %v: tensor<8xf32>, %i: tensor<4xi64>) {
+  // expected-error @+1 {{output #0 is of type 'tensor<8xf32>', expected shape and element type of 'tensor<4xf32>'}}
+  %0:2 = repro.arg_reduce max dimension = 1 ins(%x : tensor<4x8xf32>) outs(%v, %i : tensor<8xf32>, tensor<4xi64>) -> tensor<8xf32>, tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @D2_index(%x: tensor<4x8xf32>, %v: tensor<4xf32>, %i: tensor<4xi32>) {
+  // expected-error @+1 {{output #1 is of type 'tensor<4xi32>', expected shape and element type of 'tensor<4xi64>'}}
+  %0:2 = repro.arg_reduce max dimension = 1 ins(%x : tensor<4x8xf32>) outs(%v, %i : tensor<4xf32>, tensor<4xi32>) -> tensor<4xf32>, tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @D2_kind(%x: tensor<8xf32>, %v: tensor<f32>, %i: tensor<i64>) {
+  // expected-error @+2 {{failed to parse Repro_ArgKindAttr}}
+  // expected-error @+1 {{expected ::mlir::repro::ArgKind to be one of: max, min}}
+  %0:2 = repro.arg_reduce median dimension = 0 ins(%x : tensor<8xf32>) outs(%v, %i : tensor<f32>, tensor<i64>) -> tensor<f32>, tensor<i64>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// repro.scatter
+//===----------------------------------------------------------------------===//
+
+func.func @D1_counts(%u: tensor<6x8xf32>, %o: tensor<10x8xf32>) {
+  // expected-error @+1 {{expected 2 inputs and 1 outputs, got 1 and 1}}
+  %0 = repro.scatter add ins(%u : tensor<6x8xf32>) outs(%o : tensor<10x8xf32>) -> tensor<10x8xf32>
+  return
+}
+
+// -----
+
+func.func @D1_indices_element(%u: tensor<6x8xf32>, %i: tensor<6x1xi1>, %o: tensor<10x8xf32>) {
+  // expected-error @+1 {{(D1) expected indices of rank 2 with i32 or i64 elements and a static dimension 1, got 'tensor<6x1xi1>'}}
+  %0 = repro.scatter add ins(%u, %i : tensor<6x8xf32>, tensor<6x1xi1>) outs(%o : tensor<10x8xf32>) -> tensor<10x8xf32>
+  return
+}
+
+// -----
+
+func.func @D1_indices_rank(%u: tensor<6x8xf32>, %i: tensor<6xi64>, %o: tensor<10x8xf32>) {
+  // expected-error @+1 {{(D1) expected indices of rank 2 with i32 or i64 elements and a static dimension 1, got 'tensor<6xi64>'}}
+  %0 = repro.scatter add ins(%u, %i : tensor<6x8xf32>, tensor<6xi64>) outs(%o : tensor<10x8xf32>) -> tensor<10x8xf32>
+  return
+}
+
+// -----
+
+func.func @D1_indices_dynamic(%u: tensor<6x8xf32>, %i: tensor<6x?xi64>, %o: tensor<10x8xf32>) {
+  // expected-error @+1 {{(D1) expected indices of rank 2 with i32 or i64 elements and a static dimension 1, got 'tensor<6x?xi64>'}}
+  %0 = repro.scatter add ins(%u, %i : tensor<6x8xf32>, tensor<6x?xi64>) outs(%o : tensor<10x8xf32>) -> tensor<10x8xf32>
+  return
+}
+
+// -----
+
+func.func @D1_indices_depth(%u: tensor<6xf32>, %i: tensor<6x3xi64>, %o: tensor<10x8xf32>) {
+  // expected-error @+1 {{(D1) indices name 3 dimensions, but the original has rank 2}}
+  %0 = repro.scatter add ins(%u, %i : tensor<6xf32>, tensor<6x3xi64>) outs(%o : tensor<10x8xf32>) -> tensor<10x8xf32>
+  return
+}
+
+// -----
+
+func.func @D1_updates_shape(%u: tensor<7x8xf32>, %i: tensor<6x1xi64>, %o: tensor<10x8xf32>) {
+  // expected-error @+1 {{updates is of type 'tensor<7x8xf32>', expected shape and element type of 'tensor<6x8xf32>'}}
+  %0 = repro.scatter add ins(%u, %i : tensor<7x8xf32>, tensor<6x1xi64>) outs(%o : tensor<10x8xf32>) -> tensor<10x8xf32>
+  return
+}
+
+// -----
+
+func.func @D1_updates_element(%u: tensor<6x8xbf16>, %i: tensor<6x1xi64>, %o: tensor<10x8xf32>) {
+  // expected-error @+1 {{updates is of type 'tensor<6x8xbf16>', expected shape and element type of 'tensor<6x8xf32>'}}
+  %0 = repro.scatter add ins(%u, %i : tensor<6x8xbf16>, tensor<6x1xi64>) outs(%o : tensor<10x8xf32>) -> tensor<10x8xf32>
+  return
+}
+
+// -----
+
+func.func @D1_combine(%u: tensor<6x8xf32>, %i: tensor<6x1xi64>, %o: tensor<10x8xf32>) {
+  // expected-error @+2 {{failed to parse Repro_CombineAttr}}
+  // expected-error @+1 {{expected ::mlir::repro::Combine to be one of: add, mul, maximum, minimum, replace}}
+  %0 = repro.scatter sub ins(%u, %i : tensor<6x8xf32>, tensor<6x1xi64>) outs(%o : tensor<10x8xf32>) -> tensor<10x8xf32>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// repro.scan
+//===----------------------------------------------------------------------===//
+
+func.func @D3_counts(%x: tensor<8xf32>, %o: tensor<8xf32>) {
+  // expected-error @+1 {{expected 1 inputs and 1 outputs, got 2 and 1}}
+  %0 = repro.scan add dimension = 0 ins(%x, %x : tensor<8xf32>, tensor<8xf32>) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @D3_replace(%x: tensor<8xf32>, %o: tensor<8xf32>) {
+  // expected-error @+1 {{(D3) 'replace' has no prefix reduction}}
+  %0 = repro.scan replace dimension = 0 ins(%x : tensor<8xf32>) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @D3_dimension(%x: tensor<8xf32>, %o: tensor<8xf32>) {
+  // expected-error @+1 {{dimension is -1, expected 0 to 0}}
+  %0 = repro.scan add dimension = -1 ins(%x : tensor<8xf32>) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @D3_output(%x: tensor<8xf32>, %o: tensor<9xf32>) {
+  // expected-error @+1 {{output #0 is of type 'tensor<9xf32>', expected shape and element type of 'tensor<8xf32>'}}
+  %0 = repro.scan add dimension = 0 ins(%x : tensor<8xf32>) outs(%o : tensor<9xf32>) -> tensor<9xf32>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// repro.sort
+//===----------------------------------------------------------------------===//
+
+func.func @D2_sort_key(%o: tensor<8xf32>) {
+  // expected-error @+1 {{(D2) expected at least one input, the key}}
+  %0 = "repro.sort"(%o) <{dimension = 0 : i64, direction = #repro<direction ascending>, operandSegmentSizes = array<i32: 0, 1>}> : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @D2_sort_counts(%k: tensor<8xf32>) {
+  // expected-error @+1 {{expected 2 inputs and 2 outputs, got 2 and 1}}
+  %0 = repro.sort ascending dimension = 0 ins(%k, %k : tensor<8xf32>, tensor<8xf32>) outs(%k : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @D2_sort_dimension(%k: tensor<8xf32>) {
+  // expected-error @+1 {{dimension is 3, expected 0 to 0}}
+  %0 = repro.sort ascending dimension = 3 ins(%k : tensor<8xf32>) outs(%k : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @D2_sort_input(%k: tensor<8xf32>, %v: tensor<7xi64>) {
+  // expected-error @+1 {{input #1 is of type 'tensor<7xi64>', expected shape and element type of 'tensor<8xi64>'}}
+  %0:2 = repro.sort ascending dimension = 0 ins(%k, %v : tensor<8xf32>, tensor<7xi64>) outs(%k, %v : tensor<8xf32>, tensor<7xi64>) -> tensor<8xf32>, tensor<7xi64>
+  return
+}
+
+// -----
+
+func.func @D2_sort_output(%k: tensor<8xf32>, %v: tensor<8xi64>) {
+  // expected-error @+1 {{output #1 is of type 'tensor<8xf32>', expected shape and element type of 'tensor<8xi64>'}}
+  %0:2 = repro.sort ascending dimension = 0 ins(%k, %v : tensor<8xf32>, tensor<8xi64>) outs(%k, %k : tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>, tensor<8xf32>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// repro.random
+//===----------------------------------------------------------------------===//
+
+func.func @R1_counts(%seed: i64, %o: tensor<8xf32>) {
+  // expected-error @+1 {{expected 2 inputs and 1 outputs, got 1 and 1}}
+  %0 = repro.random uniform site = 0 ins(%seed : i64) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @R1_seed(%seed: i32, %step: i64, %o: tensor<8xf32>) {
+  // expected-error @+1 {{(R1) input #0 is of type 'i32', expected i64}}
+  %0 = repro.random uniform site = 0 ins(%seed, %step : i32, i64) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @R1_site(%seed: i64, %step: i64, %o: tensor<8xf32>) {
+  // expected-error @+1 {{(R1) site is 4294967296, expected 32 bits}}
+  %0 = repro.random uniform site = 4294967296 ins(%seed, %step : i64, i64) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @R1_site_negative(%seed: i64, %step: i64, %o: tensor<8xf32>) {
+  // expected-error @+1 {{attribute 'site' failed to satisfy constraint: 64-bit signless integer attribute whose minimum value is 0}}
+  %0 = repro.random uniform site = -1 ins(%seed, %step : i64, i64) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @R2_uniform(%seed: i64, %step: i64, %o: tensor<8xf64>) {
+  // expected-error @+1 {{(R2) 'uniform' gives 'f32', but the output has element type 'f64'}}
+  %0 = repro.random uniform site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xf64>) -> tensor<8xf64>
+  return
+}
+
+// -----
+
+func.func @R2_bits(%seed: i64, %step: i64, %o: tensor<8xi64>) {
+  // expected-error @+1 {{(R2) 'bits' gives 'i32', but the output has element type 'i64'}}
+  %0 = repro.random bits site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xi64>) -> tensor<8xi64>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// Elementary functions
+//===----------------------------------------------------------------------===//
+
+func.func @S5_f64(%x: f64) {
+  // expected-error @+1 {{operand #0 must be f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them, but got 'f64'}}
+  %0 = repro.exp %x : f64
+  return
+}
+
+// -----
+
+func.func @S5_tensor(%x: tensor<4xf32>) {
+  // expected-error @+1 {{operand #0 must be f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them}}
+  %0 = repro.exp %x : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @S5_types_differ(%x: f32, %y: bf16) {
+  // expected-error @+1 {{requires the same type for all operands and results}}
+  %0 = "repro.pow"(%x, %y) : (f32, bf16) -> f32
+  return
+}
+
+// -----
+
+func.func @S5_powi_shapes(%x: vector<4xf32>, %n: vector<8xi32>) {
+  // expected-error @+1 {{all non-scalar operands/results must have the same shape and base type}}
+  %0 = repro.powi %x, %n : vector<4xf32>, vector<8xi32>
+  return
+}

@@ -1,0 +1,197 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How far each of PyTorch's OpInfo entries gets: captured, imported, close to eager, bit-equal when compiled.
+
+As a script: takes every float32 entry, forward and backward, through all stages, each in a process of its own, and
+writes one JSON line per entry and a table of counts.
+
+    python test/python/coverage/coverage.py [--jobs N] [--out FILE] [--programs FOLDER] [NAME ...]
+
+With --programs, what was captured is kept in the folder, and not captured again where it is there already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import pickle
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+PYTHON_TESTS = Path(__file__).resolve().parents[1]
+sys.path += [str(PYTHON_TESTS), str(PYTHON_TESTS / "differential")]
+
+STAGES = ["no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits", "ok"]
+"""Where an entry ended: in the stage that failed, or `ok`. `no-sample` has nothing to compare."""
+
+
+@dataclass
+class Outcome:
+    """How far one entry got.
+
+    Attributes:
+      name: name of the entry, with its variant.
+      stage: one of STAGES, or `crash` or `timeout`.
+      reason: what stopped it, empty for `ok`.
+      backward: whether the program contains gradients.
+    """
+
+    name: str
+    stage: str
+    reason: str = ""
+    backward: bool = False
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a message that says something, without the folder of this checkout."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = (lines[0] if lines else type(error).__name__).replace(f"{PYTHON_TESTS.parents[1]}{os.sep}", "")
+    return text[:300]
+
+
+def _captured(name: str, folder: Path | None) -> dict[str, Any]:
+    """text, arguments, expected (None for random numbers) and backward of an entry; from `folder` if it is there."""
+    file = folder / f"{name}.pickle" if folder else None
+    if file and file.exists():
+        found: dict[str, Any] = pickle.loads(file.read_bytes())
+        return found
+    import opinfo_capture
+
+    program = opinfo_capture.capture_entry(name)
+    found = {
+        "text": program.text,
+        "arguments": [_numpy(a) for a in program.arguments],
+        "expected": None if program.expected is None else [_numpy(e) for e in program.expected],
+        "backward": program.has_backward,
+    }
+    if file:
+        file.write_bytes(pickle.dumps(found))
+    return found
+
+
+def _numpy(tensor: Any) -> Any:
+    """A torch tensor as numpy; bf16 as the float32 of the same values."""
+    import torch
+
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).contiguous().numpy()
+
+
+def run_entry(name: str, folder: Path | None = None) -> Outcome:
+    """Takes an entry through all stages in this process; never raises an exception."""
+    import kit
+    import numpy as np
+    import torch
+    from opinfo_capture import NoSampleError
+    from repro_mlir.program import canonicalize
+    from repro_mlir.reference.interpreter import Interpreter
+
+    torch.set_num_threads(1)
+    stage, backward = "capture", False
+    try:
+        captured = _captured(name, folder)
+        backward = captured["backward"]
+        stage = "import"
+        canonical = canonicalize(captured["text"])
+        stage = "interpret"
+        results = Interpreter(canonical).run(*captured["arguments"])
+        stage = "accuracy"
+        if captured["expected"] is not None:
+            for number, (got, want) in enumerate(zip(results, captured["expected"], strict=True)):
+                np.testing.assert_allclose(
+                    got.astype(want.dtype), want, 1e-3, 1e-4, err_msg=f"result {number}", verbose=False
+                )
+        stage = "compile"
+        kit.compiled(canonical, captured["arguments"], kit.configurations()[0], runs=1)
+        stage = "bits"
+        kit.check(canonical, captured["arguments"])
+    except NoSampleError:
+        return Outcome(name, "no-sample", "no sample with two elements in a result")
+    except (Exception, SystemExit) as error:
+        reason = first_line(error)
+        if stage == "accuracy":
+            reason = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())[:300]
+        return Outcome(name, stage, f"{type(error).__name__}: {reason}", backward)
+    return Outcome(name, "ok", "", backward)
+
+
+def _worker(name: str, folder: Path | None, pipe: Any) -> None:
+    pipe.send(run_entry(name, folder))
+
+
+def run_all(names: Sequence[str], jobs: int, folder: Path | None = None, limit: float = 180.0) -> Iterator[Outcome]:
+    """Takes entries through all stages, each in a process of its own; yields their outcomes as they end."""
+    # Children inherit what the parent has imported.
+    import kit  # noqa: F401
+    import opinfo_capture  # noqa: F401
+
+    context = multiprocessing.get_context("fork")
+    waiting, running = list(names), []
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            name = waiting.pop(0)
+            receiver, sender = context.Pipe(duplex=False)
+            process = context.Process(target=_worker, args=(name, folder, sender))
+            process.start()
+            sender.close()
+            running.append((name, process, receiver, time.monotonic()))
+        for item in list(running):
+            name, process, receiver, begin = item
+            if receiver.poll(0.02):
+                try:
+                    yield receiver.recv()
+                except EOFError:
+                    process.join()
+                    yield Outcome(name, "crash", f"exit code {process.exitcode}")
+            elif time.monotonic() - begin > limit:
+                process.kill()
+                yield Outcome(name, "timeout", f"more than {limit:g} s")
+            else:
+                continue
+            process.join()
+            running.remove(item)
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Counts per stage as Markdown."""
+    lines = ["| stage | entries | with backward |", "| --- | ---: | ---: |"]
+    for stage in [*STAGES, "crash", "timeout"]:
+        ended = [o for o in outcomes if o.stage == stage]
+        if ended:
+            lines.append(f"| {stage} | {len(ended)} | {sum(o.backward for o in ended)} |")
+    return "\n".join([*lines, f"| all | {len(outcomes)} | {sum(o.backward for o in outcomes)} |"])
+
+
+def main() -> None:
+    """Prints the table of all entries, or of those named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="file for one JSON line per entry")
+    parser.add_argument("--programs", type=Path, help="folder that keeps what was captured")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    import opinfo_capture
+
+    if options.programs:
+        options.programs.mkdir(parents=True, exist_ok=True)
+    outcomes = []
+    with contextlib.ExitStack() as stack:
+        out = stack.enter_context(options.out.open("w")) if options.out else None
+        for outcome in run_all(options.names or list(opinfo_capture.entries()), options.jobs, options.programs):
+            outcomes.append(outcome)
+            line = json.dumps(asdict(outcome))
+            print(line, flush=True)
+            if out:
+                print(line, file=out, flush=True)
+    print(table(outcomes))
+
+
+if __name__ == "__main__":
+    main()

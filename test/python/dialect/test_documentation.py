@@ -1,0 +1,86 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The generated reference is up to date and its examples are programs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from repro_mlir import ir
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def split_types(types: str) -> list[str]:
+    """`types` split at the commas outside of brackets."""
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(types):
+        depth += (character in "<([") - (character in ">)]")
+        if character == "," and depth == 0:
+            parts.append(types[start:at])
+            start = at + 1
+    return [part.strip() for part in [*parts, types[start:]] if part.strip()]
+
+
+def free_values(example: str) -> dict[str, str]:
+    """The values that `example` uses without defining them, with the types that it states at their use."""
+    defined = set(re.findall(r"(%\w+)[^\n=]*=", example)) | set(re.findall(r"(%\w+): ", example))
+    for line in re.findall(r"^\s*(%[\w, %]+?)\s*=", example, flags=re.M):
+        defined |= set(re.findall(r"%\w+", line))
+    values = {}
+    uses = re.findall(r"\(([%\w, ]+) : ([^)]*)\)", example)
+    uses += re.findall(r"^(?:%[\w, %]+ = )?[\w.]+ ((?:%\w+(?:, )?)+) : ([^\n]+)$", example, flags=re.M)
+    for names, types in uses:
+        listed = split_types(types)
+        for number, name in enumerate(re.findall(r"%\w+", names)):
+            if name not in defined:
+                values[name] = listed[min(number, len(listed) - 1)]
+    return values
+
+
+def wrap(example: str) -> str:
+    """A module of `example`: an attribute, a function or module as it stands, or operations in a function."""
+    if example.startswith("#"):
+        return f"func.func private @example() attributes {{example = {example}}}"
+    if example.startswith(("func.func", "module")):
+        return example
+    arguments = ", ".join(f"{name}: {type}" for name, type in free_values(example).items())
+    return f"func.func @example({arguments}) {{\n{example}\nreturn\n}}"
+
+
+def examples() -> list[tuple[str, str]]:
+    """(name, text) of every example of the reference; the name is that of its section."""
+    found = []
+    for file in sorted((ROOT / "docs" / "reference").glob("*.md")):
+        section = ""
+        for part in re.split(r"^(?=#+ )", file.read_text(), flags=re.M):
+            section = part.split("\n", 1)[0].strip("# ")
+            found += [(section, text.strip()) for text in re.findall(r"```mlir\n(.*?)```", part, flags=re.S)]
+    return found
+
+
+def test_reference_is_up_to_date() -> None:
+    result = subprocess.run(
+        [sys.executable, ROOT / "tools" / "docs" / "generate.py", "--check"], capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in examples()])
+def test_example(text: str) -> None:
+    module = wrap(text)
+    with ir.Context():
+        try:
+            ir.Module.parse(module)
+        except ir.MLIRError as error:
+            pytest.fail(f"{error}\n{module}")
+
+
+def test_every_operation_has_an_example() -> None:
+    reference = (ROOT / "docs" / "reference" / "repro-dialect.md").read_text()
+    operations = set(re.findall(r"^### `(repro\.\w+)`", reference, flags=re.M))
+    assert operations
+    shown = {name for _, text in examples() for name in operations if re.search(rf"{re.escape(name)}\b", text)}
+    assert operations == shown

@@ -1,0 +1,82 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Checks what formatters check, and license headers, over the files that git tracks.
+
+Prints one line per finding and exits with 1 if there is one. --fix lets clang-format and ruff rewrite files.
+"""
+
+import argparse
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = Path(sysconfig.get_path("scripts"))
+LICENSE = [
+    "Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.",
+    "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception",
+]
+
+
+def tracked(*suffixes: str) -> list[Path]:
+    """The existing files under version control that end in one of `suffixes`."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    files = [ROOT / name for name in listed.split("\0") if name.endswith(suffixes) and not name.startswith(".venv/")]
+    return [file for file in files if file.is_file()]
+
+
+def check_cpp(fix: bool) -> list[str]:
+    """Files whose format is not that of the pinned clang-format."""
+    findings = []
+    files = tracked(".cpp", ".h", ".cu")
+    for file in files:
+        if fix:
+            subprocess.run([TOOLS / "clang-format", "-i", file], check=True)
+            continue
+        result = subprocess.run([TOOLS / "clang-format", "--dry-run", "--Werror", file], capture_output=True, text=True)
+        if result.returncode:
+            line = result.stderr.split(":", 2)[1] if result.stderr.count(":") > 1 else "1"
+            findings.append(f"{file.relative_to(ROOT)}:{line}: not in the format of .clang-format, run `make format`")
+    return findings
+
+
+def check_python(fix: bool) -> list[str]:
+    """What ruff finds in lint and format."""
+    files = tracked(".py")
+    findings = []
+    for command in (
+        ["check", "--output-format=concise", *(["--fix"] if fix else [])],
+        ["format", *([] if fix else ["--check"])],
+    ):
+        result = subprocess.run([TOOLS / "ruff", *command, *files], cwd=ROOT, capture_output=True, text=True)
+        if result.returncode:
+            findings += [line for line in (result.stdout + result.stderr).splitlines() if ".py" in line]
+    return findings
+
+
+def check_licenses() -> list[str]:
+    """Sources without the two lines of the license in their first ten."""
+    findings = []
+    for file in tracked(".cpp", ".h", ".cu", ".td", ".py"):
+        head = file.read_text().split("\n")[:10]
+        if not any(head):
+            continue
+        for expected in LICENSE:
+            if not any(expected in line for line in head):
+                findings.append(f"{file.relative_to(ROOT)}:1: expected '{expected}' in the first ten lines")
+    return findings
+
+
+def main() -> int:
+    """0 without findings, else 1."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fix", action="store_true", help="rewrite files where a formatter can")
+    fix = parser.parse_args().fix
+    findings = check_cpp(fix) + check_python(fix) + check_licenses()
+    print("\n".join(findings), end="\n" if findings else "")
+    return int(bool(findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
