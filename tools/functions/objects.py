@@ -14,12 +14,16 @@ import functools
 import importlib.util
 import os
 import pathlib
+import platform
+import shutil
 import subprocess
 import sys
 import sysconfig
 from types import ModuleType
 
+import numpy as np
 from derive import UNARY as UNARY
+from numpy.typing import NDArray
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
@@ -167,6 +171,52 @@ def compiled(name: str, level: str) -> ctypes.CDLL:
     """The object of a level of this machine's architecture, loaded."""
     made = object_of(name, level)
     shared = made.with_suffix(".so")
-    if not _is_newer(shared, made):
-        _run("gcc", "-shared", made, "-o", shared, "-lm")
+    if not _is_newer(shared, made, HERE / "Support.c"):
+        _run("gcc", "-O2", "-fPIC", "-shared", HERE / "Support.c", made, "-o", shared, "-lm")
     return ctypes.CDLL(str(shared))
+
+
+def emulated(name: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.float32]:
+    """The aarch64 object on f32 (or i32) arrays of one length, under qemu."""
+    made = object_of(name, "aarch64")
+    kind = "vector" if lanes else "scalar"
+    program = made.with_name(f"{name}_{kind}.exe")
+    if not _is_newer(program, made, HERE / "Support.c"):
+        flags = ["-O2", "-static", "-DMAIN", f"-DFUNCTION={name}_{kind}", f"-DOPERANDS={len(operands)}"]
+        _run("aarch64-linux-gnu-gcc", *flags, HERE / "Support.c", made, "-o", program, "-lm")
+    size = operands[0].size
+    padded = [np.resize(o, -(-size // ELEMENTS) * ELEMENTS).reshape(-1, ELEMENTS) for o in operands]
+    text = b"".join(chunk.tobytes() for chunks in zip(*padded, strict=True) for chunk in chunks)
+    done = subprocess.run(["qemu-aarch64-static", str(program)], input=text, capture_output=True, check=True)
+    return np.frombuffer(done.stdout, np.float32)[:size]
+
+
+def evaluate(name: str, level: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.float32]:
+    """The object of a level on f32 (or i32) arrays of one length."""
+    if level == "aarch64" and platform.machine() != "aarch64":
+        return emulated(name, *operands, lanes=lanes)
+    function = getattr(compiled(name, level), f"{name}_{'vector' if lanes else 'scalar'}")
+    size = operands[0].size
+    padded = [np.resize(o, -(-size // ELEMENTS) * ELEMENTS).reshape(-1, ELEMENTS) for o in operands]
+    result = np.empty_like(padded[0], np.float32)
+    for row in range(len(result)):
+        arrays = [*(p[row] for p in padded), result[row]]
+        function(*(a.ctypes.data_as(ctypes.c_void_p) for a in arrays))
+    return result.reshape(-1)[:size]
+
+
+def available_levels() -> list[str]:
+    """The levels that this machine runs, by itself or under qemu."""
+    levels = []
+    if platform.machine() in ("x86_64", "AMD64"):
+        flags = set(pathlib.Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split())
+        needs = {
+            "x86-64-v2": {"sse4_2", "popcnt"},
+            "x86-64-v3": {"avx2", "fma", "bmi2"},
+            "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+        }
+        levels += [level for level, need in needs.items() if need <= flags]
+    emulator = shutil.which("qemu-aarch64-static") and shutil.which("aarch64-linux-gnu-gcc")
+    if platform.machine() == "aarch64" or emulator:
+        levels.append("aarch64")
+    return levels

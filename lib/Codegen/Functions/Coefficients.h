@@ -527,7 +527,7 @@ inline constexpr double kAtanEighths[][2] = {
     {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55},
 };
 
-inline constexpr std::array<Patch, 0> kAcosPatches = {};
+inline constexpr std::array<Patch, 2> kAcosPatches = {{{0x328885a3, 0x3fc90fdb}, {0x39826222, 0x3fc907b5}}};
 inline constexpr std::array<Patch, 2> kAcoshPatches = {{{0x655890d3, 0x4254d1f9}, {0x6eb1a8ec, 0x42845a89}}};
 inline constexpr std::array<Patch, 0> kAsinPatches = {};
 inline constexpr std::array<Patch, 3> kAsinhPatches = {{{0x4bdd65a5, 0x418f034b}, {0x655890d3, 0x4254d1f9}, {0x6eb1a8ec, 0x42845a89}}};

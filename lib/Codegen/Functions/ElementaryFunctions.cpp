@@ -135,19 +135,14 @@ public:
   /// Whether `type` is an integer of at most 64 bits in as many lanes.
   bool hasLanes(Type type) {
     Type element = getElementTypeOrSelf(type);
-    return type == lanes(element) &&
-           (element.isIndex() ||
-            (element.isInteger() && element.getIntOrFloatBitWidth() <= 64));
+    return type == lanes(element) && element.isInteger() &&
+           element.getIntOrFloatBitWidth() <= 64;
   }
   /// Sign-extends to i64.
   I64 integer(Value x) {
-    Type type = lanes(b.getI64Type());
-    Type element = getElementTypeOrSelf(x);
-    if (element.isIndex())
-      return {arith::IndexCastOp::create(b, type, x), this};
-    if (element.getIntOrFloatBitWidth() < 64)
-      return {arith::ExtSIOp::create(b, type, x), this};
-    return {x, this};
+    if (getElementTypeOrSelf(x).isInteger(64))
+      return {x, this};
+    return {arith::ExtSIOp::create(b, lanes(b.getI64Type()), x), this};
   }
   F32 narrow(F64 x) {
     return {arith::TruncFOp::create(b, lanes(b.getF32Type()), x.value), this};
