@@ -24,8 +24,24 @@ struct VectorMachine {
   typedef double F64 __attribute__((vector_size(64)));
   typedef int64_t I64 __attribute__((vector_size(64)));
   typedef uint64_t U64 __attribute__((vector_size(64)));
-  typedef float F32 __attribute__((vector_size(32)));
+  typedef float Floats __attribute__((vector_size(32)));
+  /// Eight f32, held in f64, where the exact operations on them are the same.
+  struct F32 {
+    F64 wide;
+  };
   using Mask = I64;
+
+  static F32 constant(float v) { return {constant(double(v))}; }
+  static F64 widen(F32 a) { return a.wide; }
+  static F32 narrow(F64 a) {
+    return {__builtin_convertvector(__builtin_convertvector(a, Floats), F64)};
+  }
+  static F32 abs(F32 a) { return {abs(a.wide)}; }
+  static F32 copysign(F32 a, F32 s) { return {copysign(a.wide, s.wide)}; }
+  static Mask lt(F32 a, F32 b) { return a.wide < b.wide; }
+  static Mask eq(F32 a, F32 b) { return a.wide == b.wide; }
+  static Mask unequal(F32 a, F32 b) { return a.wide != b.wide; }
+  static F32 select(Mask m, F32 a, F32 b) { return {m ? a.wide : b.wide}; }
 
   static F64 constant(double v) { return v - F64{}; }
   static I64 constant(int64_t v) { return v - I64{}; }
@@ -56,8 +72,7 @@ struct VectorMachine {
   static Mask unequal(F64 a, F64 b) { return a != b; }
   static Mask differ(Mask a, Mask b) { return a ^ b; }
   static Mask roundsApart(F64 a, F64 b) {
-    F64 x = __builtin_convertvector(__builtin_convertvector(a, F32), F64);
-    F64 y = __builtin_convertvector(__builtin_convertvector(b, F32), F64);
+    F64 x = narrow(a).wide, y = narrow(b).wide;
     return (x < y) | (y < x);
   }
   static F64 select(Mask m, F64 a, F64 b) { return m ? a : b; }
@@ -65,19 +80,19 @@ struct VectorMachine {
   static I64 shl(I64 a, int n) { return I64(U64(a) << n); }
   static I64 shr(I64 a, int n) { return I64(U64(a) >> n); }
   static I64 shlv(I64 a, I64 n) { return I64(U64(a) << U64(n)); }
-  static F64 rsqrtEstimate(F64 a) {
-    F32 s = __builtin_convertvector(a, F32);
+  static F32 rsqrtEstimate(F32 a) {
+    Floats s = __builtin_convertvector(a.wide, Floats);
     for (int l = 0; l < 8; ++l)
       s[l] = __builtin_sqrtf(s[l]);
-    return __builtin_convertvector(1.0f / s, F64);
+    return {__builtin_convertvector(1.0f / s, F64)};
   }
-  static F64 load(const float *p) {
-    F32 s;
+  static F32 load(const float *p) {
+    Floats s;
     std::memcpy(&s, p, sizeof(s));
-    return __builtin_convertvector(s, F64);
+    return {__builtin_convertvector(s, F64)};
   }
-  static void store(float *p, F64 a) {
-    F32 s = __builtin_convertvector(a, F32);
+  static void store(float *p, F32 a) {
+    Floats s = __builtin_convertvector(a.wide, Floats);
     std::memcpy(p, &s, sizeof(s));
   }
   static bool any(Mask m) {

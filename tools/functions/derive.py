@@ -10,7 +10,8 @@ The last column of every comment is log2 of the largest weighted error.
 
 Some tables are then moved by a few units in the last place, as recorded in
 tuning.json by tune.py, so that inputs whose exact result lies next to a
-rounding boundary of f32 also round correctly.
+rounding boundary of f32 also round correctly; the few that this cannot reach
+are listed with their results in patches.json.
 
 Usage: python tools/functions/derive.py [--output FILE] [--check]
 """
@@ -27,8 +28,14 @@ import mpmath as mp
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADER = ROOT / "lib/Codegen/Functions/Coefficients.h"
+PATCHES = pathlib.Path(__file__).with_name("patches.json")
 TUNING = pathlib.Path(__file__).with_name("tuning.json")
 Real = Callable[[mp.mpf], mp.mpf]
+
+UNARY = (
+    "acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1 "
+    "log log10 log1p log2 rsqrt sin sinh tan tanh"
+).split()
 
 mp.mp.dps = 60
 
@@ -84,7 +91,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         tables[name] = (what, *fit(f, weight, mp.mpf(low), mp.mpf(high), count))
 
     half = mp.log(2) / 2 * wide
-    for name, count in (("Exp", 9), ("ExpWide", 10)):
+    for name, count in (("Exp", 9), ("Expm1", 10), ("Tanh", 10), ("ErfcExp", 10)):
         add(
             name,
             "(e^r - 1 - r) / r^2, |r| <= log(2)/2",
@@ -109,27 +116,34 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
             10,
         )
     z_half = half**2
-    add(
-        "Sinh",
-        "(sinh r - r) / r^3, z = r^2, |r| <= log(2)/2",
-        sqrt_argument(lambda r: (mp.sinh(r) - r) / r**3),
-        lambda z: z,
-        0,
-        z_half,
-        6,
-    )
-    add(
-        "Cosh",
-        "(cosh r - 1) / r^2, z = r^2, |r| <= log(2)/2",
-        sqrt_argument(lambda r: (mp.cosh(r) - 1) / r**2),
-        lambda z: z,
-        0,
-        z_half,
-        6,
-    )
+    for name in ("Sinh", "Cosh"):
+        add(
+            name + "Odd",
+            "(sinh r - r) / r^3, z = r^2, |r| <= log(2)/2",
+            sqrt_argument(lambda r: (mp.sinh(r) - r) / r**3),
+            lambda z: z,
+            0,
+            z_half,
+            6,
+        )
+        add(
+            name + "Even",
+            "(cosh r - 1) / r^2, z = r^2, |r| <= log(2)/2",
+            sqrt_argument(lambda r: (mp.cosh(r) - 1) / r**2),
+            lambda z: z,
+            0,
+            z_half,
+            6,
+        )
+    s_log = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * wide
     for name, s_max, count in (
-        ("Log", (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * wide, 7),
-        ("LogWide", mp.mpf("0.2041"), 8),
+        ("Log", s_log, 7),
+        ("Log1p", s_log, 7),
+        ("Log2", s_log, 7),
+        ("Log10", s_log, 7),
+        ("Asinh", s_log, 7),
+        ("Acosh", s_log, 7),
+        ("Atanh", mp.mpf("0.2041"), 8),
     ):
         add(
             name,
@@ -140,18 +154,19 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
             s_max**2,
             count,
         )
-    add(
-        "SinHalfTurn",
-        "(sin r - r) / r^3, z = r^2, |r| <= pi/2",
-        sqrt_argument(lambda r: (mp.sin(r) - r) / r**3),
-        lambda z: z * mp.sqrt(z) / mp.sin(mp.sqrt(z)) if z else z,
-        0,
-        (mp.pi / 2) ** 2 * (1 + mp.mpf(2) ** -10),
-        9,
-    )
+    for name in ("Sin", "Cos"):
+        add(
+            name,
+            "(sin r - r) / r^3, z = r^2, |r| <= pi/2",
+            sqrt_argument(lambda r: (mp.sin(r) - r) / r**3),
+            lambda z: z * mp.sqrt(z) / mp.sin(mp.sqrt(z)) if z else z,
+            0,
+            (mp.pi / 2) ** 2 * (1 + mp.mpf(2) ** -10),
+            9,
+        )
     quarter = (mp.pi / 4) ** 2 * (1 + mp.mpf(2) ** -10)
     add(
-        "SinQuarterTurn",
+        "TanSin",
         "(sin r - r) / r^3, z = r^2, |r| <= pi/4",
         sqrt_argument(lambda r: (mp.sin(r) - r) / r**3),
         lambda z: z,
@@ -160,7 +175,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         7,
     )
     add(
-        "CosQuarterTurn",
+        "TanCos",
         "(cos r - 1) / r^2, z = r^2, |r| <= pi/4",
         sqrt_argument(lambda r: (mp.cos(r) - 1) / r**2),
         lambda z: z,
@@ -168,15 +183,16 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         quarter,
         7,
     )
-    add(
-        "Asin",
-        "(asin w - w) / w^3, z = w^2, |w| <= 1/2",
-        sqrt_argument(lambda w: (mp.asin(w) - w) / w**3),
-        lambda z: z,
-        0,
-        mp.mpf(1) / 4,
-        13,
-    )
+    for name in ("Asin", "Acos"):
+        add(
+            name,
+            "(asin w - w) / w^3, z = w^2, |w| <= 1/2",
+            sqrt_argument(lambda w: (mp.asin(w) - w) / w**3),
+            lambda z: z,
+            0,
+            mp.mpf(1) / 4,
+            13,
+        )
     add(
         "Atan",
         "(atan w - w) / w^3, z = w^2, |w| <= tan(pi/8)",
@@ -186,18 +202,24 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         (mp.sqrt(2) - 1) ** 2 * wide,
         12,
     )
+    # One polynomial up to where erf rounds to 1, around the middle of x^2.
+    erf_middle = mp.mpf("7.375")
+
+    def erf_quotient(u: mp.mpf) -> mp.mpf:
+        x = mp.sqrt(max(u + erf_middle, mp.mpf(10) ** -30))
+        return mp.erf(x) / x
+
     add(
-        "ErfLow",
-        "erf(x) / x, u = x^2 - 2, |x| <= 2",
-        lambda u: mp.erf(mp.sqrt(u + 2)) / mp.sqrt(u + 2) if u + 2 > mp.mpf(10) ** -30 else 2 / mp.sqrt(mp.pi),
-        lambda u: mp.mpf(1),
-        -2,
-        2,
-        22,
+        "Erf",
+        "erf(x) / x, u = x^2 - 7.375, |x| <= 3.84",
+        erf_quotient,
+        lambda u: 1 / erf_quotient(u),
+        -erf_middle,
+        mp.mpf("3.84") ** 2 - erf_middle,
+        26,
     )
-    add("ErfHigh", "erf(3 + u), -1 <= u <= 1", lambda u: mp.erf(3 + u), lambda u: mp.mpf(1), -1, 1, 22)
     add(
-        "ErfSmall",
+        "ErfcSmall",
         "(erf(x) - (2/sqrt(pi)) x) / x^3, z = x^2, |x| <= 1/2",
         sqrt_argument(lambda x: (mp.erf(x) - 2 / mp.sqrt(mp.pi) * x) / x**3),
         lambda z: z,
@@ -223,6 +245,10 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         2,
         6,
     )
+    # The low parts of log(2), tables of one so that they can be tuned.
+    ln2 = mp.log(2)
+    for name, high in (("LogLn2", mp.mpf(float(ln2))), ("Log1pLn2", truncated(ln2, 42))):
+        tables[name] = ("log(2), low part", [float(ln2 - high)], mp.mpf(2) ** -106)
     return tables
 
 
@@ -298,6 +324,7 @@ def render() -> str:
         "#ifndef REPRO_CODEGEN_FUNCTIONS_COEFFICIENTS_H",
         "#define REPRO_CODEGEN_FUNCTIONS_COEFFICIENTS_H",
         "",
+        "#include <array>",
         "#include <cstdint>",
         "",
         "// The tuner compiles the same formulas with coefficients that it can change.",
@@ -306,6 +333,11 @@ def render() -> str:
         "#endif",
         "",
         "namespace mlir::repro::functions {",
+        "",
+        "/// An f32 input and its result, as bits.",
+        "struct Patch {",
+        "  uint32_t input, result;",
+        "};",
         "",
         "// clang-format off",
     ]
@@ -332,6 +364,13 @@ def render() -> str:
             high = float(v)
             lines.append(f"    {{{high.hex()}, {float(v - mp.mpf(high)).hex()}}},")
         lines.append("};")
+    patches: dict[str, list[list[str]]] = json.loads(PATCHES.read_text()) if PATCHES.exists() else {}
+    lines.append("")
+    for name in UNARY:
+        rows = ", ".join(f"{{0x{u}, 0x{v}}}" for u, v in patches.get(name, []))
+        count = len(patches.get(name, []))
+        initial = f"{{{{{rows}}}}}" if count else "{}"
+        lines.append(f"inline constexpr std::array<Patch, {count}> k{name.capitalize()}Patches = {initial};")
     lines += [
         "// clang-format on",
         "",

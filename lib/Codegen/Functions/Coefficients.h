@@ -14,6 +14,7 @@
 #ifndef REPRO_CODEGEN_FUNCTIONS_COEFFICIENTS_H
 #define REPRO_CODEGEN_FUNCTIONS_COEFFICIENTS_H
 
+#include <array>
 #include <cstdint>
 
 // The tuner compiles the same formulas with coefficients that it can change.
@@ -22,6 +23,11 @@
 #endif
 
 namespace mlir::repro::functions {
+
+/// An f32 input and its result, as bits.
+struct Patch {
+  uint32_t input, result;
+};
 
 // clang-format off
 inline constexpr double kLn2Hi = 0x1.62e42fefa39efp-1;
@@ -76,7 +82,35 @@ REPRO_FUNCTION_TABLE double kExp[] = {
 };
 
 // (e^r - 1 - r) / r^2, |r| <= log(2)/2 [-57.75]
-REPRO_FUNCTION_TABLE double kExpWide[] = {
+REPRO_FUNCTION_TABLE double kExpm1[] = {
+    0x1.000000000000bp-1,
+    0x1.555555555550fp-3,
+    0x1.55555555502a5p-5,
+    0x1.1111111122b4dp-7,
+    0x1.6c16c1852a4d3p-10,
+    0x1.a01a0144951d3p-13,
+    0x1.a01997cc14d22p-16,
+    0x1.71deec72940f7p-19,
+    0x1.28af3c914bc67p-22,
+    0x1.add74cf57f726p-26,
+};
+
+// (e^r - 1 - r) / r^2, |r| <= log(2)/2 [-57.75]
+REPRO_FUNCTION_TABLE double kTanh[] = {
+    0x1.000000000000bp-1,
+    0x1.555555555550fp-3,
+    0x1.55555555502a5p-5,
+    0x1.1111111122b4dp-7,
+    0x1.6c16c1852a4d3p-10,
+    0x1.a01a0144951d3p-13,
+    0x1.a01997cc14d22p-16,
+    0x1.71deec72940f7p-19,
+    0x1.28af3c914bc67p-22,
+    0x1.add74cf57f726p-26,
+};
+
+// (e^r - 1 - r) / r^2, |r| <= log(2)/2 [-57.75]
+REPRO_FUNCTION_TABLE double kErfcExp[] = {
     0x1.000000000000bp-1,
     0x1.555555555550fp-3,
     0x1.55555555502a5p-5,
@@ -91,16 +125,16 @@ REPRO_FUNCTION_TABLE double kExpWide[] = {
 
 // (2.0^r - 1) / r [-51.84]
 REPRO_FUNCTION_TABLE double kExp2[] = {
-    0x1.62e42fefa3a17p-1,
-    0x1.ebfbdff82c466p-3,
-    0x1.c6b08d703d5c5p-5,
-    0x1.3b2ab6fbd00bap-7,
-    0x1.5d87fe9ca4f56p-10,
-    0x1.4309127e6b1e7p-13,
-    0x1.ffcb563c1b95bp-17,
-    0x1.62c11ed8e9f76p-20,
-    0x1.b673c74588e44p-24,
-    0x1.e3e8889e1c794p-28,
+    0x1.62e42fefa3a1ap-1,
+    0x1.ebfbdff82e66dp-3,
+    0x1.c6b08d704528ap-5,
+    0x1.3b2ab6fbc838ep-7,
+    0x1.5d87fe9c6cf27p-10,
+    0x1.4309127d07b03p-13,
+    0x1.ffcb563162895p-17,
+    0x1.62c11ee0f47a2p-20,
+    0x1.b673c70b352c2p-24,
+    0x1.e3e888b0e628cp-28,
 };
 
 // (10.0^r - 1) / r [-51.82]
@@ -118,7 +152,7 @@ REPRO_FUNCTION_TABLE double kExp10[] = {
 };
 
 // (sinh r - r) / r^3, z = r^2, |r| <= log(2)/2 [-64.81]
-REPRO_FUNCTION_TABLE double kSinh[] = {
+REPRO_FUNCTION_TABLE double kSinhOdd[] = {
     0x1.5555555555555p-3,
     0x1.111111111130dp-7,
     0x1.a01a019f11392p-13,
@@ -128,7 +162,27 @@ REPRO_FUNCTION_TABLE double kSinh[] = {
 };
 
 // (cosh r - 1) / r^2, z = r^2, |r| <= log(2)/2 [-69.99]
-REPRO_FUNCTION_TABLE double kCosh[] = {
+REPRO_FUNCTION_TABLE double kSinhEven[] = {
+    0x1.0000000000000p-1,
+    0x1.5555555555558p-5,
+    0x1.6c16c16c1500bp-10,
+    0x1.a01a01ad76d4cp-16,
+    0x1.27e4cc2815306p-22,
+    0x1.1f8bb264477c0p-29,
+};
+
+// (sinh r - r) / r^3, z = r^2, |r| <= log(2)/2 [-64.81]
+REPRO_FUNCTION_TABLE double kCoshOdd[] = {
+    0x1.5555555555555p-3,
+    0x1.111111111130dp-7,
+    0x1.a01a019f11392p-13,
+    0x1.71de3e42cff57p-19,
+    0x1.ae56687089d87p-26,
+    0x1.741772632b21bp-33,
+};
+
+// (cosh r - 1) / r^2, z = r^2, |r| <= log(2)/2 [-69.99]
+REPRO_FUNCTION_TABLE double kCoshEven[] = {
     0x1.0000000000000p-1,
     0x1.5555555555558p-5,
     0x1.6c16c16c1500bp-10,
@@ -139,6 +193,61 @@ REPRO_FUNCTION_TABLE double kCosh[] = {
 
 // (2 atanh s - 2 s) / s^3, z = s^2 [-58.44]
 REPRO_FUNCTION_TABLE double kLog[] = {
+    0x1.5555555554e16p-1,
+    0x1.999999997d465p-2,
+    0x1.249249423e2fdp-2,
+    0x1.c71c51d69c215p-3,
+    0x1.74664810e5073p-3,
+    0x1.39a0e726fac4bp-3,
+    0x1.2f0cf7880fabcp-3,
+};
+
+// (2 atanh s - 2 s) / s^3, z = s^2 [-58.44]
+REPRO_FUNCTION_TABLE double kLog1p[] = {
+    0x1.555555555563dp-1,
+    0x1.999999997de1ap-2,
+    0x1.249249423a47dp-2,
+    0x1.c71c51d6973ccp-3,
+    0x1.74664810eedbdp-3,
+    0x1.39a0e725fae0ep-3,
+    0x1.2f0cf785c9372p-3,
+};
+
+// (2 atanh s - 2 s) / s^3, z = s^2 [-58.44]
+REPRO_FUNCTION_TABLE double kLog2[] = {
+    0x1.5555555555594p-1,
+    0x1.999999997f73ap-2,
+    0x1.249249423b409p-2,
+    0x1.c71c51d655367p-3,
+    0x1.74664811b666fp-3,
+    0x1.39a0e726cae64p-3,
+    0x1.2f0cf7881d59dp-3,
+};
+
+// (2 atanh s - 2 s) / s^3, z = s^2 [-58.44]
+REPRO_FUNCTION_TABLE double kLog10[] = {
+    0x1.5555555555885p-1,
+    0x1.999999997bb17p-2,
+    0x1.24924942454a2p-2,
+    0x1.c71c51d64ed06p-3,
+    0x1.746648120ed1bp-3,
+    0x1.39a0e7274ccf8p-3,
+    0x1.2f0cf78ac01e5p-3,
+};
+
+// (2 atanh s - 2 s) / s^3, z = s^2 [-58.44]
+REPRO_FUNCTION_TABLE double kAsinh[] = {
+    0x1.5555555555594p-1,
+    0x1.999999997f73ap-2,
+    0x1.249249423b409p-2,
+    0x1.c71c51d655367p-3,
+    0x1.74664811b666fp-3,
+    0x1.39a0e726cae64p-3,
+    0x1.2f0cf7881d59dp-3,
+};
+
+// (2 atanh s - 2 s) / s^3, z = s^2 [-58.44]
+REPRO_FUNCTION_TABLE double kAcosh[] = {
     0x1.5555555555594p-1,
     0x1.999999997f73ap-2,
     0x1.249249423b409p-2,
@@ -149,7 +258,7 @@ REPRO_FUNCTION_TABLE double kLog[] = {
 };
 
 // (2 atanh s - 2 s) / s^3, z = s^2 [-61.0]
-REPRO_FUNCTION_TABLE double kLogWide[] = {
+REPRO_FUNCTION_TABLE double kAtanh[] = {
     0x1.555555555554cp-1,
     0x1.999999999d095p-2,
     0x1.24924921121c8p-2,
@@ -161,20 +270,33 @@ REPRO_FUNCTION_TABLE double kLogWide[] = {
 };
 
 // (sin r - r) / r^3, z = r^2, |r| <= pi/2 [-61.51]
-REPRO_FUNCTION_TABLE double kSinHalfTurn[] = {
+REPRO_FUNCTION_TABLE double kSin[] = {
+    -0x1.555555555554ep-3,
+    0x1.1111111111045p-7,
+    -0x1.a01a01a015e7fp-13,
+    0x1.71de3a53f9e01p-19,
+    -0x1.ae6455b86a978p-26,
+    0x1.6124217d66ea1p-33,
+    -0x1.ae671865f74efp-41,
+    0x1.9028fb8997a14p-49,
+    -0x1.78802168ab94bp-58,
+};
+
+// (sin r - r) / r^3, z = r^2, |r| <= pi/2 [-61.51]
+REPRO_FUNCTION_TABLE double kCos[] = {
     -0x1.5555555555555p-3,
-    0x1.11111111110dcp-7,
-    -0x1.a01a01a016ef6p-13,
-    0x1.71de3a53fa8cep-19,
-    -0x1.ae6455b87d67cp-26,
-    0x1.6124217d4fdc0p-33,
-    -0x1.ae671865f341ap-41,
-    0x1.9028fb89b41b4p-49,
-    -0x1.788021676a936p-58,
+    0x1.11111111110dbp-7,
+    -0x1.a01a01a016f5dp-13,
+    0x1.71de3a53faac7p-19,
+    -0x1.ae6455b871315p-26,
+    0x1.6124217d668dcp-33,
+    -0x1.ae671865e2fd9p-41,
+    0x1.9028fb8990ce9p-49,
+    -0x1.78802166b93d9p-58,
 };
 
 // (sin r - r) / r^3, z = r^2, |r| <= pi/4 [-62.9]
-REPRO_FUNCTION_TABLE double kSinQuarterTurn[] = {
+REPRO_FUNCTION_TABLE double kTanSin[] = {
     -0x1.5555555555555p-3,
     0x1.1111111111089p-7,
     -0x1.a01a01a0065e2p-13,
@@ -185,7 +307,7 @@ REPRO_FUNCTION_TABLE double kSinQuarterTurn[] = {
 };
 
 // (cos r - 1) / r^2, z = r^2, |r| <= pi/4 [-64.05]
-REPRO_FUNCTION_TABLE double kCosQuarterTurn[] = {
+REPRO_FUNCTION_TABLE double kTanCos[] = {
     -0x1.0000000000000p-1,
     0x1.555555555554bp-5,
     -0x1.6c16c16c15046p-10,
@@ -197,6 +319,23 @@ REPRO_FUNCTION_TABLE double kCosQuarterTurn[] = {
 
 // (asin w - w) / w^3, z = w^2, |w| <= 1/2 [-59.75]
 REPRO_FUNCTION_TABLE double kAsin[] = {
+    0x1.5555555555577p-3,
+    0x1.333333332e1d7p-4,
+    0x1.6db6db72067c3p-5,
+    0x1.f1c71a9a612bcp-6,
+    0x1.6e8bde357e3ffp-6,
+    0x1.1c49fd309612cp-6,
+    0x1.ca1e4bde65f16p-7,
+    0x1.759020e3f57d1p-7,
+    0x1.60fff6c6f49f2p-7,
+    0x1.e995aa7ea282cp-9,
+    0x1.627f8e45fcf05p-6,
+    -0x1.5667f5d274d99p-6,
+    0x1.0ac783d4e1577p-5,
+};
+
+// (asin w - w) / w^3, z = w^2, |w| <= 1/2 [-59.75]
+REPRO_FUNCTION_TABLE double kAcos[] = {
     0x1.5555555555577p-3,
     0x1.333333332e1d7p-4,
     0x1.6db6db72067c3p-5,
@@ -228,60 +367,38 @@ REPRO_FUNCTION_TABLE double kAtan[] = {
     0x1.efdc85f9f8c68p-7,
 };
 
-// erf(x) / x, u = x^2 - 2, |x| <= 2 [-58.33]
-REPRO_FUNCTION_TABLE double kErfLow[] = {
-    0x1.5990d95f8c2b3p-1,
-    -0x1.0b60e85d30896p-3,
-    0x1.e962f50e23140p-6,
-    -0x1.8ea53db5a70f8p-8,
-    0x1.18a17bf151492p-10,
-    -0x1.5712a483d6659p-13,
-    0x1.705616d96d4bap-16,
-    -0x1.5f6c683f0c189p-19,
-    0x1.2d27bef761e56p-22,
-    -0x1.d3f595abf6d8fp-26,
-    0x1.4c4be3decade0p-29,
-    -0x1.b256331d8704fp-33,
-    0x1.06d6b52d06ecdp-36,
-    -0x1.283998c775e1ep-40,
-    0x1.37806125a25bbp-44,
-    -0x1.2a800c9009f54p-48,
-    0x1.358170d5ae490p-52,
-    -0x1.703db1df1e71ap-55,
-    -0x1.99773cd3c076ap-60,
-    0x1.9393e20892fd9p-59,
-    0x1.e13c034c31522p-64,
-    -0x1.2acdb16160b40p-63,
-};
-
-// erf(3 + u), -1 <= u <= 1 [-53.95]
-REPRO_FUNCTION_TABLE double kErfHigh[] = {
-    0x1.fffd1ac4135fap-1,
-    0x1.2408e9ba32a18p-13,
-    -0x1.b60d5e9762fe2p-12,
-    0x1.9db74b1d295f7p-11,
-    -0x1.11c85b1e02714p-10,
-    0x1.0a7b55461e6a8p-10,
-    -0x1.82f235bd44d22p-11,
-    0x1.998b47e2a7543p-12,
-    -0x1.1aa5e0e6cc800p-13,
-    0x1.d2a324ec5d35ap-17,
-    0x1.05ff0eb18d43cp-16,
-    -0x1.6a2c199ec0ff1p-17,
-    0x1.96c9bfa37675dp-19,
-    0x1.08b8dbe9e2005p-23,
-    -0x1.e6117c40c8562p-22,
-    0x1.6458920a871cbp-23,
-    -0x1.3c2c92f15fccdp-27,
-    -0x1.052cbcbd01365p-26,
-    0x1.9435ac6e9c508p-28,
-    -0x1.0461c6473778ep-32,
-    -0x1.d5ba0212f2f08p-32,
-    0x1.af4ee693e39e2p-34,
+// erf(x) / x, u = x^2 - 7.375, |x| <= 3.84 [-52.3]
+REPRO_FUNCTION_TABLE double kErf[] = {
+    0x1.79056575bb621p-2,
+    -0x1.982fbde3b88f9p-6,
+    0x1.48f11ae583952p-9,
+    -0x1.20f83655625d7p-12,
+    0x1.0184af3ffc620p-15,
+    -0x1.c130a8ae04801p-19,
+    0x1.7726dfe926905p-22,
+    -0x1.2829834e97c2fp-25,
+    0x1.b6ef2689b9cbep-29,
+    -0x1.3068d5896ca65p-32,
+    0x1.8af5c08478a52p-36,
+    -0x1.dfd467e3d4a26p-40,
+    0x1.116ac35d38f23p-43,
+    -0x1.24f4ea13e49d2p-47,
+    0x1.27d399ec8f85ep-51,
+    -0x1.1a426859ab954p-55,
+    0x1.fe4ecde082aa5p-60,
+    -0x1.b589d8713703cp-64,
+    0x1.63b7e9cc959c2p-68,
+    -0x1.15b02d2f23b05p-72,
+    0x1.a8cb8fa9d2dd4p-77,
+    -0x1.287b3e7e408fdp-81,
+    0x1.4efa9d6e21c40p-86,
+    -0x1.ddd80f48c3d95p-91,
+    0x1.0a260c531e116p-94,
+    -0x1.247aa0485a905p-99,
 };
 
 // (erf(x) - (2/sqrt(pi)) x) / x^3, z = x^2, |x| <= 1/2 [-64.61]
-REPRO_FUNCTION_TABLE double kErfSmall[] = {
+REPRO_FUNCTION_TABLE double kErfcSmall[] = {
     -0x1.812746b0379e7p-2,
     0x1.ce2f21a042c58p-4,
     -0x1.b82ce3128e02fp-6,
@@ -327,6 +444,16 @@ REPRO_FUNCTION_TABLE double kCbrtSeed[] = {
     -0x1.2d7e6742e2472p-1,
     0x1.396aaa305fb09p-3,
     -0x1.103ba49cebd4dp-6,
+};
+
+// log(2), low part [-106.0]
+REPRO_FUNCTION_TABLE double kLogLn2[] = {
+    0x1.fb30bdb310de8p-55,
+};
+
+// log(2), low part [-106.0]
+REPRO_FUNCTION_TABLE double kLog1pLn2[] = {
+    0x1.eebae9314e771p-45,
 };
 
 // 2 log2(e) / (2 j + 1), as unevaluated sums
@@ -399,6 +526,31 @@ inline constexpr double kAtanEighths[][2] = {
     {0x1.700a7c5784634p-1, -0x1.8c34d25aadef6p-56},
     {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55},
 };
+
+inline constexpr std::array<Patch, 2> kAcosPatches = {{{0x328885a3, 0x3fc90fdb}, {0x39826222, 0x3fc907b5}}};
+inline constexpr std::array<Patch, 2> kAcoshPatches = {{{0x655890d3, 0x4254d1f9}, {0x6eb1a8ec, 0x42845a89}}};
+inline constexpr std::array<Patch, 0> kAsinPatches = {};
+inline constexpr std::array<Patch, 3> kAsinhPatches = {{{0x4bdd65a5, 0x418f034b}, {0x655890d3, 0x4254d1f9}, {0x6eb1a8ec, 0x42845a89}}};
+inline constexpr std::array<Patch, 1> kAtanPatches = {{{0x3d8d6b23, 0x3d8d31c3}}};
+inline constexpr std::array<Patch, 0> kAtanhPatches = {};
+inline constexpr std::array<Patch, 0> kCbrtPatches = {};
+inline constexpr std::array<Patch, 1> kCosPatches = {{{0x6115cb11, 0x3f78142f}}};
+inline constexpr std::array<Patch, 0> kCoshPatches = {};
+inline constexpr std::array<Patch, 0> kErfPatches = {};
+inline constexpr std::array<Patch, 1> kErfcPatches = {{{0xb76c9f62, 0x3f800085}}};
+inline constexpr std::array<Patch, 0> kExpPatches = {};
+inline constexpr std::array<Patch, 0> kExp10Patches = {};
+inline constexpr std::array<Patch, 0> kExp2Patches = {};
+inline constexpr std::array<Patch, 0> kExpm1Patches = {};
+inline constexpr std::array<Patch, 2> kLogPatches = {{{0x4c5d65a5, 0x418f034b}, {0x6f31a8ec, 0x42845a89}}};
+inline constexpr std::array<Patch, 1> kLog10Patches = {{{0x0efeee7a, 0xc1e99d23}}};
+inline constexpr std::array<Patch, 7> kLog1pPatches = {{{0x35400003, 0x353fffff}, {0x3710001b, 0x370ffff3}, {0x65d890d3, 0x4254d1f9}, {0x6f31a8ec, 0x42845a89}, {0xb53ffffd, 0xb5400001}, {0xb70fffe5, 0xb710000d}, {0xbb0ec8c4, 0xbb0ef0a5}}};
+inline constexpr std::array<Patch, 0> kLog2Patches = {};
+inline constexpr std::array<Patch, 0> kRsqrtPatches = {};
+inline constexpr std::array<Patch, 2> kSinPatches = {{{0x46199998, 0xbeb1fa5d}, {0xc6199998, 0x3eb1fa5d}}};
+inline constexpr std::array<Patch, 1> kSinhPatches = {{{0x3a1285ff, 0x3a1285ff}}};
+inline constexpr std::array<Patch, 0> kTanPatches = {};
+inline constexpr std::array<Patch, 0> kTanhPatches = {};
 // clang-format on
 
 } // namespace mlir::repro::functions

@@ -34,6 +34,10 @@ public:
     F64 operator/(F64 b) const { return m->emit<arith::DivFOp>(*this, b); }
     F64 operator-() const { return m->emit<arith::NegFOp>(*this); }
   };
+  struct F32 {
+    Value value;
+    Emitter *m;
+  };
   struct I64 {
     Value value;
     Emitter *m;
@@ -54,12 +58,17 @@ public:
   Emitter(OpBuilder &builder, Location loc, Type shape)
       : b(loc, builder), shape(shape) {}
 
+  F32 constant(float v) { return {splat(b.getF32FloatAttr(v)), this}; }
   F64 constant(double v) { return {splat(b.getF64FloatAttr(v)), this}; }
   I64 constant(int64_t v) { return {splat(b.getI64IntegerAttr(v)), this}; }
   F64 fma(F64 x, F64 y, F64 z) {
     return {math::FmaOp::create(b, x.value, y.value, z.value), this};
   }
   F64 sqrt(F64 x) { return {math::SqrtOp::create(b, x.value), this}; }
+  F32 abs(F32 x) { return {math::AbsFOp::create(b, x.value), this}; }
+  F32 copysign(F32 x, F32 sign) {
+    return {math::CopySignOp::create(b, x.value, sign.value), this};
+  }
   F64 abs(F64 x) { return {math::AbsFOp::create(b, x.value), this}; }
   F64 copysign(F64 x, F64 sign) {
     return {math::CopySignOp::create(b, x.value, sign.value), this};
@@ -72,6 +81,11 @@ public:
   }
   F64 toReal(I64 x) {
     return {arith::SIToFPOp::create(b, lanes(b.getF64Type()), x.value), this};
+  }
+  Mask lt(F32 x, F32 y) { return compare(arith::CmpFPredicate::OLT, x, y); }
+  Mask eq(F32 x, F32 y) { return compare(arith::CmpFPredicate::OEQ, x, y); }
+  Mask unequal(F32 x, F32 y) {
+    return compare(arith::CmpFPredicate::UNE, x, y);
   }
   Mask lt(F64 x, F64 y) { return compare(arith::CmpFPredicate::OLT, x, y); }
   Mask le(F64 x, F64 y) { return compare(arith::CmpFPredicate::OLE, x, y); }
@@ -92,9 +106,10 @@ public:
   }
   /// Whether x and y, numbers, round to different f32.
   Mask roundsApart(F64 x, F64 y) {
-    return {arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, narrow(x),
-                                  narrow(y)),
-            this};
+    return compare(arith::CmpFPredicate::ONE, narrow(x), narrow(y));
+  }
+  F32 select(Mask mask, F32 x, F32 y) {
+    return {arith::SelectOp::create(b, mask.value, x.value, y.value), this};
   }
   F64 select(Mask mask, F64 x, F64 y) {
     return {arith::SelectOp::create(b, mask.value, x.value, y.value), this};
@@ -109,34 +124,28 @@ public:
   I64 shlv(I64 x, I64 n) { return emit<arith::ShLIOp>(x, n); }
 
   /// 1 / sqrt(x) in f32, both operations rounded.
-  F64 rsqrtEstimate(F64 x) {
-    Value root = math::SqrtOp::create(b, narrow(x));
-    Value one = splat(b.getF32FloatAttr(1.0f));
-    return widen(arith::DivFOp::create(b, one, root));
+  F32 rsqrtEstimate(F32 x) {
+    Value root = math::SqrtOp::create(b, x.value);
+    return {arith::DivFOp::create(b, constant(1.0f).value, root), this};
   }
 
-  F64 widen(Value x) {
-    return {arith::ExtFOp::create(b, lanes(b.getF64Type()), x), this};
+  F64 widen(F32 x) {
+    return {arith::ExtFOp::create(b, lanes(b.getF64Type()), x.value), this};
   }
   /// Whether `type` is an integer of at most 64 bits in as many lanes.
   bool hasLanes(Type type) {
     Type element = getElementTypeOrSelf(type);
-    return type == lanes(element) &&
-           (element.isIndex() ||
-            (element.isInteger() && element.getIntOrFloatBitWidth() <= 64));
+    return type == lanes(element) && element.isInteger() &&
+           element.getIntOrFloatBitWidth() <= 64;
   }
   /// Sign-extends to i64.
   I64 integer(Value x) {
-    Type type = lanes(b.getI64Type());
-    Type element = getElementTypeOrSelf(x);
-    if (element.isIndex())
-      return {arith::IndexCastOp::create(b, type, x), this};
-    if (element.getIntOrFloatBitWidth() < 64)
-      return {arith::ExtSIOp::create(b, type, x), this};
-    return {x, this};
+    if (getElementTypeOrSelf(x).isInteger(64))
+      return {x, this};
+    return {arith::ExtSIOp::create(b, lanes(b.getI64Type()), x), this};
   }
-  Value narrow(F64 x) {
-    return arith::TruncFOp::create(b, lanes(b.getF32Type()), x.value);
+  F32 narrow(F64 x) {
+    return {arith::TruncFOp::create(b, lanes(b.getF32Type()), x.value), this};
   }
 
   /// `slow` in the lanes of `mask`, emitted behind a branch on any of them.
@@ -162,7 +171,8 @@ private:
   T emit(T x, Ts... rest) {
     return {Op::create(b, x.value, rest.value...), this};
   }
-  Mask compare(arith::CmpFPredicate predicate, F64 x, F64 y) {
+  template <typename F>
+  Mask compare(arith::CmpFPredicate predicate, F x, F y) {
     return {arith::CmpFOp::create(b, predicate, x.value, y.value), this};
   }
   Mask compare(arith::CmpIPredicate predicate, I64 x, I64 y) {
@@ -195,7 +205,7 @@ private:
 };
 
 using Formulas = repro::functions::Formulas<Emitter>;
-using Unary = Emitter::F64 (Formulas::*)(Emitter::F64);
+using Unary = Emitter::F32 (Formulas::*)(Emitter::F32);
 
 Unary lookupUnary(StringRef mnemonic) {
   return llvm::StringSwitch<Unary>(mnemonic)
@@ -226,7 +236,7 @@ Unary lookupUnary(StringRef mnemonic) {
       .Default(nullptr);
 }
 
-using Binary = Emitter::F64 (Formulas::*)(Emitter::F64, Emitter::F64);
+using Binary = Emitter::F32 (Formulas::*)(Emitter::F32, Emitter::F32);
 
 Binary lookupBinary(StringRef mnemonic) {
   return llvm::StringSwitch<Binary>(mnemonic)
@@ -252,16 +262,15 @@ Value repro::buildFunction(OpBuilder &builder, Location loc, StringRef mnemonic,
     return {};
   Emitter emitter(builder, loc, type);
   Formulas formulas(emitter);
+  Emitter::F32 x = {operands.front(), &emitter};
   if (Unary unary = lookupUnary(mnemonic); unary && operands.size() == 1)
-    return emitter.narrow((formulas.*unary)(emitter.widen(operands.front())));
+    return (formulas.*unary)(x).value;
   if (operands.size() != 2)
     return {};
-  if (mnemonic == "powi" && emitter.hasLanes(operands.back().getType()))
-    return emitter.narrow(formulas.powi(emitter.widen(operands.front()),
-                                        emitter.integer(operands.back())));
-  if (Binary binary = lookupBinary(mnemonic);
-      binary && operands.back().getType() == type)
-    return emitter.narrow((formulas.*binary)(emitter.widen(operands.front()),
-                                             emitter.widen(operands.back())));
+  Value y = operands.back();
+  if (mnemonic == "powi" && emitter.hasLanes(y.getType()))
+    return formulas.powi(x, emitter.integer(y)).value;
+  if (Binary binary = lookupBinary(mnemonic); binary && y.getType() == type)
+    return (formulas.*binary)(x, {y, &emitter}).value;
   return {};
 }

@@ -20,8 +20,8 @@ bool isElementaryFunction(llvm::StringRef mnemonic);
 /// math.fma, math.sqrt, bit operations and, for rare arguments, scf.if.
 ///
 /// The operands are f32 or vectors of f32 of any one shape; the exponent of
-/// `powi` has an integer or index element type. Returns a null value for a
-/// mnemonic or operands outside of this.
+/// `powi` is an integer of at most 64 bits, or a vector of them. Returns a null
+/// value for a mnemonic or operands outside of this.
 Value buildFunction(OpBuilder &builder, Location loc, llvm::StringRef mnemonic,
                     ValueRange operands);
 

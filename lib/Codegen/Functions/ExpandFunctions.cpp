@@ -64,8 +64,9 @@ private:
     Value result = buildFunction(builder, op->getLoc(),
                                  op->getName().stripDialect(), operands);
     if (!result)
-      return op->emitOpError("expected f32, bf16, f16 or f8 scalars or vectors "
-                             "of equal shape, got ")
+      return op->emitOpError(
+                 "expected f32, bf16, f16 or f8 scalars or vectors of equal "
+                 "shape, and exponents of at most 64 bits, got ")
              << op->getOperandTypes();
     if (result.getType() != type)
       result = arith::TruncFOp::create(builder, op->getLoc(), type, result);

@@ -25,6 +25,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <limits>
 
@@ -33,6 +34,7 @@ namespace mlir::repro::functions {
 template <typename M>
 class Formulas {
 public:
+  using F32 = typename M::F32;
   using F64 = typename M::F64;
   using I64 = typename M::I64;
   using Mask = typename M::Mask;
@@ -43,118 +45,123 @@ public:
   // Exponentials
   //===--------------------------------------------------------------------===//
 
-  F64 exp(F64 x) {
-    Scaled s = reduceExp(clamp(x, -104.0, 89.0));
+  F32 exp(F32 x) {
+    Scaled s = reduceExp(m.widen(clamp(x, -104.0f, 89.0f)));
     F64 p = polynomial(kExp, s.r);
     p = m.fma(m.fma(p, s.r, one()), s.r, one());
-    return p * powerOfTwo(s.t);
+    return patched(kExpPatches, x, m.narrow(p * powerOfTwo(s.t)));
   }
 
-  F64 exp2(F64 x) {
-    x = clamp(x, -151.0, 129.0);
-    F64 t = x + c(kRoundShift);
-    F64 r = x - (t - c(kRoundShift));
-    F64 p = m.fma(polynomial(kExp2, r), r, one());
-    return p * powerOfTwo(t);
+  F32 exp2(F32 x) {
+    F64 y = exp2Of(m.widen(clamp(x, -151.0f, 129.0f)));
+    return patched(kExp2Patches, x, m.narrow(y));
   }
 
-  F64 exp10(F64 x) {
-    x = clamp(x, -46.0, 39.0);
-    F64 t = m.fma(x, c(kLog2Of10Hi), c(kRoundShift));
+  F32 exp10(F32 x) {
+    F64 w = m.widen(clamp(x, -46.0f, 39.0f));
+    F64 t = m.fma(w, c(kLog2Of10Hi), c(kRoundShift));
     F64 n = t - c(kRoundShift);
-    F64 r = m.fma(n, c(-kLog10Of2Hi), x);
+    F64 r = m.fma(n, c(-kLog10Of2Hi), w);
     r = m.fma(n, c(-kLog10Of2Lo), r);
     F64 p = m.fma(polynomial(kExp10, r), r, one());
-    return p * powerOfTwo(t);
+    return patched(kExp10Patches, x, m.narrow(p * powerOfTwo(t)));
   }
 
-  F64 expm1(F64 x) {
-    F64 y = expm1Of(clamp(x, -104.0, 89.0));
+  F32 expm1(F32 x) {
+    F64 y = expm1Of(m.widen(clamp(x, -104.0f, 89.0f)), kExpm1);
+    return m.copysign(patched(kExpm1Patches, x, m.narrow(y)), x);
+  }
+
+  F32 tanh(F32 x) {
+    F64 w = m.widen(clamp(x, -10.0f, 10.0f));
+    F64 e = expm1Of(w + w, kTanh);
+    F32 y = patched(kTanhPatches, m.abs(x), m.narrow(e / (e + c(2.0))));
     return m.copysign(y, x);
   }
 
-  F64 tanh(F64 x) {
-    F64 e = expm1Of(clamp(x + x, -20.0, 20.0));
-    return m.copysign(e / (e + c(2.0)), x);
-  }
-
-  F64 sinh(F64 x) {
-    Hyperbolic h = hyperbolic(clamp(x, -90.0, 90.0));
+  F32 sinh(F32 x) {
+    F64 w = m.widen(clamp(x, -90.0f, 90.0f));
+    Hyperbolic h = hyperbolic(w, kSinhOdd, kSinhEven);
     F64 y = h.sinhN + m.fma(h.sinhN, h.coshR, h.coshN * h.sinhR);
-    return m.copysign(y, x);
+    return m.copysign(patched(kSinhPatches, m.abs(x), m.narrow(y)), x);
   }
 
-  F64 cosh(F64 x) {
-    Hyperbolic h = hyperbolic(clamp(x, -90.0, 90.0));
-    return h.coshN + m.fma(h.coshN, h.coshR, h.sinhN * h.sinhR);
+  F32 cosh(F32 x) {
+    F64 w = m.widen(clamp(x, -90.0f, 90.0f));
+    Hyperbolic h = hyperbolic(w, kCoshOdd, kCoshEven);
+    F64 y = h.coshN + m.fma(h.coshN, h.coshR, h.sinhN * h.sinhR);
+    return patched(kCoshPatches, m.abs(x), m.narrow(y));
   }
 
   //===--------------------------------------------------------------------===//
   // Logarithms
   //===--------------------------------------------------------------------===//
 
-  F64 log(F64 x) {
-    Binade b = binade(x);
+  F32 log(F32 x) {
+    Binade b = binade(m.widen(x));
     F64 f = b.m - one();
-    F64 tail = logTail(f);
-    F64 y = sum(b.k * c(kLn2ShortHi), f, m.fma(b.k, c(kLn2ShortLo), tail));
-    return logSpecial(x, y);
+    // Two roundings where sum() has one: the table is tuned to bear it.
+    F64 low = m.fma(b.k, c(kLogLn2[0]), logTail(f, kLog));
+    F64 y = m.fma(b.k, c(kLn2Hi), f) + low;
+    return logSpecial(x, 0.0f, patched(kLogPatches, x, m.narrow(y)));
   }
 
-  F64 log2(F64 x) {
-    Binade b = binade(x);
-    F64 f = b.m - one();
-    F64 low = m.fma(f, c(kLog2EShortLo), logTail(f) * c(kLog2E));
-    return logSpecial(x, sum(b.k, f * c(kLog2EShortHi), low));
+  F32 log2(F32 x) {
+    Binade b = binade(m.widen(x));
+    F32 y = m.narrow(log2Of(b, b.m - one()));
+    return logSpecial(x, 0.0f, patched(kLog2Patches, x, y));
   }
 
-  F64 log10(F64 x) {
-    Binade b = binade(x);
+  F32 log10(F32 x) {
+    Binade b = binade(m.widen(x));
     F64 f = b.m - one();
-    F64 low = m.fma(f, c(kLog10EShortLo), logTail(f) * c(kLog10E));
+    F64 low = m.fma(f, c(kLog10EShortLo), logTail(f, kLog10) * c(kLog10E));
     low = m.fma(b.k, c(kLog10Of2ShortLo), low);
-    return logSpecial(
-        x, sum(b.k * c(kLog10Of2ShortHi), f * c(kLog10EShortHi), low));
+    F64 y = sum(b.k * c(kLog10Of2ShortHi), f * c(kLog10EShortHi), low);
+    return logSpecial(x, 0.0f, patched(kLog10Patches, x, m.narrow(y)));
   }
 
-  F64 log1p(F64 x) {
-    F64 u = x + one();
-    Binade b = binade(u);
+  F32 log1p(F32 x) {
+    F64 w = m.widen(x);
+    Binade b = binade(w + one());
     // 1 + x is exact wherever k is not 0 and the lost bits could matter.
-    F64 f = m.select(m.eq(b.k, c(0.0)), x, b.m - one());
-    F64 tail = logTail(f);
-    F64 y = sum(b.k * c(kLn2ShortHi), f, m.fma(b.k, c(kLn2ShortLo), tail));
-    // Keeps the sign of zero.
-    return m.select(m.eq(x, c(0.0)), x, logSpecial(u, y));
+    F64 f = m.select(m.eq(b.k, c(0.0)), w, b.m - one());
+    F64 low = m.fma(b.k, c(kLog1pLn2[0]), logTail(f, kLog1p));
+    F64 y = sum(b.k * c(kLn2ShortHi), f, low);
+    F32 result = patched(kLog1pPatches, x, m.narrow(y));
+    return m.copysign(logSpecial(x, -1.0f, result), x);
   }
 
-  F64 asinh(F64 x) {
-    F64 a = m.abs(x);
+  F32 asinh(F32 x) {
+    F64 a = m.widen(m.abs(x));
     F64 w = m.sqrt(m.fma(a, a, one()));
     Binade b = binade(a + w);
     // tanh(asinh(a) / 2) = a / (1 + w)
     Mask small = m.eq(b.k, c(0.0));
     F64 f = m.select(small, a, b.m - one());
     F64 s = f / m.select(small, w + one(), b.m + one());
-    F64 y = logOfQuotient(b.k, s);
-    y = m.select(m.lt(a, c(kInfinity)), y, a);
+    F32 y = m.narrow(logOfQuotient(b.k, s, kAsinh));
+    y = patched(kAsinhPatches, m.abs(x), y);
+    y = m.select(m.lt(m.abs(x), s32(kInfinity)), y, x);
     return m.copysign(y, x);
   }
 
-  F64 acosh(F64 x) {
-    F64 w = m.sqrt(m.fma(x, x, c(-1.0)));
-    Binade b = binade(x + w);
+  F32 acosh(F32 x) {
+    F64 a = m.widen(x);
+    F64 w = m.sqrt(m.fma(a, a, c(-1.0)));
+    Binade b = binade(a + w);
     // tanh(acosh(x) / 2) = w / (1 + x)
     Mask small = m.eq(b.k, c(0.0));
     F64 f = m.select(small, w, b.m - one());
-    F64 s = f / m.select(small, x + one(), b.m + one());
-    F64 y = logOfQuotient(b.k, s);
-    y = m.select(m.lt(x, c(kInfinity)), y, x);
-    return m.select(m.lt(x, one()), c(kNaN), y);
+    F64 s = f / m.select(small, a + one(), b.m + one());
+    F32 y = m.narrow(logOfQuotient(b.k, s, kAcosh));
+    y = patched(kAcoshPatches, x, y);
+    y = m.select(m.lt(x, s32(kInfinity)), y, x);
+    return m.select(m.lt(x, s32(1.0f)), s32(kNaN), y);
   }
 
-  F64 atanh(F64 x) {
-    F64 a = m.abs(x);
+  F32 atanh(F32 x) {
+    F64 a = m.widen(m.abs(x));
     F64 n = one() + a;
     F64 d = one() - a;
     // (1 + a) / (1 - a) = 2^k * q with q close to 1.
@@ -165,75 +172,87 @@ public:
     F64 f = m.select(small, a + a, n - d2);
     F64 s = f / m.select(small, c(2.0), n + d2);
     F64 z = s * s;
-    F64 low = m.fma(kf, c(kLn2ShortLo), s * z * polynomial(kLogWide, z));
+    F64 low = m.fma(kf, c(kLn2ShortLo), s * z * polynomial(kAtanh, z));
     F64 y = sum(kf * c(kLn2ShortHi), s + s, low) * c(0.5);
-    y = m.select(m.eq(a, one()), c(kInfinity), y);
-    y = m.select(m.le(a, one()), y, c(kNaN));
-    return m.copysign(y, x);
+    F32 result = patched(kAtanhPatches, m.abs(x), m.narrow(y));
+    F32 beyond = m.select(m.eq(m.abs(x), s32(1.0f)), s32(kInfinity), s32(kNaN));
+    result = m.select(m.lt(m.abs(x), s32(1.0f)), result, beyond);
+    return m.copysign(result, x);
   }
 
   //===--------------------------------------------------------------------===//
   // Trigonometry
   //===--------------------------------------------------------------------===//
 
-  F64 sin(F64 x) {
-    F64 t = m.fma(x, c(kInvPi), c(kRoundShift));
+  F32 sin(F32 x) {
+    F64 w = m.widen(x);
+    F64 t = m.fma(w, c(kInvPi), c(kRoundShift));
     F64 n = t - c(kRoundShift);
-    F64 r = m.fma(n, c(-kPiHi), x);
+    F64 r = m.fma(n, c(-kPiHi), w);
     r = m.fma(n, c(-kPiLo), r);
-    return m.select(m.eq(x, c(0.0)), x, sinOfHalfTurns(x, r, t, 0));
+    F32 y = m.narrow(sinOfHalfTurns(w, {r, t}, 0, kSin));
+    y = m.select(m.eq(x, s32(0.0f)), x, y);
+    return patched(kSinPatches, x, y);
   }
 
-  F64 cos(F64 x) {
+  F32 cos(F32 x) {
     // cos x = sin(x + pi/2): n is a whole number and a half.
-    F64 t = m.fma(m.abs(x), c(kInvPi), c(0.5)) + c(kRoundShift);
+    F64 a = m.widen(m.abs(x));
+    F64 t = m.fma(a, c(kInvPi), c(0.5)) + c(kRoundShift);
     F64 n = (t - c(kRoundShift)) - c(0.5);
-    F64 r = m.fma(n, c(-kPiHi), m.abs(x));
+    F64 r = m.fma(n, c(-kPiHi), a);
     r = m.fma(n, c(-kPiLo), r);
-    return sinOfHalfTurns(m.abs(x), r, t, 1);
+    F32 y = m.narrow(sinOfHalfTurns(a, {r, t}, 1, kCos));
+    return patched(kCosPatches, m.abs(x), y);
   }
 
-  F64 tan(F64 x) {
-    F64 t = m.fma(x, c(kTwoOverPi), c(kRoundShift));
+  F32 tan(F32 x) {
+    F64 w = m.widen(x);
+    F64 t = m.fma(w, c(kTwoOverPi), c(kRoundShift));
     F64 n = t - c(kRoundShift);
-    F64 r = m.fma(n, c(-kHalfPiHi), x);
+    F64 r = m.fma(n, c(-kHalfPiHi), w);
     r = m.fma(n, c(-kHalfPiLo), r);
-    Turn turn = ifHuge(x, {r, t}, 1, 0);
+    Turn turn = ifHuge(w, {r, t}, 1, 0);
     F64 z = turn.r * turn.r;
-    F64 s = m.fma(turn.r * z, polynomial(kSinQuarterTurn, z), turn.r);
-    F64 v = m.fma(z, polynomial(kCosQuarterTurn, z), one());
+    F64 s = m.fma(turn.r * z, polynomial(kTanSin, z), turn.r);
+    F64 v = m.fma(z, polynomial(kTanCos, z), one());
     I64 odd = m.shl(m.bits(turn.t), 63);
     Mask swap = m.ine(odd, i(0));
     F64 y = m.select(swap, v, s) / m.select(swap, s, v);
-    return m.select(m.eq(x, c(0.0)), x, m.real(m.bits(y) ^ odd));
+    F32 result = m.narrow(m.real(m.bits(y) ^ odd));
+    result = m.select(m.eq(x, s32(0.0f)), x, result);
+    return patched(kTanPatches, x, result);
   }
 
-  F64 asin(F64 x) {
-    F64 a = m.abs(x);
+  F32 asin(F32 x) {
+    F64 a = m.widen(m.abs(x));
     Mask big = m.lt(c(0.5), a);
     F64 z = m.select(big, m.fma(a, c(-0.5), c(0.5)), a * a);
     F64 w = m.select(big, m.sqrt(z), a);
     F64 tail = w * z * polynomial(kAsin, z);
     F64 y = sum(c(kHalfPiHi), c(-2.0) * w, m.fma(tail, c(-2.0), c(kHalfPiLo)));
-    return m.copysign(m.select(big, y, w + tail), x);
+    F32 result = m.narrow(m.select(big, y, w + tail));
+    return m.copysign(patched(kAsinPatches, m.abs(x), result), x);
   }
 
-  F64 acos(F64 x) {
-    F64 a = m.abs(x);
+  F32 acos(F32 x) {
+    F64 v = m.widen(x);
+    F64 a = m.abs(v);
     Mask big = m.lt(c(0.5), a);
-    Mask negative = m.lt(x, c(0.0));
+    Mask negative = m.lt(v, c(0.0));
     F64 z = m.select(big, m.fma(a, c(-0.5), c(0.5)), a * a);
-    F64 w = m.select(big, m.sqrt(z), x);
+    F64 w = m.select(big, m.sqrt(z), v);
     F64 e = m.select(big, m.select(negative, c(-2.0), c(2.0)), c(-1.0));
     F64 base =
         m.select(big, m.select(negative, c(kPiHi), c(0.0)), c(kHalfPiHi));
     F64 low = m.select(big, m.select(negative, c(kPiLo), c(0.0)), c(kHalfPiLo));
     w = e * w;
-    return sum(base, w, m.fma(w * z, polynomial(kAsin, z), low));
+    F64 y = sum(base, w, m.fma(w * z, polynomial(kAcos, z), low));
+    return patched(kAcosPatches, x, m.narrow(y));
   }
 
-  F64 atan(F64 x) {
-    F64 a = m.abs(x);
+  F32 atan(F32 x) {
+    F64 a = m.widen(m.abs(x));
     Mask middle = m.lt(c(kTanPi8), a);
     Mask high = m.lt(c(kTanThreePi8), a);
     F64 n = m.select(high, c(-1.0), m.select(middle, a - one(), a));
@@ -245,58 +264,56 @@ public:
     F64 q = n / d;
     F64 z = q * q;
     F64 y = sum(base, q, m.fma(q * z, polynomial(kAtan, z), low));
-    return m.copysign(y, x);
+    return m.copysign(patched(kAtanPatches, m.abs(x), m.narrow(y)), x);
   }
 
   //===--------------------------------------------------------------------===//
   // Error function
   //===--------------------------------------------------------------------===//
 
-  F64 erf(F64 x) {
-    F64 a = m.abs(x);
-    a = m.select(m.lt(c(4.0), a), c(4.0), a);
-    Mask low = m.lt(a, c(2.0));
-    F64 u = m.select(low, m.fma(a, a, c(-2.0)), a - c(3.0));
-    constexpr size_t n = std::size(kErfLow);
-    static_assert(n == std::size(kErfHigh));
-    F64 p = m.select(low, c(kErfLow[n - 1]), c(kErfHigh[n - 1]));
-    for (size_t j = n - 1; j-- > 0;)
-      p = m.fma(p, u, m.select(low, c(kErfLow[j]), c(kErfHigh[j])));
-    return m.copysign(m.select(low, a * p, p), x);
+  F32 erf(F32 x) {
+    // From 3.84 on the result rounds to 1.
+    F64 a = m.widen(clamp(x, -3.84f, 3.84f));
+    F64 p = polynomial(kErf, m.fma(a, a, c(-7.375)));
+    return m.copysign(patched(kErfPatches, m.abs(x), m.narrow(a * p)), x);
   }
 
-  F64 erfc(F64 x) {
-    F64 a = m.abs(x);
-    F64 z = a * a;
+  F32 erfc(F32 x) {
+    F64 v = m.widen(x);
+    F64 z = v * v;
     // |x| < 1/2: 1 - erf(x)
-    F64 small = m.fma(x * z, polynomial(kErfSmall, z), x * c(kTwoOverSqrtPiLo));
-    small = one() - m.fma(x, c(kTwoOverSqrtPiHi), small);
+    F64 small =
+        m.fma(v * z, polynomial(kErfcSmall, z), v * c(kTwoOverSqrtPiLo));
+    small = one() - m.fma(v, c(kTwoOverSqrtPiHi), small);
     // else e^(-x^2) * erfcx(|x|)
-    a = m.select(m.lt(c(10.1), a), c(10.1), a);
+    F64 a = m.abs(m.widen(clamp(x, -10.1f, 10.1f)));
     Scaled s = reduceExp(-(a * a));
-    F64 e = m.fma(m.fma(polynomial(kExpWide, s.r), s.r, one()), s.r, one());
+    F64 e = m.fma(m.fma(polynomial(kErfcExp, s.r), s.r, one()), s.r, one());
     F64 q = one() / (a + c(4.0));
     F64 t = m.fma(q, c(-8.0), one());
     F64 y = polynomial(kErfcx, t) * q * e * powerOfTwo(s.t);
-    y = m.select(m.lt(x, c(0.0)), c(2.0) - y, y);
-    return m.select(m.lt(a, c(0.5)), small, y);
+    y = m.select(m.lt(v, c(0.0)), c(2.0) - y, y);
+    y = m.select(m.lt(a, c(0.5)), small, y);
+    return patched(kErfcPatches, x, m.narrow(y));
   }
 
   //===--------------------------------------------------------------------===//
   // Roots
   //===--------------------------------------------------------------------===//
 
-  F64 rsqrt(F64 x) {
+  F32 rsqrt(F32 x) {
     // An f32 estimate, then one step of third order; x * y * y - 1 is small.
-    F64 y = m.rsqrtEstimate(x);
-    F64 e = m.fma(-(y * y), x, one());
-    F64 refined = m.fma(y * e, m.fma(e, c(0.375), c(0.5)), y);
-    // e is NaN for 0, infinity and negative inputs, where y is the result.
-    return m.select(m.eq(e, e), refined, y);
+    F32 estimate = m.rsqrtEstimate(x);
+    F64 y = m.widen(estimate);
+    F64 e = m.fma(-(y * y), m.widen(x), one());
+    F32 refined = m.narrow(m.fma(y * e, m.fma(e, c(0.375), c(0.5)), y));
+    // NaN for 0, infinity and negative inputs, where the estimate is right.
+    refined = m.select(m.eq(refined, refined), refined, estimate);
+    return patched(kRsqrtPatches, x, refined);
   }
 
-  F64 cbrt(F64 x) {
-    I64 b = m.bits(m.abs(x));
+  F32 cbrt(F32 x) {
+    I64 b = m.bits(m.widen(m.abs(x)));
     // |x| = mantissa * 2^(e' - 150), e' = 3 q + rest
     I64 biased = m.shr(b, 52) - i(1023 - 150);
     I64 q = m.shr(biased * i(21846), 16);
@@ -318,30 +335,33 @@ public:
     F64 y2Low = m.fma(y, y, -y2);
     F64 residual = m.fma(y2Low, y, m.fma(y2, y, -scaled));
     y = m.fma(-residual, c(1.0 / 3.0) / y2, y);
-    y = m.real(m.bits(y) + m.shl(q - i(50), 52));
-    F64 a = m.abs(x);
-    Mask ordinary = m.both(m.lt(c(0.0), a), m.lt(a, c(kInfinity)));
-    return m.select(ordinary, m.copysign(y, x), x);
+    F32 result = m.narrow(m.real(m.bits(y) + m.shl(q - i(50), 52)));
+    result = patched(kCbrtPatches, m.abs(x), result);
+    Mask ordinary =
+        m.both(m.unequal(x, s32(0.0f)), m.lt(m.abs(x), s32(kInfinity)));
+    return m.select(ordinary, m.copysign(result, x), x);
   }
 
   //===--------------------------------------------------------------------===//
   // Functions of two operands
   //===--------------------------------------------------------------------===//
 
-  F64 hypot(F64 x, F64 y) {
-    F64 a = m.abs(x), b = m.abs(y);
+  F32 hypot(F32 x, F32 y) {
+    F64 a = m.widen(x), b = m.widen(y);
     // The squares are exact, so is their sum as a pair.
     Pair s = twoSum(a * a, b * b);
     F64 r = m.sqrt(s.high);
     // r^2 - s is exact, its sign says on which side of r the result lies.
     F64 residual = m.fma(-r, r, s.high) + s.low;
-    r = roundToOdd({r, residual});
-    Mask infinite = m.either(m.eq(a, c(kInfinity)), m.eq(b, c(kInfinity)));
-    return m.select(infinite, c(kInfinity), r);
+    F32 result = m.narrow(roundToOdd({r, residual}));
+    F32 infinity = s32(kInfinity);
+    Mask infinite =
+        m.either(m.eq(m.abs(x), infinity), m.eq(m.abs(y), infinity));
+    return m.select(infinite, infinity, result);
   }
 
-  F64 atan2(F64 y, F64 x) {
-    F64 ay = m.abs(y), ax = m.abs(x);
+  F32 atan2(F32 y, F32 x) {
+    F64 ay = m.widen(m.abs(y)), ax = m.widen(m.abs(x));
     Mask steep = m.lt(ax, ay);
     F64 small = m.select(steep, ax, ay);
     F64 large = m.select(steep, ay, ax);
@@ -350,7 +370,7 @@ public:
     small = m.select(bothInfinite, one(), small);
     large = m.select(m.either(bothInfinite, m.eq(large, c(0.0))), one(), large);
     // The angle is base + turn * atan(small / large).
-    Mask left = m.lt(m.copysign(one(), x), c(0.0));
+    Mask left = m.lt(m.copysign(s32(1.0f), x), s32(0.0f));
     F64 base = m.select(steep, c(kHalfPiHi), m.select(left, c(kPiHi), c(0.0)));
     F64 low = m.select(steep, c(kHalfPiLo), m.select(left, c(kPiLo), c(0.0)));
     F64 turn = m.select(m.differ(steep, left), c(-1.0), one());
@@ -365,29 +385,30 @@ public:
     angle = ifClose(angle, 0x1p-49, [&] {
       return roundToOdd(angleOfQuotient(small, large, turn, {base, low}));
     });
-    return m.copysign(angle, y);
+    return m.copysign(m.narrow(angle), y);
   }
 
-  F64 pow(F64 x, F64 y) {
+  F32 pow(F32 x, F32 y) {
+    F64 w = m.widen(y);
     // From 2^25 on every f32 is even.
-    F64 a = m.abs(y);
+    F64 a = m.abs(w);
     a = m.select(m.lt(c(0x1p25), a), c(0x1p25), a);
     F64 t = a + c(kRoundShift);
-    Mask odd =
-        m.both(m.eq(t - c(kRoundShift), a), m.ine(m.bits(t) & i(1), i(0)));
-    F64 r = signedPower(x, y, odd);
-    Mask broken = m.both(m.unequal(t - c(kRoundShift), a),
-                         m.both(m.lt(x, c(0.0)), m.lt(c(-kInfinity), x)));
-    return m.select(broken, c(kNaN), r);
+    F64 nearest = t - c(kRoundShift);
+    Mask odd = m.both(m.eq(nearest, a), m.ine(m.bits(t) & i(1), i(0)));
+    F32 r = signedPower(x, w, odd);
+    Mask broken = m.both(m.unequal(nearest, a),
+                         m.both(m.lt(x, s32(0.0f)), m.lt(s32(-kInfinity), x)));
+    return m.select(broken, s32(kNaN), r);
   }
 
-  F64 powi(F64 x, I64 n) {
+  F32 powi(F32 x, I64 n) {
     return signedPower(x, m.toReal(n), m.ine(n & i(1), i(0)));
   }
 
 private:
-  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  static constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   /// Adding it rounds to a whole number, which the low bits then hold.
   static constexpr double kRoundShift = 0x1.8p52;
   static constexpr int64_t kRoundShiftBits = 0x4338000000000000;
@@ -403,21 +424,54 @@ private:
   };
 
   F64 c(double value) { return m.constant(value); }
+  F32 s32(float value) { return m.constant(value); }
   F64 one() { return m.constant(1.0); }
   I64 i(int64_t value) { return m.constant(value); }
 
+  /// Two or four interleaved Horner chains, so that a processor has something
+  /// to do while it waits for an fma.
   template <size_t n>
   F64 polynomial(const double (&table)[n], F64 x) {
-    F64 p = c(table[n - 1]);
-    for (size_t j = n - 1; j-- > 0;)
+    if constexpr (n < 5)
+      return strided(table, x, 0, 1);
+    F64 x2 = x * x;
+    if constexpr (n < 16)
+      return m.fma(strided(table, x2, 1, 2), x, strided(table, x2, 0, 2));
+    F64 x4 = x2 * x2;
+    F64 low = m.fma(strided(table, x4, 1, 4), x, strided(table, x4, 0, 4));
+    F64 high = m.fma(strided(table, x4, 3, 4), x, strided(table, x4, 2, 4));
+    return m.fma(high, x2, low);
+  }
+
+  /// The polynomial with every `step`-th coefficient from `first` on.
+  template <size_t n>
+  F64 strided(const double (&table)[n], F64 x, size_t first, size_t step) {
+    size_t j = first + (n - 1 - first) / step * step;
+    F64 p = c(table[j]);
+    while (j > first) {
+      j -= step;
       p = m.fma(p, x, c(table[j]));
+    }
     return p;
   }
 
+  /// y, but for the inputs of the list, whose results it gives.
+  template <size_t n>
+  F32 patched(const std::array<Patch, n> &patches, F32 x, F32 y) {
+    for (const Patch &patch : patches)
+      y = m.select(m.eq(x, fromBits(patch.input)), fromBits(patch.result), y);
+    return y;
+  }
+  F32 fromBits(uint32_t bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return s32(value);
+  }
+
   /// NaN stays.
-  F64 clamp(F64 x, double low, double high) {
-    x = m.select(m.lt(c(high), x), c(high), x);
-    return m.select(m.lt(x, c(low)), c(low), x);
+  F32 clamp(F32 x, float low, float high) {
+    x = m.select(m.lt(s32(high), x), s32(high), x);
+    return m.select(m.lt(x, s32(low)), s32(low), x);
   }
 
   /// a + b + low with one rounding at the end; |a| >= |b| or a = 0.
@@ -442,9 +496,10 @@ private:
     return m.real(m.shl(m.bits(t), 52) + i(kOneBits + (bias << 52)));
   }
 
-  F64 expm1Of(F64 x) {
+  template <size_t n>
+  F64 expm1Of(F64 x, const double (&table)[n]) {
     Scaled s = reduceExp(x);
-    F64 q = m.fma(polynomial(kExpWide, s.r), s.r, one()) * s.r;
+    F64 q = m.fma(polynomial(table, s.r), s.r, one()) * s.r;
     F64 scale = powerOfTwo(s.t);
     return m.fma(scale, q, scale - one());
   }
@@ -454,14 +509,16 @@ private:
   struct Hyperbolic {
     F64 sinhN, coshN, sinhR, coshR;
   };
-  Hyperbolic hyperbolic(F64 x) {
+  template <size_t n>
+  Hyperbolic hyperbolic(F64 x, const double (&odd)[n],
+                        const double (&even)[n]) {
     Scaled s = reduceExp(x);
     F64 z = s.r * s.r;
     F64 up = powerOfTwo(s.t, -1);
     F64 down =
         m.real(i(kOneBits - (int64_t(1) << 52)) - m.shl(m.bits(s.t), 52));
-    return {up - down, up + down, m.fma(s.r * z, polynomial(kSinh, z), s.r),
-            z * polynomial(kCosh, z)};
+    return {up - down, up + down, m.fma(s.r * z, polynomial(odd, z), s.r),
+            z * polynomial(even, z)};
   }
 
   /// x = 2^k * m, m in [sqrt(1/2), sqrt(2)).
@@ -478,23 +535,38 @@ private:
   }
 
   /// log(1 + f) - f
-  F64 logTail(F64 f) {
+  template <size_t n>
+  F64 logTail(F64 f, const double (&table)[n]) {
     F64 s = f / (f + c(2.0));
     F64 z = s * s;
-    return s * m.fma(z, polynomial(kLog, z), -f);
+    return s * m.fma(z, polynomial(table, z), -f);
   }
 
   /// k log(2) + 2 atanh(s)
-  F64 logOfQuotient(F64 k, F64 s) {
+  template <size_t n>
+  F64 logOfQuotient(F64 k, F64 s, const double (&table)[n]) {
     F64 z = s * s;
-    F64 low = m.fma(k, c(kLn2ShortLo), s * z * polynomial(kLog, z));
+    F64 low = m.fma(k, c(kLn2ShortLo), s * z * polynomial(table, z));
     return sum(k * c(kLn2ShortHi), s + s, low);
   }
 
-  F64 logSpecial(F64 x, F64 y) {
-    F64 positive = m.select(m.lt(x, c(kInfinity)), y, x);
-    F64 other = m.select(m.eq(x, c(0.0)), c(-kInfinity), c(kNaN));
-    return m.select(m.lt(c(0.0), x), positive, other);
+  /// log2(2^k * (1 + f))
+  F64 log2Of(Binade b, F64 f) {
+    F64 low = m.fma(f, c(kLog2EShortLo), logTail(f, kLog2) * c(kLog2E));
+    return sum(b.k, f * c(kLog2EShortHi), low);
+  }
+
+  F64 exp2Of(F64 x) {
+    F64 t = x + c(kRoundShift);
+    F64 r = x - (t - c(kRoundShift));
+    return m.fma(polynomial(kExp2, r), r, one()) * powerOfTwo(t);
+  }
+
+  /// y, but for x at or below the pole or infinite.
+  F32 logSpecial(F32 x, float pole, F32 y) {
+    F32 above = m.select(m.lt(x, s32(kInfinity)), y, x);
+    F32 other = m.select(m.eq(x, s32(pole)), s32(-kInfinity), s32(kNaN));
+    return m.select(m.lt(s32(pole), x), above, other);
   }
 
   //===--------------------------------------------------------------------===//
@@ -579,19 +651,24 @@ private:
   }
 
   /// |x|^y with the sign of x if y is odd; a negative x counts as whole y.
-  F64 signedPower(F64 x, F64 y, Mask odd) {
-    F64 a = m.abs(x);
+  F32 signedPower(F32 x, F64 y, Mask odd) {
+    F32 magnitude = m.abs(x);
     // An infinite exponent acts like a large one.
-    F64 exponent = clamp(y, -0x1p64, 0x1p64);
-    Binade b = binade(a);
+    y = m.select(m.lt(c(0x1p64), y), c(0x1p64), y);
+    y = m.select(m.lt(y, c(-0x1p64)), c(-0x1p64), y);
+    Binade b = binade(m.widen(magnitude));
     F64 f = b.m - one();
-    F64 low = m.fma(f, c(kLog2EShortLo), logTail(f) * c(kLog2E));
-    F64 log = logSpecial(a, sum(b.k, f * c(kLog2EShortHi), low));
-    F64 r = exp2(exponent * log);
-    r = ifClose(r, 0x1p-43, [&] { return precisePower(b, f, exponent); });
-    r = m.select(odd, m.copysign(r, x), r);
-    Mask isOne = m.either(m.eq(y, c(0.0)), m.eq(x, one()));
-    return m.select(isOne, one(), r);
+    F64 log = log2Of(b, f);
+    log = m.select(m.eq(magnitude, s32(0.0f)), c(-kInfinity), log);
+    log = m.select(m.lt(magnitude, s32(kInfinity)), log, m.widen(magnitude));
+    F64 z = y * log;
+    z = m.select(m.lt(c(129.0), z), c(129.0), z);
+    z = m.select(m.lt(z, c(-151.0)), c(-151.0), z);
+    F64 r = ifClose(exp2Of(z), 0x1p-43, [&] { return precisePower(b, f, y); });
+    F32 result = m.narrow(r);
+    result = m.select(odd, m.copysign(result, x), result);
+    Mask isOne = m.either(m.eq(y, c(0.0)), m.eq(x, s32(1.0f)));
+    return m.select(isOne, s32(1.0f), result);
   }
 
   /// mantissa * 2^n, n in the low bits of t.
@@ -641,10 +718,12 @@ private:
     F64 r, t;
   };
 
-  F64 sinOfHalfTurns(F64 x, F64 r, F64 t, int64_t quarters) {
-    Turn turn = ifHuge(x, {r, t}, 0, quarters);
+  template <size_t n>
+  F64 sinOfHalfTurns(F64 x, Turn ordinary, int64_t halves,
+                     const double (&table)[n]) {
+    Turn turn = ifHuge(x, ordinary, 0, halves);
     F64 z = turn.r * turn.r;
-    F64 y = m.fma(turn.r * z, polynomial(kSinHalfTurn, z), turn.r);
+    F64 y = m.fma(turn.r * z, polynomial(table, z), turn.r);
     return m.real(m.bits(y) ^ m.shl(m.bits(turn.t), 63));
   }
 

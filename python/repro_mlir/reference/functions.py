@@ -29,7 +29,7 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
 #: Rounds to f32: 24 bits, exponents of f32 in MPFR's convention (0.1xxx * 2^e).
-_F32_CONTEXT = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True, round=gmpy2.RoundToNearest)
+F32_CONTEXT = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True, round=gmpy2.RoundToNearest)
 _MARGIN = 2.0**-46
 
 
@@ -89,11 +89,12 @@ _APPROXIMATE: dict[str, Callable[..., F64]] = {
     "tanh": np.tanh,
 }
 
-_EXACT: dict[str, Callable[..., gmpy2.mpfr]] = {
+#: The functions of MPFR, which round as their context says.
+EXACT: dict[str, Callable[..., gmpy2.mpfr]] = {
     name: getattr(gmpy2, {"rsqrt": "rec_sqrt"}.get(name, name)) for name in _APPROXIMATE if name not in ("pow", "powi")
 }
-_EXACT["pow"] = lambda x, y: x**y
-_EXACT["powi"] = lambda x, n: x ** gmpy2.mpz(n)
+EXACT["pow"] = lambda x, y: x**y
+EXACT["powi"] = lambda x, n: x ** gmpy2.mpz(n)
 
 #: Names of every function of (S5).
 NAMES: tuple[str, ...] = tuple(sorted(_APPROXIMATE))
@@ -101,11 +102,11 @@ BINARY: frozenset[str] = frozenset({"atan2", "hypot", "pow", "powi"})
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _round_exact(name: str, *operands: float) -> float:
+def round_exact(name: str, *operands: float) -> float:
     """The correctly rounded value, by MPFR alone."""
-    with gmpy2.context(_F32_CONTEXT):
+    with gmpy2.context(F32_CONTEXT):
         exact = [v if isinstance(v, int) else gmpy2.mpfr(v) for v in operands]
-        return float(_EXACT[name](*exact))
+        return float(EXACT[name](*exact))
 
 
 def evaluate(name: str, *operands: NDArray[np.generic]) -> F32:
@@ -144,6 +145,6 @@ def evaluate(name: str, *operands: NDArray[np.generic]) -> F32:
     undecided = (below != above) & ~np.isnan(result)
     # Below f64's normal range the error is not relative, but the f32 is 0 anyway.
     for index in np.flatnonzero(undecided):
-        result[index] = _round_exact(name, *(w[index].item() for w in wide))
+        result[index] = round_exact(name, *(w[index].item() for w in wide))
     result[np.isnan(result)] = np.uint32(0x7FC00000).view(np.float32)
     return result.reshape(shape)

@@ -1,0 +1,66 @@
+// (S5) Elementary functions become arith, math.fma and bit operations, the same
+// for scalars and for vectors; no call, no approximation is left.
+// RUN: %repro-opt %s --repro-expand-functions --split-input-file | FileCheck %s
+
+// CHECK-LABEL: func.func @scalar
+// CHECK-NOT: repro.
+// CHECK: arith.extf %{{.*}} : f32 to f64
+// CHECK: math.fma %{{.*}} : f64
+// CHECK: arith.truncf %{{.*}} : f64 to f32
+// CHECK-NOT: math.{{(exp|log|tanh)}}
+// CHECK: return
+func.func @scalar(%x: f32) -> f32 {
+  %0 = repro.exp %x : f32
+  %1 = repro.log %0 : f32
+  %2 = repro.tanh %1 : f32
+  return %2 : f32
+}
+
+// -----
+
+// CHECK-LABEL: func.func @vector
+// CHECK: arith.extf %{{.*}} : vector<2x4xf32> to vector<2x4xf64>
+// CHECK: math.fma %{{.*}} : vector<2x4xf64>
+// CHECK-NOT: repro.
+// CHECK: return
+func.func @vector(%x: vector<2x4xf32>) -> vector<2x4xf32> {
+  %0 = repro.erf %x : vector<2x4xf32>
+  return %0 : vector<2x4xf32>
+}
+
+// -----
+
+// (V1) storage types compute in f32 and round once.
+// CHECK-LABEL: func.func @storage
+// CHECK: arith.extf %{{.*}} : vector<8xbf16> to vector<8xf32>
+// CHECK: arith.truncf %{{.*}} : vector<8xf64> to vector<8xf32>
+// CHECK: arith.truncf %{{.*}} : vector<8xf32> to vector<8xbf16>
+func.func @storage(%x: vector<8xbf16>) -> vector<8xbf16> {
+  %0 = repro.rsqrt %x : vector<8xbf16>
+  return %0 : vector<8xbf16>
+}
+
+// -----
+
+// Huge angles lie behind a branch that is taken if any lane is huge.
+// CHECK-LABEL: func.func @branch
+// CHECK: %[[FLAT:.*]] = vector.shape_cast %{{.*}} : vector<2x8xi1> to vector<16xi1>
+// CHECK: %[[ANY:.*]] = vector.reduction <or>, %[[FLAT]] : vector<16xi1> into i1
+// CHECK: scf.if %[[ANY]]
+func.func @branch(%x: vector<2x8xf32>) -> vector<2x8xf32> {
+  %0 = repro.sin %x : vector<2x8xf32>
+  return %0 : vector<2x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @powers
+// CHECK-NOT: repro.
+// CHECK: arith.extsi %{{.*}} : vector<4xi16> to vector<4xi64>
+// CHECK-NOT: repro.
+// CHECK: return
+func.func @powers(%x: vector<4xf32>, %n: vector<4xi16>, %y: f32, %i: i64) -> (vector<4xf32>, f32) {
+  %0 = repro.powi %x, %n : vector<4xf32>, vector<4xi16>
+  %1 = repro.powi %y, %i : f32, i64
+  return %0, %1 : vector<4xf32>, f32
+}

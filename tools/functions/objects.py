@@ -1,0 +1,222 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# See https://llvm.org/LICENSE.txt for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiled elementary functions and the driver that feeds them.
+
+For each function `repro-expand-functions` and the conversions to LLVM make a
+loop over 65,536 elements; `opt` and `llc` turn it into an object per level.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from types import ModuleType
+
+import numpy as np
+from derive import UNARY as UNARY
+from numpy.typing import NDArray
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+EXPECTED = HERE / "expected"
+BUILD = ROOT / "build" / "functions"
+BLOCKS = 256
+ELEMENTS = 65536
+
+BINARY = "atan2 hypot pow powi".split()
+
+#: level -> (target triple, processor, lanes of a vector)
+LEVELS = {
+    "x86-64-v2": ("x86_64-unknown-linux-gnu", "x86-64-v2", 4),
+    "x86-64-v3": ("x86_64-unknown-linux-gnu", "x86-64-v3", 8),
+    "x86-64-v4": ("x86_64-unknown-linux-gnu", "x86-64-v4", 16),
+    "aarch64": ("aarch64-unknown-linux-gnu", "generic", 4),
+}
+
+_PIPELINE = (
+    "repro-expand-functions,canonicalize,cse,loop-invariant-code-motion,{fma}convert-scf-to-cf,"
+    "arith-expand{{include-bf16=true}},convert-vector-to-llvm{{reassociate-fp-reductions=false}},"
+    "convert-math-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,finalize-memref-to-llvm,"
+    "convert-func-to-llvm{{use-bare-ptr-memref-call-conv=1}},convert-cf-to-llvm,"
+    "reconcile-unrealized-casts,canonicalize,cse"
+)
+
+
+def _load_reference() -> ModuleType:
+    """The reference functions alone, without the package and its compiler."""
+    path = ROOT / "python/repro_mlir/reference/functions.py"
+    spec = importlib.util.spec_from_file_location("repro_reference_functions", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+reference = _load_reference()
+
+
+def progress(what: str, done: int, total: int) -> None:
+    """Shows a bar on a terminal."""
+    if sys.stderr.isatty():
+        filled = 40 * done // total
+        end = "\n" if done == total else ""
+        print(f"\r{what:24} [{'#' * filled}{'.' * (40 - filled)}]", end=end, file=sys.stderr, flush=True)
+
+
+def _run(*command: str | pathlib.Path) -> None:
+    libraries = pathlib.Path(sysconfig.get_path("platlib"), "llvm", "lib")
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(libraries)}
+    done = subprocess.run([str(c) for c in command], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} failed:\n{done.stderr}")
+
+
+def _tool(package: str, name: str) -> pathlib.Path:
+    return pathlib.Path(sysconfig.get_path("platlib"), package, "bin", name)
+
+
+def _is_newer(made: pathlib.Path, *sources: pathlib.Path) -> bool:
+    return made.exists() and all(made.stat().st_mtime >= s.stat().st_mtime for s in sources)
+
+
+@functools.cache
+def driver() -> ctypes.CDLL:
+    """Driver.cpp, compiled for this machine."""
+    source, made = HERE / "Driver.cpp", BUILD / "driver.so"
+    if not _is_newer(made, source):
+        BUILD.mkdir(parents=True, exist_ok=True)
+        _run("g++", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC", source, "-o", made)
+    library = ctypes.CDLL(str(made))
+    for name in ("mix_result", "compiled_block", "library_block"):
+        getattr(library, name).restype = ctypes.c_uint64
+    return library
+
+
+def source_text(name: str, lanes: int) -> str:
+    """MLIR of a loop that applies one function; lanes = 0: to scalars."""
+    memref = f"memref<{ELEMENTS}xf32>"
+    exponents = f"memref<{ELEMENTS}xi32>"
+    operands = [("%x", memref, "f32")]
+    if name in BINARY:
+        operands.append(("%y", exponents, "i32") if name == "powi" else ("%y", memref, "f32"))
+
+    def lane_type(element: str) -> str:
+        return f"vector<{lanes}x{element}>" if lanes else element
+
+    def load(value: str, memory: str, element: str) -> str:
+        if lanes:
+            return f"    {value}v = vector.load {value}[%i] : {memory}, {lane_type(element)}"
+        return f"    {value}v = memref.load {value}[%i] : {memory}"
+
+    values = ", ".join(f"{value}v" for value, _, _ in operands)
+    types = f"{lane_type('f32')}, {lane_type('i32')}" if name == "powi" else lane_type("f32")
+    store = (
+        f"vector.store %r, %z[%i] : {memref}, {lane_type('f32')}" if lanes else f"memref.store %r, %z[%i] : {memref}"
+    )
+    arguments = ", ".join(f"{value}: {memory}" for value, memory, _ in operands)
+    body = "\n".join(load(*operand) for operand in operands)
+    return f"""
+func.func @{name}_{"vector" if lanes else "scalar"}({arguments}, %z: {memref}) {{
+  %zero = arith.constant 0 : index
+  %end = arith.constant {ELEMENTS} : index
+  %step = arith.constant {lanes or 1} : index
+  scf.for %i = %zero to %end step %step {{
+{body}
+    %r = repro.{name} {values} : {types}
+    {store}
+  }}
+  return
+}}
+"""
+
+
+def compiler() -> pathlib.Path:
+    """repro-opt of the build tree, or of $REPRO_OPT."""
+    return pathlib.Path(os.environ.get("REPRO_OPT", ROOT / "build/python_packages/repro_mlir/_mlir_libs/repro-opt"))
+
+
+def object_of(name: str, level: str) -> pathlib.Path:
+    """Compiles one function, on vectors and on scalars, for one level."""
+    triple, processor, lanes = LEVELS[level]
+    folder = BUILD / level
+    made = folder / f"{name}.o"
+    library = compiler().parent / "libReproPythonCAPI.so"
+    if _is_newer(made, library if library.exists() else compiler(), pathlib.Path(__file__)):
+        return made
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / name
+    mlir, lowered, text, bitcode = (stem.with_suffix(s) for s in (".mlir", ".llvm.mlir", ".ll", ".bc"))
+    mlir.write_text(source_text(name, lanes) + source_text(name, 0))
+    pipeline = _PIPELINE.format(fma="repro-expand-fma," if level == "x86-64-v2" else "")
+    _run(compiler(), f"--pass-pipeline=builtin.module({pipeline})", mlir, "-o", lowered)
+    _run(_tool("mlir", "mlir-translate"), "--mlir-to-llvmir", lowered, "-o", text)
+    target = [f"-mtriple={triple}", f"-mcpu={processor}"]
+    _run(_tool("llvm", "opt"), "-O3", *target, text, "-o", bitcode)
+    _run(_tool("llvm", "llc"), "-O3", *target, "-filetype=obj", "-relocation-model=pic", bitcode, "-o", made)
+    return made
+
+
+@functools.cache
+def compiled(name: str, level: str) -> ctypes.CDLL:
+    """The object of a level of this machine's architecture, loaded."""
+    made = object_of(name, level)
+    shared = made.with_suffix(".so")
+    if not _is_newer(shared, made, HERE / "Support.c"):
+        _run("gcc", "-O2", "-fPIC", "-shared", HERE / "Support.c", made, "-o", shared, "-lm")
+    return ctypes.CDLL(str(shared))
+
+
+def emulated(name: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.float32]:
+    """The aarch64 object on f32 (or i32) arrays of one length, under qemu."""
+    made = object_of(name, "aarch64")
+    kind = "vector" if lanes else "scalar"
+    program = made.with_name(f"{name}_{kind}.exe")
+    if not _is_newer(program, made, HERE / "Support.c"):
+        flags = ["-O2", "-static", "-DMAIN", f"-DFUNCTION={name}_{kind}", f"-DOPERANDS={len(operands)}"]
+        _run("aarch64-linux-gnu-gcc", *flags, HERE / "Support.c", made, "-o", program, "-lm")
+    size = operands[0].size
+    padded = [np.resize(o, -(-size // ELEMENTS) * ELEMENTS).reshape(-1, ELEMENTS) for o in operands]
+    text = b"".join(chunk.tobytes() for chunks in zip(*padded, strict=True) for chunk in chunks)
+    done = subprocess.run(["qemu-aarch64-static", str(program)], input=text, capture_output=True, check=True)
+    return np.frombuffer(done.stdout, np.float32)[:size]
+
+
+def evaluate(name: str, level: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.float32]:
+    """The object of a level on f32 (or i32) arrays of one length."""
+    if level == "aarch64" and platform.machine() != "aarch64":
+        return emulated(name, *operands, lanes=lanes)
+    function = getattr(compiled(name, level), f"{name}_{'vector' if lanes else 'scalar'}")
+    size = operands[0].size
+    padded = [np.resize(o, -(-size // ELEMENTS) * ELEMENTS).reshape(-1, ELEMENTS) for o in operands]
+    result = np.empty_like(padded[0], np.float32)
+    for row in range(len(result)):
+        arrays = [*(p[row] for p in padded), result[row]]
+        function(*(a.ctypes.data_as(ctypes.c_void_p) for a in arrays))
+    return result.reshape(-1)[:size]
+
+
+def available_levels() -> list[str]:
+    """The levels that this machine runs, by itself or under qemu."""
+    levels = []
+    if platform.machine() in ("x86_64", "AMD64"):
+        flags = set(pathlib.Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split())
+        needs = {
+            "x86-64-v2": {"sse4_2", "popcnt"},
+            "x86-64-v3": {"avx2", "fma", "bmi2"},
+            "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+        }
+        levels += [level for level, need in needs.items() if need <= flags]
+    emulator = shutil.which("qemu-aarch64-static") and shutil.which("aarch64-linux-gnu-gcc")
+    if platform.machine() == "aarch64" or emulator:
+        levels.append("aarch64")
+    return levels

@@ -1,0 +1,151 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# See https://llvm.org/LICENSE.txt for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Moves coefficients by units in the last place until every hard case rounds right.
+
+The formulas of the compiler (Formulas.h) are compiled for this machine with
+tables that can change. Random small moves of a table are tried on the hard
+cases of expected/<function>.txt alone; the first table that gets all of them
+right is recorded in tuning.json, which derive.py applies. check.py then has to
+confirm it on all inputs.
+
+What no table can reach goes to patches.json if it is at most --patches inputs.
+
+Usage: python tools/functions/tune.py FUNCTION TABLE [TABLE ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import pathlib
+import random
+import subprocess
+import sys
+
+import derive
+import numpy as np
+from objects import BLOCKS, BUILD, EXPECTED, ROOT, reference
+
+#: Odd and even functions whose formula compares |x| with the patches.
+PATCHED_BY_MAGNITUDE = "asin asinh atan atanh cbrt cos cosh erf sinh tanh".split()
+
+
+def tuner(function: str, tables: list[str]) -> ctypes.CDLL:
+    """A library with `function` and the tables it reads, for this machine."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    source, made = BUILD / f"tune_{function}.cpp", BUILD / f"tune_{function}.so"
+    pointers = "\n".join(f'extern "C" double *table_{t}() {{ return k{t}; }}' for t in tables)
+    source.write_text(f"""
+#define REPRO_FUNCTION_TABLE static
+#include "lib/Codegen/Functions/Formulas.h"
+#include "tools/functions/VectorMachine.h"
+using namespace mlir::repro::functions;
+extern "C" void apply(const float *x, float *y, long n) {{
+  VectorMachine m;
+  Formulas<VectorMachine> f(m);
+  for (long i = 0; i < n; i += 8)
+    m.store(y + i, f.{function}(m.load(x + i)));
+}}
+{pointers}
+""")
+    flags = ["-O2", "-march=native", "-ffp-contract=off", "-std=c++17", "-shared", "-fPIC", f"-I{ROOT}"]
+    subprocess.run(["g++", *flags, str(source), "-o", str(made)], check=True)
+    library = ctypes.CDLL(str(made))
+    for t in tables:
+        getattr(library, f"table_{t}").restype = ctypes.POINTER(ctypes.c_double)
+    return library
+
+
+class Cases:
+    """The hard cases of one function and its compiled formula."""
+
+    def __init__(self, function: str, tables: list[str]) -> None:
+        lines = (EXPECTED / f"{function}.txt").read_text().split()
+        bits = np.array([int(u, 16) for u in lines[BLOCKS + 1 :]], np.uint32)
+        self.bits = bits
+        self.count = len(bits)
+        padded = np.concatenate([bits, np.full(-len(bits) % 8, 0x3F800000, np.uint32)])
+        self.x = padded.view(np.float32)
+        self.y = np.empty_like(self.x)
+        exact = [reference.round_exact(function, float(x)) for x in self.x[: self.count]]
+        self.right = np.array(exact, np.float32).view(np.uint32)
+        self.library = tuner(function, tables)
+        self.tables = [getattr(self.library, f"table_{t}")() for t in tables]
+
+    def failing(self, coefficients: list[list[float]]) -> np.ndarray:
+        """Positions of the cases that round wrongly with these tables."""
+        for table, values in zip(self.tables, coefficients, strict=True):
+            for j, value in enumerate(values):
+                table[j] = value
+        pointer = ctypes.c_void_p
+        self.library.apply(pointer(self.x.ctypes.data), pointer(self.y.ctypes.data), ctypes.c_long(len(self.x)))
+        return np.flatnonzero(self.y.view(np.uint32)[: self.count] != self.right)
+
+
+def moved(tables: list[list[float]], steps: list[list[int]]) -> list[list[float]]:
+    """The tables with each coefficient moved by units in the last place."""
+    return [[derive.nudged(v, n) for v, n in zip(t, s, strict=True)] for t, s in zip(tables, steps, strict=True)]
+
+
+def update(path: pathlib.Path, values: dict[str, object]) -> None:
+    """Merges into a JSON file; an empty list removes."""
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known.update(values)
+    lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(known.items()) if v]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("function")
+    parser.add_argument("tables", nargs="*")
+    parser.add_argument("--tries", type=int, default=50_000)
+    parser.add_argument("--reach", type=int, default=6, help="log2 of the largest move of the lowest coefficient")
+    parser.add_argument("--patches", type=int, default=2, help="how many inputs may be patched")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    update(derive.PATCHES, {arguments.function: []})
+    derive.HEADER.write_text(derive.render())
+    polynomials = derive.polynomials()
+    start = [polynomials[t][1] for t in arguments.tables]
+    cases = Cases(arguments.function, arguments.tables)
+    generator = random.Random(arguments.seed)
+    steps = [[0] * len(t) for t in start]
+    best = len(cases.failing(start))
+    print(f"{arguments.function}: {best} of {cases.count} hard cases fail", flush=True)
+    for _ in range(arguments.tries if arguments.tables else 0):
+        if best == 0:
+            break
+        trial = [list(s) for s in steps]
+        for _ in range(generator.choice((1, 1, 2, 3))):
+            t = generator.randrange(len(start))
+            j = generator.randrange(len(start[t]))
+            # Higher coefficients matter less, so they may move further; a low part
+            # alone in its table moves by any part of itself.
+            reach = 51 if len(start[t]) == 1 else min(arguments.reach + 2 * j, 40)
+            size = 2.0 ** generator.uniform(0, reach)
+            trial[t][j] += round(generator.choice((-1, 1)) * size)
+        wrong = len(cases.failing(moved(start, trial)))
+        if wrong <= best:
+            if wrong < best:
+                print(f"  {wrong} left", flush=True)
+            steps, best = trial, wrong
+    left = cases.failing(moved(start, steps))
+    patches = [
+        [f"{u:08x}", f"{v:08x}"]
+        for u, v in zip(cases.bits[left].tolist(), cases.right[left].tolist(), strict=True)
+        if not (arguments.function in PATCHED_BY_MAGNITUDE and u >> 31)
+    ]
+    if len(patches) > arguments.patches:
+        print(f"{arguments.function}: {len(patches)} hard cases are left", file=sys.stderr)
+        return 1
+    update(derive.TUNING, dict(zip(arguments.tables, steps, strict=True)))
+    update(derive.PATCHES, {arguments.function: patches})
+    derive.HEADER.write_text(derive.render())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
