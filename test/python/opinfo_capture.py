@@ -41,7 +41,7 @@ class OperatorProgram:
       text: imported linalg text.
       graph: the functional graph that was lowered.
       arguments: the values of the program's arguments (seed and step first, if it draws random numbers).
-      expected: what eager PyTorch gives, None for an entry with random numbers.
+      expected: what eager PyTorch gives, None for an entry with random or uninitialised numbers.
       has_backward: whether the results contain gradients, after the forward results.
     """
 
@@ -98,7 +98,10 @@ def _with_gradients(
         differentiable = [r for r in results if r.requires_grad]
         sources = [v for v in inputs if v.requires_grad]
         found = torch.autograd.grad(differentiable, sources, list(values[len(wanted) :]), allow_unused=True)
-        return [*(r.detach() for r in results), *(g for g in found if g is not None)]
+        return [
+            *(r.detach() for r in results),
+            *(torch.zeros_like(v) if g is None else g for v, g in zip(sources, found, strict=True)),
+        ]
 
     return run
 
@@ -143,6 +146,7 @@ def _capture(
     random_state = [torch.tensor(7), torch.tensor(0)]
     graph = trace(seeded, [*random_state, *arguments])
     draws = any(node.target in RANDOM_OPS for node in graph.graph.nodes)
+    uninitialised = "empty" in name
     num_state = 2 if draws else 0
     if draws:
         arguments = [*random_state, *arguments]
@@ -150,7 +154,7 @@ def _capture(
         graph = trace(lambda *values: list(function(*values)), arguments)
     count = len(next(node for node in graph.graph.nodes if node.op == "output").args[0])
     text = lower(graph, num_state, [f"arg{i}" for i in range(len(arguments))], [f"result{i}" for i in range(count)])
-    expected = None if draws else [r.detach() for r in function(*(a.clone() for a in arguments))]
+    expected = None if draws or uninitialised else [r.detach() for r in function(*(a.clone() for a in arguments))]
     return OperatorProgram(name, text, graph, arguments, expected, has_backward)
 
 

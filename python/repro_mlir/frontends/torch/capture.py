@@ -284,6 +284,9 @@ def _capture(step: _Step, seed: int) -> Captured:
     arguments = [*(entry.initial for entry in entries), *random_values, *rates, *step.batch]
     graph = trace(function, arguments)
     if any(node.target in RANDOM_OPS for node in graph.graph.nodes):
+        for entry in entries:
+            if entry.name in ("seed", "step"):
+                raise CaptureError(f"{entry.kind} {entry.name} of the model has the name of random-number state")
         entries += random_state
     else:
         _drop_random_state(graph, num_model_state)

@@ -162,6 +162,7 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.corrcoef: _corrcoef,
     torch.Tensor.corrcoef: _corrcoef,
     torch.grid_sampler: _grid_sampler,
+    torch.grid_sampler_2d: _grid_sampler,
     F.pdist: _pdist,
     F.grid_sample: _grid_sample,
     F.gaussian_nll_loss: _gaussian_nll_loss,

@@ -17,12 +17,13 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from repro_mlir.frontends.torch import convolutions, pooling, views
+from repro_mlir.frontends.torch import convolutions, linear_algebra, pooling, views
 
 aten = torch.ops.aten
 
 _entries: dict[Any, Callable[..., Any]] = {
     **convolutions.DECOMPOSITIONS,
+    **linear_algebra.DECOMPOSITIONS,
     **pooling.DECOMPOSITIONS,
     **views.DECOMPOSITIONS,
 }
@@ -186,14 +187,15 @@ def _power(x: torch.Tensor, exponent: float) -> Any:
 
 
 def _bound(x: torch.Tensor, low: Any, high: Any) -> Any:
-    # The lowering of clamp loses NaN.
-    if not x.dtype.is_floating_point:
-        return NotImplemented
+    # The lowering of clamp loses NaN, and compares integers in f64.
     for bound, operator in ((low, torch.maximum), (high, torch.minimum)):
-        if bound is not None:
-            if not isinstance(bound, torch.Tensor):
-                bound = torch.full([], float(bound), dtype=x.dtype)
-            x = operator(x, bound.to(x.dtype))
+        if bound is None:
+            continue
+        if not isinstance(bound, torch.Tensor):
+            if not x.dtype.is_floating_point and isinstance(bound, float):
+                return NotImplemented
+            bound = torch.full([], bound, dtype=x.dtype)
+        x = operator(x, bound)
     return x
 
 
@@ -317,6 +319,68 @@ def _hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 def _elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> torch.Tensor:
     # The lowering subtracts 1 from an exponential.
     return torch.where(x > 0, x * scale, torch.expm1(x * input_scale) * (alpha * scale))
+
+
+def _log_add(exponential: Callable[..., Any], logarithm: Callable[..., Any]) -> Callable[..., Any]:
+    def call(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        # The lowering's own decomposition compares in f64.
+        infinite = (x == y) & torch.isinf(x)
+        return torch.where(infinite, x, torch.maximum(x, y) + logarithm(exponential(-(x - y).abs())))
+
+    return call
+
+
+_entries[aten.logaddexp.default] = _log_add(torch.exp, torch.log1p)
+_entries[aten.logaddexp2.default] = _log_add(torch.exp2, lambda x: torch.log2(1 + x))
+
+
+@_decomposes(aten.renorm.default)
+def _renorm(x: torch.Tensor, p: float, dim: int, maxnorm: float) -> torch.Tensor:
+    dims = [d for d in range(x.dim()) if d != dim % x.dim()]
+    norm = torch.linalg.vector_norm(x, p, dims, keepdim=True)
+    factor = torch.where(norm > maxnorm, maxnorm / (norm + 1e-7), torch.ones([], dtype=x.dtype))
+    return x * factor
+
+
+@_decomposes(aten.linspace.Tensor_Tensor)
+def _linspace(start: torch.Tensor, end: torch.Tensor, steps: int, *, dtype: Any = None, **_: Any) -> torch.Tensor:
+    dtype = dtype or torch.get_default_dtype()
+    position = torch.arange(steps).to(dtype)
+    step = (end.to(dtype) - start.to(dtype)) / max(steps - 1, 1)
+    rising, falling = start.to(dtype) + step * position, end.to(dtype) - step * (steps - 1 - position)
+    return torch.where(position < steps // 2, rising, falling)
+
+
+@_decomposes(aten.searchsorted.Tensor)
+def _searchsorted(
+    edges: torch.Tensor,
+    x: torch.Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: torch.Tensor | None = None,
+) -> torch.Tensor:
+    if sorter is not None:
+        edges = edges.gather(-1, sorter)
+    values, edges = x.unsqueeze(-1), edges.unsqueeze(-2)
+    before = edges <= values if right or side == "right" else edges < values
+    return before.to(torch.int64).sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+@_decomposes(aten.histc.default)
+def _histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> torch.Tensor:
+    x = x.reshape(-1)
+    low, high = torch.full([], min, dtype=x.dtype), torch.full([], max, dtype=x.dtype)
+    if min == max:
+        low, high = x.amin(), x.amax()
+    equal = low == high
+    low, high = torch.where(equal, low - 1, low), torch.where(equal, high + 1, high)
+    inside = (x >= low) & (x <= high)
+    bin_of = torch.floor((x - low) * bins / (high - low))
+    bin_of = torch.minimum(bin_of, torch.full([], bins - 1, dtype=x.dtype))
+    hit = (torch.arange(bins).to(x.dtype).unsqueeze(1) == bin_of) & inside
+    return hit.to(x.dtype).sum(1)
 
 
 # --- Losses, embeddings, indexing ---
