@@ -219,7 +219,8 @@ void ElementwiseKernel::emitSquare(Value row, Value column, bool isFull) {
       if (!isFull) // lanes beyond the last column repeat it
         step = b.min(step, b.sub(columns, b.index(1)));
       setCoordinate(columnDim, b.add(column, step));
-      vectors.push_back(b.loadVector(inputs[i].buffer, inputs[i].element,
+      vectors.push_back(b.loadVector(inputs[i].buffer,
+                                     getStorageType(inputs[i].element),
                                      getOffset(i, column), 1, lanes, mask));
     }
     for (auto [lane, vector] : llvm::enumerate(b.transpose(vectors)))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from kernel_runner import LEVELS, compile_kernels, kernel_function
@@ -31,6 +31,8 @@ class Case:
     text: str
     types: Sequence[str]
     outputs: int = 1
+    #: operand -> strides and offset in elements, where it is part of a larger buffer
+    layouts: dict[int, tuple[tuple[int, ...], int]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         return [f"%a{i}" for i in range(len(self.types))]
@@ -48,12 +50,12 @@ class Case:
             f"{head} = {self.text} -> {results}\nreturn {values} : {results}\n}}\n"
         )
 
-    def kernel(self, layouts: dict[int, str] | None = None) -> str:
-        """The kernel function, with the layout of some operands replaced."""
+    def kernel(self) -> str:
+        """The kernel function, some of its operands as parts of larger buffers."""
         text = self.text
         types = list(self.types)
-        for i, layout in (layouts or {}).items():
-            types[i] += layout
+        for i, (strides, offset) in self.layouts.items():
+            types[i] += f", strided<[{', '.join(map(str, strides))}], offset: {offset}>"
 
         def typed(match: re.Match) -> str:
             names = re.findall(r"%a(\d+)", match[1])
@@ -70,8 +72,19 @@ class Case:
         """The outputs of the kernel in the reference's form; `cuts` are per mille of the work items."""
         kernel = compile_kernels(self.kernel(), level)["kernel"]
         memory = [to_memory(array, kind) for array, kind in zip(arrays, self.types, strict=True)]
+        bases = list(memory)
+        for i, (strides, offset) in self.layouts.items():
+            span = offset + sum((n - 1) * s for n, s in zip(memory[i].shape, strides, strict=True)) + 1
+            bases[i] = np.full(span, 77, memory[i].dtype)
+            steps = [s * bases[i].itemsize for s in strides]
+            view = np.lib.stride_tricks.as_strided(bases[i][offset:], memory[i].shape, steps)
+            view[...] = memory[i]
+            memory[i] = view
         shares = [kernel.work_items * cut // 1000 for cut in cuts]
-        assert kernel.run(*memory, shares=shares) == 0
+        assert kernel.run(*bases, shares=shares) == 0
+        memory = [np.ascontiguousarray(m) for m in memory]
+        for i in self.layouts:  # what is not part of the operand stays
+            assert np.count_nonzero(bases[i] != 77) <= memory[i].size
         first = len(self.types) - self.outputs
         return [from_memory(m, t) for m, t in zip(memory[first:], self.types[first:], strict=True)]
 

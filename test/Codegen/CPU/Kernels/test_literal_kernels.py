@@ -217,3 +217,49 @@ def test_transpose_and_broadcast() -> None:
         ["(i, j) -> (j, i)", "(i, j) -> (i)", "(i, j) -> (i, j)"], ["45x37xf32", "37xf32", "37x45xf32"], body
     )
     case.check(arrays(case))
+
+
+LAYOUTS = [((100, 1), 3), ((1, 60), 0), ((110, 2), 5)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("operand", [0, 1])
+@pytest.mark.parametrize("kind", ["f32", "bf16", "i1"])
+def test_parts_of_larger_buffers(layout: tuple, operand: int, kind: str) -> None:
+    body = f"^bb0(%x: {kind}, %o: {kind}):\n  linalg.yield %x : {kind}"
+    for access in ("(i, j) -> (i, j)", "(i, j) -> (j, i)"):
+        shape = (50, 37) if access.endswith("(i, j)") else (37, 50)
+        case = generic([access, "(i, j) -> (i, j)"], [f"{shape[0]}x{shape[1]}x{kind}", f"50x37x{kind}"], body)
+        case.layouts[operand] = layout
+        case.check(arrays(case), ["v4", "v2"])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("operand", [0, 1, 2])
+def test_contraction_of_parts_of_larger_buffers_K1(layout: tuple, operand: int) -> None:
+    case = matmul(40, 41, 42)
+    case.layouts[operand] = layout
+    case.check(arrays(case), ["v4", "v2"])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("order", [ROW.format(run=1), COLUMN])
+def test_fold_of_parts_of_larger_buffers(layout: tuple, order: str) -> None:
+    access = "(i, j) -> (i, j)" if order != COLUMN else "(i, j) -> (j, i)"
+    shape = (50, 37) if order != COLUMN else (37, 50)
+    case = fold(order, [access, "(i, j) -> (i)"], "pr", [f"{shape[0]}x{shape[1]}xf32", "50xf32"], unary("arith.addf"))
+    case.layouts[0] = layout
+    case.check(arrays(case), ["v4", "v2"])
+
+
+def test_other_accesses_than_linear_ones() -> None:
+    body = "^bb0(%x: f32, %o: f32):\n  %r = arith.negf %x : f32\n  linalg.yield %r : f32"
+    maps = ["(i, j) -> (i floordiv 2, j)", "(i, j) -> (i, j)"]
+    case = generic(maps, ["6x37xf32", "12x37xf32"], body)
+    case.check(arrays(case), ["v4", "v2"])
+    maps = ["(i, j) -> (j floordiv 4, j mod 4, i)", "(i, j) -> (i, j)"]
+    case = generic(maps, ["9x4x5xf32", "5x36xf32"], body)
+    case.check(arrays(case), ["v4", "v2"])
+    flipped = ["(i, j) -> (4 - i, 35 - j)", "(i, j) -> (i, j)"]
+    case = generic(flipped, ["5x36xf32", "5x36xf32"], body)
+    case.check(arrays(case), ["v4", "v2"])
