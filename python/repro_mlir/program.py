@@ -55,10 +55,8 @@ class Program:
     def hash(self) -> str:
         """The identity of the program (H2), in hexadecimal.
 
-        Names, locations and the initial state are no part of it.
+        Names, locations and the initial state are no part of it. ReproError for text that is no canonical program.
         """
-        from .identity import program_hash
-
         return program_hash(self.text)
 
     def initial_state(self) -> dict[str, np.ndarray]:
@@ -121,6 +119,20 @@ class Program:
 
 def _describe(kind: TensorType) -> dict[str, Any]:
     return {"name": kind.name, "element": kind.element, "shape": list(kind.shape)}
+
+
+def program_hash(text: str) -> str:
+    """(H2) The identity of a canonical module, in hexadecimal. ReproError for text that is no canonical program."""
+    from . import ir
+    from ._mlir_libs import _repro
+
+    with ir.Context():
+        try:
+            digest: str = _repro.program_hash(ir.Module.parse(text))
+            return digest
+        except (ir.MLIRError, ValueError) as error:
+            lines = str(error).splitlines()
+            raise ReproError(f"the program has no identity: {' '.join(lines[:2])}") from None
 
 
 def canonicalize(text: str) -> str:
