@@ -1,0 +1,91 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Builds the package into build/python_packages and makes the environment find it.
+
+Run by the Python of the virtual environment that tools/setup.py made. Uses ccache and mold where they are installed.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+PACKAGES = BUILD / "python_packages"
+COMMANDS = {
+    "repro": "from repro_mlir.cli import main",
+    "repro-opt": "from repro_mlir._tools import repro_opt as main",
+    "repro-lsp-server": "from repro_mlir._tools import repro_lsp_server as main",
+}
+
+
+def configure(bin_folder: Path, environment: dict[str, str], options: list[str]) -> int:
+    """Runs CMake for Ninja; MLIR_DIR and LLVM_DIR of the environment win over the packages of the environment."""
+    site = Path(sysconfig.get_path("purelib"))
+    definitions = {
+        "CMAKE_BUILD_TYPE": "Release",
+        # The time of a build counts more here than that of the compiler; wheels are built with -O3.
+        "CMAKE_CXX_FLAGS_RELEASE": "-O1 -DNDEBUG",
+        "CMAKE_C_VISIBILITY_PRESET": "hidden",
+        "CMAKE_CXX_VISIBILITY_PRESET": "hidden",
+        "CMAKE_VISIBILITY_INLINES_HIDDEN": "ON",
+        "CMAKE_MAKE_PROGRAM": str(bin_folder / "ninja"),
+        "MLIR_DIR": os.environ.get("MLIR_DIR", str(site / "mlir" / "lib" / "cmake" / "mlir")),
+        "LLVM_DIR": os.environ.get("LLVM_DIR", str(site / "llvm" / "lib" / "cmake" / "llvm")),
+        "Python3_EXECUTABLE": sys.executable,
+        "Python_EXECUTABLE": sys.executable,
+    }
+    if shutil.which("ccache"):
+        definitions |= {f"CMAKE_{language}_COMPILER_LAUNCHER": "ccache" for language in ("C", "CXX")}
+    if shutil.which("mold"):
+        definitions |= {f"CMAKE_{kind}_LINKER_FLAGS": "-fuse-ld=mold" for kind in ("EXE", "MODULE", "SHARED")}
+    command = [str(bin_folder / "cmake"), "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja"]
+    command += [f"-D{name}={value}" for name, value in definitions.items()] + options
+    return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode
+
+
+def publish(bin_folder: Path) -> None:
+    """Makes `import repro_mlir` and the commands work in the environment."""
+    site = Path(sysconfig.get_path("purelib"))
+    # While Ninja runs, the stub generator must not find a half-built package.
+    line = f"import os, sys; os.environ.get('REPRO_BUILDING') or sys.path.append({str(PACKAGES)!r})\n"
+    (site / "repro_mlir_build.pth").write_text(line)
+    for name, statement in COMMANDS.items():
+        script = bin_folder / name
+        script.write_text(f"#!{sys.executable}\nimport sys\n\n{statement}\n\nsys.exit(main())\n")
+        script.chmod(0o755)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("cmake_options", nargs="*", help="further options of CMake, behind --")
+    options = parser.parse_args()
+    bin_folder = Path(sys.executable).parent
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(bin_folder), os.environ.get("PATH", "")]),
+        "REPRO_BUILDING": "1",
+        # Clones in different folders share what ccache has.
+        "CCACHE_BASEDIR": str(ROOT),
+        "CCACHE_NOHASHDIR": "1",
+    }
+    environment.pop("PYTHONPATH", None)
+    # Always: new Python files are found when CMake runs.
+    status = configure(bin_folder, environment, options.cmake_options)
+    if status:
+        return status
+    command = [str(bin_folder / "ninja"), "-C", str(BUILD), "-j", str(options.jobs), "ReproPythonModules"]
+    status = subprocess.run(command, env=environment).returncode
+    if status == 0:
+        publish(bin_folder)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

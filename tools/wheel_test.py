@@ -1,0 +1,54 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Installs a wheel into an environment of its own, outside of the source tree and without PyTorch, and uses it."""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PROGRAM = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }\n"
+USE = """
+import sys
+import numpy as np
+import repro_mlir
+from repro_mlir.arrays import TensorType
+from repro_mlir.program import Program, canonicalize
+
+x = TensorType("x", "f32", (2,))
+text = open("program.mlir").read()
+program = Program(text, (), (x,), (TensorType("y", "f32", (2,)),), 0, ())
+array = np.array([1, 2], np.float32)
+for target in ("reference", "cpu"):
+    _, outputs = repro_mlir.compile(program, target)({}, array)
+    assert (outputs["y"] == array).all(), (target, outputs)
+assert len(program.hash) == 64
+assert "torch" not in sys.modules
+print("wheel works:", program.hash)
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="holds the wheel")
+    options = parser.parse_args()
+    wheels = sorted(options.folder.resolve().glob("repro_mlir-*.whl"), key=lambda path: path.stat().st_mtime)
+    if not wheels:
+        print(f"wheel_test: no wheel in {options.folder}", file=sys.stderr)
+        return 1
+    print(f"wheel_test: {wheels[-1].name}, {wheels[-1].stat().st_size / 1e6:.1f} MB", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        python = Path(folder) / "venv" / "bin" / "python"
+        subprocess.run([sys.executable, "-m", "venv", str(Path(folder) / "venv")], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-compile", str(wheels[-1])], check=True)
+        (Path(folder) / "program.mlir").write_text(PROGRAM)
+        subprocess.run([str(python.parent / "repro-opt"), "program.mlir"], cwd=folder, check=True)
+        subprocess.run([str(python.parent / "repro"), "--help"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([str(python), "-c", USE], cwd=folder, check=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
