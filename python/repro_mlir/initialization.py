@@ -26,8 +26,8 @@ def initialize(model: Model, seed: int = 0) -> Model:
 
     A parameter with two or more dimensions becomes (u - 0.5) * (2 * bound) in f32, where u is uniform by (R1), (R2)
     with the parameter's position in `named_parameters()` as site and step 0, and bound = sqrt(1 / fan_in) with fan_in
-    the product of all dimensions but the first; both in f64, rounded once to f32. Of the others, those whose last name is
-    `bias` become zero; the rest (scales of normalisations) and all buffers stay as they are.
+    the product of all dimensions but the first; both in f64, rounded once to f32. Of the others, those whose last name
+    is `bias` become zero; the rest (scales of normalisations) and all buffers stay as they are.
 
     Args:
       model: with parameters on the CPU.

@@ -12,7 +12,7 @@ States are updated in place; a step that fails a check leaves them as they were.
 
 from .buffers import Tensor, TensorLike
 from .cache import cached_compile
-from .compilation import CompileError, compile, levels, native_level
+from .compilation import CompileError, compile, levels, native_level, runnable_levels
 from .emulation import EmulatedExecutable
 from .executable import Executable, StepError, load
 
@@ -28,4 +28,5 @@ __all__ = [
     "levels",
     "load",
     "native_level",
+    "runnable_levels",
 ]

@@ -20,6 +20,11 @@ def levels() -> list[str]:
     return _repro.cpu_levels().split(", ")
 
 
+def runnable_levels() -> list[str]:
+    """The names of the CPU levels that this machine runs without an emulator."""
+    return list(_repro.runnable_cpu_levels())
+
+
 def native_level() -> str:
     """The best level that this machine runs."""
     return _repro.cpu_host_level()
