@@ -59,6 +59,8 @@ LogicalResult ColumnFold::match() {
   Block &body = *fold.op.getBody();
   if (fold.n == 0 || fold.results == 0 || !BodyVectorizer::canVectorize(body))
     return failure();
+  if (fold.step && fold.refold && fold.n > fold.chunk)
+    return failure();
   int64_t operations = std::distance(body.begin(), body.end());
   if (fold.step && fold.lanes > 1) {
     if (fold.n > kUnrolledElements || fold.n > fold.chunk ||
@@ -90,9 +92,14 @@ LogicalResult ColumnFold::match() {
   width = b.getNativeLanes(fold.getAccumulatorType());
   if (parallel.back().size < 2 || width < 2)
     return failure();
-  // Small results are better spread over threads than over vectors.
-  vectors =
-      std::min<int64_t>(vectors, llvm::divideCeil(parallel.back().size, width));
+  int64_t size = parallel.back().size;
+  vectors = std::min<int64_t>(vectors, llvm::divideCeil(size, width));
+  // A long fold of few results is better spread over a few threads.
+  auto countPanels = [&] {
+    return fold.results / size * llvm::divideCeil(size, vectors * width);
+  };
+  while (vectors > 1 && countPanels() < 4 && fold.n * fold.results > 65536)
+    vectors /= 2;
   return success();
 }
 

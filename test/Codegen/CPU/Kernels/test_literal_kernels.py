@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_cases import Case, fold, generic, matmul, values
+from kernel_runner import LEVELS, compile_kernels, kernel_function
 
 ROW = "#repro.order<chunk = 8192, lanes = 64, run = {run}, totals = refold>"
 COLUMN = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
@@ -263,3 +264,69 @@ def test_other_accesses_than_linear_ones() -> None:
     flipped = ["(i, j) -> (4 - i, 35 - j)", "(i, j) -> (i, j)"]
     case = generic(flipped, ["5x36xf32", "5x36xf32"], body)
     case.check(arrays(case), ["v4", "v2"])
+
+
+def check_error(arguments: str, text: str, memory: list[np.ndarray], expected: int) -> None:
+    """The error word of a kernel on all levels."""
+    for level in LEVELS:
+        kernel = compile_kernels(kernel_function("kernel", arguments, text), level)["kernel"]
+        assert kernel.run(*[m.copy() for m in memory]) == expected
+
+
+@pytest.mark.parametrize("columns", [3, 16, 37])
+@pytest.mark.parametrize("bad", [None, -1, 11, 2**40])
+def test_gather_out_of_range_E1(columns: int, bad: int | None) -> None:
+    arguments = f"%t: memref<11x{columns}xf32>, %i: memref<20x{columns}xi64>, %o: memref<20x{columns}xf32>"
+    index = np.random.default_rng(1).integers(0, 11, (20, columns))
+    for access, checked in (("%row, %column", index), ("%row, %other", index % columns)):
+        text = f"""linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]}}
+    ins(%i : memref<20x{columns}xi64>) outs(%o : memref<20x{columns}xf32>) {{
+  ^bb0(%p: i64, %z: f32):
+    %row = arith.index_cast %p : i64 to index
+    %column = linalg.index 1 : index
+    %width = arith.constant {columns} : index
+    %other = arith.remui %row, %width : index
+    %v = memref.load %t[{access}] {{repro.message = 6 : i64}} : memref<11x{columns}xf32>
+    linalg.yield %v : f32
+  }}"""
+        indices = index.copy()
+        if bad is not None:
+            indices[7, columns - 1] = bad
+        table = values(f"11x{columns}xf32")
+        out = np.zeros((20, columns), np.float32)
+        check_error(arguments, text, [table, indices, out], 0 if bad is None else 7)
+        if bad is None:
+            kernel = compile_kernels(kernel_function("kernel", arguments, text), "v4")["kernel"]
+            kernel.run(table, indices, out)
+            second = np.arange(columns) if access == "%row, %column" else checked
+            assert out.view(np.uint32).tolist() == table[index, second].view(np.uint32).tolist()
+
+
+@pytest.mark.parametrize("n", [1, 16, 35])
+def test_assertion_E1(n: int) -> None:
+    arguments = f"%a: memref<{n}xf32>, %o: memref<{n}xf32>"
+    text = f"""linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+    iterator_types = ["parallel"]}} ins(%a : memref<{n}xf32>) outs(%o : memref<{n}xf32>) {{
+  ^bb0(%x: f32, %z: f32):
+    %zero = arith.constant 0.0 : f32
+    %ok = arith.cmpf oge, %x, %zero : f32
+    cf.assert %ok, "negative" {{repro.message = 2 : i64}}
+    linalg.yield %x : f32
+  }}"""
+    good = np.ones(n, np.float32)
+    bad = good.copy()
+    bad[n - 1] = -1
+    check_error(arguments, text, [good, good], 0)
+    check_error(arguments, text, [bad, good], 3)
+
+
+@pytest.mark.parametrize("bad", [None, -1, 9, -(2**62)])
+def test_scatter_out_of_range_E1(bad: int | None) -> None:
+    arguments = "%u: memref<30x5xf32>, %i: memref<30x1xi64>, %o: memref<9x5xf32>"
+    text = """repro.scatter add ins(%u, %i : memref<30x5xf32>, memref<30x1xi64>) outs(%o : memref<9x5xf32>)
+      {repro.message = 0 : i64}"""
+    index = np.random.default_rng(1).integers(0, 9, (30, 1))
+    if bad is not None:
+        index[11] = bad
+    check_error(arguments, text, [values("30x5xf32"), index, values("9x5xf32")], 0 if bad is None else 1)
