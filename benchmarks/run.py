@@ -90,9 +90,8 @@ def main() -> None:
     options = parser.parse_args()
     report = {}
     if not options.json:
-        print(
-            f"{'what':<12} {'threads':>7} {'ours ms':>9} {'best':>8} {'torch ms':>9} {'best':>8} {'ratio':>6} {'best':>6}"
-        )
+        titles = ("threads", "ours ms", "best", "torch ms", "best", "ratio", "best")
+        print("{:<12} {:>7} {:>9} {:>8} {:>9} {:>8} {:>6} {:>6}".format("what", *titles))
     for threads in options.threads:
         torch.set_num_threads(threads)
         for name in ("digits_cnn", "names_gpt", f"mm {MATRIX}"):

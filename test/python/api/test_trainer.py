@@ -1,0 +1,111 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Trainer: what the user may do wrong, and schedulers."""
+
+import pytest
+import repro_mlir
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+
+def linear_trainer(target: str = "cpu", lr: float = 0.1) -> repro_mlir.Trainer:
+    model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    return repro_mlir.Trainer(model, torch.nn.functional.cross_entropy, optimizer, target=target, threads=1)
+
+
+BATCH = (torch.ones(4, 3), torch.tensor([0, 1, 0, 1]))
+
+
+def test_before_the_first_step() -> None:
+    trainer = linear_trainer()
+    for use in (trainer.state_hash, trainer.sync, lambda: trainer.program, lambda: trainer.state):
+        with pytest.raises(repro_mlir.ReproError, match="call step, fit or prepare first"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ((torch.ones(5, 3), torch.tensor([0, 1, 0, 1, 0])), r"shape \[5, 3\].*expected \[4, 3\]"),
+        ((torch.ones(4, 3).double(), BATCH[1]), "float64"),
+        ((BATCH[0],), "batch has the structure"),
+        ((BATCH[0].numpy(), BATCH[1]), "expected a tensor"),
+    ],
+)
+def test_batch_of_another_kind(batch, message: str) -> None:
+    trainer = linear_trainer()
+    trainer.step(*BATCH)
+    before = trainer.state_hash()
+    with pytest.raises(repro_mlir.ReproError, match=message):
+        trainer.step(*batch)
+    assert trainer.state_hash() == before and trainer.steps == 1
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_E1_class_out_of_range_leaves_the_state(target: str) -> None:
+    trainer = linear_trainer(target)
+    trainer.step(*BATCH)
+    before = trainer.state_hash()
+    with pytest.raises(repro_mlir.errors.StepFailed):
+        trainer.step(BATCH[0], torch.tensor([0, 1, 7, 1]))
+    assert trainer.state_hash() == before
+    trainer.step(*BATCH)
+    assert trainer.state_hash() != before
+
+
+def test_learning_rate_is_read_before_each_step() -> None:
+    trainer = linear_trainer(lr=0.1)
+    trainer.step(*BATCH)
+    before = {name: value.copy() for name, value in trainer.state.items()}
+    trainer._optimizer.param_groups[0]["lr"] = 0.0
+    trainer.step(*BATCH)
+    assert all((trainer.state[name] == before[name]).all() for name in before)
+
+
+def test_too_few_batches() -> None:
+    with pytest.raises(repro_mlir.ReproError, match="expected 3 batches, got 2"):
+        linear_trainer().fit([BATCH, BATCH], 3)
+
+
+def test_unknown_target() -> None:
+    with pytest.raises(repro_mlir.ReproError, match="unknown target 'tpu', expected one of cpu, cpu:x86-64-v2"):
+        linear_trainer("tpu").step(*BATCH)
+
+
+def test_model_that_cannot_be_captured() -> None:
+    class Strange(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) if x.sum() > 0 else x
+
+    model = Strange(3, 2)
+    trainer = repro_mlir.Trainer(model, torch.nn.functional.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1))
+    with pytest.raises(repro_mlir.ReproError) as caught:
+        trainer.step(*BATCH)
+    assert "\n" not in str(caught.value)
+
+
+def test_inference_takes_no_training_options() -> None:
+    with pytest.raises(repro_mlir.ReproError, match="belong to training steps"):
+        repro_mlir.capture(torch.nn.Linear(3, 2), torch.ones(1, 3), seed=3)
+    with pytest.raises(repro_mlir.ReproError, match="got 3 arguments"):
+        repro_mlir.capture(torch.nn.Linear(3, 2), None, None)
+
+
+def test_inference_equals_eager() -> None:
+    model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
+    program = repro_mlir.capture(model, BATCH[0])
+    executable = repro_mlir.compile(program)
+    _, outputs = executable(program.initial_state(), BATCH[0])
+    torch.testing.assert_close(outputs["output"], model(BATCH[0]).detach())
+
+
+def test_bf16_state_passes_as_torch_tensors() -> None:
+    model = torch.nn.Linear(3, 2).to(torch.bfloat16)
+    program = repro_mlir.capture(model, BATCH[0].bfloat16())
+    state = {name: value.detach().clone() for name, value in model.named_parameters()}
+    _, outputs = repro_mlir.compile(program, "reference")(state, BATCH[0].bfloat16())
+    assert outputs["output"].dtype == torch.bfloat16
+    torch.testing.assert_close(outputs["output"], model(BATCH[0].bfloat16()).detach(), rtol=2e-2, atol=2e-2)
