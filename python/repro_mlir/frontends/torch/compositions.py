@@ -154,6 +154,39 @@ def _embedding_bag(
     return total if mode == "sum" else total / count.clamp(min=1).unsqueeze(-1)
 
 
+def _signed_diagonal(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Diagonal of the LU factor, and the sign of the row exchanges.
+
+    Differentiated through the factorization: the determinant's own gradient depends on the strides of its operand,
+    which a trace does not keep.
+    """
+    lu, pivots = torch.linalg.lu_factor(a)
+    moved = (pivots != torch.arange(1, a.shape[-1] + 1, dtype=torch.int32)).to(torch.int64).sum(-1)
+    sign = torch.where(moved % 2 == 0, torch.ones([], dtype=a.dtype), torch.full([], -1.0, dtype=a.dtype))
+    return torch.diagonal(lu, 0, -2, -1), sign
+
+
+def _product(x: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    for position in range(x.shape[-1]):
+        start = start * x.select(-1, position)
+    return start
+
+
+def _det(a: torch.Tensor) -> torch.Tensor:
+    return _product(*_signed_diagonal(a))
+
+
+def _slogdet(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    diagonal, sign = _signed_diagonal(a)
+    parts = _product(torch.sign(diagonal), sign), torch.log(diagonal.abs()).sum(-1)
+    return torch.return_types.linalg_slogdet(parts)
+
+
+def _logdet(a: torch.Tensor) -> torch.Tensor:
+    sign, logarithm = _slogdet(a)
+    return torch.where(sign < 0, torch.full([], float("nan"), dtype=a.dtype), logarithm)
+
+
 _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.cdist: _cdist,
     torch.pdist: _pdist,
@@ -163,6 +196,14 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.corrcoef: _corrcoef,
     torch.grid_sampler: _grid_sampler,
     torch.grid_sampler_2d: _grid_sampler,
+    torch.det: _det,
+    torch.Tensor.det: _det,
+    torch.linalg.det: _det,
+    torch.slogdet: _slogdet,
+    torch.Tensor.slogdet: _slogdet,
+    torch.linalg.slogdet: _slogdet,
+    torch.logdet: _logdet,
+    torch.Tensor.logdet: _logdet,
     F.pdist: _pdist,
     F.grid_sample: _grid_sample,
     F.gaussian_nll_loss: _gaussian_nll_loss,

@@ -200,30 +200,6 @@ def _inverse_ex(a: torch.Tensor, *, check_errors: bool = False) -> tuple[torch.T
     return _solve_ex(a, _identity(a))[0], _no_errors(a)
 
 
-def _signed_diagonal(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The LU diagonal, the sign of the row exchanges, and the factors."""
-    lu, pivots = _lu(a)
-    moved = (pivots != torch.arange(1, a.shape[-1] + 1, dtype=torch.int32)).to(torch.int64).sum(-1)
-    sign = torch.where(moved % 2 == 0, torch.ones([], dtype=a.dtype), torch.full([], -1.0, dtype=a.dtype))
-    return lu.diagonal(dim1=-2, dim2=-1), sign, lu, pivots
-
-
-def _product(x: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
-    for position in range(x.shape[-1]):
-        start = start * x.select(-1, position)
-    return start
-
-
-def _determinant(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    diagonal, sign, lu, pivots = _signed_diagonal(a)
-    return _product(diagonal, sign), lu, pivots
-
-
-def _log_determinant(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    diagonal, sign, lu, pivots = _signed_diagonal(a)
-    return _product(torch.sign(diagonal), sign), torch.log(diagonal.abs()).sum(-1), lu, pivots
-
-
 # --- QR ---
 
 
@@ -269,7 +245,5 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.linalg_lu_solve.default: _lu_solve,
     aten._linalg_solve_ex.default: _solve_ex,
     aten.linalg_inv_ex.default: _inverse_ex,
-    aten._linalg_det.default: _determinant,
-    aten._linalg_slogdet.default: _log_determinant,
     aten.linalg_qr.default: _qr,
 }
