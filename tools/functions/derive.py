@@ -203,7 +203,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         12,
     )
     # One polynomial up to where erf rounds to 1, around the middle of x^2.
-    erf_middle = mp.mpf("7.375")
+    erf_middle = mp.mpf("7.6875")
 
     def erf_quotient(u: mp.mpf) -> mp.mpf:
         x = mp.sqrt(max(u + erf_middle, mp.mpf(10) ** -30))
@@ -211,12 +211,12 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
 
     add(
         "Erf",
-        "erf(x) / x, u = x^2 - 7.375, |x| <= 3.84",
+        "erf(x) / x, u = x^2 - 7.6875, |x| <= 3.92",
         erf_quotient,
         lambda u: 1 / erf_quotient(u),
         -erf_middle,
-        mp.mpf("3.84") ** 2 - erf_middle,
-        26,
+        mp.mpf("3.92") ** 2 - erf_middle,
+        27,
     )
     add(
         "ErfcSmall",

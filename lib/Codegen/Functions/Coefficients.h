@@ -367,34 +367,35 @@ REPRO_FUNCTION_TABLE double kAtan[] = {
     0x1.efdc85f9f8c68p-7,
 };
 
-// erf(x) / x, u = x^2 - 7.375, |x| <= 3.84 [-52.3]
+// erf(x) / x, u = x^2 - 7.6875, |x| <= 3.92 [-53.53]
 REPRO_FUNCTION_TABLE double kErf[] = {
-    0x1.79056575bb621p-2,
-    -0x1.982fbde3b88f9p-6,
-    0x1.48f11ae583952p-9,
-    -0x1.20f83655625d7p-12,
-    0x1.0184af3ffc620p-15,
-    -0x1.c130a8ae04801p-19,
-    0x1.7726dfe926905p-22,
-    -0x1.2829834e97c2fp-25,
-    0x1.b6ef2689b9cbep-29,
-    -0x1.3068d5896ca65p-32,
-    0x1.8af5c08478a52p-36,
-    -0x1.dfd467e3d4a26p-40,
-    0x1.116ac35d38f23p-43,
-    -0x1.24f4ea13e49d2p-47,
-    0x1.27d399ec8f85ep-51,
-    -0x1.1a426859ab954p-55,
-    0x1.fe4ecde082aa5p-60,
-    -0x1.b589d8713703cp-64,
-    0x1.63b7e9cc959c2p-68,
-    -0x1.15b02d2f23b05p-72,
-    0x1.a8cb8fa9d2dd4p-77,
-    -0x1.287b3e7e408fdp-81,
-    0x1.4efa9d6e21c40p-86,
-    -0x1.ddd80f48c3d95p-91,
-    0x1.0a260c531e116p-94,
-    -0x1.247aa0485a905p-99,
+    0x1.714a947278f72p-2,
+    -0x1.7fc077d0f9d8dp-6,
+    0x1.294ee9bf939dfp-9,
+    -0x1.f7e50687db6adp-13,
+    0x1.b34e94ebf42d2p-16,
+    -0x1.72105883000f1p-19,
+    0x1.2ed49990b7051p-22,
+    -0x1.d68dd7d380b55p-26,
+    0x1.585eb944633b2p-29,
+    -0x1.d8febbd0d4355p-33,
+    0x1.3078ea5f6d45fp-36,
+    -0x1.6f99cd22dec9dp-40,
+    0x1.a0d18df562e61p-44,
+    -0x1.bcc18e4ed24d8p-48,
+    0x1.bf92f4847e6cfp-52,
+    -0x1.a9c334f8867efp-56,
+    0x1.7fca814674399p-60,
+    -0x1.48ae8a8e82e6bp-64,
+    0x1.0b9ae205f0a3fp-68,
+    -0x1.9dc5b81172d1bp-73,
+    0x1.342a80aea11c0p-77,
+    -0x1.c5035a027ca9cp-82,
+    0x1.2eac09d49b549p-86,
+    -0x1.3f2363d2c09aep-91,
+    0x1.b55c8d929f595p-96,
+    -0x1.eacc40e0dd32ep-100,
+    0x1.060f7b30aae4ap-104,
 };
 
 // (erf(x) - (2/sqrt(pi)) x) / x^3, z = x^2, |x| <= 1/2 [-64.61]
@@ -536,7 +537,7 @@ inline constexpr std::array<Patch, 0> kAtanhPatches = {};
 inline constexpr std::array<Patch, 0> kCbrtPatches = {};
 inline constexpr std::array<Patch, 1> kCosPatches = {{{0x6115cb11, 0x3f78142f}}};
 inline constexpr std::array<Patch, 0> kCoshPatches = {};
-inline constexpr std::array<Patch, 0> kErfPatches = {};
+inline constexpr std::array<Patch, 1> kErfPatches = {{{0x3940ead6, 0x3959af14}}};
 inline constexpr std::array<Patch, 1> kErfcPatches = {{{0xb76c9f62, 0x3f800085}}};
 inline constexpr std::array<Patch, 0> kExpPatches = {};
 inline constexpr std::array<Patch, 0> kExp10Patches = {};

@@ -272,9 +272,9 @@ public:
   //===--------------------------------------------------------------------===//
 
   F32 erf(F32 x) {
-    // From 3.84 on the result rounds to 1.
-    F64 a = m.widen(clamp(x, -3.84f, 3.84f));
-    F64 p = polynomial(kErf, m.fma(a, a, c(-7.375)));
+    // From 3.92 on the result rounds to 1.
+    F64 a = m.widen(clamp(x, -3.92f, 3.92f));
+    F64 p = polynomial(kErf, m.fma(a, a, c(-7.6875)));
     return m.copysign(patched(kErfPatches, m.abs(x), m.narrow(a * p)), x);
   }
 
