@@ -291,8 +291,8 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   if (isMovement)
     return true;
   // What is computed from scalars alone is computed once.
-  if (producer.getNumLoops() == 0)
-    return map.getNumDims() == 0;
+  if (producer.getNumLoops() == 0 && map.getNumDims() != 0)
+    return false;
   if (once && onlyUser)
     return true;
   if (!once)

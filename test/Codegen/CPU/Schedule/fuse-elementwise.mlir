@@ -164,3 +164,28 @@ func.func @check(%x: tensor<4xi64>) -> tensor<4xi64> {
   } -> tensor<4xi1>
   return %x : tensor<4xi64>
 }
+
+// A scalar with a user before the consumer stays where it is: the fused
+// operation would define it too late.
+// CHECK-LABEL: func @scalar_with_earlier_user
+// CHECK: %[[P:.*]] = linalg.generic
+// CHECK: tensor.expand_shape %[[P]]
+// CHECK: linalg.generic
+func.func @scalar_with_earlier_user(%x: tensor<f32>) -> (tensor<1xf32>, tensor<f32>) {
+  %e = tensor.empty() : tensor<f32>
+  %0 = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []}
+      ins(%x : tensor<f32>) outs(%e : tensor<f32>) {
+  ^bb0(%a: f32, %o: f32):
+    %b = repro.exp %a : f32
+    %c = repro.sin %b : f32
+    linalg.yield %c : f32
+  } -> tensor<f32>
+  %1 = tensor.expand_shape %0 [] output_shape [1] : tensor<f32> into tensor<1xf32>
+  %2 = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []}
+      ins(%0 : tensor<f32>) outs(%e : tensor<f32>) {
+  ^bb0(%a: f32, %o: f32):
+    %b = repro.log %a : f32
+    linalg.yield %b : f32
+  } -> tensor<f32>
+  return %1, %2 : tensor<1xf32>, tensor<f32>
+}
