@@ -219,6 +219,8 @@ ColumnFold::Accumulators ColumnFold::foldElements() {
 }
 
 Value ColumnFold::loadOutput(unsigned i, int64_t v) {
+  if (Value init = fold.getConstantInit(b, i, width))
+    return init;
   const Access &access = fold.outputs[i];
   unsigned position = fold.inputs.size() + i;
   int64_t stride = parallel.back().coefficients[position];

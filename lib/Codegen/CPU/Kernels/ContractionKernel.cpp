@@ -641,10 +641,11 @@ void ContractionKernel::finishTile(ArrayRef<Value> sums, Value row,
       for (auto [v, vector] : llvm::enumerate(vectors)) {
         Value offset = b.add(rowOffset, vector.outputOffset);
         auto write = [&, v = v](LaneMask mask) {
-          Value init =
-              b.convertFloat(b.loadVector(output.buffer, output.element, offset,
-                                          step, lanes, mask),
-                             type);
+          Value init = fold.getConstantInit(b, 0, lanes);
+          if (!init)
+            init = b.convertFloat(b.loadVector(output.buffer, output.element,
+                                               offset, step, lanes, mask),
+                                  type);
           Value result =
               arith::AddFOp::create(b, init, results[x * vectors.size() + v]);
           result = b.convertFloat(b.canonicalizeNaN(result), output.element);

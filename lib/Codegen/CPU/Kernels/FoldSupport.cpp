@@ -92,6 +92,25 @@ Value FoldInfo::combine(KernelBuilder &b, Value lhs, Value rhs) {
   return b.create(state)->getResult(0);
 }
 
+Value FoldInfo::getConstantInit(KernelBuilder &b, unsigned i, int64_t lanes) {
+  auto constants = op->getAttrOfType<ArrayAttr>("repro.init");
+  if (!constants)
+    return {};
+  Type type = getAccumulatorType(i);
+  auto value = cast<TypedAttr>(constants[i]);
+  if (auto real = dyn_cast<FloatAttr>(value)) { // (F7)
+    APFloat extended = real.getValue();
+    bool inexact;
+    extended.convert(cast<FloatType>(type).getFloatSemantics(),
+                     APFloat::rmNearestTiesToEven, &inexact);
+    value = b.getFloatAttr(type, extended);
+  }
+  if (lanes)
+    value = DenseElementsAttr::get(VectorType::get({lanes}, type),
+                                   Attribute(value));
+  return b.constant(value);
+}
+
 Value FoldInfo::getStart(KernelBuilder &b, int64_t lanes) {
   TypedAttr value = getStartValue(step, getAccumulatorType());
   if (lanes)

@@ -123,6 +123,8 @@ Value LiteralFold::foldElements() {
 }
 
 Value LiteralFold::loadOutput(unsigned i) {
+  if (Value init = fold.getConstantInit(b, i, /*lanes=*/0))
+    return init;
   Access &access = fold.outputs[i];
   Value value =
       b.load(access.buffer, access.element, b.getOffset(access, coordinates));

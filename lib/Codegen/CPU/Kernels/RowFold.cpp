@@ -302,10 +302,13 @@ void RowFold::expand() {
     Value total = foldElements();
     const Access &output = fold.outputs[0];
     Value offset = b.getOffset(output, origin);
-    Value init = b.load(output.buffer, output.element, offset);
     bool isFloat = isa<FloatType>(type);
-    if (isFloat)
-      init = b.convertFloat(init, type);
+    Value init = fold.getConstantInit(b, 0, /*lanes=*/0);
+    if (!init) {
+      init = b.load(output.buffer, output.element, offset);
+      if (isFloat)
+        init = b.convertFloat(init, type);
+    }
     Value result = b.canonicalizeNaN(fold.combine(b, init, total));
     if (isFloat)
       result = b.convertFloat(result, output.element);

@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Kernel.h"
+
 #include "dialects/Codegen/CPU/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
@@ -13,6 +15,7 @@
 #include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
 #include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROBUFFERIZE
@@ -43,19 +46,52 @@ static void separateEmptyTensors(func::FuncOp function) {
   }
 }
 
+/// The constant that fills a tensor, or null.
+static TypedAttr getFillValue(Value tensor) {
+  auto fill = tensor.getDefiningOp<linalg::GenericOp>();
+  if (!fill || fill.getNumDpsInputs() != 0 || fill->getNumResults() != 1 ||
+      !llvm::all_of(fill.getBody()->without_terminator(), [](Operation &op) {
+        return op.hasTrait<OpTrait::ConstantLike>();
+      }))
+    return {};
+  TypedAttr value;
+  matchPattern(fill.getBody()->getTerminator()->getOperand(0),
+               m_Constant(&value));
+  return value;
+}
+
+/// A fold that starts from constants takes them as an attribute: its result is
+/// not filled in first.
+static void takeConstantInits(FoldOp fold) {
+  SmallVector<Attribute> values;
+  for (Value init : fold.getOutputs()) {
+    TypedAttr value = getFillValue(init);
+    if (!value)
+      return;
+    values.push_back(value);
+  }
+  // (F3) without elements the result is init, so it has to be there.
+  SmallVector<int64_t> sizes = fold.getStaticLoopRanges();
+  if (values.empty() || llvm::is_contained(sizes, 0))
+    return;
+  OpBuilder builder(fold);
+  for (OpOperand &init : fold.getDpsInitsMutable()) {
+    auto type = cast<RankedTensorType>(init.get().getType());
+    init.set(tensor::EmptyOp::create(builder, fold.getLoc(), type.getShape(),
+                                     type.getElementType()));
+  }
+  fold->setAttr(initAttrName, builder.getArrayAttr(values));
+}
+
 /// Operations that write over the same constant each get a fill of their own:
 /// filling costs less than copying what another one filled.
 static void separateFills(func::FuncOp function) {
-  auto isFill = [](linalg::GenericOp op) {
-    return op && op.getNumDpsInputs() == 0 && op->getNumResults() == 1 &&
-           llvm::all_of(op.getBody()->without_terminator(), [](Operation &nested) {
-             return nested.hasTrait<OpTrait::ConstantLike>();
-           });
-  };
   function.walk([&](DestinationStyleOpInterface op) {
+    if (auto fold = dyn_cast<FoldOp>(*op))
+      takeConstantInits(fold);
     for (OpOperand &init : op.getDpsInitsMutable()) {
-      auto fill = init.get().getDefiningOp<linalg::GenericOp>();
-      if (!isFill(fill) || fill->hasOneUse())
+      Operation *fill = init.get().getDefiningOp();
+      if (!getFillValue(init.get()) || fill->hasOneUse())
         continue;
       OpBuilder builder(op);
       auto own = cast<linalg::GenericOp>(builder.clone(*fill));
@@ -65,6 +101,10 @@ static void separateFills(func::FuncOp function) {
       init.set(own->getResult(0));
     }
   });
+  for (Operation &op : llvm::make_early_inc_range(
+           llvm::reverse(function.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
 }
 
 void Bufferize::runOnOperation() {
@@ -74,8 +114,8 @@ void Bufferize::runOnOperation() {
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal())
       continue;
-    separateEmptyTensors(function);
     separateFills(function);
+    separateEmptyTensors(function);
     // What is written in place is repro-plan-buffers' decision.
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       function.setArgAttr(i, writable, no);

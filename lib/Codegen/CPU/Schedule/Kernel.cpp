@@ -53,7 +53,8 @@ bool mlir::repro::readsOperand(OpOperand &operand) {
     return generic.payloadUsesValueFromOperand(&operand);
   if (auto dps = dyn_cast<DestinationStyleOpInterface>(op))
     // Folds and scatters continue from the initial value, the others do not.
-    return !dps.isDpsInit(&operand) || isa<FoldOp, ScatterOp>(op);
+    return !dps.isDpsInit(&operand) || isa<ScatterOp>(op) ||
+           (isa<FoldOp>(op) && !op->hasAttr(initAttrName));
   return true; // such as a load in a body
 }
 
