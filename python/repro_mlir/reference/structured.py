@@ -145,6 +145,8 @@ _STARTS: dict[str, Callable[[int], float]] = {
 def start_value(step: str, kind: ElementType) -> np.ndarray:
     """(F4) The value in which the accumulators of a fold start, as a 0-d array."""
     value = _STARTS[step](kind.width)
+    if kind.is_float and not kind.format.has_infinity:
+        value = min(max(value, -kind.format.max_finite), kind.format.max_finite)
     return np.array(value, kind.dtype) if kind.is_float else sign_extend(np.array(value, np.int64), kind.width)
 
 

@@ -245,20 +245,63 @@ class _Maker:
         text = f"repro.scatter add ins({update.name}, {rows.name} : {update.type}, {rows.type}) {into}"
         return self.b.op(text, target.shape, "f32")
 
+    def convolution(self) -> Value | None:
+        """A value of rank 3, read as batch, channels, width, with a value of rank 3 or less as filters."""
+        v, w = self.any(3), self.any(3)
+        if v is None or w is None or v.shape is None or w.shape is None or v.shape[1] != w.shape[1]:
+            return None
+        stride = self.draw(st.sampled_from([1, 2]))
+        if v.shape[2] < w.shape[2]:
+            return None
+        shape = (v.shape[0], w.shape[0], (v.shape[2] - w.shape[2]) // stride + 1)
+        return self.b.fold(
+            COLUMN,
+            "ppprr",
+            [(v, f"d0, d3, d2 * {stride} + d4"), (w, "d1, d3, d4")],
+            [(self.constant("0.25", shape), "d0, d1, d2")],
+            "%r0 = math.fma %x0, %x1, %a0 : f32",
+        )[0]
+
+    def two_results(self) -> Value | None:
+        """Two results of one generic, of which one may stay unused."""
+        v = self.any()
+        assert v is not None and v.shape is not None
+        body = "%r0 = math.absf %x0 : f32\n    %r1 = arith.mulf %r0, %x0 : f32"
+        first, second = self.b.generic(v.shape, [(v, ", ".join(_dims(len(v.shape))))], body, "f32", "f32")
+        self.values.append(first)
+        return second
+
+    def double(self) -> Value | None:
+        """There and back through f64, where a product of two f32 is exact."""
+        v = self.any()
+        assert v is not None
+        wide = self.b.elementwise(
+            "%d = arith.extf %x0 : f32 to f64\n    %r0 = arith.mulf %d, %d : f64", v, element="f64"
+        )
+        return self.b.elementwise(
+            "%s = math.sqrt %x0 : f64\n    %r0 = arith.truncf %s : f64 to f32", wide, element="f32"
+        )
+
 
 @st.composite
 def programs(draw: st.DrawFn) -> Case:
     """Programs of up to a dozen operations that return whatever nothing else uses, and some values besides."""
     maker = _Maker(draw)
     steps = [maker.unary, maker.binary, maker.binary, maker.reduce, maker.matmul, maker.transpose, maker.move]
-    steps += [maker.gather, maker.narrow, maker.structured]
+    steps += [maker.gather, maker.narrow, maker.structured, maker.convolution, maker.two_results, maker.double]
     for step in draw(st.lists(st.sampled_from(steps), min_size=2, max_size=12)):
         value = step()
         if value is not None:
             maker.values.append(value)
     made = maker.values[len(maker.arguments) :]
+    # Each state becomes any value of its shape: computed, another state, or itself.
+    states = draw(st.integers(0, len(maker.arguments)))
+    renewed = [
+        draw(st.sampled_from([w for w in maker.values[::-1] if w.shape == v.shape])) for v in maker.arguments[:states]
+    ]
     results = made[-3:] + draw(st.lists(st.sampled_from(maker.values), min_size=not made, max_size=2))
+    results = renewed + results
     seed = draw(st.integers(0, 2**16))
     make = draw(st.sampled_from([values.random, values.random, values.mixed]))
     arrays = tuple(make("f32", v.shape or (), seed + i) for i, v in enumerate(maker.arguments))
-    return Case("random", maker.b.program(*results), arrays)
+    return Case("random", maker.b.program(*results, states=states), arrays)

@@ -64,12 +64,12 @@ def check(case: catalogue.Case, pipeline: str) -> None:
     kit.compare(read_program(case.program), want, got, f"{case.name} after {pipeline}")
 
 
-@pytest.mark.parametrize("case", catalogue.float_functions(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(catalogue.float_functions()), ids=lambda case: case.name)
 def test_expanded_functions_S5(case: catalogue.Case) -> None:
     check(case, EXPAND)
 
 
-@pytest.mark.parametrize("case", catalogue.random_numbers(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(catalogue.random_numbers()), ids=lambda case: case.name)
 def test_decomposed_random_R1_R2(case: catalogue.Case) -> None:
     check(case, RANDOM)
 
