@@ -17,7 +17,8 @@ from repro_mlir.reference.program import Body, Operation, Program, read_program
 
 EXPAND = "func.func(repro-expand-functions)"
 RANDOM = "func.func(repro-decompose-random)"
-FUSE = "func.func(repro-fuse-elementwise)"
+# Fusion writes positions as affine.apply, which lower-affine makes integer arithmetic.
+FUSE = "func.func(repro-fuse-elementwise),lower-affine"
 
 
 def after(text: str, pipeline: str) -> Program:
