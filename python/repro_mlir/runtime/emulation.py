@@ -85,7 +85,8 @@ class EmulatedExecutable:
         for i, content in enumerate(self._contents.objects):
             objects.append(self._path(f"kernels{i}.o"))
             objects[-1].write_bytes(content)
-        command = [COMPILER, "-std=c11", "-O2", "-static", "-o", self._path("runner"), _SOURCE, *objects, "-lm"]
+        command: list[str | Path] = [COMPILER, "-std=c11", "-O2", "-static", "-o", self._path("runner")]
+        command += [_SOURCE, *objects, "-lm"]
         result = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
         if result.returncode:
             raise RuntimeError(f"{COMPILER} failed: {result.stderr[:2000]}")

@@ -161,7 +161,7 @@ class _TrainingStep(_Step):
                         f"parameter group {index} of the optimizer has a parameter of shape "
                         f"{list(parameter.shape)} that is not the model's"
                     )
-        names = {self.parameters[name]: name for name in self.trained if name not in excluded}
+        names: dict[torch.Tensor, str] = {self.parameters[name]: name for name in self.trained if name not in excluded}
         self.optimizer = OptimizerProgram(optimizer, names)
         self.without_gradient: set[str] = set()
 

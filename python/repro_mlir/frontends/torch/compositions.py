@@ -93,7 +93,8 @@ def _gaussian_nll_loss(
     loss = 0.5 * (torch.log(bounded) + (input - target) ** 2 / bounded)
     if full:
         loss = loss + 0.9189385332046727
-    return {"mean": loss.mean, "sum": loss.sum, "none": lambda: loss}[reduction]()
+    reductions: dict[str, Callable[[], torch.Tensor]] = {"mean": loss.mean, "sum": loss.sum, "none": lambda: loss}
+    return reductions[reduction]()
 
 
 def _grid_sampler(

@@ -80,7 +80,7 @@ class SourceLines(TorchDispatchMode):
         self._lines: dict[int, str] = {}
 
     def _current(self) -> str | None:
-        frame = sys._getframe(2)
+        frame: types.FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code is not self._boundary:
             if _is_user_frame(frame.f_code):
                 return f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}\n'
