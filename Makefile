@@ -47,8 +47,9 @@ format: $(READY)
 docs: $(READY)
 	$(BIN)/python tools/docs/generate.py
 
-wheel: $(READY)
-	$(BIN)/python -m pip wheel --no-deps -w dist .
+# From the objects of `make build`; `pip wheel .` makes the same from nothing.
+wheel: build
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps -C build-dir=build -w dist .
 
 wheel-test: wheel
 	$(PYTHON) tools/wheel_test.py dist

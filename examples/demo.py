@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,8 +60,8 @@ class Result:
     state: dict[str, np.ndarray] = field(default_factory=dict)
 
 
-def capture(name: str, steps: int) -> tuple[Example, Any]:
-    """An example with its first `steps` batches, and its module."""
+def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np.ndarray]], float]]:
+    """An example with its first `steps` batches, its module, and how good a state is by it."""
     import importlib
 
     from repro_mlir.program import capture_training
@@ -85,7 +85,7 @@ def capture(name: str, steps: int) -> tuple[Example, Any]:
         captured.write_state([to_torch(state[kind.name], kind.element) for kind in program.state])
         return module.evaluate(model)
 
-    return Example(name, program, inputs), (module, evaluate)
+    return Example(name, program, inputs), module, evaluate
 
 
 def run(example: Example, job: Job) -> Result:
@@ -172,7 +172,7 @@ def main() -> int:
         parser.error(f"expected at least {max(SLOW_STEPS.values())} steps, got {options.steps}")
     start = time.perf_counter()
     captured = {name: capture(name, options.steps) for name in EXAMPLES if options.only in (None, name)}
-    examples = {name: example for name, (example, _) in captured.items()}
+    examples = {name: example for name, (example, *_) in captured.items()}
     jobs = [job for name in examples for job in plan(name, options.steps)]
     # The slow jobs of both examples before the others, so that no processor waits at the end.
     jobs.sort(key=lambda job: (job.threads, job.target not in SLOW_STEPS))
@@ -181,7 +181,7 @@ def main() -> int:
     print_table(jobs, results)
 
     problems = compare(jobs, results)
-    for name, (module, evaluate) in captured.items():
+    for name, (_, module, evaluate) in captured.items():
         native = next(job for job in jobs if job.example == name and job.target == "cpu")
         measured = evaluate(results[native].state)
         if name == "digits_cnn":
