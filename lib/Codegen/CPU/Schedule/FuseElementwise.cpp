@@ -13,6 +13,8 @@
 #include "dialects/Codegen/CPU/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -423,6 +425,15 @@ void FuseElementwise::runOnOperation() {
       op = fused;
     op = op->getNextNode();
   }
+  // Indices of producers in terms of the consumer's, as plain arithmetic.
+  function.walk([](affine::AffineApplyOp apply) {
+    OpBuilder builder(apply);
+    std::optional<SmallVector<Value, 8>> values =
+        affine::expandAffineMap(builder, apply.getLoc(), apply.getAffineMap(),
+                                llvm::to_vector<8>(apply.getOperands()));
+    apply.replaceAllUsesWith(values->front());
+    apply.erase();
+  });
   // What fusion left over; consumers first, so that whole chains go.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (auto generic = dyn_cast<linalg::GenericOp>(op))
