@@ -173,9 +173,9 @@ static void dropResults(linalg::GenericOp op) {
   }
   if (!inversePermutation(concatAffineMaps(keptMaps, op.getContext())))
     return; // only a dropped output gives the extent of some dimension
-  auto fewer = linalg::GenericOp::create(builder, op.getLoc(), types,
-                                         op.getInputs(), outputs, keptMaps,
-                                         op.getIteratorTypesArray());
+  auto fewer =
+      linalg::GenericOp::create(builder, op.getLoc(), types, op.getInputs(),
+                                outputs, keptMaps, op.getIteratorTypesArray());
   fewer.getRegion().takeBody(op.getRegion());
   Block &body = fewer.getRegion().front();
   Operation *yield = body.getTerminator();
@@ -279,9 +279,8 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   bool once = map.isPermutation(); // each element is used once
   unsigned fullInputs = countFullInputs(producer);
   bool isMovement = cost == 0 && fullInputs <= 1;
-  bool onlyUser = llvm::all_of(producer->getUsers(), [&](Operation *user) {
-    return user == consumer;
-  });
+  bool onlyUser = llvm::all_of(
+      producer->getUsers(), [&](Operation *user) { return user == consumer; });
 
   if (hasGatherOrCheck(producer)) {
     // Gathers are made element by element: do not draw much work into that.
@@ -324,8 +323,8 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
       continue;
     if (!wants(producer, *operand))
       continue;
-    bool isCheap = getBodyCost(producer) <= cheapCost &&
-                   countFullInputs(producer) <= 1;
+    bool isCheap =
+        getBodyCost(producer) <= cheapCost && countFullInputs(producer) <= 1;
     if (auto fold = dyn_cast<FoldOp>(consumer)) {
       if (!fuseIntoFold(fold, *operand, producer))
         continue;
@@ -337,17 +336,16 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
       continue;
     IRRewriter rewriter(consumer->getContext());
     rewriter.setInsertionPoint(consumer);
-    // Where the consumer alone is to have it, or has it more than once, a copy of
-    // the producer is fused.
+    // Where the consumer alone is to have it, or has it more than once, a copy
+    // of the producer is fused.
     bool isOnlyUse = producer->hasOneUse();
-    bool usedTwice =
-        llvm::count_if(consumer->getOperands(), [&](Value value) {
-          return value.getDefiningOp() == producer;
-        }) > 1;
+    bool usedTwice = llvm::count_if(consumer->getOperands(), [&](Value value) {
+                       return value.getDefiningOp() == producer;
+                     }) > 1;
     if ((!isOnlyUse && isCheap) || usedTwice) {
       auto copy = cast<linalg::GenericOp>(rewriter.clone(*producer));
-      operand->set(copy->getResult(
-          cast<OpResult>(operand->get()).getResultNumber()));
+      operand->set(
+          copy->getResult(cast<OpResult>(operand->get()).getResultNumber()));
       if (isOpTriviallyDead(producer))
         producer.erase();
       producer = copy;
