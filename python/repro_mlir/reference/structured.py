@@ -177,7 +177,7 @@ def _ordered(op: Operation, env: Environment, order: folds.Order) -> list[np.nda
         raise op.error("(F6) expected a body acc = op(acc, f(inputs)) with an op of (F4), or #repro.sequential")
     step, position = found
     space = _Iteration(op)
-    if order == folds.ANY_ORDER and math.prod(space.shape) >= order.lanes:
+    if order is folds.ANY_ORDER and math.prod(space.shape) >= order.lanes:
         order = folds.Order(order.chunk, 1, 0, False)
     region = op.regions[0]
     accumulator, kind = region.argument_types[-1].element, op.result_types[0].element
