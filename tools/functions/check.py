@@ -9,7 +9,7 @@ found one by one. Results go to docs/functions/<function>.json. A level that is
 there for the present compiler and coefficients is not run again, so that an
 interrupted check goes on where it stopped.
 
-Usage: python tools/functions/check.py [--level LEVEL ...] [--again] [FUNCTION ...]
+Usage: python tools/functions/check.py [--level LEVEL]... [--again] [FUNCTION ...]
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def check(name: str, level: str) -> list[int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--level", nargs="*", choices=LEVELS, default=["x86-64-v4", "x86-64-v3"])
+    parser.add_argument("--level", action="append", choices=LEVELS, help="x86-64-v4 and -v3 by default")
     parser.add_argument("--again", action="store_true", help="run what has been run before")
     parser.add_argument("functions", nargs="*", default=[])
     arguments = parser.parse_args()
@@ -83,7 +83,7 @@ def main() -> int:
     for name in arguments.functions or UNARY:
         path = RESULTS / f"{name}.json"
         results = json.loads(path.read_text()) if path.exists() else {}
-        for level in arguments.level:
+        for level in arguments.level or ("x86-64-v4", "x86-64-v3"):
             # The lowered module is what the object is made of.
             lowered = object_of(name, level).with_suffix(".ll").read_bytes()
             program = hashlib.sha256(lowered).hexdigest()[:16]
