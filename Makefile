@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup build test unit-test lit-test demo bench format lint docs wheel wheel-test clean
+.PHONY: setup build test unit-test lit-test coverage demo bench format lint docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -29,6 +29,10 @@ lit-test: build
 
 unit-test: build
 	$(BIN)/python -m pytest -q test/python test/Codegen
+
+# Every operator of PyTorch's own tests; unit-test takes a twentieth of them.
+coverage: build
+	REPRO_COVERAGE=all $(BIN)/python -m pytest -q test/python/coverage
 
 demo: build
 	$(BIN)/python examples/demo.py

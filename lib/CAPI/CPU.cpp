@@ -24,8 +24,8 @@ static const ::repro_runtime::Plan &getPlan(ReproExecutable executable) {
   return unwrap(executable).getExecutor().getPlan();
 }
 
-static const std::vector<::repro_runtime::Tensor> &getTensors(ReproExecutable executable,
-                                                      ReproTensorKind kind) {
+static const std::vector<::repro_runtime::Tensor> &
+getTensors(ReproExecutable executable, ReproTensorKind kind) {
   const ::repro_runtime::Plan &plan = getPlan(executable);
   return kind == ReproTensorState   ? plan.states
          : kind == ReproTensorInput ? plan.inputs

@@ -70,10 +70,9 @@ reproExecutableGetLaunchKernel(ReproExecutable executable, intptr_t index);
 /** Runs one step on the buffers of states, inputs and outputs in this order.
  * On failure `error` receives the message and the states are as before. With
  * `nanoseconds`, the time of each launch is stored there. */
-MLIR_CAPI_EXPORTED MlirLogicalResult
-reproExecutableRun(ReproExecutable executable, void *const *buffers,
-                   uint64_t *nanoseconds, MlirStringCallback error,
-                   void *userData);
+MLIR_CAPI_EXPORTED MlirLogicalResult reproExecutableRun(
+    ReproExecutable executable, void *const *buffers, uint64_t *nanoseconds,
+    MlirStringCallback error, void *userData);
 
 #ifdef __cplusplus
 }

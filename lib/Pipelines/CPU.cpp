@@ -150,7 +150,8 @@ void mlir::repro::registerCPUPipelines() {
       buildCPUSchedulePipeline);
   registerWithLevel("cpu-expand", "kernel functions to loops over vectors",
                     buildCPUExpandPipeline);
-  registerWithLevel("cpu-lower", "expanded kernel functions to the LLVM dialect",
+  registerWithLevel("cpu-lower",
+                    "expanded kernel functions to the LLVM dialect",
                     buildCPULowerPipeline);
   registerWithLevel("cpu", "canonical programs to kernels in the LLVM dialect",
                     [](OpPassManager &manager, const Level &level) {

@@ -1,4 +1,5 @@
-//===- Artifact.cpp - A compiled program as bytes -------------------*- C++ -*-===//
+//===- Artifact.cpp - A compiled program as bytes -------------------*- C++
+//-*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -35,7 +36,9 @@ struct Writer {
     for (uint64_t extent : tensor.shape)
       u64(extent);
   }
-  void align() { bytes.resize((bytes.size() + alignment - 1) / alignment * alignment); }
+  void align() {
+    bytes.resize((bytes.size() + alignment - 1) / alignment * alignment);
+  }
 
 private:
   void integer(uint64_t value, unsigned size) {
@@ -240,7 +243,8 @@ std::string repro_runtime::writeArtifact(const Artifact &artifact) {
   constexpr size_t bodyStart = 32;
   for (const Section &section : sections) {
     size_t end = body.bytes.size() + bodyStart;
-    body.bytes.resize((end + alignment - 1) / alignment * alignment - bodyStart);
+    body.bytes.resize((end + alignment - 1) / alignment * alignment -
+                      bodyStart);
     body.bytes.append(section.bytes.data ? section.bytes.data : "",
                       section.bytes.size);
   }
@@ -272,7 +276,8 @@ Error repro_runtime::readArtifact(Bytes bytes, Artifact &artifact) {
     return "damaged artifact: expected " + number(expected) + " bytes, got " +
            number(bytes.size);
   uint64_t expected = reader.u64();
-  if (uint64_t actual = checksum(bytes.data + reader.at, bytes.size - reader.at);
+  if (uint64_t actual =
+          checksum(bytes.data + reader.at, bytes.size - reader.at);
       actual != expected)
     return "damaged artifact: expected checksum " + number(expected) +
            ", got " + number(actual);

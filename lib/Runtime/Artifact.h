@@ -1,4 +1,5 @@
-//===- Artifact.h - A compiled program as bytes ---------------------*- C++ -*-===//
+//===- Artifact.h - A compiled program as bytes ---------------------*- C++
+//-*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,5 @@
-//===- Executor.h - Runs the launch plan of an artifact -------------*- C++ -*-===//
+//===- Executor.h - Runs the launch plan of an artifact -------------*- C++
+//-*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,5 @@
-//===- FloatEnvironment.h - The control register of (V2) ------------*- C++ -*-===//
+//===- FloatEnvironment.h - The control register of (V2) ------------*- C++
+//-*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -30,7 +30,9 @@ constexpr int greatestExponent = 1023;
 
 int bitWidth(u128 value) {
   uint64_t high = uint64_t(value >> 64), low = uint64_t(value);
-  return high ? 128 - __builtin_clzll(high) : low ? 64 - __builtin_clzll(low) : 0;
+  return high  ? 128 - __builtin_clzll(high)
+         : low ? 64 - __builtin_clzll(low)
+               : 0;
 }
 
 uint64_t bitsOf(double x) {
@@ -60,7 +62,8 @@ u128 shiftRightSticky(u128 value, int by) {
 
 void normalize(Number &n) {
   int shift = topBit + 1 - bitWidth(n.mantissa);
-  n.mantissa = shift >= 0 ? n.mantissa << shift : shiftRightSticky(n.mantissa, -shift);
+  n.mantissa =
+      shift >= 0 ? n.mantissa << shift : shiftRightSticky(n.mantissa, -shift);
   n.exponent -= shift;
 }
 
@@ -85,7 +88,8 @@ double round(Number n) {
   if (unit + significandBits - 1 > greatestExponent)
     bits = uint64_t(0x7ff) << 52;
   else if (significand >> (significandBits - 1))
-    bits = (uint64_t(unit + 1075) << 52) | (significand & ((uint64_t(1) << 52) - 1));
+    bits = (uint64_t(unit + 1075) << 52) |
+           (significand & ((uint64_t(1) << 52) - 1));
   else
     bits = significand; // subnormal, or zero
   bits |= uint64_t(n.negative) << 63;

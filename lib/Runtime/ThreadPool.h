@@ -1,4 +1,5 @@
-//===- ThreadPool.h - Persistent worker threads ---------------------*- C++ -*-===//
+//===- ThreadPool.h - Persistent worker threads ---------------------*- C++
+//-*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -18,9 +19,9 @@
 namespace repro_runtime {
 
 /// Threads that live as long as the pool. Between two loops they spin for some
-/// microseconds, then sleep, so that a step of many short loops pays no wake-up.
-/// A loop waits for no thread that has not begun a share of it: where the machine
-/// is busy otherwise, the caller does the work itself.
+/// microseconds, then sleep, so that a step of many short loops pays no
+/// wake-up. A loop waits for no thread that has not begun a share of it: where
+/// the machine is busy otherwise, the caller does the work itself.
 class ThreadPool {
 public:
   using Task = void (*)(void *context, unsigned share, unsigned thread);
@@ -30,8 +31,9 @@ public:
 
   unsigned size() const { return unsigned(workers.size()) + 1; }
 
-  /// Calls the task once for each share from 0 to shares - 1, on any thread from 0
-  /// (the caller) to size() - 1; no thread runs two at once. At most 65535 shares.
+  /// Calls the task once for each share from 0 to shares - 1, on any thread
+  /// from 0 (the caller) to size() - 1; no thread runs two at once. At most
+  /// 65535 shares.
   void run(Task task, void *context, unsigned shares);
 
 private:

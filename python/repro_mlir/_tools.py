@@ -1,3 +1,6 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
 """Console scripts that hand over to the tools beside the compiler library."""
 
 import os

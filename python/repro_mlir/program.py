@@ -152,7 +152,8 @@ def canonicalize(text: str) -> str:
             errors.append(f"{diagnostic.location}: {diagnostic.message}".removeprefix("loc(").replace("): ", ": ", 1))
         return True
 
-    with ir.Context() as context:
+    context = ir.Context()
+    with context:
         # Frontends may hand over operations of dialects that are not ours, for the import to read (tm_tensor).
         context.allow_unregistered_dialects = True
         context.emit_error_diagnostics = True
@@ -163,8 +164,7 @@ def canonicalize(text: str) -> str:
         except (ir.MLIRError, ValueError) as error:
             reason = errors[0] if errors else str(error).splitlines()[0]
             raise ReproError(f"cannot import the program: {reason}") from None
-        canonical: str = module.operation.get_asm(enable_debug_info=True)
-        return canonical
+        return str(module.operation.get_asm(enable_debug_info=True))
 
 
 def capture(

@@ -55,9 +55,9 @@ nb::bytes compile(MlirModule module, const std::string &level, unsigned jobs,
   FirstError error(mlirModuleGetContext(module));
   {
     nb::gil_scoped_release release;
-    result = reproCPUCompile(module,
-                             mlirStringRefCreate(level.data(), level.size()),
-                             jobs, timing, append, &artifact);
+    result =
+        reproCPUCompile(module, mlirStringRefCreate(level.data(), level.size()),
+                        jobs, timing, append, &artifact);
   }
   if (mlirLogicalResultIsFailure(result))
     throw nb::value_error(error.message.empty() ? "compilation failed"
@@ -142,8 +142,8 @@ private:
     MlirLogicalResult result;
     {
       nb::gil_scoped_release release;
-      result = reproExecutableRun(executable, buffers.data(), times, append,
-                                  &error);
+      result =
+          reproExecutableRun(executable, buffers.data(), times, append, &error);
     }
     if (mlirLogicalResultIsFailure(result))
       throw std::runtime_error(error);
@@ -160,8 +160,9 @@ void bindCPU(nb::module_ &m) {
     get(append, &text);
     return text;
   };
-  m.def("cpu_levels", [collect] { return collect(reproCPULevels); },
-        "The names of the CPU levels, separated by ', '.");
+  m.def(
+      "cpu_levels", [collect] { return collect(reproCPULevels); },
+      "The names of the CPU levels, separated by ', '.");
   m.def(
       "runnable_cpu_levels",
       [collect] {
@@ -169,31 +170,37 @@ void bindCPU(nb::module_ &m) {
         return names.attr("split")(", ");
       },
       "The names of the CPU levels that this machine runs, worst first.");
-  m.def("cpu_host_level", [collect] { return collect(reproCPUHostLevel); },
-        "The name of the best CPU level that this machine runs.");
-  m.def("compile_cpu", &compile, nb::arg("module"),
-        nb::arg("level") = "x86-64-v3", nb::arg("jobs") = 1,
-        nb::arg("timing") = false,
-        "Compiles a canonical module for a CPU level; the result is an artifact. "
-        "Raises ValueError with the first error.");
+  m.def(
+      "cpu_host_level", [collect] { return collect(reproCPUHostLevel); },
+      "The name of the best CPU level that this machine runs.");
+  m.def(
+      "compile_cpu", &compile, nb::arg("module"),
+      nb::arg("level") = "x86-64-v3", nb::arg("jobs") = 1,
+      nb::arg("timing") = false,
+      "Compiles a canonical module for a CPU level; the result is an artifact. "
+      "Raises ValueError with the first error.");
   nb::class_<PyExecutable>(m, "Executable",
                            "A loaded artifact. Raises ValueError if it is "
                            "damaged or made for another machine.")
       .def(nb::init<nb::bytes, unsigned>(), nb::arg("artifact"),
            nb::arg("threads") = 1)
-      .def_prop_ro("states",
-                   [](PyExecutable &e) { return e.getTensors(ReproTensorState); },
-                   "(name, element type, shape) of each state tensor.")
-      .def_prop_ro("inputs",
-                   [](PyExecutable &e) { return e.getTensors(ReproTensorInput); })
-      .def_prop_ro("outputs",
-                   [](PyExecutable &e) { return e.getTensors(ReproTensorOutput); })
+      .def_prop_ro(
+          "states",
+          [](PyExecutable &e) { return e.getTensors(ReproTensorState); },
+          "(name, element type, shape) of each state tensor.")
+      .def_prop_ro(
+          "inputs",
+          [](PyExecutable &e) { return e.getTensors(ReproTensorInput); })
+      .def_prop_ro(
+          "outputs",
+          [](PyExecutable &e) { return e.getTensors(ReproTensorOutput); })
       .def_prop_ro("launches", &PyExecutable::getLaunches,
                    "The kernel of each launch of a step.")
       .def_prop_ro("arena_bytes", &PyExecutable::getArenaBytes)
       .def_prop_ro("threads", &PyExecutable::getThreads)
       .def("run", &PyExecutable::run, nb::arg("addresses"),
-           "One step on the addresses of states, inputs and outputs, without the "
+           "One step on the addresses of states, inputs and outputs, without "
+           "the "
            "GIL. Raises RuntimeError with the message of a failed check; the "
            "states are unchanged then.")
       .def("profile", &PyExecutable::profile, nb::arg("addresses"),

@@ -1,3 +1,6 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
 """Run by the MLIR bindings on import: a fresh Context knows every dialect and pass of the compiler."""
 
 from . import _repro

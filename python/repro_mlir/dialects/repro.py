@@ -1,3 +1,6 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
 """The repro dialect: classes of its operations and enumerations."""
 
 from ._repro_enum_gen import *  # noqa: F403

@@ -81,7 +81,7 @@ def cached_compile(module: ir.Module | str, level: str = "native", *, jobs: int 
     """
     if level == "native":
         level = native_level()
-    text = module if isinstance(module, str) else module.operation.get_asm(enable_debug_info=True)
+    text = module if isinstance(module, str) else str(module.operation.get_asm(enable_debug_info=True))
     key = _key(text.encode(), level)
     path = directory() / key[:2] / f"{key}.artifact"
     if (artifact := _read(path)) is not None:

@@ -84,3 +84,16 @@ def test_every_operation_has_an_example() -> None:
     assert operations
     shown = {name for _, text in examples() for name in operations if re.search(rf"{re.escape(name)}\b", text)}
     assert operations == shown
+
+
+def test_rules_are_where_the_numerics_say() -> None:
+    numerics = (ROOT / "docs" / "numerics.md").read_text()
+    defined = re.findall(r"^- \*\*\((\w\d)\)\*\*", numerics, flags=re.M)
+    assert len(defined) == len(set(defined)) > 30
+    rows = dict(re.findall(r"^\| (\w\d) \| (.*) \|$", numerics, flags=re.M))
+    # (S6) says what is no rule of the compiler's.
+    assert set(rows) == set(defined) - {"S6"}
+    for rule, row in rows.items():
+        for name in re.split(r", | \| ", row):
+            text = (ROOT / name).read_text()
+            assert re.search(rf"\({rule}\)|(?<![A-Z0-9]){rule}_", text), f"{name} does not mention ({rule})"

@@ -33,8 +33,9 @@ Executable::~Executable() {
   executor.reset();
 }
 
-std::unique_ptr<Executable>
-Executable::create(StringRef artifactBytes, unsigned threads, std::string &error) {
+std::unique_ptr<Executable> Executable::create(StringRef artifactBytes,
+                                               unsigned threads,
+                                               std::string &error) {
   std::unique_ptr<Executable> result(new Executable);
   // Constants are aligned to 64 within the artifact, so must be its copy.
   constexpr size_t alignment = 64;
@@ -43,7 +44,8 @@ Executable::create(StringRef artifactBytes, unsigned threads, std::string &error
       llvm::alignAddr(result->bytes.data(), Align(alignment)));
   std::memcpy(start, artifactBytes.data(), artifactBytes.size());
   ::repro_runtime::Artifact artifact;
-  error = ::repro_runtime::readArtifact({start, artifactBytes.size()}, artifact);
+  error =
+      ::repro_runtime::readArtifact({start, artifactBytes.size()}, artifact);
   if (!error.empty())
     return nullptr;
   const Level *level = findLevel(artifact.plan.level);
@@ -76,9 +78,9 @@ Executable::create(StringRef artifactBytes, unsigned threads, std::string &error
   orc::LLJIT &loader = *result->jit;
   auto symbol = [&](StringRef name, auto *function) {
     return std::pair(loader.mangleAndIntern(name),
-                     orc::ExecutorSymbolDef(orc::ExecutorAddr::fromPtr(function),
-                                            JITSymbolFlags::Exported |
-                                                JITSymbolFlags::Callable));
+                     orc::ExecutorSymbolDef(
+                         orc::ExecutorAddr::fromPtr(function),
+                         JITSymbolFlags::Exported | JITSymbolFlags::Callable));
   };
   orc::SymbolMap runtime;
   runtime.insert(symbol("repro_fma", &repro_fma));
@@ -102,6 +104,7 @@ Executable::create(StringRef artifactBytes, unsigned threads, std::string &error
   std::vector<::repro_runtime::KernelEntry> kernels(
       entries, entries + artifact.plan.kernels.size());
   result->executor = std::make_unique<::repro_runtime::Executor>(
-      std::move(artifact.plan), artifact.constants, std::move(kernels), threads);
+      std::move(artifact.plan), artifact.constants, std::move(kernels),
+      threads);
   return result;
 }

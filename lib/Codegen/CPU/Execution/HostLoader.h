@@ -23,9 +23,8 @@ class Executable {
 public:
   /// Reads an artifact and loads its code; null and a message in `error` if it
   /// is damaged or made for another machine. The bytes are copied.
-  static std::unique_ptr<Executable> create(llvm::StringRef artifact,
-                                            unsigned threads,
-                                            std::string &error);
+  static std::unique_ptr<Executable>
+  create(llvm::StringRef artifact, unsigned threads, std::string &error);
   ~Executable();
 
   ::repro_runtime::Executor &getExecutor() { return *executor; }

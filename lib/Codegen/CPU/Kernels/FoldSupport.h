@@ -48,9 +48,9 @@ struct FoldInfo {
   Value combine(KernelBuilder &b, Value lhs, Value rhs);
   /// (F4) start value as a scalar (lanes = 0) or vector.
   Value getStart(KernelBuilder &b, int64_t lanes);
-  /// The initial value of output `i` where it is a constant (`repro.init`), as a
-  /// scalar (lanes = 0) or vector of the accumulator's type; null where it is in
-  /// the output's buffer.
+  /// The initial value of output `i` where it is a constant (`repro.init`), as
+  /// a scalar (lanes = 0) or vector of the accumulator's type; null where it is
+  /// in the output's buffer.
   Value getConstantInit(KernelBuilder &b, unsigned i, int64_t lanes);
 };
 

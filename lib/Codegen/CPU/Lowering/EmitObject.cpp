@@ -113,8 +113,9 @@ static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
       llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
   SmallVector<llvm::Constant *> entries;
   for (const std::string &kernel : kernels) {
-    auto *entry = llvm::Function::Create(
-        entryType, llvm::Function::ExternalLinkage, getEntryName(kernel), module);
+    auto *entry =
+        llvm::Function::Create(entryType, llvm::Function::ExternalLinkage,
+                               getEntryName(kernel), module);
     entry->setVisibility(llvm::GlobalValue::HiddenVisibility);
     entries.push_back(entry);
   }
@@ -122,10 +123,9 @@ static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
   if (entries.empty())
     entries.push_back(llvm::ConstantPointerNull::get(pointer));
   auto *type = llvm::ArrayType::get(pointer, entries.size());
-  new llvm::GlobalVariable(module, type, /*isConstant=*/true,
-                           llvm::GlobalValue::ExternalLinkage,
-                           llvm::ConstantArray::get(type, entries),
-                           "repro_kernels");
+  new llvm::GlobalVariable(
+      module, type, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
+      llvm::ConstantArray::get(type, entries), "repro_kernels");
 }
 
 /// Checks that an object needs nothing that is not defined in a bit-exact way.
@@ -209,11 +209,12 @@ mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
       if (auto function = dyn_cast<LLVM::LLVMFuncOp>(op);
           function && function.isExternal())
         builder.clone(op);
-    for (const std::string &name : kernels.slice(at).take_front(kernelsPerObject)) {
+    for (const std::string &name :
+         kernels.slice(at).take_front(kernelsPerObject)) {
       auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
       if (!function)
-        return module.emitError("expected the kernel '") << name
-               << "' as an llvm.func";
+        return module.emitError("expected the kernel '")
+               << name << "' as an llvm.func";
       builder.clone(*function);
     }
     parts.push_back(std::move(part));
@@ -232,8 +233,8 @@ mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
         errors[index] = "translation to LLVM IR failed";
         return;
       }
-      for (const std::string &name : kernels.slice(index * kernelsPerObject)
-                                         .take_front(kernelsPerObject))
+      for (const std::string &name :
+           kernels.slice(index * kernelsPerObject).take_front(kernelsPerObject))
         addEntry(*code, *code->getFunction(name));
     }
     objects[index] = compile(*code, level, errors[index]);

@@ -18,9 +18,10 @@ namespace mlir::repro {
 /// contract with bare pointers. The objects together define `repro_kernels`,
 /// the entries (KernelEntry of lib/Runtime) in the order of `kernels`. Code is
 /// made in up to `jobs` threads; the bytes do not depend on their number.
-FailureOr<SmallVector<std::string>>
-emitObjects(ModuleOp module, ArrayRef<std::string> kernels, const Level &level,
-            unsigned jobs);
+FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
+                                                ArrayRef<std::string> kernels,
+                                                const Level &level,
+                                                unsigned jobs);
 
 } // namespace mlir::repro
 

@@ -100,8 +100,8 @@ static void expandShift(Op op, bool isArithmetic) {
     return;
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Value most = createConstant(b, type, APInt(width, width - 1));
-  Value tooFar = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt,
-                                       op.getRhs(), most);
+  Value tooFar =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, op.getRhs(), most);
   Value by = arith::SelectOp::create(b, tooFar, most, op.getRhs());
   Value result = Op::create(b, op.getLhs(), by);
   if (!isArithmetic)
@@ -119,7 +119,8 @@ static void expandRoundedDivision(Op op, bool isSigned, bool isFloor,
   Type type = op.getType();
   Value x = op.getLhs(), y = op.getRhs();
   Value zero = createConstant(b, type, APInt::getZero(getWidth(type)));
-  auto compare = [&](arith::CmpIPredicate predicate, Value u, Value v) -> Value {
+  auto compare = [&](arith::CmpIPredicate predicate, Value u,
+                     Value v) -> Value {
     return arith::CmpIOp::create(b, predicate, u, v);
   };
   auto quotient = Div::create(b, x, y);
@@ -135,12 +136,12 @@ static void expandRoundedDivision(Op op, bool isSigned, bool isFloor,
                 signs, zero));
   }
   // (I1) x/0 stays as it is, though x%0 is x.
-  corrects = arith::AndIOp::create(
-      b, corrects, compare(arith::CmpIPredicate::ne, y, zero));
+  corrects = arith::AndIOp::create(b, corrects,
+                                   compare(arith::CmpIPredicate::ne, y, zero));
   Value one = createConstant(b, type, APInt(getWidth(type), 1));
-  Value corrected =
-      isFloor ? arith::SubIOp::create(b, quotient, one).getResult()
-              : arith::AddIOp::create(b, quotient, one).getResult();
+  Value corrected = isFloor
+                        ? arith::SubIOp::create(b, quotient, one).getResult()
+                        : arith::AddIOp::create(b, quotient, one).getResult();
   op.replaceAllUsesWith(
       arith::SelectOp::create(b, corrects, corrected, quotient).getResult());
   op.erase();
@@ -152,12 +153,14 @@ static void expandRoundedDivision(Op op, bool isSigned, bool isFloor,
 
 namespace {
 
-/// bf16, f16, f8E5M2 and f8E4M3FN in terms of their bits, for scalars or vectors.
+/// bf16, f16, f8E5M2 and f8E4M3FN in terms of their bits, for scalars or
+/// vectors.
 class StorageConverter {
 public:
   StorageConverter(ImplicitLocOpBuilder &b, Type storage)
       : b(b), type(getElementTypeOrSelf(storage)) {
-    const llvm::fltSemantics &semantics = cast<FloatType>(type).getFloatSemantics();
+    const llvm::fltSemantics &semantics =
+        cast<FloatType>(type).getFloatSemantics();
     width = type.getIntOrFloatBitWidth();
     mantissa = llvm::APFloat::semanticsPrecision(semantics) - 1;
     bias = 1 - llvm::APFloat::semanticsMinExponent(semantics);
@@ -227,8 +230,7 @@ Value StorageConverter::extend(Value value) {
   Value sign = left(mask(bits, ~magnitudeMask), 32 - width);
   Value magnitude = mask(bits, magnitudeMask);
   Value shifted = left(magnitude, singleMantissa - mantissa);
-  Value result =
-      add(shifted, i32(bits, (singleBias - bias) << singleMantissa));
+  Value result = add(shifted, i32(bits, (singleBias - bias) << singleMantissa));
   if (unsigned(bias) != singleBias) {
     // A subnormal is an integer times a power of two.
     Value integer = arith::UIToFPOp::create(
@@ -240,14 +242,13 @@ Value StorageConverter::extend(Value value) {
                     bitcast(scaled, b.getI32Type()), result);
   }
   if (hasInfinity)
-    result = select(
-        compare(arith::CmpIPredicate::uge, magnitude,
-                i32(bits, magnitudeMask & ~((1u << mantissa) - 1))),
-        merge(shifted, i32(bits, singleInfinity)), result);
+    result = select(compare(arith::CmpIPredicate::uge, magnitude,
+                            i32(bits, magnitudeMask & ~((1u << mantissa) - 1))),
+                    merge(shifted, i32(bits, singleInfinity)), result);
   else
-    result = select(compare(arith::CmpIPredicate::eq, magnitude,
-                            i32(bits, magnitudeMask)),
-                    i32(bits, singleNaN), result);
+    result = select(
+        compare(arith::CmpIPredicate::eq, magnitude, i32(bits, magnitudeMask)),
+        i32(bits, singleNaN), result);
   return bitcast(merge(result, sign), b.getF32Type());
 }
 
@@ -258,13 +259,14 @@ Value StorageConverter::truncate(Value value) {
   unsigned drop = singleMantissa - mantissa;
   // To nearest even by a carry out of the dropped bits.
   Value isOdd = mask(right(magnitude, drop), 1);
-  Value rounded =
-      right(add(add(magnitude, i32(bits, (1u << (drop - 1)) - 1)), isOdd), drop);
+  Value rounded = right(
+      add(add(magnitude, i32(bits, (1u << (drop - 1)) - 1)), isOdd), drop);
   Value result = sub(rounded, i32(bits, (singleBias - bias) << mantissa));
   if (unsigned(bias) != singleBias) {
     // Below the least normal number, adding a power of two rounds at the right
     // place, and leaves the result in the low bits of the sum.
-    float magic = std::ldexp(1.0f, 1 - bias - int(mantissa) + int(singleMantissa));
+    float magic =
+        std::ldexp(1.0f, 1 - bias - int(mantissa) + int(singleMantissa));
     Value sum = arith::AddFOp::create(b, bitcast(magnitude, b.getF32Type()),
                                       f32(bits, magic));
     Value subnormal = sub(bitcast(sum, b.getI32Type()),
@@ -276,19 +278,18 @@ Value StorageConverter::truncate(Value value) {
   }
   uint32_t greatest = (1u << (width - 1)) - 1;
   // What overflows becomes infinity, in f8E4M3FN NaN.
-  uint32_t limit =
-      hasInfinity ? greatest & ~((1u << mantissa) - 1) : greatest;
+  uint32_t limit = hasInfinity ? greatest & ~((1u << mantissa) - 1) : greatest;
   Value tooLarge = compare(arith::CmpIPredicate::ugt, result, i32(bits, limit));
   result = merge(select(tooLarge, i32(bits, limit), result), sign);
   // (V4) one NaN.
   uint32_t nan = hasInfinity ? limit | 1u << (mantissa - 1) : greatest;
-  Value isNaN = compare(arith::CmpIPredicate::ugt, magnitude,
-                        i32(bits, singleInfinity));
+  Value isNaN =
+      compare(arith::CmpIPredicate::ugt, magnitude, i32(bits, singleInfinity));
   if (!hasInfinity)
-    isNaN = arith::OrIOp::create(
-        b, isNaN,
-        compare(arith::CmpIPredicate::eq, mask(result, greatest),
-                i32(bits, greatest)));
+    isNaN = arith::OrIOp::create(b, isNaN,
+                                 compare(arith::CmpIPredicate::eq,
+                                         mask(result, greatest),
+                                         i32(bits, greatest)));
   result = select(isNaN, i32(bits, nan), result);
   result = arith::TruncIOp::create(
       b, like(value.getType(), b.getIntegerType(width)), result);
@@ -317,22 +318,22 @@ static Value roundToOdd(ImplicitLocOpBuilder &b, Value wide) {
   Value exact = absolute(wide), rounded = absolute(back);
   Value bits = arith::BitcastOp::create(b, i32, narrow);
   Value isEven = arith::CmpIOp::create(
-      b, arith::CmpIPredicate::eq,
-      arith::AndIOp::create(b, bits, constant(1)), constant(0));
+      b, arith::CmpIPredicate::eq, arith::AndIOp::create(b, bits, constant(1)),
+      constant(0));
   // Unordered for a NaN, which stays.
   Value inexact =
       arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, wide, back);
-  Value wasDown = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, rounded,
-                                        exact);
+  Value wasDown =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ult, rounded, exact);
   Value step = arith::SelectOp::create(b, wasDown, constant(1), constant(-1));
-  Value odd = arith::SelectOp::create(
-      b, arith::AndIOp::create(b, inexact, isEven),
-      arith::AddIOp::create(b, bits, step), bits);
+  Value odd =
+      arith::SelectOp::create(b, arith::AndIOp::create(b, inexact, isEven),
+                              arith::AddIOp::create(b, bits, step), bits);
   return arith::BitcastOp::create(b, like(b.getF32Type()), odd);
 }
 
-/// An integer as an f64 that rounds to fewer bits as the integer does: bits below
-/// the 48th leave a mark only.
+/// An integer as an f64 that rounds to fewer bits as the integer does: bits
+/// below the 48th leave a mark only.
 static Value squeeze(ImplicitLocOpBuilder &b, Value integer, bool isSigned) {
   auto like = [&](Type element) -> Type {
     auto vector = dyn_cast<VectorType>(integer.getType());
@@ -349,7 +350,8 @@ static Value squeeze(ImplicitLocOpBuilder &b, Value integer, bool isSigned) {
   };
   Value zero = constant(0), magnitude = integer, isNegative;
   if (isSigned) {
-    isNegative = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, integer, zero);
+    isNegative =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, integer, zero);
     magnitude = arith::SelectOp::create(
         b, isNegative, arith::SubIOp::create(b, zero, integer), integer);
   }
@@ -357,7 +359,8 @@ static Value squeeze(ImplicitLocOpBuilder &b, Value integer, bool isSigned) {
   Value hasLow = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, low, zero);
   Value sticky = arith::SelectOp::create(b, hasLow, constant(0x10000), zero);
   Value squeezed = arith::OrIOp::create(
-      b, arith::AndIOp::create(b, magnitude, constant(~uint64_t(0xffff))), sticky);
+      b, arith::AndIOp::create(b, magnitude, constant(~uint64_t(0xffff))),
+      sticky);
   Value isLarge = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, magnitude,
                                         constant((uint64_t(1) << 48) - 1));
   magnitude = arith::SelectOp::create(b, isLarge, squeezed, magnitude);
@@ -478,10 +481,9 @@ static void expandRemainder(arith::RemFOp op) {
 static void expandCopySign(math::CopySignOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Value sign = op.getRhs();
-  Value isNaN =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, sign, sign);
-  Value zero =
-      arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(sign.getType())));
+  Value isNaN = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, sign, sign);
+  Value zero = arith::ConstantOp::create(
+      b, cast<TypedAttr>(b.getZeroAttr(sign.getType())));
   op.getRhsMutable().assign(arith::SelectOp::create(b, isNaN, zero, sign));
 }
 
@@ -522,8 +524,10 @@ void ExpandArithmetic::runOnOperation() {
         .Case([](math::CopySignOp o) { expandCopySign(o); })
         .Case<arith::ExtFOp, arith::TruncFOp, arith::CmpFOp>(
             [&](auto o) { conversions.expand(o); })
-        .Case([&](arith::SIToFPOp o) { conversions.expandFromInteger(o, true); })
-        .Case([&](arith::UIToFPOp o) { conversions.expandFromInteger(o, false); })
+        .Case(
+            [&](arith::SIToFPOp o) { conversions.expandFromInteger(o, true); })
+        .Case(
+            [&](arith::UIToFPOp o) { conversions.expandFromInteger(o, false); })
         .Case([&](arith::FPToSIOp o) {
           conversions.expandToInteger(o, "llvm.fptosi.sat");
         })

@@ -40,7 +40,8 @@ static Type withElement(Type type, Type element) {
 static Value createConstant(ImplicitLocOpBuilder &b, Type type,
                             TypedAttr element) {
   if (auto vector = dyn_cast<VectorType>(type))
-    return arith::ConstantOp::create(b, DenseElementsAttr::get(vector, element));
+    return arith::ConstantOp::create(b,
+                                     DenseElementsAttr::get(vector, element));
   return arith::ConstantOp::create(b, element);
 }
 
@@ -62,8 +63,8 @@ static Value expandSingle(math::FmaOp op) {
   };
   Value p = arith::MulFOp::create(b, extend(op.getA()), extend(op.getB()));
   Value c = extend(op.getC());
-  // The sum and its exact error. Nothing overflows; where an operand is infinite
-  // or NaN, the error is NaN and the sum stays.
+  // The sum and its exact error. Nothing overflows; where an operand is
+  // infinite or NaN, the error is NaN and the sum stays.
   Value sum = add(p, c);
   Value t = sub(sum, p);
   Value error = add(sub(p, sub(sum, t)), sub(c, t));
@@ -77,13 +78,13 @@ static Value expandSingle(math::FmaOp op) {
   Value one = createConstant(b, bits, b.getI64IntegerAttr(1));
   Value minusOne = createConstant(b, bits, b.getI64IntegerAttr(-1));
   Value zeroBits = createConstant(b, bits, b.getI64IntegerAttr(0));
-  Value even = arith::CmpIOp::create(
-      b, arith::CmpIPredicate::eq, arith::AndIOp::create(b, sumBits, one),
-      zeroBits);
-  Value signs = arith::XOrIOp::create(
-      b, sumBits, arith::BitcastOp::create(b, bits, error));
-  Value away = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, signs,
-                                     zeroBits);
+  Value even =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                            arith::AndIOp::create(b, sumBits, one), zeroBits);
+  Value signs = arith::XOrIOp::create(b, sumBits,
+                                      arith::BitcastOp::create(b, bits, error));
+  Value away =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sge, signs, zeroBits);
   Value step = arith::SelectOp::create(b, away, one, minusOne);
   Value stepped = arith::AddIOp::create(b, sumBits, step);
   Value odd = arith::SelectOp::create(
@@ -108,7 +109,8 @@ void ExpandFma::runOnOperation() {
       return signalPassFailure();
     }
     calls |= element.isF64();
-    op.replaceAllUsesWith(element.isF32() ? expandSingle(op) : expandDouble(op));
+    op.replaceAllUsesWith(element.isF32() ? expandSingle(op)
+                                          : expandDouble(op));
     op.erase();
   }
   if (calls)

@@ -45,8 +45,7 @@ void FinalizeKernels::runOnOperation() {
       bytes = attr.getInt();
     OpBuilder builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
     scratch.setType(MemRefType::get({bytes}, type.getElementType()));
-    auto cast =
-        memref::CastOp::create(builder, kernel.getLoc(), type, scratch);
+    auto cast = memref::CastOp::create(builder, kernel.getLoc(), type, scratch);
     scratch.replaceAllUsesExcept(cast, cast);
     kernel.setFunctionType(builder.getFunctionType(
         kernel.getBody().getArgumentTypes(), kernel.getResultTypes()));

@@ -35,11 +35,10 @@ const Level *mlir::repro::findLevel(StringRef name) {
 }
 
 std::string mlir::repro::listLevels() {
-  return llvm::join(llvm::map_range(levels,
-                                    [](const Level &level) {
-                                      return level.name.str();
-                                    }),
-                    ", ");
+  return llvm::join(
+      llvm::map_range(levels,
+                      [](const Level &level) { return level.name.str(); }),
+      ", ");
 }
 
 const Level &mlir::repro::getHostLevel() {

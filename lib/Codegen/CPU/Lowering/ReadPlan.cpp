@@ -73,8 +73,8 @@ LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
      : i < outputs ? plan.inputs
                    : plan.outputs)
         .push_back(describe(main, i));
-  plan.arenaBytes = getBufferBytes(
-      cast<MemRefType>(main.getArgumentTypes()[arena]));
+  plan.arenaBytes =
+      getBufferBytes(cast<MemRefType>(main.getArgumentTypes()[arena]));
   if (auto messages = module->getAttrOfType<ArrayAttr>(messagesAttrName))
     for (auto message : messages.getAsRange<StringAttr>())
       plan.messages.push_back(message.str());
@@ -92,14 +92,14 @@ LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
           !attr("repro.scratch_bytes"))
         return function.emitError("expected a kernel that repro-expand-kernels "
                                   "expanded, with its work and scratch set");
-      plan.kernels.push_back(
-          {function.getSymName().str(),
-           uint64_t(attr("repro.work_items").getInt()),
-           uint64_t(attr("repro.work_grain").getInt())});
+      plan.kernels.push_back({function.getSymName().str(),
+                              uint64_t(attr("repro.work_items").getInt()),
+                              uint64_t(attr("repro.work_grain").getInt())});
       plan.scratchBytes = std::max<uint64_t>(
           plan.scratchBytes, attr("repro.scratch_bytes").getInt());
     }
-    ::repro_runtime::Launch launch{found->second, call->hasAttr(checkAttrName), {}};
+    ::repro_runtime::Launch launch{
+        found->second, call->hasAttr(checkAttrName), {}};
     for (Value operand : call.getOperands().drop_back(numTrailingKernelArgs)) {
       // Kernels take buffers of offset 0: a cast takes the offset out of the
       // type, and views of the arena have one in bytes.
@@ -117,16 +117,25 @@ LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
       }
       if (auto argument = dyn_cast<BlockArgument>(root)) {
         int64_t index = argument.getArgNumber();
-        auto ref = index < inputs    ? ::repro_runtime::BufferRef{::repro_runtime::Space::State, uint32_t(index), offset}
-                   : index < outputs ? ::repro_runtime::BufferRef{::repro_runtime::Space::Input, uint32_t(index - inputs), offset}
-                   : index < arena   ? ::repro_runtime::BufferRef{::repro_runtime::Space::Output, uint32_t(index - outputs), offset}
-                                     : ::repro_runtime::BufferRef{::repro_runtime::Space::Arena, 0, offset};
+        auto ref =
+            index < inputs
+                ? ::repro_runtime::BufferRef{::repro_runtime::Space::State,
+                                             uint32_t(index), offset}
+            : index < outputs
+                ? ::repro_runtime::BufferRef{::repro_runtime::Space::Input,
+                                             uint32_t(index - inputs), offset}
+            : index < arena
+                ? ::repro_runtime::BufferRef{::repro_runtime::Space::Output,
+                                             uint32_t(index - outputs), offset}
+                : ::repro_runtime::BufferRef{::repro_runtime::Space::Arena, 0,
+                                             offset};
         launch.buffers.push_back(ref);
         continue;
       }
       auto get = root.getDefiningOp<memref::GetGlobalOp>();
       if (!get)
-        return call.emitError("expected buffers that repro-plan-buffers placed");
+        return call.emitError(
+            "expected buffers that repro-plan-buffers placed");
       auto global = symbols.lookup<memref::GlobalOp>(get.getName());
       auto [place, isFirst] = offsets.try_emplace(global, 0);
       if (isFirst) {

@@ -46,10 +46,10 @@ static std::string findFault(Operation *op) {
   // Intrinsics that code generation may hand to the C library.
   StringRef name = op->getName().stripDialect();
   static constexpr StringRef libraryIntrinsics[] = {
-      "intr.acos",  "intr.asin", "intr.atan",  "intr.atan2", "intr.cos",
-      "intr.cosh",  "intr.exp",  "intr.exp10", "intr.exp2",  "intr.ldexp",
-      "intr.log",   "intr.log10", "intr.log2", "intr.pow",   "intr.powi",
-      "intr.sin",   "intr.sincos", "intr.sinh", "intr.tan",  "intr.tanh"};
+      "intr.acos", "intr.asin",   "intr.atan",  "intr.atan2", "intr.cos",
+      "intr.cosh", "intr.exp",    "intr.exp10", "intr.exp2",  "intr.ldexp",
+      "intr.log",  "intr.log10",  "intr.log2",  "intr.pow",   "intr.powi",
+      "intr.sin",  "intr.sincos", "intr.sinh",  "intr.tan",   "intr.tanh"};
   if (llvm::is_contained(libraryIntrinsics, name))
     return "calls a library (S5)";
   if (auto call = dyn_cast<LLVM::CallOp>(op)) {

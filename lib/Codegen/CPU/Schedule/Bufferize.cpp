@@ -101,8 +101,8 @@ static void separateFills(func::FuncOp function) {
       init.set(own->getResult(0));
     }
   });
-  for (Operation &op : llvm::make_early_inc_range(
-           llvm::reverse(function.getBody().front())))
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
     if (isOpTriviallyDead(&op))
       op.erase();
 }

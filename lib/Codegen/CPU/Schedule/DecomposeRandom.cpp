@@ -65,10 +65,9 @@ static SmallVector<Value, 4> philox(Words w, SmallVector<Value, 4> counter,
                                    w.i64(multipliers[which]));
     };
     Value p0 = product(0), p1 = product(1);
-    counter = {w.exclusiveOr(w.exclusiveOr(w.high(p1), counter[1]), key0),
-               w.low(p1),
-               w.exclusiveOr(w.exclusiveOr(w.high(p0), counter[3]), key1),
-               w.low(p0)};
+    counter = {
+        w.exclusiveOr(w.exclusiveOr(w.high(p1), counter[1]), key0), w.low(p1),
+        w.exclusiveOr(w.exclusiveOr(w.high(p0), counter[3]), key1), w.low(p0)};
     key0 = arith::AddIOp::create(w.b, key0, w.i32(bumps[0]));
     key1 = arith::AddIOp::create(w.b, key1, w.i32(bumps[1]));
   }
@@ -82,7 +81,8 @@ static void decompose(RandomOp op) {
   AffineMap map = b.getMultiDimIdentityMap(type.getRank());
   SmallVector<utils::IteratorType> iterators(type.getRank(),
                                              utils::IteratorType::parallel);
-  Value empty = tensor::EmptyOp::create(b, type.getShape(), type.getElementType());
+  Value empty =
+      tensor::EmptyOp::create(b, type.getShape(), type.getElementType());
   auto generic = linalg::GenericOp::create(
       b, TypeRange{type}, ValueRange{}, ValueRange{empty}, ArrayRef(map),
       iterators, [&](OpBuilder &nested, Location loc, ValueRange) {
@@ -90,18 +90,17 @@ static void decompose(RandomOp op) {
         Words w{b};
         Value position = arith::ConstantIndexOp::create(b, 0);
         for (int64_t dim = 0; dim < type.getRank(); ++dim) {
-          Value extent = arith::ConstantIndexOp::create(b, type.getDimSize(dim));
+          Value extent =
+              arith::ConstantIndexOp::create(b, type.getDimSize(dim));
           Value index = linalg::IndexOp::create(b, dim);
           position = arith::AddIOp::create(
               b, arith::MulIOp::create(b, position, extent), index);
         }
         position = arith::IndexCastOp::create(b, b.getI64Type(), position);
         Value block = arith::ShRUIOp::create(b, position, w.i64(2));
-        SmallVector<Value, 4> words =
-            philox(w,
-                   {w.low(block), w.high(block), w.i32(op.getSite()),
-                    w.low(step)},
-                   w.low(seed), w.high(seed));
+        SmallVector<Value, 4> words = philox(
+            w, {w.low(block), w.high(block), w.i32(op.getSite()), w.low(step)},
+            w.low(seed), w.high(seed));
         Value which = arith::AndIOp::create(b, w.low(position), w.i32(3));
         Value bits = words[3];
         for (int i = 2; i >= 0; --i) {
@@ -113,7 +112,8 @@ static void decompose(RandomOp op) {
         if (op.getDistribution() == Distribution::uniform) {
           Value kept = arith::ShRUIOp::create(b, bits, w.i32(8));
           Value number = arith::UIToFPOp::create(b, b.getF32Type(), kept);
-          Value unit = arith::ConstantOp::create(b, b.getF32FloatAttr(0x1p-24f));
+          Value unit =
+              arith::ConstantOp::create(b, b.getF32FloatAttr(0x1p-24f));
           bits = arith::MulFOp::create(b, number, unit);
         }
         linalg::YieldOp::create(b, bits);
@@ -134,14 +134,15 @@ void DecomposeRandom::runOnOperation() {
     Value step = op.getInputs()[1];
     if (checked.insert(step).second) {
       ImplicitLocOpBuilder b(op.getLoc(), op);
-      Value limit = arith::ConstantOp::create(
-          b, b.getI64IntegerAttr(int64_t(1) << 32));
-      Value inRange = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, step,
-                                            limit);
+      Value limit =
+          arith::ConstantOp::create(b, b.getI64IntegerAttr(int64_t(1) << 32));
+      Value inRange =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::ult, step, limit);
       cf::AssertOp::create(
           b, inRange,
-          b.getStringAttr("the step of a random number is out of range, expected "
-                          "0 to 4294967295"));
+          b.getStringAttr(
+              "the step of a random number is out of range, expected "
+              "0 to 4294967295"));
     }
     decompose(op);
     op.erase();

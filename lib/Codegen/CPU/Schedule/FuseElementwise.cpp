@@ -13,6 +13,8 @@
 #include "dialects/Codegen/CPU/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -171,9 +173,9 @@ static void dropResults(linalg::GenericOp op) {
   }
   if (!inversePermutation(concatAffineMaps(keptMaps, op.getContext())))
     return; // only a dropped output gives the extent of some dimension
-  auto fewer = linalg::GenericOp::create(builder, op.getLoc(), types,
-                                         op.getInputs(), outputs, keptMaps,
-                                         op.getIteratorTypesArray());
+  auto fewer =
+      linalg::GenericOp::create(builder, op.getLoc(), types, op.getInputs(),
+                                outputs, keptMaps, op.getIteratorTypesArray());
   fewer.getRegion().takeBody(op.getRegion());
   Block &body = fewer.getRegion().front();
   Operation *yield = body.getTerminator();
@@ -277,9 +279,8 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   bool once = map.isPermutation(); // each element is used once
   unsigned fullInputs = countFullInputs(producer);
   bool isMovement = cost == 0 && fullInputs <= 1;
-  bool onlyUser = llvm::all_of(producer->getUsers(), [&](Operation *user) {
-    return user == consumer;
-  });
+  bool onlyUser = llvm::all_of(
+      producer->getUsers(), [&](Operation *user) { return user == consumer; });
 
   if (hasGatherOrCheck(producer)) {
     // Gathers are made element by element: do not draw much work into that.
@@ -322,8 +323,8 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
       continue;
     if (!wants(producer, *operand))
       continue;
-    bool isCheap = getBodyCost(producer) <= cheapCost &&
-                   countFullInputs(producer) <= 1;
+    bool isCheap =
+        getBodyCost(producer) <= cheapCost && countFullInputs(producer) <= 1;
     if (auto fold = dyn_cast<FoldOp>(consumer)) {
       if (!fuseIntoFold(fold, *operand, producer))
         continue;
@@ -335,17 +336,16 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
       continue;
     IRRewriter rewriter(consumer->getContext());
     rewriter.setInsertionPoint(consumer);
-    // Where the consumer alone is to have it, or has it more than once, a copy of
-    // the producer is fused.
+    // Where the consumer alone is to have it, or has it more than once, a copy
+    // of the producer is fused.
     bool isOnlyUse = producer->hasOneUse();
-    bool usedTwice =
-        llvm::count_if(consumer->getOperands(), [&](Value value) {
-          return value.getDefiningOp() == producer;
-        }) > 1;
+    bool usedTwice = llvm::count_if(consumer->getOperands(), [&](Value value) {
+                       return value.getDefiningOp() == producer;
+                     }) > 1;
     if ((!isOnlyUse && isCheap) || usedTwice) {
       auto copy = cast<linalg::GenericOp>(rewriter.clone(*producer));
-      operand->set(copy->getResult(
-          cast<OpResult>(operand->get()).getResultNumber()));
+      operand->set(
+          copy->getResult(cast<OpResult>(operand->get()).getResultNumber()));
       if (isOpTriviallyDead(producer))
         producer.erase();
       producer = copy;
@@ -423,6 +423,15 @@ void FuseElementwise::runOnOperation() {
       op = fused;
     op = op->getNextNode();
   }
+  // Indices of producers in terms of the consumer's, as plain arithmetic.
+  function.walk([](affine::AffineApplyOp apply) {
+    OpBuilder builder(apply);
+    std::optional<SmallVector<Value, 8>> values =
+        affine::expandAffineMap(builder, apply.getLoc(), apply.getAffineMap(),
+                                llvm::to_vector<8>(apply.getOperands()));
+    apply.replaceAllUsesWith(values->front());
+    apply.erase();
+  });
   // What fusion left over; consumers first, so that whole chains go.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (auto generic = dyn_cast<linalg::GenericOp>(op))

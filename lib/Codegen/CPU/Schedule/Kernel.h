@@ -20,8 +20,9 @@ constexpr unsigned numTrailingKernelArgs = 4;
 
 /// Argument attribute of a kernel: "read", "write" or "readwrite".
 constexpr StringRef accessAttrName = "repro.access";
-/// Attribute of a fold in a kernel: the initial values, one constant per output,
-/// where nothing has filled them in; the outputs' buffers are only written then.
+/// Attribute of a fold in a kernel: the initial values, one constant per
+/// output, where nothing has filled them in; the outputs' buffers are only
+/// written then.
 constexpr StringRef initAttrName = "repro.init";
 /// Unit attribute of a call: stop before it if a check has failed.
 constexpr StringRef checkAttrName = "repro.check";

@@ -99,8 +99,8 @@ void OutlineKernels::runOnOperation() {
   }
   messages.clear();
   KernelOutliner kernels(main, "kernel");
-  for (Operation &op :
-       llvm::make_early_inc_range(main.getBody().front().without_terminator())) {
+  for (Operation &op : llvm::make_early_inc_range(
+           main.getBody().front().without_terminator())) {
     if (isMemoryEffectFree(&op) ||
         isa<memref::AllocOp, memref::GetGlobalOp, func::CallOp>(op))
       continue;

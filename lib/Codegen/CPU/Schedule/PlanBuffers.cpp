@@ -50,9 +50,7 @@ struct PlanBuffers : public repro::impl::ReproPlanBuffersBase<PlanBuffers> {
 private:
   void collectUses();
   bool hasCheck(func::CallOp call);
-  func::FuncOp getKernel(func::CallOp call) {
-    return copies->getKernel(call);
-  }
+  func::FuncOp getKernel(func::CallOp call) { return copies->getKernel(call); }
   bool mayOverwrite(Value state, Value value);
   bool isSameIndex(func::CallOp call, Value source, Value target);
   LogicalResult placeResults();
@@ -90,7 +88,8 @@ void PlanBuffers::collectUses() {
     func::FuncOp kernel = getKernel(call);
     if (hasCheck(call))
       lastCheck = position;
-    for (OpOperand &operand : call->getOpOperands().drop_back(numTrailingKernelArgs)) {
+    for (OpOperand &operand :
+         call->getOpOperands().drop_back(numTrailingKernelArgs)) {
       auto access = kernel.getArgAttrOfType<StringAttr>(
           operand.getOperandNumber(), accessAttrName);
       uses[getRootBuffer(operand.get())].push_back(
@@ -121,7 +120,8 @@ bool PlanBuffers::isSameIndex(func::CallOp call, Value source, Value target) {
       actual = shifted.getInputs()[0];
     auto type = cast<MemRefType>(actual.getType());
     auto rootType = cast<MemRefType>(getRootBuffer(actual).getType());
-    if (!type.getLayout().isIdentity() || (shape && *shape != type.getShape()) ||
+    if (!type.getLayout().isIdentity() ||
+        (shape && *shape != type.getShape()) ||
         getBufferBytes(type) != getBufferBytes(rootType)) {
       same = false;
       return;
@@ -273,7 +273,9 @@ void PlanBuffers::placeArena() {
   SmallVector<Item> items;
   for (auto alloc :
        llvm::make_early_inc_range(main.getOps<memref::AllocOp>())) {
-    Item item{alloc, llvm::alignTo(getBufferBytes(alloc.getType()), bufferAlignment), {}};
+    Item item{alloc,
+              llvm::alignTo(getBufferBytes(alloc.getType()), bufferAlignment),
+              {}};
     for (const Use &use : uses[alloc]) {
       item.life.first = std::min(item.life.first, use.position);
       item.life.last = std::max(item.life.last, use.position);
@@ -303,10 +305,9 @@ void PlanBuffers::placeArena() {
     }
     item->offset = best >= 0 ? best : end;
     arenaBytes = std::max(arenaBytes, item->offset + item->bytes);
-    placed.insert(llvm::upper_bound(placed, item,
-                                    [](Item *a, Item *b) {
-                                      return a->offset < b->offset;
-                                    }),
+    placed.insert(llvm::upper_bound(
+                      placed, item,
+                      [](Item *a, Item *b) { return a->offset < b->offset; }),
                   item);
   }
 
@@ -340,11 +341,13 @@ void PlanBuffers::markChecks() {
     return;
   for (func::CallOp call : calls) {
     func::FuncOp kernel = getKernel(call);
-    for (OpOperand &operand : call->getOpOperands().drop_back(numTrailingKernelArgs)) {
+    for (OpOperand &operand :
+         call->getOpOperands().drop_back(numTrailingKernelArgs)) {
       auto root = dyn_cast<BlockArgument>(getRootBuffer(operand.get()));
       auto access = kernel.getArgAttrOfType<StringAttr>(
           operand.getOperandNumber(), accessAttrName);
-      if (root && root.getArgNumber() < numStates && access.getValue() != "read") {
+      if (root && root.getArgNumber() < numStates &&
+          access.getValue() != "read") {
         call->setAttr(checkAttrName, UnitAttr::get(main.getContext()));
         return;
       }

@@ -31,11 +31,11 @@ struct SinkScalars : public repro::impl::ReproSinkScalarsBase<SinkScalars> {
 private:
   /// The rank-0 tensor that holds a scalar of `main`'s block.
   Value getTensor(Value scalar);
-  /// Makes the rank-0 generic whose body computes `scalars` (from the results of
-  /// `getTensor` and constants) and then what `finish` adds.
-  Value createRankZero(OpBuilder &builder, Location loc, Value scalar,
-                       Type result,
-                       function_ref<Value(ImplicitLocOpBuilder &, Value)> finish);
+  /// Makes the rank-0 generic whose body computes `scalars` (from the results
+  /// of `getTensor` and constants) and then what `finish` adds.
+  Value
+  createRankZero(OpBuilder &builder, Location loc, Value scalar, Type result,
+                 function_ref<Value(ImplicitLocOpBuilder &, Value)> finish);
   void sinkCaptures(Operation *op);
   void replaceSplat(tensor::SplatOp op);
   void replaceFromElements(tensor::FromElementsOp op);
@@ -106,18 +106,17 @@ Value SinkScalars::createRankZero(
   for (Value leaf : leaves)
     inputs.push_back(getTensor(leaf));
   SmallVector<Operation *> ordered(slice.begin(), slice.end());
-  llvm::sort(ordered, [](Operation *a, Operation *b) {
-    return a->isBeforeInBlock(b);
-  });
+  llvm::sort(ordered,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   auto type = RankedTensorType::get({}, result);
-  auto generic = createBroadcast(
-      builder, loc, type, inputs, [&](ImplicitLocOpBuilder &b, ValueRange args) {
-        IRMapping mapping;
-        mapping.map(leaves.getArrayRef(), args);
-        for (Operation *op : ordered)
-          b.clone(*op, mapping);
-        return finish(b, mapping.lookup(scalar));
-      });
+  auto generic = createBroadcast(builder, loc, type, inputs,
+                                 [&](ImplicitLocOpBuilder &b, ValueRange args) {
+                                   IRMapping mapping;
+                                   mapping.map(leaves.getArrayRef(), args);
+                                   for (Operation *op : ordered)
+                                     b.clone(*op, mapping);
+                                   return finish(b, mapping.lookup(scalar));
+                                 });
   return generic.getResult(0);
 }
 
@@ -131,9 +130,9 @@ Value SinkScalars::getTensor(Value scalar) {
   tensors.erase(scalar); // or it would be a leaf of itself
   OpBuilder builder(scalar.getContext());
   builder.setInsertionPointAfterValue(scalar);
-  Value tensor = createRankZero(builder, scalar.getLoc(), scalar,
-                                scalar.getType(),
-                                [](ImplicitLocOpBuilder &, Value v) { return v; });
+  Value tensor =
+      createRankZero(builder, scalar.getLoc(), scalar, scalar.getType(),
+                     [](ImplicitLocOpBuilder &, Value v) { return v; });
   tensors[scalar] = tensor;
   return tensor;
 }
@@ -180,8 +179,8 @@ void SinkScalars::sinkCaptures(Operation *op) {
         // A constant input is a constant of the body.
         OpBuilder::InsertionGuard guard(builder);
         builder.setInsertionPoint(op);
-        TypedAttr value = cast<TypedAttr>(
-            input.getDefiningOp()->getAttr("value"));
+        TypedAttr value =
+            cast<TypedAttr>(input.getDefiningOp()->getAttr("value"));
         auto type = RankedTensorType::get({}, input.getType());
         input = arith::ConstantOp::create(builder, op->getLoc(), type,
                                           DenseElementsAttr::get(type, value));
@@ -268,9 +267,9 @@ void SinkScalars::replaceFromElements(tensor::FromElementsOp op) {
         }
         Value result = values.back();
         for (int64_t i = int64_t(values.size()) - 2; i >= 0; --i) {
-          Value isIt = arith::CmpIOp::create(
-              b, arith::CmpIPredicate::eq, position,
-              arith::ConstantIndexOp::create(b, i));
+          Value isIt =
+              arith::CmpIOp::create(b, arith::CmpIPredicate::eq, position,
+                                    arith::ConstantIndexOp::create(b, i));
           result = arith::SelectOp::create(b, isIt, values[i], result);
         }
         return result;
@@ -295,9 +294,8 @@ LogicalResult SinkScalars::replacePad(tensor::PadOp op) {
   for (int64_t extent : source.getShape())
     sizes.push_back(builder.getIndexAttr(extent));
   SmallVector<OpFoldResult> strides(type.getRank(), builder.getIndexAttr(1));
-  Value result =
-      tensor::InsertSliceOp::create(builder, loc, op.getSource(), splat,
-                                    op.getMixedLowPad(), sizes, strides);
+  Value result = tensor::InsertSliceOp::create(
+      builder, loc, op.getSource(), splat, op.getMixedLowPad(), sizes, strides);
   op.replaceAllUsesWith(result);
   op.erase();
   replaceSplat(splat);
@@ -355,22 +353,19 @@ void SinkScalars::runOnOperation() {
     return;
   tensors.clear();
   SmallVector<Operation *> scalarOps;
-  for (Operation &op :
-       llvm::make_early_inc_range(function.getBody().front())) {
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     if (auto assertion = dyn_cast<cf::AssertOp>(op)) {
       OpBuilder builder(&op);
-      createRankZero(builder, op.getLoc(), assertion.getArg(),
-                     builder.getI1Type(),
-                     [&](ImplicitLocOpBuilder &b, Value condition) {
-                       cf::AssertOp::create(b, condition,
-                                            assertion.getMsgAttr());
-                       return condition;
-                     });
+      createRankZero(
+          builder, op.getLoc(), assertion.getArg(), builder.getI1Type(),
+          [&](ImplicitLocOpBuilder &b, Value condition) {
+            cf::AssertOp::create(b, condition, assertion.getMsgAttr());
+            return condition;
+          });
       op.erase();
       continue;
     }
-    if (op.getNumResults() > 0 &&
-        llvm::all_of(op.getResultTypes(), isScalar)) {
+    if (op.getNumResults() > 0 && llvm::all_of(op.getResultTypes(), isScalar)) {
       scalarOps.push_back(&op);
       continue;
     }
@@ -381,7 +376,8 @@ void SinkScalars::runOnOperation() {
               return replaceFromElements(o), success();
             })
             .Case([&](tensor::PadOp o) { return replacePad(o); })
-            .Case([&](tensor::ConcatOp o) { return replaceConcat(o), success(); })
+            .Case(
+                [&](tensor::ConcatOp o) { return replaceConcat(o), success(); })
             .Case<linalg::GenericOp, FoldOp>([&](Operation *o) {
               sinkCaptures(o);
               fillConstantInits(o);

@@ -180,7 +180,7 @@ def _det(a: torch.Tensor) -> torch.Tensor:
 def _slogdet(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     diagonal, sign = _signed_diagonal(a)
     parts = _product(torch.sign(diagonal), sign), torch.log(diagonal.abs()).sum(-1)
-    return torch.return_types.linalg_slogdet(parts)
+    return torch.return_types.linalg_slogdet(parts)  # type: ignore[attr-defined]  # absent from the stubs
 
 
 def _logdet(a: torch.Tensor) -> torch.Tensor:
