@@ -5,6 +5,7 @@
 
 import copy
 import importlib
+import inspect
 import itertools
 import json
 import sys
@@ -58,18 +59,37 @@ def test_first_steps_agree_with_eager(example) -> None:
     assert ours == pytest.approx(eager, rel=1e-4)
 
 
+def test_gradients_of_one_step_agree_with_eager(example) -> None:
+    """With plain SGD of rate 1 the new parameters show the gradients."""
+    model, loss_fn, _, batches, options = setting(example)
+    batch = next(batches)
+    eager, ours = copy.deepcopy(model), copy.deepcopy(model)
+    eager_step(eager, loss_fn, torch.optim.SGD(eager.parameters(), lr=1.0), options, *batch)
+    trainer = repro_mlir.Trainer(ours, loss_fn, torch.optim.SGD(ours.parameters(), lr=1.0), **options)
+    trainer.step(*batch)
+    trainer.sync()
+    for (name, expected), got in zip(eager.state_dict().items(), ours.state_dict().values(), strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
+
+
 def test_parameters_of_one_step_agree_with_eager(example) -> None:
     model, loss_fn, optimizer, batches, options = setting(example)
     batch = next(batches)
-    # With plain SGD the new parameters show the gradients.
-    for make in (lambda p: torch.optim.SGD(p, lr=1.0), lambda p: type(optimizer)(p, **optimizer.defaults)):
-        eager, ours = copy.deepcopy(model), copy.deepcopy(model)
-        eager_step(eager, loss_fn, make(eager.parameters()), options, *batch)
-        trainer = repro_mlir.Trainer(ours, loss_fn, make(ours.parameters()), **options)
-        trainer.step(*batch)
-        trainer.sync()
-        for (name, expected), got in zip(eager.state_dict().items(), ours.state_dict().values(), strict=True):
-            torch.testing.assert_close(got, expected, rtol=1e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
+    eager, ours = copy.deepcopy(model), copy.deepcopy(model)
+    known = inspect.signature(type(optimizer)).parameters
+    settings = {key: value for key, value in optimizer.defaults.items() if key in known}
+    eager_step(eager, loss_fn, type(optimizer)(eager.parameters(), **settings), options, *batch)
+    trainer = repro_mlir.Trainer(ours, loss_fn, type(optimizer)(ours.parameters(), **settings), **options)
+    trainer.step(*batch)
+    trainer.sync()
+    gradients = {name: value.grad for name, value in eager.named_parameters(remove_duplicate=False)}
+    for (name, expected), got in zip(eager.state_dict().items(), ours.state_dict().values(), strict=True):
+        if name in gradients:
+            # Adam divides a gradient by its own size: where it is nothing but rounding (the bias of the keys in
+            # attention, for instance), so is the step.
+            counts = gradients[name].abs() > 1e-5
+            expected, got = expected[counts], got[counts]
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
 
 
 def test_reference_agrees(example) -> None:

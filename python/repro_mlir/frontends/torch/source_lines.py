@@ -17,7 +17,8 @@ _LIBRARIES = tuple(
     os.path.join(os.path.realpath(path), "")
     for path in (
         os.path.dirname(torch.__file__),
-        os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
+        # The build tree holds a link for each file: the folder that counts is that of what they point to.
+        os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))),
         sysconfig.get_path("stdlib"),
     )
 )
