@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup build test unit-test lit-test coverage demo bench format lint docs wheel wheel-test clean
+.PHONY: setup build test unit-test lit-test coverage check-functions demo bench format lint docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -33,6 +33,10 @@ unit-test: build
 # Every operator of PyTorch's own tests; unit-test takes a twentieth of them.
 coverage: build
 	REPRO_COVERAGE=all $(BIN)/python -m pytest -q test/python/coverage
+
+# All 2^32 inputs of each function on the levels of this machine; resumes where it stopped (slow on x86-64-v2, which has no fma).
+check-functions: build
+	$(BIN)/python tools/functions/check.py
 
 demo: build
 	$(BIN)/python examples/demo.py
