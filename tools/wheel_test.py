@@ -9,7 +9,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-PROGRAM = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }\n"
+PROGRAM = (
+    "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> attributes {repro.num_state = 0 : i64} {\n"
+    "  return %x : tensor<2xf32>\n"
+    "}\n"
+)
 USE = """
 import sys
 import numpy as np

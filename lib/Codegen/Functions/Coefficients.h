@@ -125,16 +125,16 @@ REPRO_FUNCTION_TABLE double kErfcExp[] = {
 
 // (2.0^r - 1) / r [-51.84]
 REPRO_FUNCTION_TABLE double kExp2[] = {
-    0x1.62e42fefa3a1ap-1,
-    0x1.ebfbdff82e66dp-3,
-    0x1.c6b08d704528ap-5,
-    0x1.3b2ab6fbc838ep-7,
-    0x1.5d87fe9c6cf27p-10,
-    0x1.4309127d07b03p-13,
-    0x1.ffcb563162895p-17,
-    0x1.62c11ee0f47a2p-20,
-    0x1.b673c70b352c2p-24,
-    0x1.e3e888b0e628cp-28,
+    0x1.62e42fefa3a17p-1,
+    0x1.ebfbdff82c466p-3,
+    0x1.c6b08d703d5c5p-5,
+    0x1.3b2ab6fbd00bap-7,
+    0x1.5d87fe9ca4f56p-10,
+    0x1.4309127e6b1e7p-13,
+    0x1.ffcb563c1b95bp-17,
+    0x1.62c11ed8e9f76p-20,
+    0x1.b673c74588e44p-24,
+    0x1.e3e8889e1c794p-28,
 };
 
 // (10.0^r - 1) / r [-51.82]
@@ -541,7 +541,7 @@ inline constexpr std::array<Patch, 1> kErfPatches = {{{0x3940ead6, 0x3959af14}}}
 inline constexpr std::array<Patch, 1> kErfcPatches = {{{0xb76c9f62, 0x3f800085}}};
 inline constexpr std::array<Patch, 0> kExpPatches = {};
 inline constexpr std::array<Patch, 0> kExp10Patches = {};
-inline constexpr std::array<Patch, 0> kExp2Patches = {};
+inline constexpr std::array<Patch, 2> kExp2Patches = {{{0x3b429d37, 0x3f804385}, {0xbcf3a937, 0x3f7ac6b1}}};
 inline constexpr std::array<Patch, 0> kExpm1Patches = {};
 inline constexpr std::array<Patch, 2> kLogPatches = {{{0x4c5d65a5, 0x418f034b}, {0x6f31a8ec, 0x42845a89}}};
 inline constexpr std::array<Patch, 1> kLog10Patches = {{{0x0efeee7a, 0xc1e99d23}}};
