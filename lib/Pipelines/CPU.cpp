@@ -9,7 +9,9 @@
 
 #include "Codegen/CPU/Lowering/EmitObject.h"
 #include "Codegen/CPU/Lowering/ReadPlan.h"
+#include "Pipelines/Pipelines.h"
 #include "dialects/Codegen/CPU/Passes.h"
+#include "dialects/Codegen/Passes.h"
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -19,22 +21,6 @@
 
 using namespace mlir;
 using namespace mlir::repro;
-
-void mlir::repro::buildCPUSchedulePipeline(OpPassManager &manager) {
-  OpPassManager &functions = manager.nest<func::FuncOp>();
-  functions.addPass(createReproDecomposeRandom());
-  functions.addPass(createReproSinkScalars());
-  functions.addPass(createCanonicalizerPass());
-  functions.addPass(createCSEPass());
-  functions.addPass(createReproFuseElementwise());
-  functions.addPass(createCanonicalizerPass());
-  functions.addPass(createCSEPass());
-  manager.addPass(createReproBufferize());
-  manager.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  manager.addNestedPass<func::FuncOp>(createCSEPass());
-  manager.addPass(createReproOutlineKernels());
-  manager.addPass(createReproPlanBuffers());
-}
 
 void mlir::repro::buildCPUExpandPipeline(OpPassManager &manager,
                                          const Level &level) {
@@ -91,7 +77,7 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
     return manager.run(*module);
   };
   if (failed(run([&](OpPassManager &manager) {
-        buildCPUSchedulePipeline(manager);
+        buildSchedulePipeline(manager);
         buildCPUExpandPipeline(manager, level);
       })))
     return failure();
@@ -145,9 +131,6 @@ static void registerWithLevel(StringRef name, StringRef description,
 }
 
 void mlir::repro::registerCPUPipelines() {
-  PassPipelineRegistration<>(
-      "cpu-schedule", "canonical programs to kernel functions and a plan",
-      buildCPUSchedulePipeline);
   registerWithLevel("cpu-expand", "kernel functions to loops over vectors",
                     buildCPUExpandPipeline);
   registerWithLevel("cpu-lower",
@@ -155,7 +138,7 @@ void mlir::repro::registerCPUPipelines() {
                     buildCPULowerPipeline);
   registerWithLevel("cpu", "canonical programs to kernels in the LLVM dialect",
                     [](OpPassManager &manager, const Level &level) {
-                      buildCPUSchedulePipeline(manager);
+                      buildSchedulePipeline(manager);
                       buildCPUExpandPipeline(manager, level);
                       buildCPULowerPipeline(manager, level);
                     });

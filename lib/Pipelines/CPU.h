@@ -15,9 +15,6 @@
 
 namespace mlir::repro {
 
-/// A canonical program becomes kernel functions and a planned `main`.
-void buildCPUSchedulePipeline(OpPassManager &manager);
-
 /// The bodies of kernel functions become loops over vectors.
 void buildCPUExpandPipeline(OpPassManager &manager, const Level &level);
 
@@ -29,7 +26,7 @@ void buildCPULowerPipeline(OpPassManager &manager, const Level &level);
 FailureOr<std::string> compileForCPU(ModuleOp module, const Level &level,
                                      unsigned jobs, bool timing = false);
 
-/// Registers `cpu`, `cpu-schedule`, `cpu-expand` and `cpu-lower`.
+/// Registers `cpu`, `cpu-expand` and `cpu-lower`.
 void registerCPUPipelines();
 
 } // namespace mlir::repro

@@ -24,6 +24,12 @@ void buildCanonicalPipeline(OpPassManager &pm);
 /// Registers the three under their names.
 void registerImportPipelines();
 
+/// A canonical program becomes kernel functions and a planned `main`, for all
+/// targets: pipeline `schedule`.
+void buildSchedulePipeline(OpPassManager &manager);
+
+void registerSchedulePipeline();
+
 } // namespace repro
 } // namespace mlir
 

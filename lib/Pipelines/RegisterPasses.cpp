@@ -11,6 +11,7 @@
 #include "Pipelines/CPU.h"
 #include "Pipelines/Pipelines.h"
 #include "dialects/Codegen/CPU/Passes.h"
+#include "dialects/Codegen/Passes.h"
 #include "dialects/Conversion/Passes.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
@@ -55,9 +56,11 @@ void repro::registerPasses() {
     registerUBToLLVMConversionPass();
     registerCPUPipelines();
     registerReproCPUPasses();
+    registerReproCodegenPasses();
     registerReproConversionPasses();
     registerReproTransformsPasses();
     registerImportPipelines();
+    registerSchedulePipeline();
     return true;
   }();
   (void)once;

@@ -11,89 +11,8 @@
 include "mlir/Pass/PassBase.td"
 
 //===----------------------------------------------------------------------===//
-// On tensors
-//===----------------------------------------------------------------------===//
-
-def ReproDecomposeRandom : Pass<"repro-decompose-random", "::mlir::func::FuncOp"> {
-  let summary = "random numbers become integer arithmetic";
-  let description = [{
-    Each `repro.random` becomes a `linalg.generic` that computes Philox4x32-10
-    (R1) and the distribution (R2) from `linalg.index`, so that it fuses like
-    any other element-wise operation.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect",
-                           "::mlir::cf::ControlFlowDialect",
-                           "::mlir::linalg::LinalgDialect"];
-}
-
-def ReproSinkScalars : Pass<"repro-sink-scalars", "::mlir::func::FuncOp"> {
-  let summary = "leave no computation on scalars outside of structured ops";
-  let description = [{
-    `tensor.extract`, `arith` operations and `cf.assert` between the structured
-    operations become rank-0 `linalg.generic`s; a scalar that a structured
-    operation captures or takes as an input becomes a rank-0 tensor operand, a
-    constant moves into the body. `tensor.splat`, `from_elements`, `pad` and
-    `concat` become generics and slices. Afterwards structured operations
-    depend on tensors alone.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect",
-                           "::mlir::linalg::LinalgDialect",
-                           "::mlir::tensor::TensorDialect"];
-}
-
-def ReproFuseElementwise : Pass<"repro-fuse-elementwise", "::mlir::func::FuncOp"> {
-  let summary = "fuse element-wise operations without a change of any bit";
-  let description = [{
-    Element-wise producers fuse into element-wise consumers and into the bodies
-    of folds where this saves memory traffic and repeats no expensive work. The
-    operations on each element and the order of folds stay what they were.
-  }];
-  let dependentDialects = ["::mlir::affine::AffineDialect",
-                           "::mlir::linalg::LinalgDialect",
-                           "::mlir::tensor::TensorDialect"];
-}
-
-def ReproBufferize : Pass<"repro-bufferize", "::mlir::ModuleOp"> {
-  let summary = "tensors become buffers of identity layout";
-  let description = [{
-    One-shot bufferization over function boundaries. Arguments are never
-    written: which state is updated in place is decided by
-    `repro-plan-buffers`.
-  }];
-  let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
-                           "::mlir::memref::MemRefDialect"];
-}
-
-//===----------------------------------------------------------------------===//
 // On buffers
 //===----------------------------------------------------------------------===//
-
-def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
-  let summary = "each structured operation becomes a kernel function";
-  let description = [{
-    See "Kernel function" in docs/architecture.md. Equal kernels are shared.
-    Checks (`cf.assert`, loads at data-dependent indices, `repro.scatter`)
-    receive the attribute `repro.message = <number> : i64`, their messages are
-    listed in the module attribute `repro.messages`.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect",
-                           "::mlir::func::FuncDialect",
-                           "::mlir::memref::MemRefDialect",
-                           "::mlir::ub::UBDialect"];
-}
-
-def ReproPlanBuffers : Pass<"repro-plan-buffers", "::mlir::ModuleOp"> {
-  let summary = "place all buffers of `main`";
-  let description = [{
-    Allocations become parts of one arena by their lifetimes; a new state is
-    written in place of the old one where nothing reads the old one later and
-    no check can still fail (E1), otherwise it is copied at the end. `main`
-    takes states, inputs, outputs and the arena, and returns nothing.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect",
-                           "::mlir::func::FuncDialect",
-                           "::mlir::memref::MemRefDialect"];
-}
 
 def ReproExpandKernels : Pass<"repro-expand-kernels", "::mlir::ModuleOp"> {
   let summary = "kernel functions become loops over vectors";
@@ -113,41 +32,6 @@ def ReproExpandKernels : Pass<"repro-expand-kernels", "::mlir::ModuleOp"> {
                            "::mlir::math::MathDialect",
                            "::mlir::memref::MemRefDialect",
                            "::mlir::scf::SCFDialect",
-                           "::mlir::vector::VectorDialect"];
-}
-
-def ReproExpandFunctions : Pass<"repro-expand-functions"> {
-  let summary = "elementary functions (S5) become arithmetic";
-  let description = [{
-    Replaces every elementary function of the `repro` dialect, on scalars and on
-    vectors, by `arith`, `math.fma`, `math.sqrt` and bit operations that give
-    the correctly rounded result; (V1) bf16, f16 and f8 compute in f32 and round
-    once. Arguments that need more work (huge angles, results next to a rounding
-    boundary) lie behind an `scf.if` on "any lane does". docs/functions.md has
-    the method of each function.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect",
-                           "::mlir::math::MathDialect",
-                           "::mlir::scf::SCFDialect",
-                           "::mlir::vector::VectorDialect"];
-}
-
-def ReproExpandArithmetic : Pass<"repro-expand-arithmetic", "::mlir::ModuleOp"> {
-  let summary = "arithmetic whose result LLVM leaves open or to a library";
-  let description = [{
-    - (I1) integer division and shifts have a result for every operand; divisors
-      and shifts by constants in range stay as they are;
-    - (S3) conversions of floats to integers saturate, conversions to bf16, f16
-      and f8 round once, whatever the source;
-    - (S4) the remainder of floats calls `repro_fmod`, which is exact.
-  }];
-  let options = [
-    Option<"hasF16", "has-f16", "bool", /*default=*/"true",
-           "the target converts between f16 and f32 itself">
-  ];
-  let dependentDialects = ["::mlir::arith::ArithDialect",
-                           "::mlir::func::FuncDialect",
-                           "::mlir::LLVM::LLVMDialect",
                            "::mlir::vector::VectorDialect"];
 }
 

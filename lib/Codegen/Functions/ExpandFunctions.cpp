@@ -8,7 +8,7 @@
 
 #include "ElementaryFunctions.h"
 
-#include "dialects/Codegen/CPU/Passes.h"
+#include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,7 +18,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROEXPANDFUNCTIONS
-#include "dialects/Codegen/CPU/Passes.h.inc"
+#include "dialects/Codegen/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -7,7 +7,7 @@
 
 #include "Codegen/CPU/Lowering/ReadPlan.h"
 
-#include "Codegen/CPU/Schedule/Kernel.h"
+#include "Codegen/Schedule/Kernel.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"

@@ -7,7 +7,7 @@
 
 #include "Kernel.h"
 
-#include "dialects/Codegen/CPU/Passes.h"
+#include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -16,7 +16,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROOUTLINEKERNELS
-#include "dialects/Codegen/CPU/Passes.h.inc"
+#include "dialects/Codegen/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

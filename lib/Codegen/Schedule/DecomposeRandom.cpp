@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Codegen/CPU/Passes.h"
+#include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -14,7 +14,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPRODECOMPOSERANDOM
-#include "dialects/Codegen/CPU/Passes.h.inc"
+#include "dialects/Codegen/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef REPRO_CODEGEN_CPU_SCHEDULE_KERNEL_H
-#define REPRO_CODEGEN_CPU_SCHEDULE_KERNEL_H
+#ifndef REPRO_CODEGEN_SCHEDULE_KERNEL_H
+#define REPRO_CODEGEN_SCHEDULE_KERNEL_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -88,4 +88,4 @@ int64_t getBufferBytes(MemRefType type);
 
 } // namespace mlir::repro
 
-#endif // REPRO_CODEGEN_CPU_SCHEDULE_KERNEL_H
+#endif // REPRO_CODEGEN_SCHEDULE_KERNEL_H

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Codegen/CPU/Passes.h"
+#include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -23,7 +23,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROFUSEELEMENTWISE
-#include "dialects/Codegen/CPU/Passes.h.inc"
+#include "dialects/Codegen/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -12,7 +12,7 @@
 
 #include "Kernel.h"
 
-#include "dialects/Codegen/CPU/Passes.h"
+#include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -20,7 +20,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROPLANBUFFERS
-#include "dialects/Codegen/CPU/Passes.h.inc"
+#include "dialects/Codegen/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -7,7 +7,7 @@
 
 #include "Kernel.h"
 
-#include "dialects/Codegen/CPU/Passes.h"
+#include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -19,7 +19,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROBUFFERIZE
-#include "dialects/Codegen/CPU/Passes.h.inc"
+#include "dialects/Codegen/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;
