@@ -1,0 +1,64 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What the commands have in common: options, and files given by name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import ReproError
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1, for argparse."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return value
+
+
+def add_command(
+    commands: Commands, name: str, function: Callable[[argparse.Namespace], int], summary: str
+) -> argparse.ArgumentParser:
+    """A command with the option --json; `function` takes the parsed options and returns the exit status."""
+    command = commands.add_parser(name, help=summary, description=summary)
+    command.set_defaults(command=function)
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    return command
+
+
+def add_script(command: argparse.ArgumentParser) -> None:
+    """The argument SCRIPT of commands that capture a training step."""
+    command.add_argument("script", metavar="SCRIPT", help="defines training() -> (model, loss_fn, optimizer, batches)")
+
+
+def add_target(command: argparse.ArgumentParser) -> None:
+    """The options --target and --threads of commands that run steps."""
+    command.add_argument("--target", default="cpu", metavar="T", help="cpu, cpu:x86-64-v3, reference, ... (cpu)")
+    command.add_argument("--threads", type=positive, metavar="N", help="threads of a step (one per processor)")
+
+
+def read_file(path: str) -> bytes:
+    """The bytes of a file; ReproError where it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ReproError(f"cannot read {path}: {error.strerror}") from None
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Writes a file; ReproError where it cannot be written."""
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        raise ReproError(f"cannot write {path}: {error.strerror}") from None

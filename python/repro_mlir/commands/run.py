@@ -1,0 +1,95 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro run: runs steps of a program file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import ReproError
+from .options import Commands, add_command, add_target, positive, read_file, write_file
+
+if TYPE_CHECKING:
+    from ..program import Program
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro run`."""
+    command = add_command(commands, "run", _run, "run steps of a program file on given inputs")
+    add_target(command)
+    command.add_argument("program", metavar="PROGRAM", help="a file written by repro compile or Program.save")
+    command.add_argument("--inputs", metavar="FILE", help=".npz with an array for each input, by name")
+    command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps, all on the same inputs (1)")
+    command.add_argument("--state", metavar="FILE", help="start from this state (safetensors) instead of the initial one")
+    command.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
+    command.add_argument("--outputs", metavar="FILE", help="write the last step's outputs (.npz)")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ..compiler import compile
+    from ..hashing import state_hash, tensor_hash
+    from ..program import Program
+    from ..tensor_file import read_tensors, write_tensors
+
+    program = Program.load(options.program)
+    state = program.initial_state()
+    if options.state:
+        arrays = read_tensors(program.state, read_file(options.state), options.state)
+        state = dict(zip(state, arrays, strict=True))
+    inputs = _load_inputs(options.inputs, program)
+    executable = compile(program, options.target, options.threads)
+    outputs: dict[str, np.ndarray] = {}
+    for _ in range(options.steps):
+        state, outputs = executable(state, *inputs)
+    if options.save:
+        write_file(options.save, write_tensors(program.state, list(state.values())))
+    if options.outputs:
+        try:
+            with open(options.outputs, "wb") as file:
+                np.savez(file, allow_pickle=False, **outputs)
+        except OSError as error:
+            raise ReproError(f"cannot write {options.outputs}: {error.strerror}") from None
+    report = {
+        "program": program.hash,
+        "target": options.target,
+        "threads": executable.threads,
+        "steps": options.steps,
+        "outputs": {kind.name: tensor_hash(outputs[kind.name], kind.element) for kind in program.outputs},
+        "state_hash": state_hash([(state[kind.name], kind.element) for kind in program.state]),
+    }
+    if options.json:
+        print(json.dumps(report))
+    else:
+        for kind in program.outputs:
+            value = outputs[kind.name]
+            shown = f" = {value.item()}" if value.ndim == 0 else ""
+            print(f"{kind}{shown}")
+            print(f"         {report['outputs'][kind.name]}")
+        print(f"state    {report['state_hash']} after {options.steps} steps")
+    return 0
+
+
+def _load_inputs(path: str | None, program: Program) -> list[np.ndarray]:
+    wanted = [kind.name for kind in program.inputs]
+    if path is None:
+        if wanted:
+            raise ReproError(f"expected --inputs with {', '.join(str(kind) for kind in program.inputs)}")
+        return []
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise ReproError(f"{path}: expected an .npz file")
+            found = {name: file[name] for name in file.files}
+    except OSError as error:
+        raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError:
+        raise ReproError(f"{path}: expected an .npz file of plain arrays") from None
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise ReproError(f"{path}: no input {', '.join(missing)}; it has {', '.join(found) or 'none'}")
+    return [found[name] for name in wanted]
