@@ -14,9 +14,7 @@ from .options import Commands, add_command, add_script
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro compile`."""
-    command = add_command(
-        commands, "compile", _compile, "write the canonical program of a script's training step"
-    )
+    command = add_command(commands, "compile", _compile, "write the canonical program of a script's training step")
     add_script(command)
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the program file to write")
     command.add_argument("--target", metavar="T", help="also compile for this target, which shows whether it can be")

@@ -25,7 +25,7 @@ def register(commands: Commands) -> None:
     command.add_argument("program", metavar="PROGRAM", help="a file written by repro compile or Program.save")
     command.add_argument("--inputs", metavar="FILE", help=".npz with an array for each input, by name")
     command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps, all on the same inputs (1)")
-    command.add_argument("--state", metavar="FILE", help="start from this state (safetensors) instead of the initial one")
+    command.add_argument("--state", metavar="FILE", help="start from this state (safetensors), not the initial one")
     command.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
     command.add_argument("--outputs", metavar="FILE", help="write the last step's outputs (.npz)")
 
