@@ -1,112 +1,128 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Time per step of both examples and of a matrix product, beside PyTorch eager in the same process.
+"""How fast compiled programs are, beside PyTorch and oneDNN.
 
-    python benchmarks/run.py [--threads N ...] [--rounds N] [--json]
+    python benchmarks/run.py [--json FILE] [--filter TEXT ...] [--threads 1,2] [--level LEVEL ...] [--list]
 
-Rounds alternate between the two, so that a machine that slows down slows both. Printed are the median and the best time
-of a step in milliseconds, and the ratio of the medians (above 1: we take longer).
+Ours and the peers take turns in one process, so that a machine that slows down slows all of them. Each CPU level is
+measured in a process of its own whose peers are held to that level. Rows are printed as they come; the last lines say
+which goals are met. Times of a busy machine are worth little: the load is part of the file.
 """
 
 import argparse
-import importlib
+import datetime
 import json
-import statistics
+import os
+import platform
+import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import repro_mlir
 import torch
+import worker
+from case import SampledCase
+from report import add_percentages, line, summary
+from repro_mlir import runtime
+from repro_mlir.progress import Progress
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
-STEPS_PER_ROUND = 5
-MATRIX = 1024
-
-
-def example_steps(name: str, threads: int) -> tuple[Callable[[], object], Callable[[], object]]:
-    """One training step by us and by PyTorch eager, on the same batch."""
-    module = importlib.import_module(name)
-    model, loss_fn, optimizer, batches, *options = module.training()
-    clip_norm = options[0].get("clip_norm") if options else None
-    batch = next(iter(batches))
-    trainer = repro_mlir.Trainer(model, loss_fn, optimizer, threads=threads, clip_norm=clip_norm)
-    trainer.prepare(*batch)
-    *inputs, target = batch
-
-    def eager() -> None:
-        loss = loss_fn(model(*inputs), target)
-        optimizer.zero_grad()
-        loss.backward()
-        if clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
-        optimizer.step()
-
-    return lambda: trainer.step(*batch), eager
+# What holds PyTorch, oneDNN and MKL to a level; nothing for the best one.
+_LIMITS = {
+    "x86-64-v3": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+    "x86-64-v2": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
+}
+_WORKER = Path(worker.__file__)
 
 
-def product_steps(threads: int) -> tuple[Callable[[], object], Callable[[], object]]:
-    """A product of two square matrices of float32."""
-
-    class Product(torch.nn.Module):
-        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-            return a @ b
-
-    a, b = torch.rand(2, MATRIX, MATRIX).unbind()
-    a, b = a.contiguous(), b.contiguous()
-    executable = repro_mlir.compile(repro_mlir.capture(Product(), (a, b)), threads=threads)
-    return lambda: executable({}, a, b), lambda: torch.mm(a, b)
-
-
-def measure(ours: Callable[[], object], theirs: Callable[[], object], rounds: int) -> dict[str, float]:
-    """Milliseconds of a step."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for function in (ours, theirs):
-        function()
-    for _ in range(rounds):
-        for function, collected in zip((ours, theirs), times, strict=True):
-            for _ in range(STEPS_PER_ROUND):
-                start = time.perf_counter()
-                function()
-                collected.append(1e3 * (time.perf_counter() - start))
-    medians = [statistics.median(collected) for collected in times]
+def _machine() -> dict[str, Any]:
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        fields = dict(field.split(":", 1) for field in cpuinfo.read_text().splitlines() if ":" in field)
+        fields = {key.strip(): value.strip() for key, value in fields.items()}
+        model = f"{fields.get('model name', model)} (family {fields.get('cpu family')}, model {fields.get('model')})"
     return {
-        "median": medians[0],
-        "best": min(times[0]),
-        "torch_median": medians[1],
-        "torch_best": min(times[1]),
-        "ratio": medians[0] / medians[1],
-        "best_ratio": min(times[0]) / min(times[1]),
+        "cpu": model,
+        "processors": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "torch": torch.__version__,
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "load_before": round(os.getloadavg()[0], 2),
     }
 
 
-def main() -> None:
+def _default_levels() -> list[str]:
+    native = runtime.native_level()
+    return [native, *(["x86-64-v3"] if native == "x86-64-v4" else [])]
+
+
+def main() -> int:
+    """0 if every row was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--json", metavar="FILE", help="write everything to a file")
+    parser.add_argument("--filter", action="append", default=[], metavar="TEXT", help="only names that contain TEXT")
+    parser.add_argument("--threads", default="1,2", help="numbers, with commas (default 1,2)")
+    parser.add_argument("--level", action="append", help="CPU level (default: the best, and x86-64-v3)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="time for each contestant of a row (default 0.5)")
+    parser.add_argument("--list", action="store_true", help="only print the names")
     options = parser.parse_args()
-    report = {}
-    if not options.json:
-        titles = ("threads", "ours ms", "best", "torch ms", "best", "ratio", "best")
-        print("{:<12} {:>7} {:>9} {:>8} {:>9} {:>8} {:>6} {:>6}".format("what", *titles))
-    for threads in options.threads:
-        torch.set_num_threads(threads)
-        for name in ("digits_cnn", "names_gpt", f"mm {MATRIX}"):
-            steps = product_steps(threads) if name.startswith("mm") else example_steps(name, threads)
-            row = measure(*steps, options.rounds)
-            report[f"{name}, threads {threads}"] = row
-            if not options.json:
-                print(
-                    f"{name:<12} {threads:>7} {row['median']:>9.2f} {row['best']:>8.2f} {row['torch_median']:>9.2f} "
-                    f"{row['torch_best']:>8.2f} {row['ratio']:>6.2f} {row['best_ratio']:>6.2f}",
-                    flush=True,
+    cases = worker.selected(options.filter)
+    if options.list:
+        print("\n".join(case.name for case in cases))
+        return 0
+    if not cases:
+        parser.error(f"no row has a name with {' or '.join(options.filter)}; --list prints them")
+    if not all(number.isdigit() and int(number) > 0 for number in options.threads.split(",")):
+        parser.error(f"--threads: expected numbers such as 1,2, got {options.threads!r}")
+    levels = options.level or _default_levels()
+    for level in levels:
+        if level not in runtime.runnable_levels():
+            parser.error(f"--level: expected one of {', '.join(runtime.runnable_levels())}, got {level!r}")
+
+    report: dict[str, Any] = {"machine": _machine(), "peaks": [], "rows": [], "failures": []}
+    sampled = sum(isinstance(case, SampledCase) for case in cases)
+    total = (len(cases) - sampled) * len(levels) * len(options.threads.split(",")) + sampled
+    with Progress(total, "measuring") as progress:
+        for level in levels:
+            command = [sys.executable, str(_WORKER), "--level", level, "--threads", options.threads]
+            command += [f"--seconds={options.seconds}", *(f"--filter={text}" for text in options.filter)]
+            command += ["--sampled"] if level == levels[0] else []
+            environment = os.environ | (_LIMITS.get(level, {}) if level != runtime.native_level() else {})
+            with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout is not None
+                for text in process.stdout:
+                    _take(json.loads(text), report, progress)
+            if process.returncode:
+                report["failures"].append(
+                    {"name": "all", "level": level, "threads": 0, "error": f"exit status {process.returncode}"}
                 )
+    add_percentages(report)
+    report["machine"]["load_after"] = round(os.getloadavg()[0], 2)
+    print(f"\n{summary(report['rows'])}".rstrip())
     if options.json:
-        print(json.dumps(report, indent=1))
+        Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
+    return 1 if report["failures"] else 0
+
+
+def _take(message: dict[str, Any], report: dict[str, Any], progress: Progress) -> None:
+    """Adds what a worker printed to the report, and shows it."""
+    if "peak" in message:
+        peak = message["peak"]
+        report["peaks"].append(peak)
+        text = "{level}, {threads} threads: at most {GFLOP/s:.0f} GFLOP/s, {GB/s:.1f} GB/s".format(**peak)
+    elif "row" in message:
+        report["rows"].append(message["row"])
+        add_percentages(report)
+        text = line(message["row"])
+    else:
+        report["failures"].append(message["failure"])
+        text = "{name}, {level}, {threads} threads: FAILED: {error}".format(**message["failure"])
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{clear}{text}", flush=True)
+    if "peak" not in message:
+        progress.advance()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,102 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What the rows are to reach, and whether they do."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from case import OURS
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """How fast a group of rows is to be, beside the best of its peers.
+
+    Attributes:
+      group: of the rows.
+      least: of the geometric mean of the ratios.
+      level: of the rows; None for any.
+      peers: which ones count; none for all.
+      floor: least ratio of every single row.
+    """
+
+    group: str
+    least: float
+    level: str | None = None
+    peers: tuple[str, ...] = ()
+    floor: float = 0.0
+
+
+GOALS = (
+    Goal("matmul", 1.0, "x86-64-v4", floor=0.85),
+    Goal("matmul", 1.05, "x86-64-v3", ("torch",)),
+    Goal("convolution", 0.95),
+    Goal("normalization", 1.1, "x86-64-v4"),
+    Goal("optimizer", 1.2, peers=("fused",)),
+    Goal("step GPT", 1.6, "x86-64-v4"),
+    Goal("step GPT", 1.05, "x86-64-v3"),
+    Goal("step ResNet-18", 1.0, peers=("torch",)),
+    Goal("step MLP", 1.2, peers=("torch",)),
+    Goal("memory", 1 / 1.1, peers=("torch",), floor=1 / 1.1),
+)
+# Seconds at most, by contestant of the rows of the group "compile".
+COMPILE_LIMITS = {OURS: 30.0, "from cache": 1.0}
+# Figures of a row that are no peers.
+_NO_PEERS = {"ours with state", "torch with state", "arena", "capture", "from cache"}
+
+
+def ratio(row: Row, figure: str = "median", peers: Sequence[str] = ()) -> float | None:
+    """Time (or memory) of the best peer over ours: above 1 we are better. None without a peer."""
+    figures = row["figures"]
+    others = [name for name in figures if name != OURS and name not in _NO_PEERS and (not peers or name in peers)]
+    if not others or OURS not in figures:
+        return None
+    return min(figures[name][figure] for name in others) / figures[OURS][figure]
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    logarithms = [math.log(value) for value in values]
+    return math.exp(sum(logarithms) / len(logarithms))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A goal beside what was measured, at one level and number of threads."""
+
+    goal: Goal
+    level: str
+    threads: int
+    rows: int
+    mean: float
+    least: float
+    worst: str
+
+    @property
+    def met(self) -> bool:
+        return self.mean >= self.goal.least and self.least >= self.goal.floor
+
+
+def verdicts(rows: Sequence[Row], figure: str = "median") -> list[Verdict]:
+    """Every goal for every level and number of threads that was measured."""
+    found = []
+    settings = sorted({(row["level"], row["threads"]) for row in rows}, key=lambda s: (s[0] != "x86-64-v4", s))
+    for goal in GOALS:
+        for level, threads in settings:
+            if goal.level not in (None, level):
+                continue
+            ratios = {
+                row["name"]: value
+                for row in rows
+                if (row["group"], row["level"], row["threads"]) == (goal.group, level, threads)
+                and (value := ratio(row, figure, goal.peers)) is not None
+            }
+            if ratios:
+                worst = min(ratios, key=ratios.__getitem__)
+                mean = geometric_mean(ratios.values())
+                found.append(Verdict(goal, level, threads, len(ratios), mean, ratios[worst], worst))
+    return found

@@ -1,0 +1,93 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Softmax, cross-entropy and normalizations, forward and backward together."""
+
+from collections.abc import Callable
+
+import torch
+from case import OURS, Case, Contestants, Setting
+from programs import compiled, with_gradient
+from torch.nn import functional as F
+
+
+def _softmax(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, -1)
+
+
+def _layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x, x.shape[-1:], weight, bias)
+
+
+def _batch_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.batch_norm(x, None, None, weight, bias, training=True)
+
+
+def _build(
+    function: Callable[..., torch.Tensor], make: Callable[[], tuple[torch.Tensor, ...]], setting: Setting
+) -> Contestants:
+    torch.manual_seed(0)
+    arguments = make()
+    both = with_gradient(function)
+    arguments = (torch.randn_like(function(*arguments)), *arguments)
+    fused = torch.compile(both)
+    return {
+        OURS: compiled(both, arguments, setting),
+        "torch": lambda: both(*arguments),
+        "torch.compile": lambda: fused(*arguments),
+    }
+
+
+def _rows(rows: int, columns: int) -> list[tuple[str, Callable, Callable, int]]:
+    """name, function, arguments, and how many times elements are at least read or written."""
+    return [
+        # forward: read, write; backward: read result and gradient, write
+        (f"softmax {rows}x{columns}", _softmax, lambda: (torch.randn(rows, columns),), 5),
+        (
+            f"layernorm {rows}x{columns}",
+            _layer_norm,
+            lambda: (torch.randn(rows, columns), torch.randn(columns), torch.randn(columns)),
+            5,
+        ),
+    ]
+
+
+def cases() -> list[Case]:
+    """Rows of the sizes that training steps have."""
+    listed: list[tuple[str, str, Callable, Callable, float]] = []
+    for rows, columns in ((4096, 1024), (2048, 384)):
+        for name, function, make, passes in _rows(rows, columns):
+            listed.append((name, f"[{rows}, {columns}]", function, make, 4.0 * passes * rows * columns))
+    for rows, columns in ((2048, 8192), (256, 1000)):
+        listed.append(
+            (
+                f"cross-entropy {rows}x{columns}",
+                f"[{rows}, {columns}]",
+                F.cross_entropy,
+                lambda rows=rows, columns=columns: (torch.randn(rows, columns), torch.randint(columns, (rows,))),
+                # forward: read; backward: read, write
+                4.0 * 3 * rows * columns,
+            )
+        )
+    for shape in ((64, 64, 32, 32), (64, 256, 8, 8), (8, 64, 56, 56)):
+        batch, channels, height, width = shape
+        listed.append(
+            (
+                f"batchnorm {'x'.join(map(str, shape))}",
+                str(list(shape)),
+                _batch_norm,
+                lambda shape=shape: (torch.randn(shape), torch.randn(shape[1]), torch.randn(shape[1])),
+                # forward: read twice, write; backward: read twice both, write
+                4.0 * 8 * batch * channels * height * width,
+            )
+        )
+    return [
+        Case(
+            name,
+            "normalization",
+            shape,
+            lambda setting, function=function, make=make: _build(function, make, setting),
+            bytes=moved,
+        )
+        for name, shape, function, make, moved in listed
+    ]

@@ -1,0 +1,69 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The update of 10 million parameters by AdamW."""
+
+import repro_mlir
+import torch
+from case import OURS, Case, Contestants, Setting
+from repro_mlir import runtime
+
+_TENSORS, _SIZE = 10, (1000, 1000)
+_SETTINGS = {"lr": 1e-3, "betas": (0.9, 0.95), "weight_decay": 0.1}
+
+
+class _Give(torch.autograd.Function):
+    """A loss of zero whose gradient is what is given: the step is the update alone."""
+
+    @staticmethod
+    def forward(ctx, parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(gradient)
+        return parameter.new_zeros(())
+
+    @staticmethod
+    def backward(ctx, _):
+        return ctx.saved_tensors[0], None
+
+
+class _Parameters(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.values = torch.nn.ParameterList(torch.nn.Parameter(torch.randn(_SIZE)) for _ in range(_TENSORS))
+
+    def forward(self, *gradients: torch.Tensor) -> torch.Tensor:
+        losses = [_Give.apply(value, gradient) for value, gradient in zip(self.values, gradients, strict=True)]
+        return torch.stack(losses).sum()
+
+
+def _build(setting: Setting) -> Contestants:
+    torch.manual_seed(0)
+    model = _Parameters()
+    gradients = tuple(torch.randn(_SIZE) for _ in range(_TENSORS))
+    ours = torch.optim.AdamW(model.parameters(), **_SETTINGS)
+    program = repro_mlir.capture(model, None, ours, gradients)
+    executable = runtime.load(runtime.cached_compile(program.text, setting.level), setting.threads)
+    states = list(program.initial_state().values())
+    inputs = [
+        *(kind.empty() for kind in executable.inputs[: program.num_hyper_parameters]),
+        *(value.numpy() for value in gradients),
+    ]
+    inputs[0][...] = _SETTINGS["lr"]
+    outputs = [kind.empty() for kind in executable.outputs]
+
+    def peer(**options: bool):
+        copies = [torch.nn.Parameter(value.detach().clone()) for value in model.values]
+        for copy, gradient in zip(copies, gradients, strict=True):
+            copy.grad = gradient
+        return torch.optim.AdamW(copies, **_SETTINGS, **options).step
+
+    return {
+        OURS: lambda: executable.run(states, inputs, outputs),
+        "fused": peer(fused=True),
+        "foreach": peer(foreach=True),
+    }
+
+
+def cases() -> list[Case]:
+    """One row: parameter, both moments read and written, gradient read."""
+    size = _TENSORS * _SIZE[0] * _SIZE[1]
+    return [Case("AdamW 10M", "optimizer", f"{_TENSORS} x {list(_SIZE)}", _build, bytes=4.0 * 7 * size)]

@@ -1,0 +1,70 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What the machine can do at most: multiply-adds per second and bytes per second, measured."""
+
+import numpy as np
+import torch
+from case import Setting
+from repro_mlir import runtime
+from timing import interleaved
+
+# Chains of dependent multiply-adds: 12 of them hide a latency of 4 to 6 cycles on two units, and 16 registers hold
+# them with both factors.
+_CHAINS, _LENGTH, _ELEMENTS = 12, 100, 1 << 14
+_STREAM_ELEMENTS = 1 << 24
+
+
+def _fma_program() -> str:
+    """An element-wise program of independent chains x = fma(x, a, b) on elements that stay in the first cache."""
+    shape = f"tensor<{_ELEMENTS}xf32>"
+    body = [f"%c{i} = arith.constant {1 + i / 16:e} : f32" for i in range(_CHAINS)]
+    body += [f"%x{i}_0 = arith.addf %x, %c{i} : f32" for i in range(_CHAINS)]
+    for step in range(_LENGTH):
+        body += [f"%x{i}_{step + 1} = math.fma %x{i}_{step}, %a, %b : f32" for i in range(_CHAINS)]
+    body.append(f"%s0 = arith.addf %x0_{_LENGTH}, %x1_{_LENGTH} : f32")
+    body += [f"%s{i} = arith.addf %s{i - 1}, %x{i + 1}_{_LENGTH} : f32" for i in range(1, _CHAINS - 1)]
+    lines = "\n".join(body)
+    return f"""
+#map = affine_map<(d0) -> (d0)>
+func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}} {{
+  %a = arith.constant 5.000000e-01 : f32
+  %b = arith.constant 1.000000e+00 : f32
+  %empty = tensor.empty() : {shape}
+  %out = linalg.generic {{indexing_maps = [#map, #map], iterator_types = ["parallel"]}}
+      ins(%in : {shape}) outs(%empty : {shape}) {{
+  ^bb0(%x: f32, %unused: f32):
+    {lines}
+    linalg.yield %s{_CHAINS - 2} : f32
+  }} -> {shape}
+  return %out : {shape}
+}}
+"""
+
+
+def fma_peak(setting: Setting, seconds: float = 0.5) -> float:
+    """FLOP/s of float32 multiply-adds from registers, by a program of ours at this level."""
+    executable = runtime.load(runtime.compile(_fma_program(), setting.level), setting.threads)
+    inputs = [np.zeros(_ELEMENTS, np.float32)]
+    outputs = [kind.empty() for kind in executable.outputs]
+    times = interleaved({"fma": lambda: executable.run([], inputs, outputs)}, seconds)
+    return 2.0 * _CHAINS * _LENGTH * _ELEMENTS / times["fma"].best
+
+
+def stream_bandwidth(seconds: float = 0.3) -> float:
+    """Bytes per second that torch moves at most: copy, scale or triad of arrays that no cache holds.
+
+    Counted are the bytes that are read and written, without what a cache reads before it is written to.
+    """
+    a, b, c = (torch.zeros(_STREAM_ELEMENTS) for _ in range(3))
+    size = 4 * _STREAM_ELEMENTS
+    times = interleaved(
+        {
+            "copy": lambda: c.copy_(a),
+            "scale": lambda: torch.mul(a, 3.0, out=c),
+            "triad": lambda: torch.add(a, b, alpha=3.0, out=c),
+        },
+        seconds,
+    )
+    moved = {"copy": 2 * size, "scale": 2 * size, "triad": 3 * size}
+    return max(moved[name] / figure.best for name, figure in times.items())

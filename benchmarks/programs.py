@@ -1,0 +1,67 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""PyTorch functions as compiled programs that are called with as little around them as torch's own operators."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import repro_mlir
+import torch
+from case import Setting
+from repro_mlir import runtime
+
+Function = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
+
+
+class _Module(torch.nn.Module):
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *arguments: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        return self._function(*arguments)
+
+
+def compiled(function: Function, arguments: Sequence[torch.Tensor], setting: Setting) -> Callable[[], object]:
+    """A call of `function` as we compile it, on these arguments, into outputs that stay.
+
+    Args:
+      function: on tensors; may take gradients.
+      arguments: contiguous; the example that is captured.
+    Raises:
+      ValueError: the result is not what PyTorch computes, to float32 accuracy.
+    """
+    program = repro_mlir.capture(_Module(function), tuple(arguments))
+    executable = runtime.load(runtime.cached_compile(program.text, setting.level), setting.threads)
+    inputs = [value.numpy() for value in arguments]
+    outputs = [kind.empty() for kind in executable.outputs]
+    executable.run([], inputs, outputs)
+    expected = function(*arguments)
+    for ours, theirs in zip(outputs, expected if isinstance(expected, tuple) else (expected,), strict=True):
+        check_close(ours, theirs)
+    return lambda: executable.run([], inputs, outputs)
+
+
+def check_close(ours: np.ndarray, theirs: torch.Tensor) -> None:
+    """Raises ValueError if they differ by more than rounding: then the times would mean nothing."""
+    wanted = theirs.detach().double().numpy()
+    difference = float(np.linalg.norm(ours.astype(np.float64) - wanted))
+    scale = float(np.linalg.norm(wanted))
+    if not difference <= 1e-4 * scale + 1e-12:
+        raise ValueError(
+            f"differs from PyTorch: expected an error of 1e-4 of {scale:.3g} at most, got {difference:.3g}"
+        )
+
+
+def with_gradient(function: Function) -> Function:
+    """(gradient of the result, *arguments) to the result and the gradients of all float arguments."""
+
+    def both(gradient: torch.Tensor, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with torch.enable_grad():
+            leaves = [value.detach().requires_grad_(value.is_floating_point()) for value in arguments]
+            result = function(*leaves)
+        wanted = [leaf for leaf in leaves if leaf.requires_grad]
+        return (result.detach(), *torch.autograd.grad(result, wanted, gradient))
+
+    return both

@@ -1,0 +1,109 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Measures the cases of one CPU level and prints a line of JSON for each row.
+
+Started by run.py, in a process of its own: PyTorch reads the limits of its CPU level when it is loaded.
+"""
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import convolution_cases
+import fresh_cases
+import matmul_cases
+import normalization_cases
+import optimizer_cases
+import torch
+import training_cases
+from case import OURS, Case, SampledCase, Setting
+from peaks import fma_peak, stream_bandwidth
+from timing import Figure, interleaved
+
+
+def all_cases() -> list[Case | SampledCase]:
+    """Every case in the order in which it runs."""
+    timed = (matmul_cases, convolution_cases, normalization_cases, optimizer_cases, training_cases)
+    return [case for module in timed for case in module.cases()] + fresh_cases.cases()
+
+
+def selected(filters: list[str]) -> list[Case | SampledCase]:
+    """The cases whose name contains one of the filters; all without filters."""
+    return [case for case in all_cases() if not filters or any(text in case.name for text in filters)]
+
+
+def _row(case: Case | SampledCase, setting: Setting, unit: str, figures: Mapping[str, Figure]) -> dict[str, Any]:
+    return {
+        "name": case.name,
+        "group": case.group,
+        "shape": case.shape,
+        "level": setting.level,
+        "threads": setting.threads,
+        "unit": unit,
+        "figures": {name: asdict(figure) for name, figure in figures.items()},
+    }
+
+
+def _timed(case: Case, setting: Setting, seconds: float) -> dict[str, Any]:
+    figures = interleaved(case.build(setting), seconds)
+    row = _row(case, setting, "s", figures)
+    best = figures[OURS].best
+    rate = {"GFLOP/s": case.flops / best * 1e-9} if case.flops else {"GB/s": case.bytes / best * 1e-9}
+    return row | rate
+
+
+def _peaks(setting: Setting) -> dict[str, Any]:
+    return {
+        "level": setting.level,
+        "threads": setting.threads,
+        "GFLOP/s": fma_peak(setting) * 1e-9,
+        "GB/s": stream_bandwidth() * 1e-9,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--level", required=True)
+    parser.add_argument("--threads", required=True, help="numbers, with commas")
+    parser.add_argument("--filter", action="append", default=[])
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--sampled", action="store_true", help="with the cases of fresh processes")
+    options = parser.parse_args()
+    numbers = [int(number) for number in options.threads.split(",")]
+    # Lines for run.py go here; whatever else is printed must not come between them.
+    lines, sys.stdout = sys.stdout, sys.stderr
+
+    def emit(kind: str, value: Mapping[str, Any]) -> None:
+        lines.write(json.dumps({kind: value}) + "\n")
+        lines.flush()
+
+    cases = selected(options.filter)
+    for threads in numbers:
+        torch.set_num_threads(threads)
+        setting = Setting(options.level, threads)
+        timed = any(isinstance(case, Case) for case in cases)
+        if timed:
+            emit("peak", _peaks(setting))
+        for case in cases:
+            try:
+                if isinstance(case, Case):
+                    emit("row", _timed(case, setting, options.seconds))
+                elif options.sampled and threads == numbers[-1]:
+                    figures = {name: Figure.of(samples) for name, samples in case.sample(setting).items()}
+                    emit("row", _row(case, setting, case.unit, figures))
+            except Exception as error:
+                traceback.print_exc()
+                emit("failure", {"name": case.name, "level": options.level, "threads": threads, "error": str(error)})
+            torch.compiler.reset()
+        # Again, as the machine may have been busy the first time.
+        if timed:
+            emit("peak", _peaks(setting))
+
+
+if __name__ == "__main__":
+    main()

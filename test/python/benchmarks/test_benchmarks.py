@@ -1,0 +1,62 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The benchmark runs and reports; nothing is said of times."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import repro_mlir
+from repro_mlir import runtime
+
+FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
+
+
+def run(script: str, *options: str) -> subprocess.CompletedProcess:
+    packages = str(Path(repro_mlir.__file__).parents[1])
+    environment = os.environ | {"PYTHONPATH": packages}
+    return subprocess.run(
+        [sys.executable, str(FOLDER / script), *options], env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("benchmarks") / "report.json"
+    level = runtime.native_level()
+    options = ["--filter", "matmul 64x1000x512 NN", "--threads", "1", "--level", level, "--seconds", "0.001"]
+    done = run("run.py", *options, "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    assert "matmul 64x1000x512 NN" in done.stdout
+    return file
+
+
+def test_one_row_has_all_its_fields(report):
+    content = json.loads(report.read_text())
+    (row,) = content["rows"]
+    assert row["name"] == "matmul 64x1000x512 NN" and row["threads"] == 1
+    assert {"ours", "torch", "oneDNN"} == set(row["figures"])
+    for figure in row["figures"].values():
+        assert 0 < figure["best"] <= figure["median"] and figure["samples"] >= 4
+    assert row["GFLOP/s"] > 0 and row["percent of peak"] > 0
+    assert content["machine"]["cpu"] and not content["failures"]
+
+
+def test_the_page_holds_the_row_and_its_verdict(report):
+    done = run("report.py", str(report))
+    assert done.returncode == 0, done.stderr
+    assert "| matmul 64x1000x512 NN |" in done.stdout
+    if runtime.native_level() in ("x86-64-v3", "x86-64-v4"):
+        assert "## Goals" in done.stdout and f"| matmul | {runtime.native_level()} | 1 |" in done.stdout
+
+
+def test_names_are_unique_and_a_wrong_filter_is_told():
+    done = run("run.py", "--list")
+    names = done.stdout.splitlines()
+    assert len(names) == len(set(names)) > 50
+    done = run("run.py", "--filter", "no such row")
+    assert done.returncode == 2 and "no row has a name with no such row" in done.stderr
