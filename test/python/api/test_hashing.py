@@ -3,11 +3,13 @@
 """Hashes of tensors (H1) and states (H3), against bytes written out here."""
 
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import blake3
 import numpy as np
 import pytest
-from repro_mlir.hashing import state_hash, tensor_hash
+from repro_mlir.arrays import TensorType
+from repro_mlir.hashing import state_hash, tensor_bytes, tensor_digests, tensor_hash
 
 
 def digest(*parts: bytes) -> str:
@@ -63,3 +65,24 @@ def test_H3_state() -> None:
     expected = digest(b"repro-state-v1\0\0", struct.pack("<I", 2), *parts)
     assert state_hash([(first, "f32"), (second, "i64")]) == expected
     assert state_hash([(second, "i64"), (first, "f32")]) != expected
+
+
+@pytest.mark.parametrize(
+    "element", ["f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "i64", "i32", "i16", "i8", "i1"]
+)
+def test_H1_in_place_is_as_copied(element: str) -> None:
+    kind = TensorType("x", element, (9, 7))
+    random = np.random.default_rng(1)
+    raw = random.integers(0, 2 if element == "i1" else 256, kind.dtype.itemsize * 63, np.uint8)
+    for values in (raw, raw % 3):
+        array = values.view(kind.dtype).reshape(kind.shape)
+        expected = digest(header(element.encode(), 9, 7), tensor_bytes(array, element))
+        assert tensor_hash(array, element) == expected
+        assert tensor_hash(array.astype(kind.dtype.newbyteorder(">")), element) == expected
+        assert tensor_hash(array.T.copy().T, element) == expected
+
+
+def test_H1_by_threads() -> None:
+    tensors = [(np.arange(count, dtype=np.float32), "f32") for count in (3, 0, 1000, 7, 100000)]
+    with ThreadPoolExecutor(2) as pool:
+        assert tensor_digests(tensors, pool) == tensor_digests(tensors)

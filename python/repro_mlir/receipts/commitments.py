@@ -1,0 +1,61 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a run commits to: a tree over everything that a step reads and writes, and a chain over the steps."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+
+import blake3
+
+from . import merkle
+
+_CURSOR = b"repro-cursor-v1\0"
+_HEADER = b"repro-header-v1\0"
+_CHAIN = b"repro-chain-v1\0\0"
+
+
+@dataclass(frozen=True)
+class Commitment:
+    """(C3) The digests of one step; step 0 is the initial state alone.
+
+    Attributes:
+      cursor: how many batches have been taken from the data up to and with this step.
+      state: of each state tensor after the step (H1), in the order of the program; among them parameters, buffers,
+        optimizer state, and seed and step of the random numbers.
+      inputs: of each input (H1): hyper-parameters such as the learning rate, then the batch.
+      outputs: of each output (H1), the loss among them.
+    """
+
+    cursor: int
+    state: tuple[bytes, ...]
+    inputs: tuple[bytes, ...] = ()
+    outputs: tuple[bytes, ...] = ()
+
+    def labelled(self) -> list[tuple[str, bytes]]:
+        """(C3) Label and digest of each leaf, in the order of the tree."""
+        groups = (("state", self.state), ("input", self.inputs), ("output", self.outputs))
+        named = [(f"{role}:{i}", digest) for role, digests in groups for i, digest in enumerate(digests)]
+        return [*named, ("cursor", blake3.blake3(_CURSOR + struct.pack("<Q", self.cursor)).digest())]
+
+    def leaves(self) -> list[bytes]:
+        """(C1) The leaves of the tree."""
+        return [merkle.leaf(label, digest) for label, digest in self.labelled()]
+
+    @cached_property
+    def root(self) -> bytes:
+        """(C2) The root of the tree: 32 bytes that stand for the whole step."""
+        return merkle.root(self.leaves())
+
+
+def first_link(header: bytes) -> bytes:
+    """(C4) Link 0 of the chain: what was to be run and from where, as the canonical JSON of a receipt's `run`."""
+    return blake3.blake3(_HEADER + header).digest()
+
+
+def next_link(link: bytes, step: int, root: bytes) -> bytes:
+    """(C5) The link of step `step`, from 1: it stands for this step, all before it and the header."""
+    return blake3.blake3(_CHAIN + link + struct.pack("<Q", step) + root).digest()

@@ -1,0 +1,84 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Merkle trees of labelled digests, with proofs that a leaf is in a tree.
+
+All hashes are BLAKE3 with 32 bytes. Each kind of hash begins with 16 bytes of its own, so that none can pass for another.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import blake3
+
+_LEAF = b"repro-leaf-v1\0\0\0"
+_NODE = b"repro-node-v1\0\0\0"
+_ROOT = b"repro-root-v1\0\0\0"
+
+
+def leaf(label: str, digest: bytes) -> bytes:
+    """(C1) The leaf that says that the thing named `label` has this digest.
+
+    Args:
+      label: ASCII; unique in its tree.
+      digest: 32 bytes.
+    """
+    name = label.encode("ascii")
+    return blake3.blake3(_LEAF + struct.pack("<I", len(name)) + name + digest).digest()
+
+
+def root(leaves: Sequence[bytes]) -> bytes:
+    """(C2) The root of a tree over the leaves in their order, at least one.
+
+    Neighbours are joined level by level; a last node without neighbour goes up as it is. The root also covers the
+    number of leaves, so that a leaf's place in the tree is one.
+    """
+    level = list(leaves)
+    if not level:
+        raise ValueError("expected at least one leaf")
+    while len(level) > 1:
+        level = _join(level)
+    return _seal(len(leaves), level[0])
+
+
+def prove(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
+    """(C2) The neighbours on the way from leaf `index` to the root: at most log2 of the number of leaves, rounded up."""
+    if not 0 <= index < len(leaves):
+        raise IndexError(f"expected the number of a leaf below {len(leaves)}, got {index}")
+    level, path = list(leaves), []
+    while len(level) > 1:
+        neighbour = index ^ 1
+        if neighbour < len(level):
+            path.append(level[neighbour])
+        level, index = _join(level), index // 2
+    return tuple(path)
+
+
+def proves(path: Sequence[bytes], leaf: bytes, index: int, count: int, root: bytes) -> bool:
+    """(C2) Whether `path` shows that `leaf` is number `index` of the `count` leaves under `root`."""
+    if not 0 <= index < count:
+        return False
+    node, width, rest = leaf, count, list(path)
+    while width > 1:
+        if index ^ 1 < width:
+            if not rest:
+                return False
+            neighbour = rest.pop(0)
+            node = _node(node, neighbour) if index % 2 == 0 else _node(neighbour, node)
+        index, width = index // 2, (width + 1) // 2
+    return not rest and _seal(count, node) == root
+
+
+def _join(level: list[bytes]) -> list[bytes]:
+    joined = [_node(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+    return joined + level[2 * len(joined) :]
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return blake3.blake3(_NODE + left + right).digest()
+
+
+def _seal(count: int, top: bytes) -> bytes:
+    return blake3.blake3(_ROOT + struct.pack("<Q", count) + top).digest()
