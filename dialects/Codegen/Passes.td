@@ -26,6 +26,21 @@ def ReproDecomposeRandom : Pass<"repro-decompose-random", "::mlir::func::FuncOp"
                            "::mlir::linalg::LinalgDialect"];
 }
 
+def ReproDecomposeExact : Pass<"repro-decompose-exact", "::mlir::func::FuncOp"> {
+  let summary = "(K4) exact contractions become f64 contractions of integers";
+  let description = [{
+    A `repro.fold` in the order `#repro.exact` becomes folds for the largest
+    magnitudes of its factors, element-wise operations that make integers of the
+    factors, and contractions of these in f64, in which every sum is exact, so
+    that their order does not matter; with three digits one factor is split in
+    two for this.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ReproSinkScalars : Pass<"repro-sink-scalars", "::mlir::func::FuncOp"> {
   let summary = "leave no computation on scalars outside of structured ops";
   let description = [{

@@ -17,6 +17,7 @@ using namespace mlir::repro;
 
 void mlir::repro::buildSchedulePipeline(OpPassManager &manager) {
   OpPassManager &functions = manager.nest<func::FuncOp>();
+  functions.addPass(createReproDecomposeExact());
   functions.addPass(createReproDecomposeRandom());
   functions.addPass(createReproSinkScalars());
   functions.addPass(createCanonicalizerPass());

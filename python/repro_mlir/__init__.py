@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from .compiler import Executable, compile, targets
     from .data import batches, permutation
     from .errors import ReproError
+    from .exact import Contraction, contractions, exact_contractions
     from .initialization import initialize
     from .program import Program, capture
     from .schedules import cosine_with_warmup
     from .trainer import Trainer
 
 _HOMES = {
+    "Contraction": "exact",
     "Executable": "compiler",
     "Program": "program",
     "ReproError": "errors",
@@ -30,13 +32,16 @@ _HOMES = {
     "batches": "data",
     "capture": "program",
     "compile": "compiler",
+    "contractions": "exact",
     "cosine_with_warmup": "schedules",
+    "exact_contractions": "exact",
     "initialize": "initialization",
     "permutation": "data",
     "targets": "compiler",
 }
 
 __all__ = [
+    "Contraction",
     "Executable",
     "Program",
     "ReproError",
@@ -45,7 +50,9 @@ __all__ = [
     "batches",
     "capture",
     "compile",
+    "contractions",
     "cosine_with_warmup",
+    "exact_contractions",
     "initialize",
     "permutation",
     "targets",

@@ -34,4 +34,10 @@
 #define GET_OP_CLASSES
 #include "dialects/Repro/IR/ReproOps.h.inc"
 
+namespace mlir::repro {
+/// The argument of `body` that `value` is, or is an exact extension of; null if
+/// there is none.
+BlockArgument getExtendedArgument(Value value, Block *body);
+} // namespace mlir::repro
+
 #endif // REPRO_IR_REPRO_H

@@ -107,8 +107,27 @@ def Repro_SequentialAttr : Repro_Attr<"Sequential", "sequential"> {
   }];
 }
 
+def Repro_ExactAttr : Repro_Attr<"Exact", "exact"> {
+  let summary = "(K4) a contraction whose sum of products is exact";
+  let description = [{
+    Each factor becomes an integer of 8 * `digits` - 2 bits and a sign, relative
+    to the largest magnitude that meets it in the result; the products of these
+    add up exactly, in any order, and the sum is rounded. For contractions (K1)
+    alone. `digits` is 2 or 3: the number of signed bytes that hold a factor,
+    which is what integer matrix units multiply.
+
+    ```mlir
+    #repro.exact<digits = 3>
+    ```
+  }];
+  let parameters = (ins "int64_t":$digits);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Repro_Ordering : AnyAttrOf<
-    [Repro_OrderAttr, Repro_AnyOrderAttr, Repro_SequentialAttr],
-    "#repro.order, #repro.any_order or #repro.sequential">;
+    [Repro_OrderAttr, Repro_AnyOrderAttr, Repro_SequentialAttr,
+     Repro_ExactAttr],
+    "#repro.order, #repro.any_order, #repro.sequential or #repro.exact">;
 
 #endif // REPRO_IR_REPROATTRS_TD

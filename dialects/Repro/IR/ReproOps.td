@@ -56,7 +56,7 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
     `math.fma` (accumulator third), or an integer `arith` operation that is
     associative and commutative. A body of any other form carries
     `#repro.sequential`, one whose step cannot depend on the order
-    `#repro.any_order`.
+    `#repro.any_order`. A contraction (K1) may carry `#repro.exact` (K4).
 
     Constraints:
     - one indexing map per operand, with one dimension per iterator and no symbols;
@@ -105,8 +105,13 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
           getIteratorTypes().getAsValueRange<::mlir::linalg::IteratorTypeAttr,
                                              ::mlir::utils::IteratorType>());
     }
+    /// The extent of each dimension.
+    ::llvm::SmallVector<int64_t> getExtents();
     /// The step of the body, null for a body that is not `op(acc, f(inputs))`.
     ::mlir::Operation *getStep();
+    /// The positions of the two inputs that a contraction (K1) multiplies; none
+    /// for another body.
+    ::std::optional<::std::pair<unsigned, unsigned>> getFactors();
   }];
 }
 

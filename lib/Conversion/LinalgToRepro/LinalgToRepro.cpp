@@ -358,17 +358,6 @@ static bool convertArgReduce(IRRewriter &rewriter, linalg::GenericOp op) {
 // (K1), (F7): the step
 //===----------------------------------------------------------------------===//
 
-/// The block argument that `value` is, or is an exact extension of.
-static BlockArgument getExtendedArgument(Value value, Block *body) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<arith::ExtFOp>(op))
-      return {};
-    value = op->getOperand(0);
-  }
-  auto argument = cast<BlockArgument>(value);
-  return argument.getOwner() == body ? argument : BlockArgument();
-}
-
 /// `value` in `type`, which holds every value of its own type.
 static Value extend(RewriterBase &rewriter, Location loc, Value value,
                     Type type) {

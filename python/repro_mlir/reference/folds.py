@@ -55,6 +55,41 @@ def parse_order(text: str) -> Order:
     return order
 
 
+EXACT_TERMS = 1 << 18
+"""(K4) So many products of 22 bits add up in an int64."""
+
+_EXACT = re.compile(r"#repro\.exact<digits = ([23])>")
+
+
+def parse_exact(text: str) -> int:
+    """The digits of `text`, a `#repro.exact` attribute as MLIR prints it."""
+    match = _EXACT.fullmatch(text)
+    if not match:
+        raise ProgramError(f"expected #repro.exact<digits = 2 or 3>, got {text}")
+    return int(match[1])
+
+
+def _integers(x: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """(K4) The integers of finite x, and the exponents e of the columns."""
+    # frexp: |x| = m * 2^e with m below 1, and e = 0 for 0.
+    exponent = np.frexp(np.abs(x).max(axis=0))[1]
+    return np.rint(np.ldexp(x.astype(np.float64), bits - exponent)).astype(np.int64), exponent
+
+
+def exact_contraction(x: np.ndarray, y: np.ndarray, digits: int) -> np.ndarray:
+    """(K4) The total of x[t] * y[t] over axis 0, before init is added.
+
+    `x` and `y` are f32 of shape [n, ...], n from 1 to EXACT_TERMS; the result is f32.
+    """
+    bits = 8 * digits - 2
+    finite = (np.isfinite(x) & np.isfinite(y)).all(axis=0)
+    q, e = _integers(np.where(finite, x, np.float32(0)), bits)
+    r, f = _integers(np.where(finite, y, np.float32(0)), bits)
+    total = (q * r).sum(axis=0).astype(np.float64)
+    rounded = np.ldexp(total, e + f - 2 * bits).astype(np.float32)
+    return np.where(finite, rounded, np.float32(np.nan))
+
+
 def ordered_fold(
     order: Order, extents: Sequence[int], start: np.ndarray, init: np.ndarray, step: Step, combine: Combine
 ) -> np.ndarray:

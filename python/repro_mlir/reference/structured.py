@@ -78,6 +78,8 @@ class _Iteration:
     def elements(self, indices: list[Index], t: int, count: int) -> Block:
         """The block of the reduction elements t, ..., t + count - 1 (row-major, last fastest)."""
         at = list(indices)
+        if not self.reduced:
+            return Block(tuple(at), self.axes)
         last = self.reduced[-1]
         if t % last + count <= last:
             rest = t
@@ -112,6 +114,8 @@ def generic(op: Operation, env: Environment) -> list[np.ndarray]:
 def fold(op: Operation, env: Environment) -> list[np.ndarray]:
     """repro.fold, in its order."""
     text = op.attributes["order"]
+    if text.startswith("#repro.exact"):
+        return _exact(op, env, folds.parse_exact(text))
     if text not in ("#repro.sequential", "#repro.any_order"):
         return _ordered(op, env, folds.parse_order(text))
     if text == "#repro.any_order" and _step(op) is not None:
@@ -201,6 +205,47 @@ def _ordered(op: Operation, env: Environment, order: folds.Order) -> list[np.nda
 
         folded = folds.ordered_fold(order, space.reduced, start, init[part], meet, combine)
         target[part] = _round_result(folded, accumulator, kind)
+    return [result]
+
+
+def _factors(op: Operation, step: Operation) -> tuple[int, int]:
+    """The inputs that a contraction (K1) multiplies."""
+    region = op.regions[0]
+    sources = {inner.results[0]: inner.operands[0] for inner in region.operations if inner.name == "arith.extf"}
+    positions = []
+    for value in step.operands[:2]:
+        while value in sources:
+            value = sources[value]
+        if value not in region.arguments[:-1]:
+            raise op.error("(K4) expected factors that are inputs or their extensions")
+        positions.append(region.arguments.index(value))
+    return positions[0], positions[1]
+
+
+def _exact(op: Operation, env: Environment, digits: int) -> list[np.ndarray]:
+    """(K4) A contraction whose sum of integer products is exact."""
+    found = _step(op)
+    if found is None or found[0].name != "math.fma" or op.regions[0].argument_types[-1].element.name != "f32":
+        raise op.error("(K4) expected acc = math.fma(x, y, acc) in f32 for #repro.exact")
+    factors = _factors(op, found[0])
+    space = _Iteration(op)
+    terms = math.prod(space.reduced)
+    if terms > folds.EXACT_TERMS:
+        raise op.error(f"(K4) expected at most {folds.EXACT_TERMS} reduction elements, got {terms}")
+    kind = op.result_types[0].element
+    axes = space.output_axes(space.maps[-1])
+    init = space.input(env, len(space.maps) - 1).transpose(axes)
+    result = np.empty(op.result_types[0].shape or (), kind.dtype)
+    target = result.transpose(axes)
+    for part in space.blocks(max(1, (1 << 22) // max(terms, 1))):
+        total = init[part]
+        if terms:
+            block = space.elements(space.indices(part), 0, terms)
+            x, y = (
+                np.broadcast_to(view(space.input(env, i), space.maps[i], block), (terms, *total.shape)) for i in factors
+            )
+            total = total + folds.exact_contraction(x, y, digits)
+        target[part] = _round_result(total, op.regions[0].argument_types[-1].element, kind)
     return [result]
 
 

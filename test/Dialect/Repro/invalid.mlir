@@ -42,6 +42,11 @@ func.func private @F3_totals() attributes {o = #repro.order<chunk = 1, lanes = 1
 
 // -----
 
+// expected-error @+1 {{(K4) digits must be 2 or 3, got 4}}
+func.func private @K4_digits() attributes {o = #repro.exact<digits = 4>}
+
+// -----
+
 // expected-error @+1 {{'repro.num_state' must be an i64 attribute of a function}}
 func.func private @num_state_type() attributes {repro.num_state = 1 : i32}
 
@@ -361,6 +366,77 @@ func.func @fold_extent_unknown(%x: tensor<8xf32>, %o: tensor<f32>) {
       ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
   ^bb0(%e: f32, %acc: f32):
     %1 = arith.maximumf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @K4_contraction(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(K4) #repro.exact is for contractions: expected acc = math.fma(x, y, acc) in f32 of two inputs or their extensions}}
+  %0 = repro.fold #repro.exact<digits = 2>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.addf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @K4_f64(%x: tensor<8xf64>, %o: tensor<f64>) {
+  // expected-error @+1 {{(K4) #repro.exact is for contractions: expected acc = math.fma(x, y, acc) in f32}}
+  %0 = repro.fold #repro.exact<digits = 3>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf64>) outs(%o : tensor<f64>) {
+  ^bb0(%e: f64, %acc: f64):
+    %1 = math.fma %e, %e, %acc : f64
+    repro.yield %1 : f64
+  } -> tensor<f64>
+  return
+}
+
+// -----
+
+func.func @K4_prologue(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(K4) #repro.exact is for contractions: expected acc = math.fma(x, y, acc) in f32}}
+  %0 = repro.fold #repro.exact<digits = 3>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %n = arith.negf %e : f32
+    %1 = math.fma %n, %e, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @K4_static(%x: tensor<?xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(K4) #repro.exact needs reduction dimensions of static extent}}
+  %0 = repro.fold #repro.exact<digits = 2>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<?xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = math.fma %e, %e, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @K4_terms(%x: tensor<512x513xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(K4) expected at most 262144 reduction elements for #repro.exact}}
+  %0 = repro.fold #repro.exact<digits = 2>
+      maps [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> ()>] iterators [reduction, reduction]
+      ins(%x : tensor<512x513xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = math.fma %e, %e, %acc : f32
     repro.yield %1 : f32
   } -> tensor<f32>
   return
@@ -696,7 +772,7 @@ func.func @F1_order_expected(%x: tensor<8xf32>, %o: tensor<f32>) {
 // -----
 
 func.func @fold_kind_of_order(%x: tensor<8xf32>, %o: tensor<f32>) {
-  // expected-error @+1 {{attribute 'order' failed to satisfy constraint: #repro.order, #repro.any_order or #repro.sequential}}
+  // expected-error @+1 {{attribute 'order' failed to satisfy constraint: #repro.order, #repro.any_order, #repro.sequential or #repro.exact}}
   %0 = repro.fold 1 : i64 maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
       ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
   ^bb0(%e: f32, %acc: f32):

@@ -23,6 +23,24 @@ func.func @F1_contraction(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>, %c: tensor<
   return %0 : tensor<4x16xf32>
 }
 
+// CHECK-LABEL: func @K4_exact
+// CHECK: repro.fold #repro.exact<digits = 2> maps
+// CHECK: arith.extf
+// CHECK: math.fma
+func.func @K4_exact(%a: tensor<4x8xbf16>, %b: tensor<8x16xf32>, %c: tensor<4x16xbf16>) -> tensor<4x16xbf16> {
+  %0 = repro.fold #repro.exact<digits = 2>
+      maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+            affine_map<(m, n, k) -> (m, n)>]
+      iterators [parallel, parallel, reduction]
+      ins(%a, %b : tensor<4x8xbf16>, tensor<8x16xf32>) outs(%c : tensor<4x16xbf16>) {
+  ^bb0(%x: bf16, %y: f32, %acc: f32):
+    %1 = arith.extf %x : bf16 to f32
+    %2 = math.fma %1, %y, %acc : f32
+    repro.yield %2 : f32
+  } -> tensor<4x16xbf16>
+  return %0 : tensor<4x16xbf16>
+}
+
 // CHECK-LABEL: func @F3_refold_on_memrefs
 // CHECK: repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
 // CHECK-SAME: iterators [parallel, reduction] ins(%{{.*}} : memref<4x8xf32>) outs(%{{.*}} : memref<4xf32>) {

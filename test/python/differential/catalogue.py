@@ -406,6 +406,45 @@ def convolutions() -> Iterator[Case]:
     yield _contraction("conv-1d", COLUMN, "ppprr", shapes)
 
 
+def exact_contractions() -> Iterator[Case]:
+    """(K4)"""
+    for digits in (2, 3):
+        ordering = f"#repro.exact<digits = {digits}>"
+        for m, n, k in ((1, 1, 1), (2, 3, 0), (7, 9, 31), (17, 33, 511), (65, 40, 1300)):
+            shapes = [((m, k), "d0, d2"), ((k, n), "d2, d1"), ((m, n), "d0, d1")]
+            yield _contraction(f"exact{digits}-{m}x{n}x{k}", ordering, "ppr", shapes)
+        for t in ("bf16", "f16", "f8E4M3FN", "f8E5M2"):
+            shapes = [((9, 60), "d0, d2"), ((18, 60), "d1, d2"), ((18, 9), "d1, d0")]
+            yield _contraction(f"exact{digits}-{t}", ordering, "ppr", shapes, t)
+        for name, iterators, shapes in (
+            ("heads", "pppr", [((5, 3, 16), "d1, d0, d3"), ((7, 3, 16), "d2, d0, d3"), ((3, 5, 7), "d0, d1, d2")]),
+            ("dot", "r", [((1030,), "d0"), ((1030,), "d0"), ((), "")]),
+            ("outer", "pp", [((13,), "d0"), ((29,), "d1"), ((13, 29), "d0, d1")]),
+            ("two-reductions", "prpr", [((6, 5, 30), "d0, d1, d3"), ((5, 30, 9), "d1, d3, d2"), ((6, 9), "d0, d2")]),
+            (
+                "conv",
+                "pppprrr",
+                [
+                    ((2, 5, 11, 13), "d0, d4, d2 * 2 + d5, d3 * 2 + d6"),
+                    ((4, 5, 3, 3), "d1, d4, d5, d6"),
+                    ((2, 4, 5, 6), "d0, d1, d2, d3"),
+                ],
+            ),
+        ):
+            yield _contraction(f"exact{digits}-{name}", ordering, iterators, shapes)
+        # Rows and columns of infinities, NaNs, zeros and subnormals among ordinary ones.
+        x, y = values.mixed("f32", (24, 70), 31), values.mixed("f32", (70, 20), 32)
+        x[::3] = values.random("f32", x[::3].shape, 33, 2)
+        y[:, ::3] = values.random("f32", y[:, ::3].shape, 34, 2)
+        x[5], y[:, 7] = -0.0, 0.0
+        x[6], y[:, 9] = 1e-45, -3e-42
+        b = Builder()
+        p, q, init = b.argument(x.shape, "f32"), b.argument(y.shape, "f32"), b.argument((24, 20), "f32")
+        step = "%r0 = math.fma %x0, %x1, %a0 : f32"
+        result = b.fold(ordering, "ppr", [(p, "d0, d2"), (q, "d2, d1")], [(init, "d0, d1")], step)
+        yield Case(f"exact{digits}-special", b.program(*result), (x, y, np.full((24, 20), -0.0, np.float32)))
+
+
 def _reduction(
     name: str,
     ordering: str,
@@ -720,6 +759,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "generics": generics,
     "movements": movements,
     "contractions": contractions,
+    "exact-contractions": exact_contractions,
     "convolutions": convolutions,
     "reductions": reductions,
     "any-order": any_order_folds,

@@ -151,6 +151,8 @@ def attribute_bytes(name: str, form: int, attribute: Any) -> bytes:
         if "any_order" in text or "sequential" in text.split("<")[0]:
             return b"\1" if "any_order" in text else b"\2"
         fields = dict(re.findall(r"(\w+) = (\w+)", text))
+        if "digits" in fields:
+            return b"\3" + u64(int(fields["digits"]))
         numbers = [int(fields[k]) for k in ("chunk", "lanes", "run")]
         return b"\0" + b"".join(map(u64, [*numbers, WORDS["totals"].index(fields["totals"])]))
     return constant_bytes(attribute)

@@ -92,6 +92,16 @@ static Operation *findStep(Block *body, BlockArgument accumulator,
   return isFoldingOp(step) ? step : nullptr;
 }
 
+SmallVector<int64_t> FoldOp::getExtents() {
+  SmallVector<int64_t> sizes, extents;
+  for (OpOperand &operand : getOperation()->getOpOperands())
+    llvm::append_range(sizes, getShape(&operand));
+  // Each loop's extent is the size of one dimension that it indexes alone.
+  for (AffineExpr result : getShapesToLoopsMap().getResults())
+    extents.push_back(sizes[cast<AffineDimExpr>(result).getPosition()]);
+  return extents;
+}
+
 Operation *FoldOp::getStep() {
   Block *body = getBody();
   if (getOutputs().size() != 1 || body->getTerminator()->getNumOperands() != 1)
@@ -99,6 +109,49 @@ Operation *FoldOp::getStep() {
   return findStep(body, body->getArguments().back(),
                   body->getTerminator()->getOperand(0),
                   [](Operation *) { return true; });
+}
+
+BlockArgument repro::getExtendedArgument(Value value, Block *body) {
+  while (auto extension = value.getDefiningOp<arith::ExtFOp>())
+    value = extension.getIn();
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && argument.getOwner() == body ? argument : BlockArgument();
+}
+
+std::optional<std::pair<unsigned, unsigned>> FoldOp::getFactors() {
+  auto fma = dyn_cast_or_null<math::FmaOp>(getStep());
+  if (!fma)
+    return std::nullopt;
+  BlockArgument x = getExtendedArgument(fma.getA(), getBody());
+  BlockArgument y = getExtendedArgument(fma.getB(), getBody());
+  unsigned numInputs = getInputs().size();
+  if (!x || !y || x.getArgNumber() >= numInputs ||
+      y.getArgNumber() >= numInputs)
+    return std::nullopt;
+  return std::pair(x.getArgNumber(), y.getArgNumber());
+}
+
+/// (K4): 2^18 products of 22 bits each add up in an i64.
+static constexpr int64_t kMaxExactTerms = int64_t(1) << 18;
+
+static LogicalResult verifyExact(FoldOp fold, Operation *step) {
+  if (!fold.getFactors() || !step->getResult(0).getType().isF32())
+    return fold.emitOpError("(K4) #repro.exact is for contractions: expected "
+                            "acc = math.fma(x, y, acc) in f32 of two inputs or "
+                            "their extensions");
+  int64_t terms = 1;
+  for (auto [extent, type] :
+       llvm::zip_equal(fold.getExtents(), fold.getIteratorTypesArray())) {
+    if (type != utils::IteratorType::reduction)
+      continue;
+    if (ShapedType::isDynamic(extent))
+      return fold.emitOpError("(K4) #repro.exact needs reduction dimensions of "
+                              "static extent");
+    if (llvm::MulOverflow(terms, extent, terms) || terms > kMaxExactTerms)
+      return fold.emitOpError("(K4) expected at most ")
+             << kMaxExactTerms << " reduction elements for #repro.exact";
+  }
+  return success();
 }
 
 /// (F5): the result of folding by `step` cannot depend on the order.
@@ -212,14 +265,8 @@ static std::optional<IndexRange> getRange(AffineExpr expr,
 /// Every access must lie within its operand. The check of
 /// IndexingMapOpInterface looks at the first and the last iteration alone,
 /// which is not enough for maps such as (i, j) -> (i - j).
-static LogicalResult verifyAccesses(FoldOp fold, AffineMap shapesToLoops) {
-  SmallVector<int64_t> sizes;
-  for (OpOperand &operand : fold->getOpOperands())
-    llvm::append_range(sizes, fold.getShape(&operand));
-  // Each loop's extent is the size of one dimension that it indexes alone.
-  SmallVector<int64_t> extents;
-  for (AffineExpr result : shapesToLoops.getResults())
-    extents.push_back(sizes[cast<AffineDimExpr>(result).getPosition()]);
+static LogicalResult verifyAccesses(FoldOp fold) {
+  SmallVector<int64_t> extents = fold.getExtents();
   bool isStatic = llvm::none_of(extents, ShapedType::isDynamic);
   if (isStatic && llvm::is_contained(extents, 0))
     return success();
@@ -292,8 +339,7 @@ LogicalResult FoldOp::verify() {
                   "dimension, which fails for dimension "
                << dim;
   }
-  AffineMap shapesToLoops = getShapesToLoopsMap();
-  if (!shapesToLoops)
+  if (!getShapesToLoopsMap())
     return emitOpError("operand shapes do not determine the iteration space");
   auto order = dyn_cast<OrderAttr>(getOrder());
   int64_t reductions = llvm::count(iterators, utils::IteratorType::reduction);
@@ -301,7 +347,7 @@ LogicalResult FoldOp::verify() {
     return emitOpError("(F1) run is ")
            << order.getRun() << ", but there are only " << reductions
            << " reduction dimensions";
-  return verifyAccesses(*this, shapesToLoops);
+  return verifyAccesses(*this);
 }
 
 LogicalResult FoldOp::verifyRegions() {
@@ -343,6 +389,8 @@ LogicalResult FoldOp::verifyRegions() {
              << getOrder();
     return success();
   }
+  if (isa<ExactAttr>(getOrder()))
+    return verifyExact(*this, step);
   bool independent = isOrderIndependent(step);
   if (independent && !isa<AnyOrderAttr>(getOrder()))
     return emitOpError("(F5) the result cannot depend on the order: expected "

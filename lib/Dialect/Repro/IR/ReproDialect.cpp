@@ -96,3 +96,10 @@ LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << chunk;
   return success();
 }
+
+LogicalResult ExactAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                int64_t digits) {
+  if (digits != 2 && digits != 3)
+    return emitError() << "(K4) digits must be 2 or 3, got " << digits;
+  return success();
+}

@@ -208,6 +208,11 @@ void Writer::writeOrder(Attribute order) {
     writeNumber(uint64_t(chunked.getTotals()));
     return;
   }
+  if (auto exact = dyn_cast<ExactAttr>(order)) {
+    writeNumber(3, 1);
+    writeNumber(exact.getDigits());
+    return;
+  }
   writeNumber(isa<AnyOrderAttr>(order) ? 1 : 2, 1);
 }
 
