@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .exact import Contraction, contractions, exact_contractions
     from .initialization import initialize
     from .program import Program, capture
+    from .receipts.options import ReceiptOptions
+    from .receipts.receipt import Receipt
+    from .receipts.verification import verify
     from .schedules import cosine_with_warmup
     from .trainer import Trainer
 
@@ -26,6 +29,8 @@ _HOMES = {
     "Contraction": "exact",
     "Executable": "compiler",
     "Program": "program",
+    "Receipt": "receipts.receipt",
+    "ReceiptOptions": "receipts.options",
     "ReproError": "errors",
     "TensorType": "arrays",
     "Trainer": "trainer",
@@ -38,12 +43,15 @@ _HOMES = {
     "initialize": "initialization",
     "permutation": "data",
     "targets": "compiler",
+    "verify": "receipts.verification",
 }
 
 __all__ = [
     "Contraction",
     "Executable",
     "Program",
+    "Receipt",
+    "ReceiptOptions",
     "ReproError",
     "TensorType",
     "Trainer",
@@ -56,6 +64,7 @@ __all__ = [
     "initialize",
     "permutation",
     "targets",
+    "verify",
 ]
 
 

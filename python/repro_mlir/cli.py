@@ -10,17 +10,19 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from .commands import compile, inspect, run, train
+from .commands import compile, inspect, run, train, verify
 from .errors import ReproError
 
 # In the order of the help.
-_COMMANDS = (train, compile, run, inspect)
+_COMMANDS = (train, compile, run, inspect, verify)
 
 _EXAMPLES = """examples:
   repro train examples/digits_cnn.py --steps 300
   repro compile examples/digits_cnn.py -o digits.repro
   repro inspect digits.repro
   repro run digits.repro --inputs batch.npz --target reference
+  repro train examples/digits_cnn.py --steps 300 --receipt digits.receipt
+  repro verify digits.receipt --steps sample:5
 """
 
 
@@ -30,14 +32,18 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit status. A user's mistake is one line on standard error and status 1."""
+    """Runs a command; returns the exit status.
+
+    A user's mistake is one line on standard error and status 2. Status 1 is the answer no of commands that ask
+    something, such as `repro verify`.
+    """
     try:
         options = _parser().parse_args(arguments)
         status: int = options.command(options)
         return status
     except ReproError as error:
         print(f"repro: error: {error}", file=sys.stderr)
-        return 1
+        return 2
     except KeyboardInterrupt:
         print("repro: interrupted", file=sys.stderr)
         return 130

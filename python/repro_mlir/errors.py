@@ -10,3 +10,23 @@ class ReproError(Exception):
 
 class StepFailed(ReproError):
     """(E1) A step whose check failed, such as an index out of range: no result, and the state is unchanged."""
+
+
+class ReceiptWrong(ReproError):
+    """A receipt that contradicts itself or what was computed again.
+
+    Attributes:
+      place: the file or tensor that is wrong, such as "steps.jsonl" or "state fc.weight".
+      step: the step at which it shows, or None.
+      expected: what the receipt says, where that is a hash; else None.
+      actual: what was found instead.
+    """
+
+    def __init__(
+        self, place: str, message: str, step: int | None = None, expected: str | None = None, actual: str | None = None
+    ) -> None:
+        super().__init__(f"{place}: {message}" if step is None else f"step {step}: {place}: {message}")
+        self.place = place
+        self.step = step
+        self.expected = expected
+        self.actual = actual

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .errors import ReproError
 
 
@@ -23,3 +25,20 @@ def count_operations(text: str) -> dict[str, int]:
                 name = operation.operation.name
                 counts[name] = counts.get(name, 0) + 1
     return counts
+
+
+def tensor_types(text: str) -> tuple[list[tuple[str, tuple[int, ...]]], int]:
+    """Element type and shape of the state tensors, inputs and outputs of a program, and how many of them are state."""
+    from . import ir
+
+    def described(kind: Any) -> tuple[str, tuple[int, ...]]:
+        ranked = ir.RankedTensorType(kind)
+        return str(ranked.element_type), tuple(ranked.shape)
+
+    with ir.Context():
+        module = ir.Module.parse(text)
+        functions = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in module.body.operations}
+        main = functions["main"]
+        num_state = ir.IntegerAttr(main.attributes["repro.num_state"]).value
+        kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        return [described(each) for each in (*kind.inputs, *kind.results[num_state:])], num_state

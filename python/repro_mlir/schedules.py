@@ -17,9 +17,9 @@ def _cosine(angle: Decimal) -> Decimal:
     term = total = Decimal(1)
     square = _CONTEXT.multiply(angle, angle)
     n = 0
-    while abs(term) > Decimal("1e-58"):
+    while _CONTEXT.abs(term) > Decimal("1e-58"):
         n += 2
-        term = _CONTEXT.divide(_CONTEXT.multiply(term, -square), Decimal(n * (n - 1)))
+        term = _CONTEXT.divide(_CONTEXT.multiply(term, _CONTEXT.minus(square)), Decimal(n * (n - 1)))
         total = _CONTEXT.add(total, term)
     return total
 

@@ -10,8 +10,9 @@ package safetensors, so that equal tensors give equal bytes with every version o
 from __future__ import annotations
 
 import json
+import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -33,23 +34,33 @@ _NAMES = {
 }
 
 
-def write_tensors(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> bytes:
-    """The file with one tensor per entry of `kinds`, in their order."""
+def tensor_header(kinds: Sequence[TensorType]) -> bytes:
+    """The beginning of the file, up to the data, which depends on names, types and shapes alone."""
     header = {}
-    parts = []
     end = 0
-    for kind, array in zip(kinds, arrays, strict=True):
-        data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    for kind in kinds:
+        begin, end = end, end + math.prod(kind.shape) * kind.dtype.itemsize
         header[kind.name] = {
             "dtype": _NAMES[kind.element],
             "shape": list(kind.shape),
-            "data_offsets": [end, end + len(data)],
+            "data_offsets": [begin, end],
         }
-        end += len(data)
-        parts.append(data)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + b"".join(parts)
+    return struct.pack("<Q", len(text)) + text
+
+
+def tensor_parts(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> Iterator[bytes | memoryview]:
+    """The file in parts, so that large states need not be copied."""
+    yield tensor_header(kinds)
+    for array in arrays:
+        little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+        yield little.reshape(-1).view(np.uint8).data
+
+
+def write_tensors(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> bytes:
+    """The file with one tensor per entry of `kinds`, in their order."""
+    return b"".join(tensor_parts(kinds, arrays))
 
 
 def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[np.ndarray, ...]:

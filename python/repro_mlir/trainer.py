@@ -5,22 +5,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import to_torch
+from .arrays import as_array, to_torch
 from .compiler import Executable, compile
 from .errors import ReproError
 from .hashing import state_hash
 from .program import Program, capture_training
 from .progress import Progress
+from .receipts.options import ReceiptOptions
 
 if TYPE_CHECKING:
     import torch
 
     from .frontends.torch import Captured
+    from .receipts.recorder import Recorder
 
 
 class Trainer:
@@ -34,6 +39,11 @@ class Trainer:
     The step is captured and compiled at the first batch; all batches have that batch's shapes. The learning rates are
     read from the optimizer before each step, so schedulers work as usual. The parameters are trained in arrays of the
     trainer's own: `sync` writes them back into the model and the optimizer.
+
+    With `receipt` the run is recorded so that anybody can check it (docs/receipts.md):
+
+        with repro_mlir.Trainer(model, loss_fn, optimizer, receipt="run.receipt") as trainer:
+            trainer.fit(loader, steps)
     """
 
     def __init__(
@@ -47,6 +57,7 @@ class Trainer:
         clip_norm: float | None = None,
         autocast: torch.dtype | None = None,
         seed: int = 0,
+        receipt: str | Path | ReceiptOptions | None = None,
     ) -> None:
         """
         Args:
@@ -58,6 +69,7 @@ class Trainer:
           clip_norm: clips all gradients together to this 2-norm.
           autocast: torch.bfloat16 or torch.float16 for forward and loss.
           seed: of the random numbers (dropout).
+          receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
         """
         self._model = model
         self._loss_fn = loss_fn
@@ -70,8 +82,21 @@ class Trainer:
         self._captured: Captured | None = None
         self._executable: Executable | None = None
         self._state: dict[str, np.ndarray] = {}
+        self._receipt = ReceiptOptions(receipt) if isinstance(receipt, str | Path) else receipt
+        self._recorder: Recorder | None = None
         self.steps = 0
-        """How many steps have run."""
+        """How many steps the state has seen; with a receipt that is resumed, those of its last checkpoint at first."""
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        elif self._recorder is not None:
+            self._recorder.close()
 
     def prepare(self, *batch: Any) -> Program:
         """Captures and compiles the step for batches like this one; `step` does it by itself.
@@ -91,8 +116,15 @@ class Trainer:
                 autocast=self._autocast,
                 seed=self._seed,
             )
-            self._executable = compile(program, self._target, self._threads)
-            self._state = program.initial_state()
+            executable = compile(program, self._target, self._threads)
+            if self._receipt is None:
+                self._state = program.initial_state()
+            else:
+                from .receipts.recorder import Recorder
+
+                self._recorder = Recorder(self._receipt, program, self._target, executable.threads)
+                self._state, self.steps = self._recorder.state, self._recorder.steps
+            self._executable = executable
         return self._executable.program
 
     @property
@@ -125,14 +157,24 @@ class Trainer:
         """
         self.prepare(*batch)
         assert self._captured is not None and self._executable is not None
+        if self._receipt is not None and self._recorder is None:
+            raise ReproError("the receipt is finished: expected no step after close")
         from .frontends.torch import CaptureError
 
         try:
             tensors = self._captured.flatten_batch(batch)
         except CaptureError as error:
             raise ReproError(str(error)) from None
-        _, outputs = self._executable(self._state, *self._captured.hyper_parameters(), *tensors)
+        inputs: list[Any] = [*self._captured.hyper_parameters(), *tensors]
+        if self._recorder is not None:
+            kinds = self._executable.program.inputs
+            inputs = self._recorder.take(
+                [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+            )
+        _, outputs = self._executable(self._state, *inputs)
         self.steps += 1
+        if self._recorder is not None:
+            self._recorder.commit(inputs, list(outputs.values()))
         return float(outputs["loss"])
 
     def fit(self, batches: Iterable[Any], steps: int) -> list[float]:
@@ -140,23 +182,55 @@ class Trainer:
 
         Args:
           batches: gives tuples `(*inputs, target)`; at least `steps` of them.
-          steps: how many.
+          steps: how many. Of a receipt that is resumed: how many the run is to have from its beginning; the batches
+            begin there too, and those that have been used are passed over.
         Returns:
-          the loss of each step.
+          the loss of each step that was run.
         Raises:
           ReproError: the batches end too early; and as `step`.
         """
         losses: list[float] = []
-        iterator = iter(batches)
-        with Progress(steps, "training") as progress:
-            for _ in range(steps):
+        iterator, begun = self._resume(iter(batches))
+        if begun > steps:
+            raise ReproError(f"expected at least {begun} steps, which the receipt already has, got {steps}")
+        with Progress(steps - begun, "training") as progress:
+            for _ in range(steps - begun):
                 try:
                     batch = next(iterator)
                 except StopIteration:
-                    raise ReproError(f"expected {steps} batches, got {len(losses)}") from None
-                losses.append(self.step(*batch) if isinstance(batch, tuple | list) else self.step(batch))
+                    raise ReproError(f"expected {steps} batches, got {begun + len(losses)}") from None
+                losses.append(self.step(*_as_tuple(batch)))
                 progress.advance(f"loss {losses[-1]:.4f}")
         return losses
+
+    def _resume(self, batches: Iterator[Any]) -> tuple[Iterator[Any], int]:
+        """The batches that are to be used, and how many steps have been run, where this is the beginning of a resumed
+        run; elsewhere the batches and 0."""
+        if self._receipt is None or not self._receipt.resume or self._executable is not None:
+            return batches, 0
+        for first in batches:
+            self.prepare(*_as_tuple(first))
+            used = self._recorder.cursor if self._recorder is not None else 0
+            if used == 0:
+                return itertools.chain([first], batches), 0
+            passed = 1 + sum(1 for _ in itertools.islice(batches, used - 1))
+            if passed < used:
+                raise ReproError(f"expected more than {used} batches, which the receipt has used, got {passed}")
+            return batches, self.steps
+        return batches, 0
+
+    def close(self) -> None:
+        """Finishes the receipt, if one is written; no step can be run afterwards. See `ReceiptOptions`.
+
+        Raises:
+          ReproError: it cannot be written, or a step computed again differs from what it has.
+        """
+        if self._recorder is not None:
+            recorder, self._recorder = self._recorder, None
+            try:
+                recorder.seal()
+            finally:
+                recorder.close()
 
     def state_hash(self) -> str:
         """The hash of the whole present state (H3), in hexadecimal: what two machines compare."""
@@ -174,3 +248,7 @@ class Trainer:
         # A copy: the optimizer may keep the tensors that it is given.
         values = [to_torch(self._state[kind.name].copy(), kind.element) for kind in program.state]
         self._captured.write_state(values)
+
+
+def _as_tuple(batch: Any) -> tuple[Any, ...]:
+    return tuple(batch) if isinstance(batch, tuple | list) else (batch,)

@@ -9,6 +9,8 @@ import argparse
 import json
 import time
 
+from ..errors import ReproError
+from ..receipts.options import ReceiptOptions
 from .options import Commands, add_command, add_script, add_target, positive, write_file
 
 
@@ -19,6 +21,15 @@ def register(commands: Commands) -> None:
     add_script(command)
     command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps")
     command.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
+    command.add_argument("--receipt", metavar="DIR", help="record the run, for repro verify")
+    command.add_argument("--resume", action="store_true", help="go on with the receipt if it is there already")
+    command.add_argument(
+        "--checkpoint-every", type=positive, metavar="N", help="steps between the states that the receipt keeps (100)"
+    )
+    command.add_argument(
+        "--leave-batches", action="store_true", help="keep the batches out of the receipt: it needs the script then"
+    )
+    command.add_argument("--sign", metavar="KEY", help="sign the receipt with this ed25519 private key (PEM)")
 
 
 def _train(options: argparse.Namespace) -> int:
@@ -27,11 +38,17 @@ def _train(options: argparse.Namespace) -> int:
     from ..trainer import Trainer
 
     given = load_training(options.script)
-    trainer = Trainer(
-        given.model, given.loss_fn, given.optimizer, target=options.target, threads=options.threads, **given.options
-    )
     start = time.perf_counter()
-    losses = trainer.fit(given.batches, options.steps)
+    with Trainer(
+        given.model,
+        given.loss_fn,
+        given.optimizer,
+        target=options.target,
+        threads=options.threads,
+        receipt=_receipt(options),
+        **given.options,
+    ) as trainer:
+        losses = trainer.fit(given.batches, options.steps)
     seconds = time.perf_counter() - start
     if options.save:
         write_file(options.save, write_tensors(trainer.program.state, list(trainer.state.values())))
@@ -41,15 +58,36 @@ def _train(options: argparse.Namespace) -> int:
         "threads": trainer.executable.threads,
         "steps": trainer.steps,
         "losses": losses,
-        "loss": losses[-1],
+        "loss": losses[-1] if losses else None,
         "seconds": round(seconds, 3),
         "state_hash": trainer.state_hash(),
+        "receipt": options.receipt,
     }
     if options.json:
         print(json.dumps(report))
     else:
-        print(f"loss     {losses[-1]:.6f} after {trainer.steps} steps (first {losses[0]:.6f})")
+        if losses:
+            print(f"loss     {losses[-1]:.6f} after {trainer.steps} steps (first {losses[0]:.6f})")
         print(f"state    {report['state_hash']}")
         print(f"program  {report['program']}")
         print(f"time     {seconds:.1f} s on {options.target}, threads: {report['threads']}")
+        if options.receipt:
+            print(f"receipt  {options.receipt}")
     return 0
+
+
+def _receipt(options: argparse.Namespace) -> ReceiptOptions | None:
+    if options.receipt is None:
+        given = ("resume", "checkpoint_every", "leave_batches", "sign")
+        wrong = [f"--{name.replace('_', '-')}" for name in given if getattr(options, name)]
+        if wrong:
+            raise ReproError(f"expected --receipt DIR with {', '.join(wrong)}")
+        return None
+    return ReceiptOptions(
+        options.receipt,
+        checkpoint_every=options.checkpoint_every or 100,
+        store_batches=not options.leave_batches,
+        resume=options.resume,
+        script=options.script,
+        sign=options.sign,
+    )

@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
 import blake3
+import numpy as np
 
+from ..hashing import tensor_digests
+from ..program import Program
 from . import merkle
 
 _CURSOR = b"repro-cursor-v1\0"
@@ -49,6 +54,30 @@ class Commitment:
     def root(self) -> bytes:
         """(C2) The root of the tree: 32 bytes that stand for the whole step."""
         return merkle.root(self.leaves())
+
+
+def commit(
+    program: Program,
+    cursor: int,
+    state: Sequence[np.ndarray],
+    inputs: Sequence[np.ndarray] = (),
+    outputs: Sequence[np.ndarray] = (),
+    pool: ThreadPoolExecutor | None = None,
+) -> Commitment:
+    """(C3) The commitment to a step, or without inputs and outputs to an initial state.
+
+    Args:
+      cursor: see `Commitment`.
+      state, inputs, outputs: arrays in the order of the program; the state is that after the step.
+      pool: threads that share the hashing.
+    """
+    arrays = (*state, *inputs, *outputs)
+    kinds = (*program.state, *program.inputs, *program.outputs)
+    # strict=False: an initial state has neither inputs nor outputs.
+    tensors = [(array, kind.element) for array, kind in zip(arrays, kinds, strict=False)]
+    digests = tuple(tensor_digests(tensors, pool))
+    first, second = len(state), len(state) + len(inputs)
+    return Commitment(cursor, digests[:first], digests[first:second], digests[second:])
 
 
 def first_link(header: bytes) -> bytes:

@@ -3,7 +3,7 @@
 
 """Merkle trees of labelled digests, with proofs that a leaf is in a tree.
 
-All hashes are BLAKE3 with 32 bytes. Each kind of hash begins with 16 bytes of its own, so that none can pass for another.
+All hashes are BLAKE3 with 32 bytes. Each kind of hash begins with 16 bytes of its own, so that none passes for another.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def root(leaves: Sequence[bytes]) -> bytes:
 
 
 def prove(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
-    """(C2) The neighbours on the way from leaf `index` to the root: at most log2 of the number of leaves, rounded up."""
+    """(C2) The neighbours on the way from a leaf to the root: at most log2 of the number of leaves, rounded up."""
     if not 0 <= index < len(leaves):
         raise IndexError(f"expected the number of a leaf below {len(leaves)}, got {index}")
     level, path = list(leaves), []

@@ -14,7 +14,7 @@ from repro_mlir.program import Program
 
 def failing(capsys, *arguments: str) -> str:
     """The one line of a command that fails."""
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     lines = captured.err.splitlines()

@@ -1,0 +1,94 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro verify: checks somebody's receipt by running its steps again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+
+from ..errors import ReceiptWrong
+from .options import Commands, add_command, add_target
+
+_STATUS = """exit status:
+  0  right   the receipt agrees with itself, and the chosen steps give what it says
+  1  wrong   something contradicts it; the step and the tensor or file are named
+  2          no answer: not a receipt, one of another version, or it cannot be run here
+"""
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro verify`."""
+    command = add_command(commands, "verify", _verify, "check a receipt by running its steps again")
+    command.epilog = _STATUS
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.add_argument("receipt", metavar="RECEIPT", help="a directory written by repro train --receipt")
+    add_target(command)
+    command.add_argument("--steps", default="all", metavar="S", help="all, sample:N, A-B or A (all)")
+    command.add_argument("--seed", type=int, metavar="N", help="draw the sample from this seed")
+    command.add_argument("--script", metavar="FILE", help="also compare program, batches and rates with this script's")
+    command.add_argument("--key", metavar="FILE", help="require a signature by this ed25519 public key (PEM)")
+    command.add_argument("--unfinished", action="store_true", help="accept a receipt of a run that has not ended")
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from ..receipts.receipt import Receipt
+    from ..receipts.script_inputs import ScriptInputs
+    from ..receipts.signing import read_public_key
+    from ..receipts.verification import verify
+
+    receipt = Receipt(options.receipt)
+    key = read_public_key(options.key) if options.key else None
+    start = time.perf_counter()
+    report = {"receipt": options.receipt, "program": receipt.header.program, "target": options.target}
+    try:
+        verified = verify(
+            receipt,
+            options.steps,
+            options.target,
+            options.threads,
+            unfinished=options.unfinished,
+            key=key,
+            inputs=ScriptInputs(receipt, options.script) if options.script else None,
+            draw=None if options.seed is None else random.Random(options.seed),
+        )
+    except ReceiptWrong as wrong:
+        report |= {
+            "right": False,
+            "step": wrong.step,
+            "place": wrong.place,
+            "message": str(wrong),
+            "expected": wrong.expected,
+            "actual": wrong.actual,
+        }
+        if options.json:
+            print(json.dumps(report))
+        else:
+            print(f"WRONG    {wrong}")
+            if wrong.expected is not None:
+                print(f"receipt  {wrong.expected}")
+                print(f"found    {wrong.actual}")
+        return 1
+    report |= {
+        "right": True,
+        "steps": verified.steps,
+        "verified_steps": len(verified.chosen),
+        "executed_steps": len(verified.executed),
+        "chain": verified.chain,
+        "state_hash": verified.state_hash,
+        "signed_by": verified.signed_by,
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    if options.json:
+        print(json.dumps(report))
+        return 0
+    print(f"right    {len(verified.chosen)} of {verified.steps} steps, {len(verified.executed)} run on {options.target}")
+    print(f"program  {receipt.header.program}")
+    print(f"chain    {verified.chain}")
+    if verified.state_hash is not None:
+        print(f"state    {verified.state_hash}")
+    print(f"signed   {'by ' + verified.signed_by if verified.signed_by else 'no'}")
+    return 0

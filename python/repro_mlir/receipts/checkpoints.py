@@ -1,0 +1,67 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The states that a receipt keeps, as safetensors files."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..arrays import TensorType
+from ..errors import ReproError
+from ..tensor_file import tensor_header, tensor_parts
+from . import storage
+from .form import CHECKPOINTS
+
+_NAME = re.compile(r"(0|[1-9][0-9]*)\.safetensors")
+
+
+def path_of(receipt: Path, step: int) -> Path:
+    """The file with the state after a step; step 0 is the initial state."""
+    return receipt / CHECKPOINTS / f"{step}.safetensors"
+
+
+def present(receipt: Path) -> list[int]:
+    """The steps after which the state is kept, ascending."""
+    try:
+        names = [_NAME.fullmatch(entry.name) for entry in (receipt / CHECKPOINTS).iterdir()]
+    except OSError as error:
+        raise ReproError(f"{receipt / CHECKPOINTS}: {error.strerror}") from None
+    return sorted(int(name[1]) for name in names if name)
+
+
+def write(receipt: Path, step: int, kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> None:
+    """Keeps a state."""
+    storage.write_whole(path_of(receipt, step), tensor_parts(kinds, arrays))
+
+
+def read(receipt: Path, step: int, kinds: Sequence[TensorType]) -> list[np.ndarray]:
+    """New arrays with the state after a step.
+
+    Raises:
+      ReproError: no such file, or one that is not as `write` writes it for these tensors.
+    """
+    path = path_of(receipt, step)
+    header = tensor_header(kinds)
+    sizes = [math.prod(kind.shape) * kind.dtype.itemsize for kind in kinds]
+    try:
+        found = path.stat().st_size
+    except OSError as error:
+        raise ReproError(f"{path}: {error.strerror}") from None
+    # Before anything is allocated.
+    if found != len(header) + sum(sizes):
+        raise ReproError(f"{path}: expected {len(header) + sum(sizes)} bytes, got {found}")
+    data = storage.read(path)
+    if not data.startswith(header):
+        raise ReproError(f"{path}: expected the safetensors header of the program's state")
+    arrays, begin = [], len(header)
+    for kind, size in zip(kinds, sizes, strict=True):
+        raw = np.frombuffer(data[begin : begin + size], kind.dtype.newbyteorder("<"))
+        arrays.append(raw.reshape(kind.shape).astype(kind.dtype))
+        begin += size
+    return arrays

@@ -1,0 +1,135 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Whether the parts of a receipt agree with each other; no step is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import blake3
+
+from ..errors import ReceiptWrong, ReproError
+from ..hashing import combine_digests
+from . import checkpoints, signing, storage
+from .commitments import next_link
+from .form import HEADER, INPUTS, SEAL, STEPS, Seal, StepRecord
+from .receipt import Receipt, digests_of
+from .step_log import StoredInputs
+
+
+def check_consistency(
+    receipt: Receipt, *, unfinished: bool, key: bytes | None, advance: Callable[[], None] = lambda: None
+) -> None:
+    """Checks program, initial state, records, inputs, kept states, seal and signature against each other.
+
+    Args:
+      unfinished: whether a receipt without seal will do.
+      key: the ed25519 public key that must have signed, or None for any or none.
+      advance: called after each step.
+    Raises:
+      ReceiptWrong: a contradiction.
+      ReproError: a part is missing or has another form.
+    """
+    seal = receipt.seal
+    if seal is None and not unfinished:
+        raise ReproError(f"{receipt.path}: no {SEAL}: the run has not ended")
+    if seal is not None:
+        found = blake3.blake3(storage.read(receipt.path / HEADER)).hexdigest()
+        if found != seal.receipt:
+            raise ReceiptWrong(HEADER, f"not the file that {SEAL} names", None, seal.receipt, found)
+        signing.check(seal, key)
+    elif key is not None:
+        raise ReceiptWrong(SEAL, f"no signature, expected one by {key.hex()}")
+    # Reading it compares it with the header.
+    _ = receipt.program
+    link = _check_steps(receipt, advance)
+    if seal is not None:
+        _check_end(receipt, seal, link)
+    for step in checkpoints.present(receipt.path):
+        if 0 < step <= receipt.log.steps:
+            receipt.state_after(step)
+
+
+def _check_steps(receipt: Receipt, advance: Callable[[], None]) -> bytes:
+    """The last link."""
+    link, cursor = receipt.header.first_link(), 0
+    for step in range(1, receipt.log.steps + 1):
+        record = receipt.log[step]
+        _check_record(record, step, link, cursor)
+        _check_inputs(receipt, record)
+        _check_loss(receipt, record)
+        link, cursor = record.chain, record.commitment.cursor
+        advance()
+    return link
+
+
+def _check_record(record: StepRecord, step: int, link: bytes, cursor: int) -> None:
+    if record.step != step:
+        raise ReceiptWrong(STEPS, f"expected the record of this step, got that of step {record.step}", step)
+    if record.commitment.cursor <= cursor:
+        raise ReceiptWrong(STEPS, f"expected a cursor above {cursor}, got {record.commitment.cursor}", step)
+    root = record.commitment.root
+    if record.root != root:
+        message = "the root is not that of the step's hashes"
+        raise ReceiptWrong(STEPS, message, step, record.root.hex(), root.hex())
+    expected = next_link(link, step, root)
+    if record.chain != expected:
+        message = "the chain does not go on from the step before"
+        raise ReceiptWrong(STEPS, message, step, record.chain.hex(), expected.hex())
+
+
+def _check_inputs(receipt: Receipt, record: StepRecord) -> None:
+    kinds = receipt.header.stored_inputs
+    stored = digests_of(kinds, receipt.inputs(record.step))
+    for kind, expected, actual in zip(kinds, record.commitment.inputs, stored, strict=False):
+        if expected != actual:
+            message = f"input {kind.name} is not that of {STEPS}"
+            raise ReceiptWrong(INPUTS, message, record.step, expected.hex(), actual.hex())
+
+
+def _check_loss(receipt: Receipt, record: StepRecord) -> None:
+    for kind, digest in zip(receipt.header.signature.outputs, record.commitment.outputs, strict=True):
+        if kind.name == "loss" and not kind.shape:
+            form = StoredInputs([kind])
+            if record.loss is None or len(record.loss) != form.size:
+                raise ReceiptWrong(STEPS, f"expected a loss of {form.size} bytes", record.step)
+            (found,) = digests_of([kind], form.decode(record.loss))
+            if found != digest:
+                message = "the loss is not that of the hash of output loss"
+                raise ReceiptWrong(STEPS, message, record.step, digest.hex(), found.hex())
+            return
+    if record.loss is not None:
+        raise ReceiptWrong(STEPS, "a loss, and the program has none", record.step)
+
+
+def _check_end(receipt: Receipt, seal: Seal, link: bytes) -> None:
+    log = receipt.log
+    if log.steps != seal.steps:
+        raise ReceiptWrong(STEPS, f"has {log.steps} steps, and {SEAL} says {seal.steps}", min(log.steps, seal.steps) + 1)
+    if log.torn:
+        raise ReceiptWrong(STEPS, "expected the end of the file after the last step", log.steps + 1)
+    if link != seal.chain:
+        raise ReceiptWrong(SEAL, "not the last link of the chain", None, seal.chain.hex(), link.hex())
+    if log.steps:
+        state = log[log.steps].commitment.state
+    else:
+        state = digests_of(receipt.header.signature.state, receipt.program.initial)
+    if combine_digests(state) != seal.state_hash:
+        message = "the hash of the state is not that of the last step"
+        raise ReceiptWrong(SEAL, message, None, seal.state_hash, combine_digests(state))
+    size = receipt.inputs_path.stat().st_size
+    if size != log.steps * receipt.stored_inputs.size:
+        message = f"expected {log.steps * receipt.stored_inputs.size} bytes, got {size}"
+        raise ReceiptWrong(INPUTS, message, size // max(receipt.stored_inputs.size, 1) + 1)
+    present = checkpoints.present(receipt.path)
+    if list(seal.checkpoints) != present:
+        raise ReceiptWrong(
+            "checkpoints",
+            f"{SEAL} names the states after steps {_listed(seal.checkpoints)}, there are {_listed(present)}",
+        )
+
+
+def _listed(steps: tuple[int, ...] | list[int]) -> str:
+    shown = ", ".join(map(str, steps[:8]))
+    return f"{shown} and {len(steps) - 8} more" if len(steps) > 8 else shown or "none"

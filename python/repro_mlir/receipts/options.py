@@ -1,0 +1,30 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""How a run writes its receipt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ReceiptOptions:
+    """How a run writes its receipt.
+
+    Attributes:
+      path: the directory.
+      checkpoint_every: steps between two kept states.
+      store_batches: whether the receipt has the batches; else whoever verifies it must have them.
+      resume: go on with the receipt if there is one, instead of refusing to write over it.
+      script: the script that gives the batches, to be named in the receipt.
+      sign: a file with the ed25519 private key (PEM) that signs the finished receipt.
+    """
+
+    path: str | Path
+    checkpoint_every: int = 100
+    store_batches: bool = True
+    resume: bool = False
+    script: str | Path | None = None
+    sign: str | Path | None = None

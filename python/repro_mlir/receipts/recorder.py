@@ -1,0 +1,172 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Receipts of runs by `Trainer`: hashing beside the caller's work, and going on after a run was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import blake3
+import numpy as np
+
+from ..errors import ReceiptWrong, ReproError
+from ..hashing import tensor_bytes
+from ..program import Program
+from . import writer
+from .commitments import Commitment, commit
+from .environment import describe
+from .comparison import differences
+from .form import NUMERICS, STEPS, Header, Seal, Signature
+from .options import ReceiptOptions
+from .receipt import digests_of
+from .signing import PrivateKey
+from .step_log import StoredInputs
+
+
+class Recorder:
+    """Writes the receipt of one run.
+
+    A step is hashed while the caller fetches the next batch: no copy of the state is made, `take` waits until the next
+    step may change it.
+
+    Attributes:
+      state: the state tensors by name; the run goes on from here and changes them in place.
+      steps: how many steps the state has seen. A resumed run begins at its last checkpoint; steps that the receipt has
+        beyond it are computed again and compared.
+      cursor: how many batches have been taken from the data, those of failed steps included.
+    """
+
+    def __init__(self, options: ReceiptOptions, program: Program, target: str, threads: int) -> None:
+        """Begins a receipt, or goes on with one.
+
+        Raises:
+          ReproError: there is a receipt already, or one of another run, or it cannot be written.
+        """
+        if options.checkpoint_every < 1:
+            raise ReproError(f"expected at least 1 step between checkpoints, got {options.checkpoint_every}")
+        self._path = Path(options.path)
+        self._program = program
+        self._key = PrivateKey(options.sign) if options.sign is not None else None
+        self._inputs = StoredInputs(program.inputs)
+        header = Header(
+            NUMERICS,
+            program.hash,
+            Signature(program.state, program.inputs, program.outputs, program.num_hyper_parameters),
+            commit(program, 0, program.initial).root.hex(),
+            blake3.blake3(program.text.encode()).hexdigest(),
+            options.store_batches,
+            options.checkpoint_every,
+            describe(target, threads),
+            _script(options.script),
+        )
+        try:
+            if not self._path.exists():
+                writer.create(self._path, header, program)
+            elif not options.resume:
+                raise ReproError(f"{self._path} exists: resume it, or give the receipt another name")
+            self._writer = writer.ReceiptWriter(self._path, header)
+        except OSError as error:
+            raise self._cannot_write(error) from None
+        self.state = self._writer.state
+        self.steps = self._writer.kept
+        self.cursor = self._writer.log[self.steps].commitment.cursor if self.steps else 0
+        self._record = b""
+        self._pending: Future[None] | None = None
+        # No step runs while the hashing threads do.
+        self._hashers = ThreadPoolExecutor(threads, "repro-hash")
+        self._background = ThreadPoolExecutor(1, "repro-receipt")
+
+    def take(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Begins a step.
+
+        Args:
+          inputs: in the order of the program.
+        Returns:
+          what the step must read: copies with canonical NaNs (V4), as the receipt has them.
+        """
+        self.wait()
+        self.cursor += 1
+        self._record = self._inputs.encode(inputs)
+        return self._inputs.decode(self._record)
+
+    def commit(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Records that the step has run, with the inputs of `take`; does not wait for it."""
+        self.steps += 1
+        self._pending = self._background.submit(self._commit, self.steps, self.cursor, self._record, inputs, outputs)
+
+    def wait(self) -> None:
+        """Waits until the last step is recorded.
+
+        Raises:
+          ReproError: it could not be written.
+          ReceiptWrong: a step computed again is not the one that the receipt has.
+        """
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            try:
+                pending.result()
+            except OSError as error:
+                raise self._cannot_write(error) from None
+
+    def seal(self) -> Seal:
+        """Ends the run: keeps the last state and writes seal.json.
+
+        Raises:
+          ReproError: the receipt has more steps than this run, or cannot be written.
+        """
+        self.wait()
+        if self.steps < self._writer.recorded:
+            raise ReproError(f"{self._path}: has {self._writer.recorded} steps, this run ended after {self.steps}")
+        try:
+            state = [self.state[kind.name] for kind in self._program.state]
+            self._writer.keep(self.steps, state)
+            return self._writer.seal(self.steps, digests_of(self._program.state, state), self._key)
+        except OSError as error:
+            raise self._cannot_write(error) from None
+
+    def close(self) -> None:
+        """Ends the threads and closes the files; without `seal` the receipt is one to resume."""
+        self._background.shutdown()
+        self._hashers.shutdown()
+        self._writer.close()
+
+    def _commit(
+        self, step: int, cursor: int, record: bytes, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> None:
+        program = self._program
+        state = [self.state[kind.name] for kind in program.state]
+        commitment = commit(program, cursor, state, inputs, outputs, self._hashers)
+        if step <= self._writer.recorded:
+            self._compare(step, commitment)
+        else:
+            self._writer.append(step, commitment, record, self._loss(outputs))
+        if step % self._writer.header.checkpoint_every == 0:
+            self._writer.keep(step, state)
+
+    def _compare(self, step: int, commitment: Commitment) -> None:
+        """A step computed again must be the one that was recorded before the run was cut off."""
+        recorded = self._writer.log[step].commitment
+        signature = self._writer.header.signature
+        for place, expected, actual in differences(signature, recorded, commitment):
+            raise ReceiptWrong(place, f"not as {self._path / STEPS} has it", step, expected, actual)
+
+    def _loss(self, outputs: Sequence[np.ndarray]) -> bytes | None:
+        for kind, array in zip(self._program.outputs, outputs, strict=True):
+            if kind.name == "loss" and not kind.shape:
+                return tensor_bytes(array, kind.element)
+        return None
+
+    def _cannot_write(self, error: OSError) -> ReproError:
+        return ReproError(f"cannot write {error.filename or self._path}: {error.strerror}")
+
+
+def _script(path: str | Path | None) -> tuple[str, str] | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).name, blake3.blake3(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ReproError(f"cannot read {path}: {error.strerror}") from None

@@ -1,0 +1,113 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Checks of parsed JSON against the shape that the receipt format prescribes (docs/receipt.schema.json)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from ..errors import ReproError
+
+# Checks a value at a place such as "receipt.json: run.program"; ReproError where it does not fit.
+Shape: TypeAlias = Callable[[Any, str], None]
+
+
+def record(required: dict[str, Shape], optional: dict[str, Shape] | None = None) -> Shape:
+    """An object with exactly these keys, perhaps with the optional ones."""
+    optional = optional or {}
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise ReproError(f"{where}: expected an object, got {_kind(value)}")
+        for key in required:
+            if key not in value:
+                raise ReproError(f"{where}: no {key}")
+        for key, item in value.items():
+            shape = required.get(key) or optional.get(key)
+            if shape is None:
+                raise ReproError(f"{where}: unknown key {key!r}")
+            shape(item, _inside(where, key))
+
+    return check
+
+
+def array(item: Shape) -> Shape:
+    """A list of items of one shape."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, list):
+            raise ReproError(f"{where}: expected an array, got {_kind(value)}")
+        for i, each in enumerate(value):
+            item(each, f"{where}[{i}]")
+
+    return check
+
+
+def number(least: int) -> Shape:
+    """A whole number of at least `least`."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ReproError(f"{where}: expected a whole number of at least {least}, got {_shown(value)}")
+
+    return check
+
+
+def choice(*texts: str) -> Shape:
+    """One of some strings."""
+
+    def check(value: Any, where: str) -> None:
+        if value not in texts or not isinstance(value, str):
+            raise ReproError(f"{where}: expected {' or '.join(map(repr, texts))}, got {_shown(value)}")
+
+    return check
+
+
+def text(value: Any, where: str) -> None:
+    """Any string."""
+    if not isinstance(value, str):
+        raise ReproError(f"{where}: expected a string, got {_kind(value)}")
+
+
+def hexadecimal(digits: int | None = None) -> Shape:
+    """Lower-case hexadecimal digits of whole bytes."""
+    pattern = re.compile(f"[0-9a-f]{{{digits}}}" if digits else "(?:[0-9a-f]{2})+")
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise ReproError(f"{where}: expected {digits or 'pairs of'} hexadecimal digits, got {_shown(value)}")
+
+    return check
+
+
+digest = hexadecimal(64)
+"""A hash of 32 bytes."""
+
+
+def mapping(item: Shape) -> Shape:
+    """An object with any keys and values of one shape."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise ReproError(f"{where}: expected an object, got {_kind(value)}")
+        for key, each in value.items():
+            item(each, _inside(where, key))
+
+    return check
+
+
+def _inside(where: str, key: str) -> str:
+    return f"{where}.{key}" if ": " in where else f"{where}: {key}"
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "an object", list: "an array", str: "a string", bool: "a truth value", int: "a number"}
+    return kinds.get(type(value), "null")
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value) if isinstance(value, str | int) and not isinstance(value, bool) else _kind(value)
+    return shown if len(shown) <= 40 else f"{shown[:40]}..."

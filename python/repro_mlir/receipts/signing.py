@@ -1,0 +1,80 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Ed25519 signatures of finished receipts, by the package cryptography."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import ReceiptWrong, ReproError
+from .form import SEAL, Seal
+
+
+class PrivateKey:
+    """A key that signs."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Reads a PEM file without password. ReproError for anything else."""
+        _, serialization, ed25519 = _cryptography()
+        try:
+            key = serialization.load_pem_private_key(Path(path).read_bytes(), password=None)
+        except OSError as error:
+            raise ReproError(f"cannot read {path}: {error.strerror}") from None
+        except (ValueError, TypeError):
+            key = None
+        if not isinstance(key, ed25519.Ed25519PrivateKey):
+            raise ReproError(f"{path}: expected an ed25519 private key as PEM without password")
+        self._key = key
+
+    def sign(self, message: bytes) -> tuple[bytes, bytes]:
+        """Public key (32 bytes) and signature (64 bytes)."""
+        return self._key.public_key().public_bytes_raw(), self._key.sign(message)
+
+
+def read_public_key(path: str | Path) -> bytes:
+    """The 32 bytes of a public key in a PEM file. ReproError for anything else."""
+    _, serialization, ed25519 = _cryptography()
+    try:
+        key = serialization.load_pem_public_key(Path(path).read_bytes())
+    except OSError as error:
+        raise ReproError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        key = None
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        raise ReproError(f"{path}: expected an ed25519 public key as PEM")
+    raw: bytes = key.public_bytes_raw()
+    return raw
+
+
+def check(seal: Seal, expected: bytes | None) -> None:
+    """Checks the signature of a seal, if it has one.
+
+    Args:
+      expected: the public key that must have signed, or None for any.
+    Raises:
+      ReceiptWrong: no signature where one is expected, one by another key, or one that does not hold.
+    """
+    if seal.signature is None:
+        if expected is not None:
+            raise ReceiptWrong(SEAL, f"no signature, expected one by {expected.hex()}")
+        return
+    key, signature = seal.signature
+    if expected is not None and key != expected:
+        raise ReceiptWrong(SEAL, "signed by another key", None, expected.hex(), key.hex())
+    exceptions, _, ed25519 = _cryptography()
+    try:
+        ed25519.Ed25519PublicKey.from_public_bytes(key).verify(signature, seal.signed_bytes())
+    except (exceptions.InvalidSignature, ValueError):
+        raise ReceiptWrong(SEAL, f"the signature is not one by {key.hex()}") from None
+
+
+def _cryptography() -> tuple[Any, Any, Any]:
+    try:
+        from cryptography import exceptions
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError as error:
+        raise ReproError(f"signatures need cryptography: pip install 'repro-mlir[sign]' ({error})") from None
+    return exceptions, serialization, ed25519

@@ -1,0 +1,91 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""steps.jsonl and inputs.bin, read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..arrays import TensorType
+from ..errors import ReproError
+from ..hashing import tensor_bytes
+from . import storage
+from .form import Signature, StepRecord
+
+
+class StepLog:
+    """The records of the steps, by their number from 1.
+
+    Attributes:
+      steps: how many whole records there are.
+      torn: whether part of a record follows the last one.
+    """
+
+    def __init__(self, path: Path, signature: Signature) -> None:
+        """Reads the file; the records are parsed when they are asked for."""
+        self._path = path
+        self._signature = signature
+        self._data = storage.read(path)
+        ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
+        self._bounds = np.concatenate([[0], ends + 1]).astype(np.int64)
+        self.steps = len(ends)
+        self.torn = self.bytes_of(self.steps) < len(self._data)
+
+    def bytes_of(self, steps: int) -> int:
+        """The size of the first `steps` records."""
+        return int(self._bounds[steps])
+
+    def __getitem__(self, step: int) -> StepRecord:
+        """The record of a step. ReproError for one without the form of a record."""
+        if not 1 <= step <= self.steps:
+            raise ReproError(f"{self._path}: expected a step from 1 to {self.steps}, got {step}")
+        line = self._data[self._bounds[step - 1] : self._bounds[step] - 1]
+        return StepRecord.load(line, self._signature, f"{self._path}: line {step}")
+
+
+class StoredInputs:
+    """The records of inputs.bin: for each step the bytes (H1) of some inputs, one after the other.
+
+    Attributes:
+      size: bytes of a record.
+    """
+
+    def __init__(self, kinds: Sequence[TensorType]) -> None:
+        """
+        Args:
+          kinds: the inputs in a record.
+        """
+        self._kinds = kinds
+        self._sizes = [math.prod(kind.shape) * kind.dtype.itemsize for kind in kinds]
+        self.size = sum(self._sizes)
+
+    def encode(self, arrays: Sequence[np.ndarray]) -> bytes:
+        """The record with these arrays."""
+        return b"".join(tensor_bytes(array, kind.element) for array, kind in zip(arrays, self._kinds, strict=True))
+
+    def decode(self, record: bytes) -> list[np.ndarray]:
+        """The arrays of a record; they cannot be written to."""
+        arrays, begin = [], 0
+        for kind, size in zip(self._kinds, self._sizes, strict=True):
+            raw = np.frombuffer(record[begin : begin + size], kind.dtype.newbyteorder("<"))
+            array = raw.astype(kind.dtype, copy=False).reshape(kind.shape)
+            arrays.append(array)
+            begin += size
+        return arrays
+
+    def read(self, path: Path, step: int) -> list[np.ndarray]:
+        """The arrays of a step, from the file. ReproError where the file has no such record."""
+        try:
+            with open(path, "rb") as file:
+                file.seek((step - 1) * self.size)
+                record = file.read(self.size)
+        except OSError as error:
+            raise ReproError(f"{path}: {error.strerror}") from None
+        if len(record) < self.size:
+            raise ReproError(f"{path}: expected {self.size} bytes for step {step}, got {len(record)}")
+        return self.decode(record)

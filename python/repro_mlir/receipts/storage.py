@@ -1,0 +1,109 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Files that are whole or absent, whenever the process or the machine stops."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import ReproError
+
+_PARTIAL = ".partial"
+
+
+def read(path: Path) -> bytes:
+    """The bytes of a file of a receipt; ReproError where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ReproError(f"{path}: {error.strerror}") from None
+
+
+def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Writes a file under another name, has it stored, and then gives it its own."""
+    partial = path.with_name(path.name + _PARTIAL)
+    with open(partial, "wb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Has the names in a directory stored."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def begin_directory(path: Path) -> Path:
+    """A new directory that becomes `path` by `finish_directory`; what an earlier attempt left is removed."""
+    partial = path.with_name(path.name + _PARTIAL)
+    if partial.exists():
+        shutil.rmtree(partial)
+    partial.mkdir(parents=True)
+    return partial
+
+
+def finish_directory(partial: Path, path: Path) -> None:
+    """Gives a directory of `begin_directory` its name."""
+    sync_directory(partial)
+    os.rename(partial, path)
+    sync_directory(path.parent)
+
+
+class AppendOnly:
+    """A file that grows record by record.
+
+    A record is written by one call: when the process ends, whole records and at most one part of a record are there.
+    """
+
+    def __init__(self, path: Path, size: int) -> None:
+        """Opens the file and cuts it to `size` bytes."""
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        os.ftruncate(self._descriptor, size)
+        os.lseek(self._descriptor, size, os.SEEK_SET)
+
+    def append(self, record: bytes) -> None:
+        """Writes a record."""
+        rest = memoryview(record)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    def sync(self) -> None:
+        """Has all records stored."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self._descriptor)
+
+
+class Lock:
+    """Keeps a second process from writing the same receipt; it ends with the process."""
+
+    def __init__(self, path: Path) -> None:
+        """Takes the lock. ReproError where another process has it."""
+        self._descriptor = os.open(path, os.O_RDONLY)
+        try:
+            import fcntl
+        except ImportError:
+            # No such locks on this system.
+            return
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise ReproError(f"{path.parent}: another process writes this receipt") from None
+
+    def release(self) -> None:
+        """Gives the lock back."""
+        os.close(self._descriptor)

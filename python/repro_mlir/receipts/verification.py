@@ -1,0 +1,193 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Verification of receipts: the parts must agree, and the steps, run again, must give what they say."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..compiler import Executable, compile
+from ..errors import ReceiptWrong, ReproError, StepFailed
+from ..progress import Progress
+from . import checkpoints
+from .commitments import Commitment, commit
+from .comparison import differences
+from .consistency import check_consistency
+from .form import StepRecord
+from .receipt import Receipt
+
+# The inputs of a step, hyper-parameters first, from elsewhere than the receipt.
+InputSource = Callable[[StepRecord], Sequence[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found right.
+
+    Attributes:
+      steps: how many the receipt has.
+      chosen: those that were to be verified.
+      executed: those that were run: the chosen ones and the way to them from kept states.
+      chain: the last link, in hexadecimal.
+      state_hash: of the last state (H3), in hexadecimal; None while the run has not ended.
+      signed_by: the public key of the signature, in hexadecimal; None without.
+    """
+
+    steps: int
+    chosen: tuple[int, ...]
+    executed: tuple[int, ...]
+    chain: str
+    state_hash: str | None
+    signed_by: str | None
+
+
+def verify(
+    receipt: Receipt | str | Path,
+    steps: str = "all",
+    target: str = "cpu",
+    threads: int | None = None,
+    *,
+    unfinished: bool = False,
+    key: bytes | None = None,
+    inputs: InputSource | None = None,
+    draw: random.Random | None = None,
+) -> Verified:
+    """Checks a receipt and runs steps of it again, with a progress bar where standard error is a terminal.
+
+    Args:
+      receipt: a receipt or its directory.
+      steps: "all", "sample:N", "A-B" or "A", see `choose_steps`.
+      target, threads: see `compile`.
+      unfinished: whether a receipt of a run that has not ended will do.
+      key: the ed25519 public key (32 bytes) that must have signed.
+      inputs: gives the inputs of each step; needed where the receipt does not store the batches.
+      draw: chooses the sample.
+    Returns:
+      what was verified.
+    Raises:
+      ReceiptWrong: the receipt contradicts itself, or a step gives something else than it says.
+      ReproError: no receipt, one of another version, or a target that cannot run here.
+    """
+    if not isinstance(receipt, Receipt):
+        receipt = Receipt(receipt)
+    try:
+        with Progress(receipt.log.steps, "checking") as progress:
+            check_consistency(receipt, unfinished=unfinished, key=key, advance=progress.advance)
+    except ReceiptWrong as wrong:
+        raise _located(receipt, wrong, target, threads) from None
+    chosen = choose_steps(steps, receipt.log.steps, draw)
+    executed = steps_to_execute(chosen, checkpoints.present(receipt.path))
+    if executed:
+        replay = Replay(receipt, target, threads, inputs)
+        with Progress(len(executed), f"running on {target}") as progress:
+            for step in executed:
+                replay.check(step)
+                progress.advance(f"step {step}")
+    return Verified(
+        receipt.log.steps,
+        tuple(chosen),
+        tuple(executed),
+        (receipt.log[receipt.log.steps].chain if receipt.log.steps else receipt.header.first_link()).hex(),
+        receipt.seal.state_hash if receipt.seal else None,
+        receipt.seal.signature[0].hex() if receipt.seal and receipt.seal.signature else None,
+    )
+
+
+def choose_steps(text: str, steps: int, draw: random.Random | None = None) -> list[int]:
+    """The steps that "all", "sample:N", "A-B" or "A" stand for, ascending.
+
+    Args:
+      steps: how many there are.
+      draw: chooses the sample; by default the system's randomness, which nobody can foresee.
+    Raises:
+      ReproError: another text, or steps that there are not.
+    """
+    if text == "all":
+        return list(range(1, steps + 1))
+    sample = re.fullmatch(r"sample:([1-9]\d{0,8})", text)
+    if sample:
+        return sorted((draw or random.SystemRandom()).sample(range(1, steps + 1), min(int(sample[1]), steps)))
+    span = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
+    if not span:
+        raise ReproError(f"expected the steps as all, sample:N, A-B or A, got {text!r}")
+    first, last = int(span[1]), int(span[2] or span[1])
+    if not 1 <= first <= last <= steps:
+        raise ReproError(f"expected steps from 1 to {steps}, got {text}")
+    return list(range(first, last + 1))
+
+
+def steps_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
+    """The steps to run, ascending: each chosen one, and those before it back to the nearest kept state."""
+    needed: set[int] = set()
+    for step in chosen:
+        needed.update(range(max((each for each in kept if each < step), default=0) + 1, step + 1))
+    return sorted(needed)
+
+
+class Replay:
+    """Runs steps of a receipt again, in ascending order."""
+
+    def __init__(
+        self, receipt: Receipt, target: str = "cpu", threads: int | None = None, inputs: InputSource | None = None
+    ) -> None:
+        """Compiles the program. ReproError for an unknown target, or where nobody gives the batches."""
+        if not receipt.header.stored and inputs is None:
+            raise ReproError(f"{receipt.path}: the receipt does not store the batches: their script is needed")
+        self._receipt = receipt
+        self._source = inputs or (lambda record: receipt.inputs(record.step))
+        self._executable: Executable = compile(receipt.program, target, threads)
+        self._pool = ThreadPoolExecutor(self._executable.threads, "repro-hash")
+        self._state: dict[str, np.ndarray] = {}
+        self._position = -1
+
+    def run(self, step: int) -> Commitment:
+        """Runs a step from the state before it, which must be kept or have been run to; gives its commitment.
+
+        Raises:
+          ReceiptWrong: the step fails a check of the program (E1).
+        """
+        if self._position != step - 1:
+            self._state = self._receipt.state_after(step - 1)
+        record = self._receipt.log[step]
+        inputs = list(self._source(record))
+        try:
+            _, outputs = self._executable(self._state, *inputs)
+        except StepFailed as error:
+            raise ReceiptWrong("step", f"the program refuses these inputs: {error}", step) from None
+        self._position = step
+        # The state is updated in place, in the order of the program.
+        state = list(self._state.values())
+        cursor = record.commitment.cursor
+        return commit(self._receipt.program, cursor, state, inputs, list(outputs.values()), self._pool)
+
+    def check(self, step: int) -> None:
+        """Runs a step. ReceiptWrong where it gives something else than the receipt says, for the first such tensor."""
+        computed = self.run(step)
+        recorded = self._receipt.log[step].commitment
+        for place, expected, actual in differences(self._receipt.header.signature, recorded, computed):
+            message = f"the receipt does not have what {self._executable.target} computed"
+            raise ReceiptWrong(place, message, step, expected, actual)
+
+
+def _located(receipt: Receipt, wrong: ReceiptWrong, target: str, threads: int | None) -> ReceiptWrong:
+    """For a contradiction in a step's record: the tensor whose hash is not what the step gives, where one is found."""
+    if wrong.step is None or not receipt.header.stored or wrong.step > receipt.log.steps:
+        return wrong
+    try:
+        replay = Replay(receipt, target, threads)
+        for step in steps_to_execute([wrong.step], checkpoints.present(receipt.path)):
+            replay.check(step)
+    except ReceiptWrong as found:
+        return found
+    except ReproError:
+        # Too much is wrong to run the step.
+        pass
+    return wrong
