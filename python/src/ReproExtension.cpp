@@ -13,6 +13,7 @@
 namespace nb = nanobind;
 
 void bindCPU(nb::module_ &m);
+void bindEmulator(nb::module_ &m);
 
 NB_MODULE(_repro, m) {
   m.doc() = "The compiler library's entry points.";
@@ -23,6 +24,7 @@ NB_MODULE(_repro, m) {
   m.def("register_passes", &reproRegisterPasses,
         "Registers every pass and pipeline.");
   bindCPU(m);
+  bindEmulator(m);
   m.def(
       "program_hash",
       [](MlirModule module) {

@@ -85,7 +85,9 @@ def _verify(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(report))
         return 0
-    print(f"right    {len(verified.chosen)} of {verified.steps} steps, {len(verified.executed)} run on {options.target}")
+    print(
+        f"right    {len(verified.chosen)} of {verified.steps} steps, {len(verified.executed)} run on {options.target}"
+    )
     print(f"program  {receipt.header.program}")
     print(f"chain    {verified.chain}")
     if verified.state_hash is not None:

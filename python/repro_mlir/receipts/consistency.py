@@ -106,7 +106,9 @@ def _check_loss(receipt: Receipt, record: StepRecord) -> None:
 def _check_end(receipt: Receipt, seal: Seal, link: bytes) -> None:
     log = receipt.log
     if log.steps != seal.steps:
-        raise ReceiptWrong(STEPS, f"has {log.steps} steps, and {SEAL} says {seal.steps}", min(log.steps, seal.steps) + 1)
+        raise ReceiptWrong(
+            STEPS, f"has {log.steps} steps, and {SEAL} says {seal.steps}", min(log.steps, seal.steps) + 1
+        )
     if log.torn:
         raise ReceiptWrong(STEPS, "expected the end of the file after the last step", log.steps + 1)
     if link != seal.chain:

@@ -17,8 +17,8 @@ from ..hashing import tensor_bytes
 from ..program import Program
 from . import writer
 from .commitments import Commitment, commit
-from .environment import describe
 from .comparison import differences
+from .environment import describe
 from .form import NUMERICS, STEPS, Header, Seal, Signature
 from .options import ReceiptOptions
 from .receipt import digests_of

@@ -1,0 +1,143 @@
+//===- BlockRunner.h - Runs the threads of a block --------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_EMULATOR_BLOCKRUNNER_H
+#define REPRO_EMULATOR_BLOCKRUNNER_H
+
+#include "Emulator/Emulator.h"
+#include "Emulator/RaceDetector.h"
+
+#include <array>
+
+namespace repro_emulator {
+
+/// What all blocks of a launch have in common.
+struct LaunchContext {
+  const Kernel &kernel;
+  const OperationTable &operations;
+  LaunchSize size;
+  LaunchOptions options;
+  std::string_view parameters;
+  std::vector<Region> regions; // in ascending order
+  /// Of the accesses to global memory of all blocks; in checked launches only.
+  RaceDetector *globalAccesses = nullptr;
+
+  uint32_t getBlockThreads() const {
+    return size.block[0] * size.block[1] * size.block[2];
+  }
+};
+
+/// Runs one block after the other. The threads of a warp that are at the same
+/// place form a group; of these, the one that is furthest behind runs, so that
+/// threads meet again where their ways join. With an order other than lockstep
+/// each thread is a group of its own up to a barrier.
+class BlockRunner {
+public:
+  explicit BlockRunner(const LaunchContext &context);
+
+  /// Runs the block of that number; the first fault ends it.
+  Fault run(uint64_t number);
+
+private:
+  struct Group {
+    uint32_t place;
+    uint32_t mask;
+  };
+  /// A cp.async that has not arrived.
+  struct Copy {
+    uint32_t lane, bytes, used, group;
+    uint64_t target, source;
+    int line;
+  };
+  struct Warp {
+    char *frame;
+    char *local;
+    uint32_t index;
+    uint32_t all;  // the lanes that exist
+    uint32_t live; // and have not left the kernel
+    std::vector<Group> ready, parked;
+    uint32_t waiting = 0; // at a barrier
+    uint32_t barrier = 0; // its place
+    uint32_t epoch = 0;   // barriers of the warp that it has passed
+    std::vector<Copy> copies;
+    std::array<uint32_t, warpSize> committed; // groups of copies, per lane
+  };
+  /// Addresses of an access as host addresses.
+  struct Access {
+    uint64_t addresses[warpSize];
+    bool equal, consecutive;
+  };
+
+  // Control (BlockRunner.cpp).
+  void startBlock(uint64_t number);
+  bool runWarp(Warp &warp);
+  bool advance(Warp &warp, Group group);
+  void computeMasked(Warp &warp, const Instruction &instruction, uint32_t mask);
+  void addReady(Warp &warp, uint32_t place, uint32_t mask);
+  size_t pickGroup(const Warp &warp) const;
+  bool releaseBarrier(bool &allDone);
+  bool branchTable(Warp &warp, const Instruction &instruction, Group &group,
+                   uint32_t mask);
+  bool reachBarrier(Warp &warp, const Instruction &instruction,
+                    const Group &group);
+  bool isSerial() const { return context.options.order != Order::Lockstep; }
+
+  // Memory (MemoryAccess.cpp).
+  bool resolve(Warp &warp, const Instruction &instruction, const Detail &detail,
+               uint32_t mask, unsigned bytes, bool writes, Access &access);
+  bool resolveLane(Warp &warp, const Instruction &instruction,
+                   const Detail &detail, unsigned lane, unsigned bytes,
+                   bool writes, Space space, uint64_t address, uint64_t &host);
+  bool checkGlobal(Warp &warp, const Instruction &instruction,
+                   const Detail &detail, unsigned lane, unsigned bytes,
+                   bool writes, uint64_t address);
+  bool checkRace(Warp &warp, int line, const std::string &opcode, unsigned lane,
+                 Space space, uint64_t address, unsigned bytes, bool reads,
+                 bool writes, bool strong);
+  const Region *findRegion(uint64_t address, uint32_t hint);
+  std::string describeAddress(uint64_t address, unsigned bytes) const;
+  bool load(Warp &warp, const Instruction &instruction, uint32_t mask);
+  bool store(Warp &warp, const Instruction &instruction, uint32_t mask);
+  bool atomic(Warp &warp, const Instruction &instruction, uint32_t mask);
+  bool startCopies(Warp &warp, const Instruction &instruction, uint32_t mask);
+  bool finishCopies(Warp &warp, uint32_t mask, uint32_t left, bool all);
+  bool loadMatrix(Warp &warp, const Instruction &instruction);
+
+  // Instructions of a warp (WarpOperations.cpp).
+  bool meet(Warp &warp, const Instruction &instruction, Group &group);
+  bool runTogether(Warp &warp, const Instruction &instruction,
+                   uint32_t members);
+  void shuffle(Warp &warp, const Instruction &instruction, uint32_t members,
+               bool &ok);
+  void multiplyMatrices(Warp &warp, const Detail &detail);
+
+  template <typename T>
+  T *getLanes(const Warp &warp, uint32_t offset) const {
+    return reinterpret_cast<T *>(warp.frame + offset);
+  }
+  std::string describeThread(uint32_t thread) const;
+  /// Records a fault; returns false.
+  bool fail(Status status, const Warp &warp, int line, unsigned lane,
+            const std::string &message);
+
+  const LaunchContext &context;
+  const Kernel &kernel;
+  std::vector<char> frameStorage, localStorage, sharedStorage;
+  char *shared = nullptr;
+  uint64_t sharedBytes;
+  std::vector<Warp> warps;
+  std::vector<uint32_t> warpOrder, laneRank;
+  std::vector<uint32_t> regionHints; // by detail
+  RaceDetector sharedAccesses;
+  uint32_t blockNumber = 0, epoch = 0;
+  uint32_t block[3];
+  Fault fault;
+};
+
+} // namespace repro_emulator
+
+#endif // REPRO_EMULATOR_BLOCKRUNNER_H

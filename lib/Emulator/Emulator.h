@@ -1,0 +1,112 @@
+//===- Emulator.h - Runs PTX text on the host -------------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Plain C++17 without LLVM. PTX text is translated once: each instruction
+// becomes a call of a routine that computes it for the 32 threads of a warp
+// with the vector instructions of the host. docs/emulator.md says what is
+// checked and what is not.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_EMULATOR_EMULATOR_H
+#define REPRO_EMULATOR_EMULATOR_H
+
+#include "Emulator/Kernel.h"
+
+#include <mutex>
+
+namespace repro_runtime {
+class ThreadPool;
+} // namespace repro_runtime
+
+namespace repro_emulator {
+
+enum class Status : int {
+  Success = 0,
+  BadLaunch = 1,
+  OutOfBounds = 2,
+  Misaligned = 3,
+  Race = 4,
+  Uninitialized = 5,
+  Divergence = 6,
+  Trap = 7,
+};
+
+struct Fault {
+  Status status = Status::Success;
+  std::string message;
+  explicit operator bool() const { return status != Status::Success; }
+};
+
+/// Bytes that kernels may access.
+struct Region {
+  uint64_t begin, end;
+  std::string name;
+  bool writable;
+};
+
+/// Device memory: a set of host buffers. The address is that of the host.
+class Memory {
+public:
+  /// False if the bytes overlap those of another buffer.
+  bool add(uint64_t begin, uint64_t bytes, std::string name,
+           bool writable = true);
+  bool remove(uint64_t begin);
+  const std::vector<Region> &getRegions() const { return regions; }
+
+private:
+  std::vector<Region> regions; // in ascending order
+};
+
+enum class Order : int {
+  Lockstep = 0,
+  Ascending = 1,
+  Descending = 2,
+  Shuffled = 3
+};
+
+struct LaunchOptions {
+  unsigned threads = 1;
+  bool checked = false;
+  Order order = Order::Lockstep;
+  uint64_t seed = 0;
+};
+
+struct LaunchSize {
+  uint32_t grid[3], block[3];
+  uint32_t sharedBytes; // dynamic
+};
+
+class Module {
+public:
+  /// Null and a message in `error` if the text is malformed or has an opcode
+  /// that is not known. `level` chooses host instructions, "" the best.
+  static std::unique_ptr<Module>
+  load(std::string_view ptx, std::string_view level, std::string &error);
+  ~Module();
+
+  const std::string &getTarget() const { return target; }
+  const std::vector<Kernel> &getKernels() const { return kernels; }
+
+  Fault launch(size_t kernel, const LaunchSize &size,
+               std::string_view parameters, const Memory &memory,
+               const LaunchOptions &options);
+
+private:
+  Module();
+
+  std::string target;
+  const OperationTable *operations = nullptr;
+  std::vector<ModuleVariable> variables;
+  std::vector<Kernel> kernels;
+  std::mutex mutex; // one launch at a time
+  std::unique_ptr<::repro_runtime::ThreadPool> pool;
+};
+
+} // namespace repro_emulator
+
+#endif // REPRO_EMULATOR_EMULATOR_H

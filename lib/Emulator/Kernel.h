@@ -1,0 +1,181 @@
+//===- Kernel.h - A kernel as the emulator runs it --------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_EMULATOR_KERNEL_H
+#define REPRO_EMULATOR_KERNEL_H
+
+#include "Emulator/Operations.h"
+#include "Emulator/Syntax.h"
+
+#include <memory>
+
+namespace repro_emulator {
+
+/// What an instruction does; all but Pure and Branch have a Detail.
+enum class Kind : uint8_t {
+  Pure,
+  Branch,
+  BranchTable,
+  Exit,
+  Trap,
+  Load,
+  Store,
+  Atomic,
+  Barrier,
+  WarpBarrier,
+  Shuffle,
+  Vote,
+  Match,
+  Reduce,
+  ActiveMask,
+  MatrixMultiply,
+  LoadMatrix,
+  AsyncCopy,
+  AsyncCommit,
+  AsyncWait,
+};
+
+enum class AtomicOperation : uint8_t {
+  Add,
+  Minimum,
+  Maximum,
+  And,
+  Or,
+  Xor,
+  Exchange,
+  CompareAndSwap
+};
+
+enum class ShuffleMode : uint8_t { Up, Down, Butterfly, Index };
+enum class VoteMode : uint8_t { All, Any, Uniform, Ballot };
+
+/// What an instruction of a kind other than Pure has besides its operands.
+struct Detail {
+  std::string opcode; // for messages
+  Space space = Space::Global;
+  /// Of one element in memory, and of the registers.
+  uint8_t bytes = 0, registerBytes = 0;
+  uint8_t count = 1; // elements of a vector access, matrices of ldmatrix
+  bool isSigned = false;
+  /// Volatile or ordered: never part of a data race with another such access.
+  bool strong = false;
+  /// Added to the address.
+  uint64_t offset = 0;
+  /// Of the address register: 8, 4, or 0 if there is none.
+  uint8_t addressBytes = 0;
+  union {
+    AtomicOperation atomic = AtomicOperation::Add;
+    ShuffleMode shuffle;
+    VoteMode vote;
+  };
+  bool flag = false; // ldmatrix .trans, mma .satfinite, match.all, bar aligned
+  bool signedA = true, signedB = true; // of mma
+  uint8_t rows = 0, columns = 0, depth = 0;
+  uint32_t number = 0; // of a barrier, groups of a wait
+  /// Registers. An access has its address as the first source.
+  std::vector<uint32_t> results, sources;
+  std::vector<uint32_t> targets; // of brx.idx: places in the code
+};
+
+struct Instruction {
+  static constexpr uint32_t none = ~0u;
+  Kind kind = Kind::Pure;
+  uint8_t resultBytes = 0; // per lane, if Pure
+  bool guardNegated = false;
+  int line = 0;
+  Compute compute = nullptr;
+  /// Byte offsets in the frame: the result and the sources.
+  uint32_t operands[5] = {0, 0, 0, 0, 0};
+  uint32_t guard = none; // a predicate register
+  /// Of the Detail, or where a branch goes to.
+  uint32_t index = none;
+  /// How many unguarded pure instructions begin here, up to the next place
+  /// where threads can meet.
+  uint32_t run = 0;
+};
+
+/// Registers whose contents the emulator provides.
+enum class Special : uint8_t {
+  ThreadX,
+  ThreadY,
+  ThreadZ,
+  BlockX,
+  BlockY,
+  BlockZ,
+  BlockSizeX,
+  BlockSizeY,
+  BlockSizeZ,
+  GridX,
+  GridY,
+  GridZ,
+  Lane,
+  Warp,
+  NumWarps,
+  LanesEqual,
+  LanesBelow,
+  LanesUpTo,
+  LanesAbove,
+  LanesFrom,
+  DynamicSharedBytes,
+  TotalSharedBytes,
+};
+
+/// A place in the frame that is filled before the kernel runs.
+struct ConstantSlot {
+  uint32_t offset, bytes;
+  uint64_t value;
+};
+struct SpecialSlot {
+  uint32_t offset;
+  Special special;
+};
+struct ParameterSlot {
+  uint32_t offset, bytes;
+  uint64_t position; // in the parameter block
+  bool isSigned;
+  uint32_t registerBytes;
+};
+
+struct Parameter {
+  uint64_t offset, bytes;
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<Parameter> parameters;
+  uint64_t parameterBytes = 0;
+  uint64_t sharedBytes = 0; // without dynamic shared memory
+  uint64_t dynamicSharedOffset = 0;
+  uint64_t localBytes = 0; // per thread
+  uint32_t requiredBlock[3] = {0, 0, 0}, greatestBlock[3] = {0, 0, 0};
+  /// Narrowest access to global and to shared memory in bytes.
+  unsigned globalGranule = 16, sharedGranule = 16;
+
+  std::vector<Instruction> code;
+  std::vector<Detail> details;
+  std::vector<ConstantSlot> constants;
+  std::vector<SpecialSlot> specials;
+  std::vector<ParameterSlot> parameterSlots;
+  uint64_t frameBytes = 0; // of one warp
+};
+
+/// Generic addresses: those below are global, then a window each.
+constexpr uint64_t sharedWindow = uint64_t(1) << 56;
+constexpr uint64_t localWindow = uint64_t(2) << 56;
+
+/// A variable of the module in host memory.
+struct ModuleVariable {
+  std::string name;
+  std::unique_ptr<char[]> storage;
+  char *begin;
+  uint64_t bytes;
+  bool writable;
+};
+
+} // namespace repro_emulator
+
+#endif // REPRO_EMULATOR_KERNEL_H

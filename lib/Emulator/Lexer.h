@@ -1,0 +1,51 @@
+//===- Lexer.h - Words of PTX text ------------------------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_EMULATOR_LEXER_H
+#define REPRO_EMULATOR_LEXER_H
+
+#include <string>
+#include <string_view>
+
+namespace repro_emulator {
+
+/// The current token of a text. The first error is kept and ends the text.
+class Lexer {
+public:
+  enum Kind { Word, Number, String, Punctuation, End };
+
+  explicit Lexer(std::string_view text);
+
+  Kind kind = End;
+  std::string text; // of the token
+  int line = 1;     // of the token
+  std::string error;
+
+  bool atEnd() const { return kind == End; }
+  bool isPunctuation(char c) const {
+    return kind == Punctuation && text[0] == c;
+  }
+  void next();
+  /// Goes on after the end of the token's line.
+  void skipLine();
+  /// Goes on if this is the token.
+  bool take(char punctuation);
+  void expect(char punctuation);
+  std::string takeWord(const char *what);
+  void fail(const std::string &message);
+
+private:
+  void skipBlanks();
+
+  std::string_view source;
+  size_t position = 0;
+  int currentLine = 1;
+};
+
+} // namespace repro_emulator
+
+#endif // REPRO_EMULATOR_LEXER_H

@@ -1,0 +1,49 @@
+//===- OperationTables.cpp - Which operations this machine runs -----------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Emulator/Operations.h"
+
+using namespace repro_emulator;
+
+#if defined(__x86_64__)
+
+extern const OperationTable repro_emulator_operations_v2;
+extern const OperationTable repro_emulator_operations_v3;
+extern const OperationTable repro_emulator_operations_v4;
+
+const OperationTable *const *repro_emulator::getOperationTables() {
+  static const OperationTable *tables[4] = {&repro_emulator_operations_v2};
+  static const bool once = [] {
+    size_t count = 1;
+    __builtin_cpu_init();
+    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+              __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+              __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("f16c");
+    if (v3)
+      tables[count++] = &repro_emulator_operations_v3;
+    if (v3 && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") &&
+        __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+      tables[count++] = &repro_emulator_operations_v4;
+    return true;
+  }();
+  (void)once;
+  return tables;
+}
+
+#else
+
+extern const OperationTable repro_emulator_operations_generic;
+
+const OperationTable *const *repro_emulator::getOperationTables() {
+  static const OperationTable *tables[2] = {&repro_emulator_operations_generic};
+  return tables;
+}
+
+#endif

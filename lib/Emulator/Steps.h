@@ -1,0 +1,60 @@
+//===- Steps.h - Kernels before registers have places -----------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_EMULATOR_STEPS_H
+#define REPRO_EMULATOR_STEPS_H
+
+#include "Emulator/Kernel.h"
+
+namespace repro_emulator {
+
+/// A virtual register.
+using Value = uint32_t;
+constexpr Value noValue = ~0u;
+
+struct ValueInfo {
+  enum Source : uint8_t {
+    Register,
+    Constant,
+    SpecialRegister,
+    KernelParameter
+  };
+  Source source = Register;
+  uint8_t bytes = 0; // per lane; a predicate has 4
+  bool isPredicate = false;
+  uint64_t bits = 0; // the constant, or the position of the parameter
+  Special special = Special::ThreadX;
+  uint8_t parameterBytes = 0;
+  bool isSigned = false;
+};
+
+struct Step {
+  Kind kind = Kind::Pure;
+  int line = 0;
+  Compute compute = nullptr;
+  std::vector<Value> results, sources;
+  Value guard = noValue;
+  bool guardNegated = false;
+  uint32_t target = noValue;    // the label of a branch
+  Detail detail;                // without registers and targets
+  std::vector<uint32_t> labels; // of brx.idx
+};
+
+struct StepProgram {
+  std::vector<Step> steps;
+  std::vector<ValueInfo> values;
+  /// The step at which a label stands.
+  std::vector<uint32_t> labels;
+};
+
+/// Gives the registers places in the frame, shared by those that are never
+/// alive at the same time, and fills in code, details and slots of `kernel`.
+void allocateRegisters(StepProgram program, Kernel &kernel);
+
+} // namespace repro_emulator
+
+#endif // REPRO_EMULATOR_STEPS_H

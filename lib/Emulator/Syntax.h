@@ -1,0 +1,106 @@
+//===- Syntax.h - PTX text as it is written ---------------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_EMULATOR_SYNTAX_H
+#define REPRO_EMULATOR_SYNTAX_H
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace repro_emulator {
+
+/// A fundamental type of PTX.
+struct Type {
+  enum Class : uint8_t { None, Bits, Unsigned, Signed, Float, Predicate };
+  Class kind = None;
+  unsigned bits = 0;
+
+  bool isInteger() const { return kind == Unsigned || kind == Signed; }
+  explicit operator bool() const { return kind != None; }
+};
+
+/// The type of a name such as "u32"; none if it is no type.
+Type parseType(std::string_view name);
+
+struct Operand {
+  enum Kind : uint8_t {
+    Register, // %r1, %tid.x
+    Integer,  // 42: its value in `bits`
+    Float32,  // 0f3F800000: its bits
+    Float64,  // 0d3FF0000000000000
+    Symbol,   // a variable, function or label
+    Address,  // [name + bits]
+    List,     // {a, b}, (a, b) or a|b
+    Sink,     // _
+  };
+  Kind kind = Sink;
+  bool negated = false; // !%p
+  std::string name;     // of a register or symbol; empty in [16]
+  uint64_t bits = 0;
+  std::vector<Operand> parts;
+};
+
+/// An instruction or a label.
+struct Statement {
+  int line = 0;
+  std::string label; // and nothing else, if not empty
+  std::string guard; // the predicate of @%p, or empty
+  bool guardNegated = false;
+  std::string opcode; // with its modifiers
+  std::vector<Operand> operands;
+};
+
+enum class Space : uint8_t {
+  Generic,
+  Global,
+  Shared,
+  Local,
+  Constant,
+  Parameter
+};
+
+struct Variable {
+  int line = 0;
+  Space space = Space::Global;
+  std::string name;
+  uint64_t bytes = 0;
+  uint64_t alignment = 1;
+  bool external = false; // dynamic shared memory
+  std::vector<uint8_t> initial;
+};
+
+struct Function {
+  int line = 0;
+  std::string name;
+  bool entry = false;
+  bool defined = false;
+  std::vector<Variable> parameters, results;
+  std::vector<Variable> variables;
+  std::unordered_map<std::string, Type> registers;
+  std::vector<Statement> statements;
+  /// .branchtargets of brx.idx, by the name of the list.
+  std::map<std::string, std::vector<std::string>> branchTargets;
+  /// .reqntid and .maxntid; 0 where there is none.
+  uint32_t requiredBlock[3] = {0, 0, 0}, greatestBlock[3] = {0, 0, 0};
+};
+
+struct SourceModule {
+  std::string target; // "sm_75"
+  std::vector<Variable> variables;
+  std::vector<Function> functions;
+};
+
+/// Reads PTX text. Empty on success, else one message with the line.
+std::string parsePtx(std::string_view text, SourceModule &module);
+
+} // namespace repro_emulator
+
+#endif // REPRO_EMULATOR_SYNTAX_H
