@@ -54,22 +54,29 @@ class Interpreter:
             env[number] = import_array(array, kind, f"argument {i} {self.program.argument_names[i]}".strip())
         last_use = {n: i for i, op in enumerate(body.operations) for n in _uses(op)}
         last_use.update((n, len(body.operations)) for n in body.yields)
-        with np.errstate(all="ignore"):
-            for i, op in enumerate(body.operations):
-                results = _evaluate(op, env)
-                for number, kind, value in zip(op.results, op.result_types, results, strict=True):
-                    env[number] = _checked(op, kind, value)
-                if trace:
-                    trace(op, [env[n] for n in op.operands], [env[n] for n in op.results])
-                for number in {*_uses(op), *op.results}:
-                    if last_use.get(number, i) == i:
-                        del env[number]
+        for i, op in enumerate(body.operations):
+            env.update(zip(op.results, evaluate_operation(op, env), strict=True))
+            if trace:
+                trace(op, [env[n] for n in op.operands], [env[n] for n in op.results])
+            for number in {*_uses(op), *op.results}:
+                if last_use.get(number, i) == i:
+                    del env[number]
         final = zip(body.yields, self.program.result_types, strict=True)
         return [export_array(env[number], kind.element) for number, kind in final]
 
 
 def _uses(op: Operation) -> set[int]:
     return {*op.operands}.union(*(region.captured() for region in op.regions))
+
+
+def evaluate_operation(op: Operation, env: dict[int, np.ndarray]) -> list[np.ndarray]:
+    """The results of one operation of @main, all arrays as formats.py says; `env` has the values that it uses.
+
+    StepError (E1) for a check that fails.
+    """
+    with np.errstate(all="ignore"):
+        results = _evaluate(op, env)
+    return [_checked(op, kind, value) for kind, value in zip(op.result_types, results, strict=True)]
 
 
 def _evaluate(op: Operation, env: dict[int, np.ndarray]) -> Sequence[np.ndarray]:
