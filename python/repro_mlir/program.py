@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import torch
 
     from .frontends.torch import Captured
+    from .reference.program import ValueType
 
 _FORMAT = 1
 _NUMERICS = 1
@@ -133,6 +134,32 @@ def program_hash(text: str) -> str:
         except (ir.MLIRError, ValueError) as error:
             lines = str(error).splitlines()
             raise ReproError(f"the program has no identity: {' '.join(lines[:2])}") from None
+
+
+def read_signature(text: str) -> Program:
+    """The program with this text, its signature read from the text, without an initial state.
+
+    Raises:
+      ReproError: text that is no canonical program.
+    """
+    from .reference.errors import ProgramError
+    from .reference.program import read_program
+
+    try:
+        read = read_program(text)
+    except ProgramError as error:
+        raise ReproError(f"the program cannot be read: {' '.join(str(error).splitlines()[:2])}") from None
+
+    def kinds(types: Sequence[ValueType], names: Sequence[str], role: str) -> tuple[TensorType, ...]:
+        return tuple(
+            TensorType(name or f"{role} {i}", kind.element.name, kind.shape or ())
+            for i, (kind, name) in enumerate(zip(types, names, strict=True))
+        )
+
+    arguments = kinds(read.body.argument_types, read.argument_names, "argument")
+    results = kinds(read.result_types, read.result_names, "result")
+    count = read.num_state
+    return Program(text, arguments[:count], arguments[count:], results[count:], 0, ())
 
 
 def canonicalize(text: str) -> str:

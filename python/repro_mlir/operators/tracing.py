@@ -16,7 +16,7 @@ import numpy as np
 
 from ..compiler import Executable, compile
 from ..errors import ReproError, StepFailed
-from ..hashing import tensor_hash
+from ..hashing import tensor_digest
 from ..reference.errors import StepError
 from ..reference.formats import element_type, from_bits, to_bits
 from ..reference.interpreter import evaluate_operation
@@ -33,7 +33,13 @@ Override = Callable[[Operator, tuple[np.ndarray, ...]], tuple[np.ndarray, ...]]
 
 def value_hash(value: Value, array: np.ndarray) -> bytes:
     """The hash (H1) of a value; a scalar counts as a tensor of rank 0."""
-    return bytes.fromhex(tensor_hash(array, value.kind.element))
+    return tensor_digest(array, value.kind.element)
+
+
+def run_extraction(extraction: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a part of a program by the reference interpreter. StepFailed for a check that fails (E1)."""
+    _, outputs = compile(extraction.program, "reference", 1)({}, *arrays)
+    return list(outputs.values())
 
 
 class Tracer:
@@ -115,8 +121,12 @@ class Tracer:
     @cached_property
     def _constants(self) -> dict[Value, np.ndarray]:
         """The values of constants, and zeros for those of tensor.empty (F6)."""
-        return {value: _inline(value, self.graph.operations[operator.index]) for operator in self.graph.operators
-                for value in operator.results if value.inline}
+        return {
+            value: _inline(value, self.graph.operations[operator.index])
+            for operator in self.graph.operators
+            for value in operator.results
+            if value.inline
+        }
 
     # --- Compiled code ---
 

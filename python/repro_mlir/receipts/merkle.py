@@ -35,24 +35,28 @@ def root(leaves: Sequence[bytes]) -> bytes:
     Neighbours are joined level by level; a last node without neighbour goes up as it is. The root also covers the
     number of leaves, so that a leaf's place in the tree is one.
     """
-    level = list(leaves)
-    if not level:
+    return seal(len(leaves), levels(leaves)[-1][0])
+
+
+def levels(leaves: Sequence[bytes]) -> list[list[bytes]]:
+    """(C2) All nodes of a tree: the leaves, the level above them, and so on to the one at the top."""
+    if not leaves:
         raise ValueError("expected at least one leaf")
-    while len(level) > 1:
-        level = _join(level)
-    return _seal(len(leaves), level[0])
+    found = [list(leaves)]
+    while len(found[-1]) > 1:
+        found.append(_join(found[-1]))
+    return found
 
 
 def prove(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     """(C2) The neighbours on the way from a leaf to the root: at most log2 of the number of leaves, rounded up."""
     if not 0 <= index < len(leaves):
         raise IndexError(f"expected the number of a leaf below {len(leaves)}, got {index}")
-    level, path = list(leaves), []
-    while len(level) > 1:
-        neighbour = index ^ 1
-        if neighbour < len(level):
-            path.append(level[neighbour])
-        level, index = _join(level), index // 2
+    path = []
+    for level in levels(leaves)[:-1]:
+        if index ^ 1 < len(level):
+            path.append(level[index ^ 1])
+        index //= 2
     return tuple(path)
 
 
@@ -60,25 +64,27 @@ def proves(path: Sequence[bytes], leaf: bytes, index: int, count: int, root: byt
     """(C2) Whether `path` shows that `leaf` is number `index` of the `count` leaves under `root`."""
     if not 0 <= index < count:
         return False
-    node, width, rest = leaf, count, list(path)
+    here, width, rest = leaf, count, list(path)
     while width > 1:
         if index ^ 1 < width:
             if not rest:
                 return False
             neighbour = rest.pop(0)
-            node = _node(node, neighbour) if index % 2 == 0 else _node(neighbour, node)
+            here = node(here, neighbour) if index % 2 == 0 else node(neighbour, here)
         index, width = index // 2, (width + 1) // 2
-    return not rest and _seal(count, node) == root
+    return not rest and seal(count, here) == root
 
 
 def _join(level: list[bytes]) -> list[bytes]:
-    joined = [_node(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+    joined = [node(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
     return joined + level[2 * len(joined) :]
 
 
-def _node(left: bytes, right: bytes) -> bytes:
+def node(left: bytes, right: bytes) -> bytes:
+    """(C2) The node above two neighbours."""
     return blake3.blake3(_NODE + left + right).digest()
 
 
-def _seal(count: int, top: bytes) -> bytes:
+def seal(count: int, top: bytes) -> bytes:
+    """(C2) The root of a tree with `count` leaves and the node `top` above them all."""
     return blake3.blake3(_ROOT + struct.pack("<Q", count) + top).digest()

@@ -1,0 +1,266 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The referee: narrows a dispute to one operator and recomputes it (docs/dispute.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from ..errors import ReproError
+from ..operators import OperatorGraph
+from ..program import Program, read_signature
+from ..receipts.commitments import Commitment
+from .channels import Channel
+from .judgement import judge_operator
+from .party import Fault, Opening, Party
+from .terms import Terms, first_different_field
+from .verdict import Verdict
+
+_T = TypeVar("_T")
+
+NAMES = ("A", "B")
+
+
+class Ended(Exception):
+    """A verdict that ends a dispute at once."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.outcome)
+        self.verdict = verdict
+
+
+def settle(
+    first: Channel,
+    second: Channel,
+    *,
+    terms: Terms | None = None,
+    program: Program | None = None,
+    timeout: float = 600.0,
+) -> Verdict:
+    """Settles a dispute between the provers A, behind `first`, and B, behind `second`.
+
+    Args:
+      terms: what both agreed on beforehand, by which data are judged; by default the headers where they agree.
+      program: the program of both runs, where the referee has it already; else a party gives it.
+      timeout: seconds that a party has for each answer.
+    Returns:
+      the verdict; an honest party is never wrong in it, whatever the other does.
+    Raises:
+      ReproError: terms or a program that no dispute can be about.
+    """
+    parties = (Party("A", first, timeout), Party("B", second, timeout))
+    referee = _Referee(parties, terms, program)
+    try:
+        verdict = referee.run()
+    except Ended as ended:
+        verdict = ended.verdict
+    finally:
+        for party in parties:
+            party.close()
+    return replace(verdict, traffic={party.name: party.traffic for party in parties})
+
+
+@dataclass
+class _Referee:
+    parties: tuple[Party, Party]
+    terms: Terms | None
+    program: Program | None
+    step: int | None = None
+
+    def both(self, ask: Callable[[int, Party], _T]) -> tuple[_T, _T]:
+        """Asks both parties; a party at fault has lost, and the other has not."""
+        answers: list[_T] = []
+        faults: dict[str, str] = {}
+        for i, party in enumerate(self.parties):
+            try:
+                answers.append(ask(i, party))
+            except Fault as fault:
+                faults[party.name] = str(fault)
+        if faults:
+            raise Ended(Verdict("conduct", tuple(faults), faults, self.step))
+        return answers[0], answers[1]
+
+    def run(self) -> Verdict:
+        openings = self.both(lambda _, party: party.opening())
+        self._compare_headers(openings)
+        header = openings[0].header
+        graph = OperatorGraph(self._program(header))
+        found = self._first_different_step(openings)
+        if found is None:
+            return _agreement(openings)
+        step, links, before = found
+        self.step = step
+        initial = bytes.fromhex(header["initial"])
+        claims = self.both(lambda i, party: party.step(step, links[i], graph.program, initial))
+        self._judge_data(graph.program, step, claims)
+        # Both gave the same link before this step, so that both must have the same to show for it.
+        previous = self.both(lambda _, party: party.step(step - 1, before, graph.program, initial))[0]
+        return self._narrow(graph, step, claims, (*previous.state, *claims[0].inputs))
+
+    # --- What was run ---
+
+    def _compare_headers(self, openings: tuple[Opening, Opening]) -> None:
+        for opening, party in zip(openings, self.parties, strict=True):
+            for name in ("program", "initial"):
+                value = opening.header.get(name)
+                if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
+                    raise Ended(Verdict("conduct", (party.name,), {party.name: f"a header without {name}"}))
+        different = first_different_field(openings[0].header, openings[1].header)
+        wrong: dict[str, str] = {}
+        if self.terms is not None:
+            for opening, party in zip(openings, self.parties, strict=True):
+                mine = self.terms.first_breach(opening.header)
+                if mine is not None:
+                    different = mine if different is None or different[0] == mine[0] else different
+                    wrong[party.name] = f"{mine[0]} is {mine[1]}, the terms say {mine[2]}"
+        if different is None:
+            return
+        path, mine_value, other = different
+        if not wrong:
+            wrong_names: tuple[str, ...] = ()
+            reasons = {"A": f"{path} is {mine_value}", "B": f"{path} is {other}"}
+        else:
+            wrong_names, reasons = tuple(wrong), wrong
+        raise Ended(Verdict("header", wrong_names, reasons, subject=path))
+
+    def _program(self, header: dict[str, Any]) -> Program:
+        identity = header["program"]
+        if self.program is not None:
+            if self.program.hash != identity:
+                raise ReproError(f"the runs are of program {identity}, the referee has {self.program.hash}")
+            return self.program
+        party = self.parties[0]
+        try:
+            return read_signature(party.program(identity))
+        except (Fault, ReproError) as fault:
+            raise Ended(Verdict("conduct", (party.name,), {party.name: str(fault)})) from None
+
+    def _first_different_step(self, openings: tuple[Opening, Opening]) -> tuple[int, tuple[bytes, bytes], bytes] | None:
+        """The first step whose links differ, both links, and the link before, which is one; None where none differ."""
+        last = min(opening.steps for opening in openings)
+        agreed = openings[0].link0
+        if last == 0:
+            return None
+        links = self.both(lambda i, party: openings[i].link if openings[i].steps == last else party.link(last))
+        if links[0] == links[1]:
+            return None
+        low, high = 0, last
+        while high - low > 1:
+            middle = (low + high) // 2
+            now = self._links(middle)
+            if now[0] == now[1]:
+                low, agreed = middle, now[0]
+            else:
+                high, links = middle, now
+        return high, links, agreed
+
+    def _links(self, step: int) -> tuple[bytes, bytes]:
+        return self.both(lambda _, party: party.link(step))
+
+    # --- Data ---
+
+    def _judge_data(self, program: Program, step: int, claims: tuple[Commitment, Commitment]) -> None:
+        names = [kind.name for kind in program.inputs] + ["data cursor"]
+        taken = [[*claim.inputs, claim.cursor] for claim in claims]
+        due = self.terms.inputs(step) if self.terms is not None else None
+        expected: list[Any] = [*due[1], due[0]] if due is not None else []
+        wrong = {}
+        if expected and len(expected) != len(names):
+            raise ReproError(f"the terms give {len(expected) - 1} inputs of step {step}, expected {len(names) - 1}")
+        for party, values in zip(self.parties, taken, strict=True):
+            for name, value, right in zip(names, values, expected, strict=False):
+                if value != right:
+                    wrong[party.name] = f"{name} of step {step} has {_told(value)}, the terms say {_told(right)}"
+                    break
+        different = [name for name, a, b in zip(names, *taken, strict=True) if a != b]
+        if wrong:
+            subject = different[0] if different else next(iter(wrong.values())).split(" of step ")[0]
+            raise Ended(Verdict("data", tuple(wrong), wrong, step, subject))
+        if different:
+            place = names.index(different[0])
+            reasons = {
+                party.name: f"{different[0]} of step {step} has {_told(values[place])}; no terms say which is right"
+                for party, values in zip(self.parties, taken, strict=True)
+            }
+            raise Ended(Verdict("data", (), reasons, step, different[0]))
+
+    # --- Operators ---
+
+    def _narrow(
+        self,
+        graph: OperatorGraph,
+        step: int,
+        claims: tuple[Commitment, Commitment],
+        arguments: tuple[bytes, ...],
+    ) -> Verdict:
+        if not graph.operators:
+            return self._compare_results(graph, step, claims, arguments, b"")
+        tops = self.both(lambda _, party: party.operators(step))
+        if tops[0] == tops[1]:
+            return self._compare_results(graph, step, claims, arguments, tops[0])
+        widths = [len(graph.operators)]
+        while widths[-1] > 1:
+            widths.append((widths[-1] + 1) // 2)
+        index, nodes = 0, tops
+        for level in range(len(widths) - 1, 0, -1):
+            if 2 * index + 1 == widths[level - 1]:
+                # A last node without neighbour stands for itself.
+                index *= 2
+                continue
+            below = self._below(step, level, index, nodes)
+            side = 0 if below[0][0] != below[1][0] else 1
+            nodes = below[0][side], below[1][side]
+            index = 2 * index + side
+        found = self.both(lambda i, party: party.operator(step, graph, index, nodes[i]))
+        return judge_operator(graph, step, index, self.parties, found, tops, arguments)
+
+    def _below(
+        self, step: int, level: int, index: int, nodes: tuple[bytes, bytes]
+    ) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+        return self.both(lambda i, party: party.nodes(step, level, index, nodes[i]))
+
+    def _compare_results(
+        self,
+        graph: OperatorGraph,
+        step: int,
+        claims: tuple[Commitment, Commitment],
+        arguments: tuple[bytes, ...],
+        top: bytes,
+    ) -> Verdict:
+        """The operators are agreed on: a commitment that says something else is wrong."""
+        program = graph.program
+        names = [
+            *(f"state {kind.name}" for kind in program.state),
+            *(f"output {kind.name}" for kind in program.outputs),
+        ]
+        said = [(*claim.state, *claim.outputs) for claim in claims]
+        place = next(i for i, (a, b) in enumerate(zip(*said, strict=True)) if a != b)
+        value = graph.results[place]
+        if value.producer is None:
+            right = arguments[value.position]
+        else:
+            producer = value.producer
+            claim = self.both(lambda _, party: party.producers(step, graph, [producer], top))[0][0]
+            right = claim.outputs[value.position]
+        wrong = {
+            party.name: f"{names[place]} of step {step} is not what its operators gave"
+            for party, values in zip(self.parties, said, strict=True)
+            if values[place] != right
+        }
+        operator = None if value.producer is None else graph.operators[value.producer]
+        return Verdict("commitment", tuple(wrong), wrong, step, names[place], operator)
+
+
+def _agreement(openings: tuple[Opening, Opening]) -> Verdict:
+    if openings[0].steps == openings[1].steps:
+        return Verdict("agreement", (), {})
+    steps = min(opening.steps for opening in openings)
+    reasons = {name: f"{opening.steps} steps" for name, opening in zip(NAMES, openings, strict=True)}
+    return Verdict("length", (), reasons, subject=f"the first {steps} steps agree")
+
+
+def _told(value: Any) -> str:
+    return value.hex()[:16] + "..." if isinstance(value, bytes) else str(value)

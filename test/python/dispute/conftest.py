@@ -1,0 +1,10 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs come from the tests of operators, their writer from the differential tests."""
+
+import pathlib
+import sys
+
+for folder in ("differential", "operators"):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
