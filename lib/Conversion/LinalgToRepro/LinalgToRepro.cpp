@@ -385,7 +385,8 @@ static Step convertStep(RewriterBase &rewriter, linalg::GenericOp op) {
   Operation *yield = body->getTerminator();
   Operation *step = yield->getOperand(0).getDefiningOp();
   if (!step || step->getBlock() != body || !acc.hasOneUse() ||
-      *acc.user_begin() != step || step->getNumResults() != 1)
+      *acc.user_begin() != step || step->getNumResults() != 1 ||
+      !step->getResult(0).hasOneUse())
     return {};
   if (isa<arith::MaximumFOp, arith::MinimumFOp, arith::AddIOp, arith::MulIOp,
           arith::MaxSIOp, arith::MinSIOp, arith::MaxUIOp, arith::MinUIOp,

@@ -373,6 +373,22 @@ func.func @fold_extent_unknown(%x: tensor<8xf32>, %o: tensor<f32>) {
 
 // -----
 
+func.func @F6_step_read_twice(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(F6) a body that is not op(acc, f(inputs)) folds in #repro.sequential order, got #repro.any_order}}
+  %0 = repro.fold #repro.any_order
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.maximumf %acc, %e : f32
+    %2 = arith.cmpf ord, %1, %1 : f32
+    cf.assert %2, "partial results are no one's business"
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
 func.func @K4_contraction(%x: tensor<8xf32>, %o: tensor<f32>) {
   // expected-error @+1 {{(K4) #repro.exact is for contractions: expected acc = math.fma(x, y, acc) in f32 of two inputs or their extensions}}
   %0 = repro.fold #repro.exact<digits = 2>

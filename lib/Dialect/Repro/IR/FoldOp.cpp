@@ -87,6 +87,10 @@ static Operation *findStep(Block *body, BlockArgument accumulator,
     }
   if (uses == 0)
     return nullptr;
+  // Who else reads the step would see what one order alone has on the way.
+  for (Operation *user : step->getUsers())
+    if (user != body->getTerminator() && counted(user))
+      return nullptr;
   if (auto fma = dyn_cast<math::FmaOp>(step))
     return fma.getC() == accumulator ? step : nullptr;
   return isFoldingOp(step) ? step : nullptr;

@@ -186,6 +186,59 @@ def _power(x: torch.Tensor, exponent: float) -> Any:
 # --- Elementwise ---
 
 
+def _extremum(greater: bool) -> Callable[..., Any]:
+    def call(x: torch.Tensor, y: torch.Tensor) -> Any:
+        # The lowering compares and selects, so that a NaN in x is lost.
+        kind = torch.promote_types(x.dtype, y.dtype)
+        if not kind.is_floating_point:
+            return NotImplemented
+        x, y = x.to(kind), y.to(kind)
+        return torch.where(((x >= y) if greater else (x <= y)) | torch.isnan(x), x, y)
+
+    return call
+
+
+_entries[aten.maximum.default] = _extremum(True)
+_entries[aten.minimum.default] = _extremum(False)
+
+
+@_decomposes(aten.eq.Tensor)
+def _equal(x: torch.Tensor, y: torch.Tensor) -> Any:
+    # torch-mlir folds x == x to true, which it is not for NaN.
+    if not (x.dtype.is_floating_point or y.dtype.is_floating_point):
+        return NotImplemented
+    return (x <= y) & (x >= y)
+
+
+@_decomposes(aten.reciprocal.default)
+def _reciprocal(x: torch.Tensor) -> Any:
+    # The lowering fails the step for a zero.
+    return torch.full([], 1, dtype=x.dtype) / x if x.dtype.is_floating_point else NotImplemented
+
+
+@_decomposes(aten.trunc.default)
+def _trunc(x: torch.Tensor) -> Any:
+    # The default multiplies by the sign, which loses that of -0.
+    return torch.where(x < 0, torch.ceil(x), torch.floor(x)) if x.dtype.is_floating_point else NotImplemented
+
+
+@_decomposes(aten.div.Tensor_mode, aten.div.Scalar_mode)
+def _divide(x: torch.Tensor, y: Any, *, rounding_mode: str | None = None) -> Any:
+    # As ATen, by the exact remainder: the floor of a rounded quotient may be one too many.
+    if rounding_mode != "floor" or not x.dtype.is_floating_point:
+        return NotImplemented
+    y = y if isinstance(y, torch.Tensor) else torch.full([], y, dtype=x.dtype)
+    if y.dtype != x.dtype:
+        return NotImplemented
+    remainder = torch.fmod(x, y)
+    quotient = (x - remainder) / y
+    quotient = torch.where((remainder != 0) & ((y < 0) != (remainder < 0)), quotient - 1, quotient)
+    floor = torch.floor(quotient)
+    floor = torch.where(quotient - floor > 0.5, floor + 1, floor)
+    floor = torch.where(quotient == 0, torch.copysign(torch.zeros([], dtype=x.dtype), x / y), floor)
+    return torch.where(y == 0, x / y, floor)
+
+
 def _bound(x: torch.Tensor, low: Any, high: Any) -> Any:
     # The lowering of clamp loses NaN, and compares integers in f64.
     for bound, operator in ((low, torch.maximum), (high, torch.minimum)):

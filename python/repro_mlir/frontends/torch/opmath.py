@@ -49,6 +49,10 @@ def call_in_f32(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ex
       function, args, kwargs: the call.
       expected: the fake results of the call as traced, whose element types the results get back.
     """
+    if function is aten._to_copy.default and kwargs.get("dtype") is torch.float8_e4m3fn:
+        args = (_saturate(args[0]), *args[1:])
+    if function is aten.copy_.default and args[0].dtype is torch.float8_e4m3fn:
+        args = (args[0], _saturate(args[1]), *args[2:])
     flat, spec = pytree.tree_flatten((args, kwargs))
     if not any(isinstance(value, torch.Tensor) and value.dtype in LOW_PRECISION for value in flat):
         return function(*args, **kwargs)
@@ -62,8 +66,18 @@ def call_in_f32(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ex
 
 def _narrow(result: Any, expected: Any) -> Any:
     if isinstance(result, torch.Tensor) and isinstance(expected, torch.Tensor) and result.dtype != expected.dtype:
-        return result.to(expected.dtype)
+        return (_saturate(result) if expected.dtype is torch.float8_e4m3fn else result).to(expected.dtype)
     return result
+
+
+def _saturate(x: torch.Tensor) -> torch.Tensor:
+    """PyTorch casts to float8_e4m3fn with saturation, infinities too; (S3) gives NaN."""
+    if x.dtype is torch.float8_e4m3fn:
+        return x
+    largest = torch.finfo(torch.float8_e4m3fn).max
+    if not x.dtype.is_floating_point or x.dtype in LOW_PRECISION:
+        x = x.to(torch.float32)
+    return x.clamp(-largest, largest)
 
 
 def _in_place_in_f32(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:

@@ -1,0 +1,125 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Operators at NaN, infinities, zeros of both signs, subnormals and large numbers, beside PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import repro_mlir
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+_INF = float("inf")
+VALUES = torch.tensor(
+    [float("nan"), _INF, -_INF, -0.0, 0.0, 5.0, -5.0, 0.3, 1e-42, 1e20, -1e20, 2.5, 3.5, -2.5, 2.0**31, 0.5, -0.5]
+)
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+# In PyTorch the sign of a zero depends on the place in the tensor here (vector code and its remainder).
+_SIGN_OF_ZERO = {"clamp from below", "maximum", "maximum of bf16", "maximum with zero", "minimum", "relu", "relu6", "softshrink"}
+
+FUNCTIONS: dict[str, Function] = {
+    "equal to itself": lambda x: (x == x).float(),
+    "equal after the same operation": lambda x: ((x * 2) == (x * 2)).float(),
+    "unequal to itself": lambda x: (x != x).float(),
+    "at most itself": lambda x: (x <= x).float(),
+    "below itself": lambda x: (x < x).float(),
+    "self-test in where": lambda x: torch.where(x == x, x, 0.0),
+    "difference with itself": lambda x: x - x,
+    "quotient by itself": lambda x: x / x,
+    "times zero": lambda x: x * 0,
+    "plus zero": lambda x: x + 0.0,
+    "minus zero": lambda x: x - 0.0,
+    "zero minus": lambda x: 0 - x,
+    "equal to zero": lambda x: (x == 0).float(),
+    "clamp": lambda x: x.clamp(-1, 1),
+    "clamp from below": lambda x: x.clamp(min=0.0),
+    "clamp from above": lambda x: x.clamp(max=1.0),
+    "clamp by tensors": lambda x: x.clamp(torch.tensor(-1.0), torch.tensor(1.0)),
+    "maximum": lambda x: torch.maximum(x, x.flip(0)),
+    "minimum": lambda x: torch.minimum(x, x.flip(0)),
+    "maximum of bf16": lambda x: torch.maximum(x.bfloat16(), x.flip(0).bfloat16()).float(),
+    "maximum with zero": lambda x: torch.maximum(x, torch.tensor(0.0)),
+    "fmax": lambda x: torch.fmax(x, x.flip(0)),
+    "fmin": lambda x: torch.fmin(x, x.flip(0)),
+    "greatest": lambda x: x.amax(),
+    "least": lambda x: x.amin(),
+    "place of the greatest": lambda x: x.argmax().float(),
+    "pooled": lambda x: F.max_pool1d(x[None, None], 3)[0, 0],
+    "sorted": lambda x: x.sort()[0],
+    "top": lambda x: x.topk(5)[0],
+    "running maximum": lambda x: x.cummax(0)[0],
+    "reciprocal": torch.reciprocal,
+    "power -1": lambda x: x**-1,
+    "power 3": lambda x: x**3,
+    "power -1.5": lambda x: x**-1.5,
+    "square root": torch.sqrt,
+    "rsqrt": torch.rsqrt,
+    "sign": torch.sign,
+    "copysign": lambda x: torch.copysign(torch.ones_like(x), torch.where(x == x, x, 1.0)),
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "round": torch.round,
+    "trunc": torch.trunc,
+    "frac": torch.frac,
+    "remainder": lambda x: torch.remainder(x, 3.0),
+    "remainder of a negative divisor": lambda x: x % -3.0,
+    "fmod": lambda x: torch.fmod(x, -3.0),
+    "floor division": lambda x: x // 3.0,
+    "floor division by tensors": lambda x: torch.div(x, x.flip(0), rounding_mode="floor"),
+    "floor division by a tenth": lambda x: x // 0.1,
+    "truncated division": lambda x: torch.div(x, 3.0, rounding_mode="trunc"),
+    "nan_to_num": torch.nan_to_num,
+    "isfinite": lambda x: torch.isfinite(x).float(),
+    "isclose": lambda x: torch.isclose(x, x.flip(0)).float(),
+    "truth": lambda x: x.bool().float(),
+    "any": lambda x: x.any().float(),
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "hardtanh": F.hardtanh,
+    "hardsigmoid": F.hardsigmoid,
+    "hardswish": F.hardswish,
+    "leaky relu": F.leaky_relu,
+    "elu": F.elu,
+    "softplus": F.softplus,
+    "softshrink": F.softshrink,
+    "hardshrink": F.hardshrink,
+    "threshold": lambda x: F.threshold(x, 0.1, 7.0),
+    "softmax": lambda x: F.softmax(x, 0),
+    "logsumexp": lambda x: torch.logsumexp(x[1:2], 0),
+    "logaddexp": lambda x: torch.logaddexp(x, x),
+    "xlogy": lambda x: torch.xlogy(torch.tensor(0.0), x),
+    "bf16": lambda x: x.bfloat16().float(),
+    "f16": lambda x: x.half().float(),
+    "f8E5M2": lambda x: x.to(torch.float8_e5m2).float(),
+    "f8E4M3FN": lambda x: x.to(torch.float8_e4m3fn).float(),
+    "f8E4M3FN from bf16": lambda x: x.bfloat16().to(torch.float8_e4m3fn).float(),
+}
+
+
+class _All(nn.Module):
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [function(x) for function in FUNCTIONS.values()]
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Ours and PyTorch's result of each function; one program computes all."""
+    program = repro_mlir.capture(_All(), VALUES)
+    _, outputs = repro_mlir.compile(program, "cpu", threads=1)(program.initial_state(), VALUES)
+    return dict(zip(FUNCTIONS, zip(outputs.values(), _All()(VALUES), strict=True), strict=True))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_values(name: str, results: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> None:
+    got, expected = results[name]
+    assert got.dtype == expected.dtype
+    assert torch.allclose(got, expected, rtol=1e-5, atol=0, equal_nan=True), (got, expected)
+    if name not in _SIGN_OF_ZERO:
+        zero = expected == 0
+        assert torch.equal(torch.signbit(got[zero]), torch.signbit(expected[zero])), (got, expected)
