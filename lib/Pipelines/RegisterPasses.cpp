@@ -9,8 +9,10 @@
 #include "Pipelines/Registration.h"
 
 #include "Pipelines/CPU.h"
+#include "Pipelines/GPU.h"
 #include "Pipelines/Pipelines.h"
 #include "dialects/Codegen/CPU/Passes.h"
+#include "dialects/Codegen/GPU/Passes.h"
 #include "dialects/Codegen/Passes.h"
 #include "dialects/Conversion/Passes.h"
 #include "dialects/Repro/Transforms/Passes.h"
@@ -54,8 +56,12 @@ void repro::registerPasses() {
     registerTosaToSCFPass();
     registerTosaToTensorPass();
     registerUBToLLVMConversionPass();
+    registerConvertGpuOpsToNVVMOpsPass();
+    registerConvertNVVMToLLVMPass();
     registerCPUPipelines();
+    registerGPUPipelines();
     registerReproCPUPasses();
+    registerReproGPUPasses();
     registerReproCodegenPasses();
     registerReproConversionPasses();
     registerReproTransformsPasses();

@@ -6,47 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "CAPI/CPU.h"
+#include "FirstError.h"
 
-#include "mlir-c/Diagnostics.h"
 #include "mlir/Bindings/Python/Nanobind.h"
 #include "mlir/Bindings/Python/NanobindAdaptors.h"
 
 namespace nb = nanobind;
 
 namespace {
-
-void append(MlirStringRef text, void *string) {
-  static_cast<std::string *>(string)->append(text.data, text.length);
-}
-
-/// The first error that a context reports while this lives.
-class FirstError {
-public:
-  explicit FirstError(MlirContext context)
-      : context(context), handler(mlirContextAttachDiagnosticHandler(
-                              context, &handle, &message, nullptr)) {}
-  ~FirstError() { mlirContextDetachDiagnosticHandler(context, handler); }
-
-  std::string message;
-
-private:
-  static MlirLogicalResult handle(MlirDiagnostic diagnostic, void *data) {
-    auto &message = *static_cast<std::string *>(data);
-    if (mlirDiagnosticGetSeverity(diagnostic) != MlirDiagnosticError ||
-        !message.empty())
-      return mlirLogicalResultSuccess();
-    MlirLocation location = mlirDiagnosticGetLocation(diagnostic);
-    std::string place;
-    mlirLocationPrint(location, append, &place);
-    if (place != "loc(unknown)")
-      message = place + ": ";
-    mlirDiagnosticPrint(diagnostic, append, &message);
-    return mlirLogicalResultSuccess();
-  }
-
-  MlirContext context;
-  MlirDiagnosticHandlerID handler;
-};
 
 nb::bytes compile(MlirModule module, const std::string &level, unsigned jobs,
                   bool timing) {

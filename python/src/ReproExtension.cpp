@@ -14,6 +14,7 @@ namespace nb = nanobind;
 
 void bindCPU(nb::module_ &m);
 void bindEmulator(nb::module_ &m);
+void bindGPU(nb::module_ &m);
 
 NB_MODULE(_repro, m) {
   m.doc() = "The compiler library's entry points.";
@@ -25,6 +26,7 @@ NB_MODULE(_repro, m) {
         "Registers every pass and pipeline.");
   bindCPU(m);
   bindEmulator(m);
+  bindGPU(m);
   m.def(
       "program_hash",
       [](MlirModule module) {

@@ -168,12 +168,13 @@ void ArgReduceKernel::store(Candidate result, ValueRange at, int64_t lanes,
 
 void ArgReduceKernel::expand() {
   int64_t lanes = b.getTarget().lanes, last = sizes.size() - 1;
-  bool along = step == 1 && n >= 2 * lanes && n <= INT32_MAX;
-  bool across = !along && dimension != last && sizes[last] >= lanes / 2;
+  bool along = lanes && step == 1 && n >= 2 * lanes && n <= INT32_MAX;
+  bool across =
+      lanes && !along && dimension != last && sizes[last] >= lanes / 2;
   SmallVector<int64_t> items = sizes;
   if (across)
     items[last] = llvm::divideCeil(sizes[last], lanes);
-  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
+  b.forEachItem([&](Value item) {
     SmallVector<Value> at = b.delinearize(item, items);
     LaneMask mask;
     if (across) {

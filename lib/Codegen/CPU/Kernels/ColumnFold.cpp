@@ -264,7 +264,7 @@ void ColumnFold::expand() {
   int64_t size = parallel.back().size, panel = vectors * width;
   SmallVector<int64_t> items = getSizes(parallel);
   items.back() = llvm::divideCeil(size, panel);
-  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
+  b.forEachItem([&](Value item) {
     SmallVector<Value> at = b.delinearize(item, items);
     Value start = b.mul(at.pop_back_val(), panel);
     coordinates.assign(fold.sizes.size(), b.index(0));

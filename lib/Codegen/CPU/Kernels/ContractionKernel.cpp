@@ -770,7 +770,7 @@ void ContractionKernel::expand() {
     rowTable = fillTable(rows);
   if (!columns.packed && columns.reduction.size() > 1)
     columnTable = fillTable(columns);
-  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) { emitItem(item); });
+  b.forEachItem([&](Value item) { emitItem(item); });
 }
 
 LogicalResult repro::cpu::expandContraction(KernelBuilder &b, FoldOp op) {

@@ -240,7 +240,7 @@ void ElementwiseKernel::expandTransposed() {
   for (const CollapsedDim &loop : ArrayRef(loops).drop_back())
     items.push_back(loop.size);
   items[*rowLoop] = llvm::divideCeil(rows, lanes);
-  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
+  b.forEachItem([&](Value item) {
     SmallVector<Value> at = b.delinearize(item, items);
     for (unsigned i = 0; i < at.size(); ++i)
       if (i != *rowLoop)
@@ -308,7 +308,7 @@ void ElementwiseKernel::expand() {
     elements = blockSize = kItemElements;
     outer.back() = llvm::divideCeil(loops.back().size, kItemElements);
   }
-  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
+  b.forEachItem([&](Value item) {
     SmallVector<Value> at = b.delinearize(item, outer);
     unsigned wholeLoops = split ? first - 1 : first;
     for (unsigned i = 0; i < wholeLoops; ++i)

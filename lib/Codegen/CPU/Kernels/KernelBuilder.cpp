@@ -56,12 +56,16 @@ FailureOr<SmallVector<int64_t>> repro::cpu::getStaticStrides(MemRefType type,
   return strides;
 }
 
-KernelBuilder::KernelBuilder(func::FuncOp kernel, Operation *op,
+KernelBuilder::KernelBuilder(FunctionOpInterface kernel, Operation *op,
                              VectorTarget target)
     : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel), target(target) {
   // An anchor between the prologue and the loops; erased with `op`.
   prologueEnd = op;
   setInsertionPointAfter(op);
+}
+
+void KernelBuilder::forEachItem(function_ref<void(Value)> body) {
+  loop(getBegin(), getEnd(), 1, body);
 }
 
 Value KernelBuilder::getBegin() {
@@ -91,13 +95,23 @@ Value KernelBuilder::getScratch(Type element, int64_t count) {
   element = getStorageType(element);
   int64_t bits = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
   int64_t bytes = std::max<int64_t>(bits / 8, 1) * std::max<int64_t>(count, 1);
-  Value scratch = kernel.getArgument(kernel.getNumArguments() - 4);
-  Value view = memref::ViewOp::create(
-      *this, MemRefType::get({std::max<int64_t>(count, 1)}, element), scratch,
-      index(scratchBytes), ValueRange());
+  Value view = createScratch(
+      MemRefType::get({std::max<int64_t>(count, 1)}, element), scratchBytes);
   scratchBytes += (bytes + 63) / 64 * 64;
   kernel->setAttr("repro.scratch_bytes", getI64IntegerAttr(scratchBytes));
   return view;
+}
+
+Value KernelBuilder::createScratch(MemRefType type, int64_t offset) {
+  Value scratch = kernel.getArgument(kernel.getNumArguments() - 4);
+  return memref::ViewOp::create(*this, type, scratch, index(offset),
+                                ValueRange());
+}
+
+void KernelBuilder::recordFailure(int64_t message) {
+  Value error = kernel.getArgument(kernel.getNumArguments() - 3);
+  memref::StoreOp::create(*this, constant(getI64IntegerAttr(message + 1)),
+                          error, index(0));
 }
 
 void KernelBuilder::check(Value condition, Operation *origin) {
@@ -106,11 +120,7 @@ void KernelBuilder::check(Value condition, Operation *origin) {
     message = number.getInt();
   Value failed = arith::XOrIOp::create(
       *this, condition, constant(getIntegerAttr(getI1Type(), 1)));
-  when(failed, [&] {
-    Value error = kernel.getArgument(kernel.getNumArguments() - 3);
-    memref::StoreOp::create(*this, constant(getI64IntegerAttr(message + 1)),
-                            error, index(0));
-  });
+  when(failed, [&] { recordFailure(message); });
 }
 
 //===----------------------------------------------------------------------===//

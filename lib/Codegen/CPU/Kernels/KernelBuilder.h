@@ -8,16 +8,17 @@
 #ifndef REPRO_CODEGEN_CPU_KERNELS_KERNELBUILDER_H
 #define REPRO_CODEGEN_CPU_KERNELS_KERNELBUILDER_H
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/AffineMap.h"
+#include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mlir::repro::cpu {
 
 /// What the target's vector unit is like.
 struct VectorTarget {
-  /// f32 lanes of a vector register.
+  /// f32 lanes of a vector register; 0: scalars alone.
   int64_t lanes;
 };
 
@@ -49,7 +50,11 @@ struct LaneMask {
 /// Builds the body of a kernel function in place of its structured operation.
 class KernelBuilder : public ImplicitLocOpBuilder {
 public:
-  KernelBuilder(func::FuncOp kernel, Operation *op, VectorTarget target);
+  KernelBuilder(FunctionOpInterface kernel, Operation *op, VectorTarget target);
+  virtual ~KernelBuilder() = default;
+
+  /// Runs through the work items that are this thread's.
+  virtual void forEachItem(function_ref<void(Value item)> body);
 
   Value getBegin();
   Value getEnd();
@@ -60,7 +65,7 @@ public:
 
   /// Sets the attributes of the contract: `items` independent work items, of
   /// which shares of fewer than `grain` are not worth a thread.
-  void setWork(int64_t items, int64_t grain);
+  virtual void setWork(int64_t items, int64_t grain);
 
   /// `count` elements of per-thread scratch memory, 64-byte aligned.
   Value getScratch(Type element, int64_t count);
@@ -83,7 +88,7 @@ public:
   Value equal(Value a, Value b);
   Value select(Value condition, Value a, Value b);
   /// The coordinates of row-major `linear` in a space of `sizes`.
-  SmallVector<Value> delinearize(Value linear, ArrayRef<int64_t> sizes);
+  virtual SmallVector<Value> delinearize(Value linear, ArrayRef<int64_t> sizes);
 
   // Control flow.
   void loop(Value lower, Value upper, int64_t step,
@@ -130,13 +135,20 @@ public:
   /// (F7), (V1) between a storage type and the type of an accumulator.
   Value convertFloat(Value value, Type element);
 
-private:
-  func::FuncOp kernel;
+protected:
+  /// `type` at byte `offset` of the thread's scratch memory.
+  virtual Value createScratch(MemRefType type, int64_t offset);
+  /// Message number `message` has failed.
+  virtual void recordFailure(int64_t message);
+
+  FunctionOpInterface kernel;
   VectorTarget target;
   int64_t scratchBytes = 0;
-  llvm::DenseMap<Value, Value> flattened;
   /// Flattened buffers and scratch views are created before this operation.
   Operation *prologueEnd;
+
+private:
+  llvm::DenseMap<Value, Value> flattened;
 };
 
 /// The type that holds an element in memory. An i1 is a byte there, but a

@@ -150,7 +150,7 @@ void LiteralFold::expand() {
     laneBuffer = b.getScratch(type, fold.lanes);
   if (fold.step && fold.refold && fold.n > fold.chunk)
     chunkBuffer = b.getScratch(type, llvm::divideCeil(fold.n, fold.chunk));
-  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
+  b.forEachItem([&](Value item) {
     coordinates.assign(fold.sizes.size(), b.index(0));
     for (auto [dim, at] : llvm::zip_equal(
              fold.parallel, b.delinearize(item, fold.parallelSizes)))

@@ -289,7 +289,7 @@ Value RowFold::foldElements() {
 void RowFold::expand() {
   if (fold.refold && fold.n > fold.chunk)
     chunkBuffer = b.getScratch(type, llvm::divideCeil(fold.n, fold.chunk));
-  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
+  b.forEachItem([&](Value item) {
     coordinates.assign(fold.sizes.size(), b.index(0));
     for (auto [dim, at] : llvm::zip_equal(
              fold.parallel, b.delinearize(item, fold.parallelSizes)))

@@ -42,7 +42,7 @@ void repro::cpu::expandScan(KernelBuilder &b, ScanOp op) {
   if (lanes)
     outer[last] = llvm::divideCeil(innerSize, lanes);
 
-  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
+  b.forEachItem([&](Value item) {
     SmallVector<Value> at = b.delinearize(item, outer);
     LaneMask mask;
     if (lanes) {

@@ -9,9 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/Combine.h"
 #include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/ParallelLoops.h"
+#include "Codegen/CPU/Kernels/ScatterFold.h"
 #include "Codegen/CPU/Kernels/StructuredKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,34 +25,22 @@ constexpr int64_t kChunk = 512; // (D1)
 /// Vectors of a slice that are folded at once.
 constexpr int64_t kVectors = 4;
 
-class ScatterKernel {
+class ScatterKernel : public ScatterFold {
 public:
-  ScatterKernel(KernelBuilder &b, ScatterOp op);
+  using ScatterFold::ScatterFold;
   void expand();
 
 private:
   void chainUpdates();
-  /// The row that update `p` meets; `isValid` (i1) is whether there is one.
-  Value getRow(Value p, Value &isValid);
   void foldRow(Value row);
-  void foldColumns(Value first, Value originalBase, Value updateBase,
-                   Value column, int64_t vectors, int64_t lanes, LaneMask mask);
   void emitSlice(unsigned depth, Value first, Value originalBase,
                  Value updateBase);
 
-  KernelBuilder &b;
-  ScatterOp op;
-  Combine combine;
-  int64_t updates, depth, rows;
-  SmallVector<int64_t> rowSizes;
-  Access original, update, indices;
-  Type accumulator; ///< (F7)
-  SmallVector<CollapsedDim> slice;
-  Value head, next;
+  Value head;
 };
 } // namespace
 
-ScatterKernel::ScatterKernel(KernelBuilder &b, ScatterOp op)
+ScatterFold::ScatterFold(KernelBuilder &b, ScatterOp op)
     : b(b), op(op), combine(op.getCombine()) {
   auto type = cast<MemRefType>(op.getOutputs()[0].getType());
   auto indexType = cast<MemRefType>(op.getIndices().getType());
@@ -85,7 +72,7 @@ ScatterKernel::ScatterKernel(KernelBuilder &b, ScatterOp op)
                        llvm::SmallBitVector(rank + 1));
 }
 
-Value ScatterKernel::getRow(Value p, Value &isValid) {
+Value ScatterFold::getRow(Value p, Value &isValid) {
   Value row = b.index(0);
   isValid = b.constant(b.getIntegerAttr(b.getI1Type(), 1));
   for (int64_t j = 0; j < depth; ++j) {
@@ -99,6 +86,21 @@ Value ScatterKernel::getRow(Value p, Value &isValid) {
     row = b.add(b.mul(row, rowSizes[j]), at);
   }
   return row;
+}
+
+Value ScatterFold::getBase(Value row) {
+  SmallVector<Value> at = b.delinearize(row, rowSizes);
+  Value base = b.index(original.constant);
+  for (int64_t j = 0; j < depth; ++j)
+    base = b.add(base, b.mul(at[j], original.coefficients[j]));
+  return base;
+}
+
+bool ScatterFold::isNothing() {
+  auto type = cast<MemRefType>(op.getOutputs()[0].getType());
+  // Without updates or elements nothing changes; without rows an update is an
+  // index out of range, which looking at it reports.
+  return updates == 0 || (type.getNumElements() == 0 && rows != 0);
 }
 
 void ScatterKernel::chainUpdates() {
@@ -127,9 +129,9 @@ void ScatterKernel::chainUpdates() {
   });
 }
 
-void ScatterKernel::foldColumns(Value first, Value originalBase,
-                                Value updateBase, Value column, int64_t vectors,
-                                int64_t lanes, LaneMask mask) {
+void ScatterFold::foldColumns(Value first, Value originalBase, Value updateBase,
+                              Value column, int64_t vectors, int64_t lanes,
+                              LaneMask mask) {
   int64_t updateStride = 1, originalStride = 1;
   if (!slice.empty()) {
     originalStride = slice.back().coefficients[0];
@@ -257,10 +259,7 @@ void ScatterKernel::emitSlice(unsigned level, Value first, Value originalBase,
 }
 
 void ScatterKernel::foldRow(Value row) {
-  SmallVector<Value> at = b.delinearize(row, rowSizes);
-  Value base = b.index(original.constant);
-  for (int64_t j = 0; j < depth; ++j)
-    base = b.add(base, b.mul(at[j], original.coefficients[j]));
+  Value base = getBase(row);
   Value first = b.load(head, b.getIndexType(), row);
   Value isMet =
       arith::CmpIOp::create(b, arith::CmpIPredicate::sge, first, b.index(0));
@@ -268,10 +267,7 @@ void ScatterKernel::foldRow(Value row) {
 }
 
 void ScatterKernel::expand() {
-  auto type = cast<MemRefType>(op.getOutputs()[0].getType());
-  // Without updates or elements nothing changes; without rows an update is an
-  // index out of range, which chaining reports.
-  if (updates == 0 || (type.getNumElements() == 0 && rows != 0)) {
+  if (isNothing()) {
     b.setWork(0, 1);
     return;
   }
@@ -279,7 +275,7 @@ void ScatterKernel::expand() {
   if (combine != Combine::replace)
     next = b.getScratch(b.getIndexType(), updates);
   chainUpdates();
-  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value row) { foldRow(row); });
+  b.forEachItem([&](Value row) { foldRow(row); });
   // Every share looks at all indices.
   b.setWork(std::max<int64_t>(rows, 1), llvm::divideCeil(rows, 8));
 }

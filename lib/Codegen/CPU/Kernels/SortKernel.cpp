@@ -89,7 +89,7 @@ void SortKernel::expand() {
   permutation = b.getScratch(b.getIndexType(), 2 * n);
   int64_t rounds = llvm::Log2_64_Ceil(n);
   int64_t dimension = op.getDimension();
-  b.loop(b.getBegin(), b.getEnd(), 1, [&](Value item) {
+  b.forEachItem([&](Value item) {
     SmallVector<Value> at = b.delinearize(item, sizes);
     auto element = [&](const Access &access, Value i) {
       return b.add(b.getOffset(access, at),

@@ -8,81 +8,21 @@
 #include "Codegen/CPU/Lowering/ReadPlan.h"
 
 #include "Codegen/Schedule/Kernel.h"
-
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
+#include "Codegen/Schedule/PlanReader.h"
 
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Appends the elements as they lie in memory: little-endian, an i1 as a byte.
-static LogicalResult appendElements(Location loc, ElementsAttr attr,
-                                    std::string &bytes) {
-  auto dense = dyn_cast<DenseElementsAttr>(attr);
-  Type element = attr.getElementType();
-  if (!dense || !(element.isIntOrIndexOrFloat()))
-    return emitError(loc, "expected a dense constant, got ") << attr.getType();
-  unsigned width = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
-  if (width != 1 && !llvm::isPowerOf2_32(width))
-    return emitError(loc, "expected elements of 1, 8, 16, 32 or 64 bits, got ")
-           << element;
-  auto append = [&](const APInt &value) {
-    uint64_t bits = value.getZExtValue();
-    for (unsigned i = 0; i < llvm::divideCeil(width, 8); ++i)
-      bytes += static_cast<char>(bits >> (8 * i));
-  };
-  if (isa<FloatType>(element)) {
-    for (const APFloat &value : dense.getValues<APFloat>())
-      append(value.bitcastToAPInt());
-  } else {
-    for (const APInt &value : dense.getValues<APInt>())
-      append(value);
-  }
-  return success();
-}
-
-static ::repro_runtime::Tensor describe(func::FuncOp main, unsigned index) {
-  auto type = cast<MemRefType>(main.getArgumentTypes()[index]);
-  ::repro_runtime::Tensor tensor;
-  if (auto name = main.getArgAttrOfType<StringAttr>(index, "repro.name"))
-    tensor.name = name.str();
-  llvm::raw_string_ostream(tensor.element) << type.getElementType();
-  tensor.bytes = getBufferBytes(type);
-  tensor.shape.assign(type.getShape().begin(), type.getShape().end());
-  return tensor;
-}
-
 LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
                                     ::repro_runtime::Plan &plan,
                                     std::string &constants) {
-  SymbolTable symbols(module);
-  auto main = symbols.lookup<func::FuncOp>("main");
-  auto count = [&](StringRef name) -> int64_t {
-    auto attr = main->getAttrOfType<IntegerAttr>(name);
-    return attr ? attr.getInt() : 0;
-  };
-  if (!main || main.isExternal() || !main->hasAttr(planOutputsAttrName))
-    return module.emitError("expected a 'main' that repro-plan-buffers placed");
-  int64_t inputs = count(planStatesAttrName);
-  int64_t outputs = inputs + count(planInputsAttrName);
-  int64_t arena = outputs + count(planOutputsAttrName);
+  PlanReader reader(module);
   plan.level = level.name.str();
-  for (int64_t i = 0; i < arena; ++i)
-    (i < inputs    ? plan.states
-     : i < outputs ? plan.inputs
-                   : plan.outputs)
-        .push_back(describe(main, i));
-  plan.arenaBytes =
-      getBufferBytes(cast<MemRefType>(main.getArgumentTypes()[arena]));
-  if (auto messages = module->getAttrOfType<ArrayAttr>(messagesAttrName))
-    for (auto message : messages.getAsRange<StringAttr>())
-      plan.messages.push_back(message.str());
-
+  if (failed(reader.readTensors(plan)))
+    return failure();
   DenseMap<Operation *, uint32_t> kernels;
-  DenseMap<Operation *, uint64_t> offsets; // of globals within the constants
-  for (auto call : main.getOps<func::CallOp>()) {
-    auto function = symbols.lookup<func::FuncOp>(call.getCallee());
+  for (auto call : reader.getMain().getOps<func::CallOp>()) {
+    auto function = reader.getSymbols().lookup<func::FuncOp>(call.getCallee());
     auto [found, isNew] = kernels.try_emplace(function, plan.kernels.size());
     if (isNew) {
       auto attr = [&](StringRef name) {
@@ -101,57 +41,13 @@ LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
     ::repro_runtime::Launch launch{
         found->second, call->hasAttr(checkAttrName), {}};
     for (Value operand : call.getOperands().drop_back(numTrailingKernelArgs)) {
-      // Kernels take buffers of offset 0: a cast takes the offset out of the
-      // type, and views of the arena have one in bytes.
-      uint64_t offset = 0;
-      Value root = operand;
-      while (Value source = getViewSource(root)) {
-        auto type = cast<MemRefType>(source.getType());
-        if (auto inArena = root.getDefiningOp<memref::ViewOp>())
-          offset += *getConstantIntValue(inArena.getByteShift());
-        else if (root.getDefiningOp<UnrealizedConversionCastOp>() &&
-                 type.getNumElements() > 0)
-          offset += type.getStridesAndOffset().second *
-                    getElementBytes(type.getElementType());
-        root = source;
-      }
-      if (auto argument = dyn_cast<BlockArgument>(root)) {
-        int64_t index = argument.getArgNumber();
-        auto ref =
-            index < inputs
-                ? ::repro_runtime::BufferRef{::repro_runtime::Space::State,
-                                             uint32_t(index), offset}
-            : index < outputs
-                ? ::repro_runtime::BufferRef{::repro_runtime::Space::Input,
-                                             uint32_t(index - inputs), offset}
-            : index < arena
-                ? ::repro_runtime::BufferRef{::repro_runtime::Space::Output,
-                                             uint32_t(index - outputs), offset}
-                : ::repro_runtime::BufferRef{::repro_runtime::Space::Arena, 0,
-                                             offset};
-        launch.buffers.push_back(ref);
-        continue;
-      }
-      auto get = root.getDefiningOp<memref::GetGlobalOp>();
-      if (!get)
-        return call.emitError(
-            "expected buffers that repro-plan-buffers placed");
-      auto global = symbols.lookup<memref::GlobalOp>(get.getName());
-      auto [place, isFirst] = offsets.try_emplace(global, 0);
-      if (isFirst) {
-        constants.resize(llvm::alignTo(constants.size(), 64));
-        place->second = constants.size();
-        auto value = dyn_cast_or_null<ElementsAttr>(
-            global.getInitialValue().value_or(Attribute()));
-        if (!value)
-          return global.emitError("expected a constant with a value");
-        if (failed(appendElements(global.getLoc(), value, constants)))
-          return failure();
-      }
-      launch.buffers.push_back(
-          {::repro_runtime::Space::Constant, 0, place->second + offset});
+      auto buffer = reader.locate(call, operand);
+      if (failed(buffer))
+        return failure();
+      launch.buffers.push_back(*buffer);
     }
     plan.launches.push_back(std::move(launch));
   }
+  constants = reader.takeConstants();
   return success();
 }

@@ -1,0 +1,32 @@
+/*===- GPU.h - C API of compiling for NVIDIA devices --------------*- C -*-===
+ *
+ * Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ *===----------------------------------------------------------------------===*/
+
+#ifndef REPRO_CAPI_GPU_H
+#define REPRO_CAPI_GPU_H
+
+#include "mlir-c/IR.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The names of the architectures, separated by ", ". */
+MLIR_CAPI_EXPORTED void reproGPUArchitectures(MlirStringCallback callback,
+                                              void *userData);
+
+/** Compiles a canonical program for an architecture and hands over its PTX, its
+ * launch plan as JSON and the bytes of its constants, in this order. Errors are
+ * diagnostics. */
+MLIR_CAPI_EXPORTED MlirLogicalResult
+reproGPUCompile(MlirModule module, MlirStringRef architecture, bool timing,
+                MlirStringCallback callback, void *userData);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* REPRO_CAPI_GPU_H */

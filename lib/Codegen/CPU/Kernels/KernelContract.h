@@ -1,0 +1,21 @@
+//===- KernelContract.h - What a kernel function may be ---------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_KERNELS_KERNELCONTRACT_H
+#define REPRO_CODEGEN_CPU_KERNELS_KERNELCONTRACT_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::repro::cpu {
+
+/// The structured operation of a kernel function, null if there is none; an
+/// error where it violates the contract of docs/architecture.md.
+FailureOr<Operation *> findStructuredOp(func::FuncOp function);
+
+} // namespace mlir::repro::cpu
+
+#endif // REPRO_CODEGEN_CPU_KERNELS_KERNELCONTRACT_H

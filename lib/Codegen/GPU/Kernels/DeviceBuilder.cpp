@@ -1,0 +1,162 @@
+//===- DeviceBuilder.cpp - The body of a device kernel --------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/GPU/Kernels/DeviceBuilder.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::device;
+
+/// Threads of a block of independent threads.
+static constexpr int64_t kBlock = 128;
+/// Threads beyond this take several items each.
+static constexpr int64_t kMaxThreads = int64_t(1) << 20;
+/// Scratch memory of all threads together.
+static constexpr int64_t kMaxScratch = int64_t(64) << 20;
+
+static constexpr unsigned kWorkspaceFromEnd = 2, kErrorFromEnd = 1;
+
+DeviceBuilder::DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op,
+                             Workspace &workspace, int64_t failureWords)
+    : KernelBuilder(kernel, op, cpu::VectorTarget{0}), op(op),
+      workspace(workspace), failureWords(failureWords) {}
+
+Value DeviceBuilder::createPlaceholder() {
+  return UnrealizedConversionCastOp::create(*this, TypeRange(getIndexType()),
+                                            ValueRange())
+      .getResult(0);
+}
+
+void DeviceBuilder::numberThreads() {
+  if (thread)
+    return;
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPoint(prologueEnd);
+  threads = createPlaceholder();
+  items = createPlaceholder();
+  thread = add(mul(getBlockId(), kBlock), getThreadId());
+}
+
+Value DeviceBuilder::getBlockId(gpu::Dimension dimension) {
+  return gpu::BlockIdOp::create(*this, dimension);
+}
+
+Value DeviceBuilder::getThreadId(gpu::Dimension dimension) {
+  return gpu::ThreadIdOp::create(*this, dimension);
+}
+
+void DeviceBuilder::barrier() { gpu::BarrierOp::create(*this); }
+
+void DeviceBuilder::forEachItem(function_ref<void(Value)> body) {
+  numberThreads();
+  auto loop = scf::ForOp::create(*this, thread, items, threads);
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
+}
+
+void DeviceBuilder::setWork(int64_t items, int64_t) {
+  hasOwnItems = true;
+  numItems = items;
+}
+
+Value DeviceBuilder::createScratch(MemRefType type, int64_t offset) {
+  numberThreads();
+  if (!scratch) {
+    scratchBegin = createPlaceholder();
+    scratchSize = createPlaceholder();
+    scratch = add(scratchBegin, mul(thread, scratchSize));
+  }
+  Value memory =
+      kernel.getArgument(kernel.getNumArguments() - kWorkspaceFromEnd);
+  return memref::ViewOp::create(*this, type, memory, add(scratch, offset),
+                                ValueRange());
+}
+
+Value DeviceBuilder::getWorkspace(Type element, int64_t count, int64_t offset) {
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPoint(prologueEnd);
+  Value memory =
+      kernel.getArgument(kernel.getNumArguments() - kWorkspaceFromEnd);
+  return memref::ViewOp::create(
+      *this, MemRefType::get({count}, cpu::getStorageType(element)), memory,
+      index(offset), ValueRange());
+}
+
+/// (E1) the word counts the messages from the last one, so that its maximum is
+/// the first message that any thread has.
+void DeviceBuilder::recordFailure(int64_t message) {
+  Value error = kernel.getArgument(kernel.getNumArguments() - kErrorFromEnd);
+  memref::AtomicRMWOp::create(
+      *this, arith::AtomicRMWKind::maxu,
+      constant(getI64IntegerAttr(failureWords - message)), error,
+      ValueRange{index(0)});
+}
+
+SmallVector<Value> DeviceBuilder::delinearize(Value linear,
+                                              ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes)
+    product *= std::max<int64_t>(size, 1);
+  if (sizes.size() < 2 || product > INT32_MAX)
+    return KernelBuilder::delinearize(linear, sizes);
+  // Divisions of 32 bits cost a fraction of those of 64.
+  Type i32 = getI32Type();
+  Value rest = arith::IndexCastUIOp::create(*this, i32, linear);
+  SmallVector<Value> coordinates(sizes.size());
+  size_t outermost = 0;
+  while (outermost + 1 < sizes.size() && sizes[outermost] == 1)
+    ++outermost;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    Value at = rest;
+    if (i < outermost || (sizes[i] <= 1 && i > outermost)) {
+      coordinates[i] = index(0);
+      continue;
+    }
+    if (i > outermost) {
+      Value size = constant(getI32IntegerAttr(sizes[i]));
+      at = createOrFold<arith::RemUIOp>(rest, size);
+      rest = createOrFold<arith::DivUIOp>(rest, size);
+    }
+    coordinates[i] = arith::IndexCastUIOp::create(*this, getIndexType(), at);
+  }
+  return coordinates;
+}
+
+void DeviceBuilder::finish() {
+  if (hasOwnItems) {
+    empty = numItems == 0;
+    int64_t count = std::min(std::max<int64_t>(numItems, 1), kMaxThreads);
+    if (scratchBytes)
+      count = std::min(count, std::max<int64_t>(kMaxScratch / scratchBytes, 1));
+    launch.block[0] = std::min((count + 31) / 32 * 32, kBlock);
+    launch.grid[0] = llvm::divideCeil(count, launch.block[0]);
+  }
+  int64_t numThreads = launch.grid[0] * launch.block[0];
+  auto fill = [&](Value placeholder, int64_t value) {
+    if (!placeholder)
+      return;
+    Operation *origin = placeholder.getDefiningOp();
+    OpBuilder::InsertionGuard guard(*this);
+    setInsertionPoint(origin);
+    placeholder.replaceAllUsesWith(index(value));
+    origin->erase();
+  };
+  fill(threads, numThreads);
+  fill(items, numItems);
+  fill(scratchSize, scratchBytes);
+  fill(scratchBegin,
+       scratchBytes ? workspace.allocate(numThreads * scratchBytes) : 0);
+  op->erase();
+  for (StringRef name :
+       {"repro.work_items", "repro.work_grain", "repro.scratch_bytes"})
+    kernel->removeAttr(name);
+}

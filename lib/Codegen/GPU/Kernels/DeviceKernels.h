@@ -1,0 +1,67 @@
+//===- DeviceKernels.h - One expansion per kind of kernel -------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_GPU_KERNELS_DEVICEKERNELS_H
+#define REPRO_CODEGEN_GPU_KERNELS_DEVICEKERNELS_H
+
+#include "Codegen/GPU/Kernels/DeviceBuilder.h"
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+namespace mlir::repro::device {
+
+/// Makes the device kernels of one kernel function, which run one after the
+/// other.
+class DeviceKernelFactory {
+public:
+  /// `op` is the structured operation of `function`, whose kernels go to the
+  /// end of `module`.
+  DeviceKernelFactory(func::FuncOp function, Operation *op,
+                      gpu::GPUModuleOp module, int64_t failureWords);
+
+  /// A new kernel; `build` expands the copy of the structured operation that it
+  /// is given. The name of a second kernel needs a suffix.
+  template <typename OpTy>
+  void create(StringRef suffix,
+              function_ref<void(DeviceBuilder &, OpTy)> build) {
+    createKernel(suffix, [&](DeviceBuilder &b, Operation *copy) {
+      build(b, cast<OpTy>(copy));
+    });
+  }
+
+  struct Kernel {
+    gpu::GPUFuncOp function;
+    LaunchShape launch;
+  };
+  /// Gives the kernels their workspace, whose size is known now; a kernel that
+  /// uses none loses the argument.
+  void finish();
+  ArrayRef<Kernel> getKernels() const { return kernels; }
+  Workspace &getWorkspace() { return workspace; }
+
+private:
+  void createKernel(StringRef suffix,
+                    function_ref<void(DeviceBuilder &, Operation *)> build);
+
+  func::FuncOp function;
+  Operation *op;
+  gpu::GPUModuleOp module;
+  int64_t failureWords;
+  Workspace workspace;
+  SmallVector<Kernel> kernels;
+};
+
+void expandElementwise(DeviceBuilder &b, linalg::GenericOp op);
+void expandCopy(DeviceBuilder &b, memref::CopyOp op);
+void expandScatter(DeviceKernelFactory &factory, ScatterOp op);
+
+} // namespace mlir::repro::device
+
+#endif // REPRO_CODEGEN_GPU_KERNELS_DEVICEKERNELS_H

@@ -1,0 +1,116 @@
+//===- ConvertMathToDevice.cpp - Exact intrinsics for math ----------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Codegen/GPU/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROCONVERTMATHTODEVICE
+#include "dialects/Codegen/GPU/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+namespace {
+struct ConvertMathToDevice
+    : public repro::impl::ReproConvertMathToDeviceBase<ConvertMathToDevice> {
+  void runOnOperation() override;
+};
+} // namespace
+
+/// The intrinsic by name: its operation in the LLVM dialect is not legal for
+/// upstream's conversion, which expects a call of libdevice.
+static Value callIntrinsic(ImplicitLocOpBuilder &b, StringRef name,
+                           ValueRange operands) {
+  return LLVM::CallIntrinsicOp::create(b, operands[0].getType(),
+                                       b.getStringAttr(name), operands)
+      .getResult(0);
+}
+
+static Value createFloat(ImplicitLocOpBuilder &b, Type type, double value) {
+  TypedAttr attr = b.getFloatAttr(getElementTypeOrSelf(type), value);
+  if (auto vector = dyn_cast<VectorType>(type))
+    attr = DenseElementsAttr::get(vector, attr);
+  return arith::ConstantOp::create(b, attr);
+}
+
+/// To nearest, ties away from zero: every step is exact.
+static Value round(ImplicitLocOpBuilder &b, Value x) {
+  Type type = x.getType();
+  Value whole = callIntrinsic(b, "llvm.trunc", x);
+  Value part =
+      callIntrinsic(b, "llvm.fabs", {arith::SubFOp::create(b, x, whole)});
+  Value one = callIntrinsic(b, "llvm.copysign", {createFloat(b, type, 1), x});
+  Value isFar = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, part,
+                                      createFloat(b, type, 0.5));
+  Value rounded = arith::SelectOp::create(
+      b, isFar, arith::AddFOp::create(b, whole, one), whole);
+  return callIntrinsic(b, "llvm.copysign", {rounded, x});
+}
+
+static Value convert(Operation *op) {
+  ImplicitLocOpBuilder b(op->getLoc(), op);
+  ValueRange operands = op->getOperands();
+  auto intrinsic = [&](StringRef name) {
+    return callIntrinsic(b, name, operands);
+  };
+  return TypeSwitch<Operation *, Value>(op)
+      .Case([&](math::FmaOp fma) -> Value {
+        return LLVM::FMAOp::create(b, fma.getA(), fma.getB(), fma.getC());
+      })
+      .Case([&](math::SqrtOp) { return intrinsic("llvm.sqrt"); })
+      .Case([&](math::AbsFOp) { return intrinsic("llvm.fabs"); })
+      .Case([&](math::CopySignOp) { return intrinsic("llvm.copysign"); })
+      .Case([&](math::FloorOp) { return intrinsic("llvm.floor"); })
+      .Case([&](math::CeilOp) { return intrinsic("llvm.ceil"); })
+      .Case([&](math::TruncOp) { return intrinsic("llvm.trunc"); })
+      .Case([&](math::RoundEvenOp) { return intrinsic("llvm.roundeven"); })
+      .Case([&](math::RoundOp) { return round(b, operands[0]); })
+      .Case([&](math::AbsIOp) -> Value {
+        return LLVM::AbsOp::create(b, operands[0].getType(), operands[0],
+                                   /*is_int_min_poison=*/false);
+      })
+      .Case([&](math::CountLeadingZerosOp) -> Value {
+        return LLVM::CountLeadingZerosOp::create(
+            b, operands[0].getType(), operands[0], /*is_zero_poison=*/false);
+      })
+      .Case([&](math::CountTrailingZerosOp) -> Value {
+        return LLVM::CountTrailingZerosOp::create(
+            b, operands[0].getType(), operands[0], /*is_zero_poison=*/false);
+      })
+      .Case([&](math::CtPopOp) -> Value {
+        return LLVM::CtPopOp::create(b, operands[0].getType(), operands[0]);
+      })
+      .Default(Value());
+}
+
+void ConvertMathToDevice::runOnOperation() {
+  SmallVector<Operation *> work;
+  getOperation().walk([&](Operation *op) {
+    if (isa<math::MathDialect>(op->getDialect()))
+      work.push_back(op);
+  });
+  for (Operation *op : work) {
+    Type element = getElementTypeOrSelf(op->getResult(0).getType());
+    auto real = dyn_cast<FloatType>(element);
+    Value result = real && real.getWidth() < 32 ? Value() : convert(op);
+    if (!result) {
+      op->emitOpError("(V3) has no exact instruction for ") << element;
+      return signalPassFailure();
+    }
+    op->getResult(0).replaceAllUsesWith(result);
+    op->erase();
+  }
+}

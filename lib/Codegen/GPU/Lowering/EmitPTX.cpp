@@ -1,0 +1,177 @@
+//===- EmitPTX.cpp - From the LLVM dialect to PTX -------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/GPU/Lowering/Architecture.h"
+#include "dialects/Codegen/GPU/Passes.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Target/LLVMIR/Export.h"
+
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <mutex>
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROEMITPTX
+#include "dialects/Codegen/GPU/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+/// What optimizes here. Loops that are to be unrolled are written so.
+static constexpr char passes[] =
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
+    "simplifycfg,loop-mssa(licm),loop(indvars),gvn,loop-mssa(loop-rotate,licm),"
+    "instcombine<no-verify-fixpoint>,simplifycfg,dse,infer-alignment)";
+
+static void initializeTarget() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+}
+
+static std::unique_ptr<llvm::TargetMachine>
+createTargetMachine(const Architecture &architecture, std::string &error) {
+  initializeTarget();
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  llvm::TargetOptions options;
+  // (V3) never form an fma that the program does not name.
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, architecture.name, "", options, llvm::Reloc::PIC_, std::nullopt,
+      llvm::CodeGenOptLevel::Aggressive));
+}
+
+/// The error word alone is changed by atomics. What the other threads do does
+/// not depend on it within a launch: no order is needed.
+static void relaxAtomics(llvm::Module &module) {
+  llvm::SyncScope::ID device =
+      module.getContext().getOrInsertSyncScopeID("device");
+  for (llvm::Function &function : module)
+    for (llvm::BasicBlock &block : function)
+      for (llvm::Instruction &instruction : block)
+        if (auto *atomic = llvm::dyn_cast<llvm::AtomicRMWInst>(&instruction)) {
+          atomic->setOrdering(llvm::AtomicOrdering::Monotonic);
+          atomic->setSyncScopeID(device);
+        }
+}
+
+static std::string emit(llvm::Module &module, llvm::TargetMachine &machine,
+                        std::string &error) {
+  module.setDataLayout(machine.createDataLayout());
+  module.setTargetTriple(machine.getTargetTriple());
+  relaxAtomics(module);
+
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+  llvm::ModulePassManager pipeline;
+  if (llvm::Error failed = builder.parsePassPipeline(pipeline, passes)) {
+    error = llvm::toString(std::move(failed));
+    return {};
+  }
+  pipeline.run(module, modules);
+
+  SmallVector<char, 0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager emission;
+  if (machine.addPassesToEmitFile(emission, stream, nullptr,
+                                  llvm::CodeGenFileType::AssemblyFile)) {
+    error = "the target emits no assembly";
+    return {};
+  }
+  emission.run(module);
+  return std::string(text.begin(), text.end());
+}
+
+namespace {
+struct EmitPTX : public repro::impl::ReproEmitPTXBase<EmitPTX> {
+  using ReproEmitPTXBase::ReproEmitPTXBase;
+
+  void runOnOperation() override;
+  LogicalResult emitModule(gpu::GPUModuleOp kernels,
+                           const Architecture &architecture);
+};
+} // namespace
+
+LogicalResult EmitPTX::emitModule(gpu::GPUModuleOp kernels,
+                                  const Architecture &architecture) {
+  OwningOpRef<ModuleOp> source = ModuleOp::create(kernels.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(source->getBody());
+  for (Operation &op : *kernels.getBody()) {
+    if (!isa<LLVM::LLVMDialect>(op.getDialect()))
+      return op.emitOpError("expected the LLVM dialect");
+    builder.clone(op);
+  }
+  std::string error;
+  std::unique_ptr<llvm::TargetMachine> machine =
+      createTargetMachine(architecture, error);
+  if (!machine)
+    return kernels.emitError(error);
+  // The translation takes the alignment of accesses from it.
+  (*source)->setAttr(
+      LLVM::LLVMDialect::getDataLayoutAttrName(),
+      builder.getStringAttr(
+          machine->createDataLayout().getStringRepresentation()));
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module =
+      translateModuleToLLVMIR(*source, context, kernels.getName());
+  if (!module)
+    return kernels.emitError("translation to LLVM IR failed");
+  std::string text = emit(*module, *machine, error);
+  if (!error.empty())
+    return kernels.emitError(error);
+  builder.setInsertionPoint(kernels);
+  auto target = NVVM::NVVMTargetAttr::get(
+      builder.getContext(), /*optLevel=*/3, "nvptx64-nvidia-cuda",
+      architecture.name, /*features=*/"", /*flags=*/nullptr, /*files=*/nullptr);
+  auto object = gpu::ObjectAttr::get(
+      builder.getContext(), target, gpu::CompilationTarget::Assembly,
+      builder.getStringAttr(text), /*properties=*/nullptr, /*kernels=*/nullptr);
+  gpu::BinaryOp::create(builder, kernels.getLoc(), kernels.getName(),
+                        /*offloadingHandler=*/nullptr,
+                        SmallVector<Attribute>{object});
+  kernels.erase();
+  return success();
+}
+
+void EmitPTX::runOnOperation() {
+  const Architecture *architecture = findArchitecture(arch);
+  if (!architecture) {
+    getOperation().emitError("unknown architecture '")
+        << arch << "', expected one of " << listArchitectures();
+    return signalPassFailure();
+  }
+  for (auto kernels :
+       llvm::make_early_inc_range(getOperation().getOps<gpu::GPUModuleOp>()))
+    if (failed(emitModule(kernels, *architecture)))
+      return signalPassFailure();
+}

@@ -1,0 +1,125 @@
+//===- GPU.cpp - From a canonical program to device code ------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Pipelines/GPU.h"
+
+#include "Codegen/GPU/Lowering/ReadDevicePlan.h"
+#include "Pipelines/Pipelines.h"
+#include "dialects/Codegen/GPU/Passes.h"
+#include "dialects/Codegen/Passes.h"
+
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+void mlir::repro::buildGPUExpandPipeline(OpPassManager &manager,
+                                         const Architecture &architecture) {
+  ReproExpandDeviceKernelsOptions options;
+  options.arch = architecture.name.str();
+  manager.addPass(createReproExpandDeviceKernels(options));
+}
+
+void mlir::repro::buildGPULowerPipeline(OpPassManager &manager,
+                                        const Architecture &architecture) {
+  {
+    OpPassManager &device = manager.nest<gpu::GPUModuleOp>();
+    device.addPass(createCSEPass());
+    device.addPass(createReproExpandFunctions());
+    device.addPass(createReproExpandRemainder());
+    device.addPass(memref::createExpandStridedMetadataPass());
+    device.addPass(createLowerAffinePass());
+  }
+  manager.addPass(createReproExpandArithmetic());
+  OpPassManager &device = manager.nest<gpu::GPUModuleOp>();
+  device.addPass(createReproConvertMathToDevice());
+  device.addPass(createSCFToControlFlowPass());
+  device.addPass(createCanonicalizerPass());
+  device.addPass(createCSEPass());
+  ConvertGpuOpsToNVVMOpsOptions nvvm;
+  nvvm.useBarePtrCallConv = true;
+  // Nothing for math: its patterns call libraries.
+  for (StringRef dialect : {"arith", "cf", "func", "index", "memref", "vector"})
+    nvvm.allowedDialects.push_back(dialect.str());
+  device.addPass(createConvertGpuOpsToNVVMOps(nvvm));
+  ConvertVectorToLLVMPassOptions vector;
+  vector.reassociateFPReductions = false;
+  device.addPass(createConvertVectorToLLVMPass(vector));
+  device.addPass(createConvertNVVMToLLVMPass());
+  device.addPass(createUBToLLVMConversionPass());
+  device.addPass(createReconcileUnrealizedCastsPass());
+  device.addPass(createCSEPass());
+  ReproEmitPTXOptions options;
+  options.arch = architecture.name.str();
+  manager.addPass(createReproEmitPTX(options));
+  manager.addPass(createReproVerifyPTX());
+}
+
+FailureOr<DeviceCode>
+mlir::repro::compileForGPU(ModuleOp canonical, const Architecture &architecture,
+                           bool timing) {
+  OwningOpRef<ModuleOp> module = canonical.clone();
+  PassManager manager(module->getContext(), ModuleOp::getOperationName());
+  if (timing)
+    manager.enableTiming();
+  buildSchedulePipeline(manager);
+  buildGPUExpandPipeline(manager, architecture);
+  buildGPULowerPipeline(manager, architecture);
+  if (failed(manager.run(*module)))
+    return failure();
+  DeviceCode code;
+  if (failed(readDevicePlan(*module, code.plan, code.constants)))
+    return failure();
+  for (auto binary : module->getOps<gpu::BinaryOp>())
+    for (auto object : binary.getObjects().getAsRange<gpu::ObjectAttr>())
+      code.ptx += object.getObject().getValue();
+  return code;
+}
+
+namespace {
+struct GPUOptions : public PassPipelineOptions<GPUOptions> {
+  Option<std::string> arch{*this, "arch",
+                           llvm::cl::desc("the architecture, such as sm_90"),
+                           llvm::cl::init("sm_75")};
+};
+} // namespace
+
+/// Registers a pipeline that takes an architecture.
+template <typename Build>
+static void registerWithArchitecture(StringRef name, StringRef description,
+                                     Build build) {
+  PassPipelineRegistration<GPUOptions>(
+      name, description,
+      [build](OpPassManager &manager, const GPUOptions &options) {
+        const Architecture *architecture = findArchitecture(options.arch);
+        if (!architecture)
+          llvm::report_fatal_error(
+              StringRef("unknown architecture '" + options.arch +
+                        "', expected one of " + listArchitectures()),
+              /*gen_crash_diag=*/false);
+        build(manager, *architecture);
+      });
+}
+
+void mlir::repro::registerGPUPipelines() {
+  registerWithArchitecture("gpu-expand",
+                           "kernel functions to device kernels and launches",
+                           buildGPUExpandPipeline);
+  registerWithArchitecture("gpu-lower", "device kernels to PTX",
+                           buildGPULowerPipeline);
+  registerWithArchitecture(
+      "gpu", "canonical programs to launches and PTX",
+      [](OpPassManager &manager, const Architecture &architecture) {
+        buildSchedulePipeline(manager);
+        buildGPUExpandPipeline(manager, architecture);
+        buildGPULowerPipeline(manager, architecture);
+      });
+}

@@ -1,0 +1,63 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""From a canonical module to code for NVIDIA devices.
+
+No device and no CUDA toolkit is needed. docs/architecture.md ("Device code") describes the plan.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from .. import ir
+from .._mlir_libs import _repro
+from .compilation import CompileError
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """One PTX module and how to launch its kernels.
+
+    Attributes:
+        arch: the architecture, such as "sm_90".
+        ptx: the text of the module.
+        constants: the bytes of the space "constant".
+        plan: buffers, kernels and launches.
+    """
+
+    arch: str
+    ptx: str
+    constants: bytes
+    plan: dict[str, Any]
+
+
+def architectures() -> list[str]:
+    """The names of the architectures; all give the same bits."""
+    return _repro.gpu_architectures().split(", ")
+
+
+def compile(module: ir.Module | str, arch: str = "sm_75", *, timing: bool = False) -> DeviceCode:
+    """Compiles a canonical program.
+
+    Args:
+        module: a canonical module, or its text.
+        arch: one of `architectures()`.
+        timing: print the time of each pass to stderr.
+
+    Raises:
+        CompileError: the first error of the compiler.
+    """
+    if isinstance(module, str):
+        try:
+            with ir.Context(), ir.Location.unknown():
+                module = ir.Module.parse(module)
+        except ir.MLIRError as error:
+            raise CompileError(str(error)) from None
+    try:
+        ptx, plan, constants = _repro.compile_gpu(module, arch, timing)
+    except ValueError as error:
+        raise CompileError(str(error)) from None
+    return DeviceCode(arch, ptx, constants, json.loads(plan))

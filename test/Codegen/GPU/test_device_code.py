@@ -1,0 +1,58 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What `device_code.compile` hands over: PTX and a launch plan that fit together."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from repro_mlir import runtime
+from repro_mlir.runtime import device_code
+
+STEP = """
+func.func @main(%w: tensor<8xf32> {repro.name = "w"}, %x: tensor<8xf32>, %i: tensor<i64>)
+    -> (tensor<8xf32>, tensor<f32>) attributes {repro.num_state = 1 : i64} {
+  %e = tensor.empty() : tensor<8xf32>
+  %at = tensor.extract %i[] : tensor<i64>
+  %index = arith.index_cast %at : i64 to index
+  %chosen = tensor.extract %x[%index] : tensor<8xf32>
+  %scalar = tensor.from_elements %chosen : tensor<f32>
+  %new = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]} ins(%w, %x : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.subf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %new, %scalar : tensor<8xf32>, tensor<f32>
+}
+"""
+
+
+@pytest.mark.parametrize("arch", device_code.architectures())
+def test_every_architecture_gives_kernels_that_fit_their_launches(arch: str) -> None:
+    code = device_code.compile(STEP, arch)
+    assert code.arch == arch
+    assert f".target {arch}" in code.ptx
+    for launch in code.plan["launches"]:
+        kernel = code.plan["kernels"][launch["kernel"]]
+        entry = re.search(rf"\.visible \.entry {kernel['name']}\((.*?)\)", code.ptx, re.S)
+        assert entry, kernel["name"]
+        parameters = re.findall(r"\.param (\.\w+)", entry[1])
+        assert parameters == [".u64"] * (len(launch["args"]) + 1), "buffers, then the error word"
+        assert all(space in ("state", "input", "output", "arena", "constant") for space, _, _ in launch["args"])
+
+
+def test_plan_names_tensors_and_stops_before_a_state_is_written() -> None:
+    plan = device_code.compile(STEP).plan
+    assert plan["states"] == [{"name": "w", "element": "f32", "shape": [8], "bytes": 32}]
+    assert [tensor["element"] for tensor in plan["inputs"]] == ["f32", "i64"]
+    assert len(plan["messages"]) == 1
+    writes = [launch for launch in plan["launches"] if ["state", 0, 0] in launch["args"]]
+    assert writes and writes[0]["check"], "(E1) the state is written after the check"
+
+
+def test_unknown_architecture() -> None:
+    with pytest.raises(runtime.CompileError, match="unknown architecture 'sm_20', expected one of sm_75, "):
+        device_code.compile(STEP, "sm_20")
