@@ -67,6 +67,14 @@ void reproEmulatorLevels(MlirStringCallback callback, void *userData) {
   callback(wrap(levels), userData);
 }
 
+void reproEmulatorOpcodes(MlirStringCallback callback, void *userData) {
+  const OperationTable &table = **getOperationTables();
+  std::string opcodes;
+  for (size_t i = 0; i < table.size; ++i)
+    opcodes += (i ? ", " : "") + std::string(table.operations[i].opcode);
+  callback(wrap(opcodes), userData);
+}
+
 MlirStringRef reproEmulatorGetTarget(ReproEmulatorModule module) {
   return wrap(unwrap(module).getTarget());
 }

@@ -71,6 +71,10 @@ MLIR_CAPI_EXPORTED void reproEmulatorUnload(ReproEmulatorModule module);
 MLIR_CAPI_EXPORTED void reproEmulatorLevels(MlirStringCallback callback,
                                             void *userData);
 
+/** The rows of the table of instructions without memory, separated by ", ". */
+MLIR_CAPI_EXPORTED void reproEmulatorOpcodes(MlirStringCallback callback,
+                                             void *userData);
+
 /** The .target of the module, such as "sm_75". */
 MLIR_CAPI_EXPORTED MlirStringRef
 reproEmulatorGetTarget(ReproEmulatorModule module);

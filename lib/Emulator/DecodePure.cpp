@@ -77,7 +77,7 @@ static std::string getName(Type type) {
 
 /// cvt from integers, where registers may be wider than the types.
 bool Decoder::decodeConvert(const Statement &statement, Opcode &opcode) {
-  if (opcode.parts.size() < 3 || !expectOperands(statement, 2))
+  if (opcode.parts.size() < 3 || statement.operands.size() != 2)
     return false;
   const Operand &to = statement.operands[0], &from = statement.operands[1];
   Type source = parseType(opcode.parts.back());

@@ -428,9 +428,11 @@ Operand Parser::parseSingleOperand() {
   std::string name = lexer.takeWord("an operand");
   if (name == "_")
     return operand;
-  operand.kind =
-      !name.empty() && name[0] == '%' ? Operand::Register : Operand::Symbol;
   operand.name = resolve(name);
+  // A register may be declared under any name.
+  bool isRegister = (!name.empty() && name[0] == '%') ||
+                    (current && current->registers.count(operand.name));
+  operand.kind = isRegister ? Operand::Register : Operand::Symbol;
   return operand;
 }
 

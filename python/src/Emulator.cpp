@@ -108,13 +108,16 @@ private:
 } // namespace
 
 void bindEmulator(nb::module_ &m) {
+  auto list = [](void (*get)(MlirStringCallback, void *)) {
+    std::string names;
+    get(append, &names);
+    return nb::str(names.c_str()).attr("split")(", ");
+  };
   m.def(
-      "emulator_levels",
-      [] {
-        std::string names;
-        reproEmulatorLevels(append, &names);
-        return nb::str(names.c_str()).attr("split")(", ");
-      },
+      "emulator_opcodes", [list] { return list(reproEmulatorOpcodes); },
+      "The rows of the emulator's table of instructions without memory.");
+  m.def(
+      "emulator_levels", [list] { return list(reproEmulatorLevels); },
       "The host instruction levels that the emulator can use here, worst "
       "first.");
   nb::class_<PyMemory>(m, "EmulatorMemory",
