@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import blake3
 import numpy as np
 
+from .digest import blake3_of
 from .reference.formats import element_type, from_bits, to_bits
 
 _MAGIC = b"repro-tensor-v1\0"
@@ -44,8 +44,7 @@ def tensor_digest(array: np.ndarray, element: str) -> bytes:
     array = np.asarray(array)
     header = _MAGIC + element.encode("ascii").ljust(16, b"\0") + struct.pack("<I", array.ndim)
     header += struct.pack(f"<{array.ndim}Q", *array.shape)
-    digest: bytes = blake3.blake3(header).update(_plain_bytes(array, element)).digest()
-    return digest
+    return blake3_of(header, _plain_bytes(array, element))
 
 
 def tensor_hash(array: np.ndarray, element: str) -> str:
@@ -108,4 +107,4 @@ def state_hash(tensors: Iterable[tuple[np.ndarray, str]]) -> str:
 
 def combine_digests(digests: Sequence[bytes]) -> str:
     """(H3) The hash of a state from the hashes (H1) of its tensors, in hexadecimal."""
-    return blake3.blake3(_STATE_MAGIC + struct.pack("<I", len(digests)) + b"".join(digests)).hexdigest()
+    return blake3_of(_STATE_MAGIC + struct.pack("<I", len(digests)) + b"".join(digests)).hex()

@@ -1,0 +1,159 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""BLAKE3, by the package of that name where it is installed, else by NumPy.
+
+The function is the one of https://github.com/BLAKE3-team/BLAKE3-specs (unkeyed, 32 bytes of output). All chunks of 1024
+bytes are independent, so that NumPy works on thousands of them at a time, in threads of which each takes a part.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+_package: Any
+try:
+    import blake3 as _package
+except ImportError:
+    _package = None
+
+_IV = np.array(
+    [0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19], np.uint32
+)
+_PERMUTATION = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8]
+_CHUNK_START, _CHUNK_END, _PARENT, _ROOT = 1, 2, 4, 8
+_BLOCK, _CHUNK = 64, 1024
+_ROUNDS = 7
+# Chunks that are compressed together: their state and message stay in the cache of one processor.
+_TOGETHER = 1024
+
+
+Bytes = bytes | bytearray | memoryview
+
+
+def blake3_of(*parts: Bytes) -> bytes:
+    """The BLAKE3 hash of the parts one after the other, 32 bytes."""
+    if _package is None:
+        return numpy_blake3_of(*parts)
+    size = sum(len(part) for part in parts)
+    state = _package.blake3(max_threads=_package.blake3.AUTO if size > 1 << 20 else 1)
+    for part in parts:
+        state.update(part)
+    result: bytes = state.digest()
+    return result
+
+
+def numpy_blake3_of(*parts: Bytes) -> bytes:
+    """`blake3_of`, by NumPy alone."""
+    given = [np.frombuffer(part, np.uint8) for part in parts if len(part)]
+    raw = given[0] if len(given) == 1 else np.concatenate([np.zeros(0, np.uint8), *given])
+    # The last chunk goes by itself: it may be shorter, and if it is the only one it is the root.
+    whole = max(raw.size - 1, 0) // _CHUNK
+    last = _last_chunk(raw[whole * _CHUNK :], whole)
+    if whole == 0:
+        return last.astype("<u4").tobytes()
+    values = np.concatenate([_whole_chunks(raw[: whole * _CHUNK]), last], axis=1)
+    # Neighbours pair up level by level, one without a neighbour moves up as it is: the tree whose left parts are full.
+    while values.shape[1] > 2:
+        count = values.shape[1] // 2
+        parents = _parents(values[:, : 2 * count], _PARENT)
+        values = np.concatenate([parents, values[:, 2 * count :]], axis=1)
+    return _parents(values, _PARENT | _ROOT).astype("<u4").tobytes()
+
+
+def _last_chunk(raw: np.ndarray, index: int) -> np.ndarray:
+    """The chaining value u32 [8, 1] of a chunk of at most 1024 bytes; the root's if it is chunk 0."""
+    blocks = max(-(-raw.size // _BLOCK), 1)
+    padded = np.zeros(blocks * _BLOCK, np.uint8)
+    padded[: raw.size] = raw
+    words = padded.view("<u4").astype(np.uint32).reshape(blocks, 16, 1)
+    value = _IV[:, None].copy()
+    counter = np.array([index], np.uint64)
+    for block in range(blocks):
+        size = raw.size - _BLOCK * block if block == blocks - 1 else _BLOCK
+        flags = (_CHUNK_START if block == 0 else 0) | (_CHUNK_END if block == blocks - 1 else 0)
+        if block == blocks - 1 and index == 0:
+            flags |= _ROOT
+        value = _compress(value, words[block], counter, size, flags)
+    return value
+
+
+def _whole_chunks(raw: np.ndarray) -> np.ndarray:
+    """The chaining values u32 [8, n] of the n chunks of `raw`, none of which is the last."""
+    words = raw.view("<u4").reshape(-1, 16, 16)
+
+    def part(start: int) -> np.ndarray:
+        message = words[start : start + _TOGETHER].astype(np.uint32).transpose(1, 2, 0)
+        count = message.shape[2]
+        counter = np.arange(start, start + count, dtype=np.uint64)
+        value = np.repeat(_IV[:, None], count, axis=1)
+        for block in range(16):
+            flags = (_CHUNK_START if block == 0 else 0) | (_CHUNK_END if block == 15 else 0)
+            value = _compress(value, message[block], counter, _BLOCK, flags)
+        return value
+
+    starts = range(0, len(words), _TOGETHER)
+    if len(starts) == 1:
+        return part(0)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return np.concatenate(list(pool.map(part, starts)), axis=1)
+
+
+def _parents(values: np.ndarray, flags: int) -> np.ndarray:
+    """The chaining values u32 [8, n] of the parents of 2n neighbours."""
+    message = values.reshape(8, -1, 2).transpose(2, 0, 1).reshape(16, -1)
+    count = message.shape[1]
+    return _compress(np.repeat(_IV[:, None], count, axis=1), message, np.zeros(count, np.uint64), _BLOCK, flags)
+
+
+def _compress(value: np.ndarray, message: np.ndarray, counter: np.ndarray, size: int, flags: int) -> np.ndarray:
+    """The compression function on n blocks at a time.
+
+    Args:
+      value: chaining values, u32 [8, n].
+      message: blocks, u32 [16, n].
+      counter: u64 [n].
+      size: bytes of each block.
+      flags: of each block.
+    Returns:
+      chaining values, u32 [8, n].
+    """
+    count = message.shape[1]
+    # Rows of four words: a column step works on four columns at once.
+    a, b = value[:4].copy(), value[4:].copy()
+    c = np.repeat(_IV[:4, None], count, axis=1)
+    d = np.empty((4, count), np.uint32)
+    d[0], d[1], d[2], d[3] = counter.astype(np.uint32), counter >> np.uint64(32), size, flags
+    scratch = np.empty_like(a)
+    order = list(range(16))
+    for _ in range(_ROUNDS):
+        _mix(a, b, c, d, message[order[0:8:2]], message[order[1:8:2]], scratch)
+        b, c, d = b[[1, 2, 3, 0]], c[[2, 3, 0, 1]], d[[3, 0, 1, 2]]
+        _mix(a, b, c, d, message[order[8::2]], message[order[9::2]], scratch)
+        b, c, d = b[[3, 0, 1, 2]], c[[2, 3, 0, 1]], d[[1, 2, 3, 0]]
+        order = [order[i] for i in _PERMUTATION]
+    return np.concatenate([a ^ c, b ^ d])
+
+
+def _mix(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, x: np.ndarray, y: np.ndarray, scratch: np.ndarray
+) -> None:
+    """The quarter round on four columns at once, in place; all u32 [4, n]."""
+    for word, first, second in ((x, 16, 12), (y, 8, 7)):
+        a += b
+        a += word
+        d ^= a
+        _rotate(d, first, scratch)
+        c += d
+        b ^= c
+        _rotate(b, second, scratch)
+
+
+def _rotate(x: np.ndarray, bits: int, scratch: np.ndarray) -> None:
+    np.left_shift(x, np.uint32(32 - bits), out=scratch)
+    x >>= np.uint32(bits)
+    x |= scratch
