@@ -1,0 +1,84 @@
+//===- Driver.h - State of the stand-in driver ----------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_STUBDRIVER_DRIVER_H
+#define REPRO_STUBDRIVER_DRIVER_H
+
+#include "CAPI/Emulator.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace repro_stub {
+
+/// CUresult, as far as it occurs here.
+enum Result : int {
+  Success = 0,
+  InvalidValue = 1,
+  OutOfMemory = 2,
+  NotInitialized = 3,
+  NoDevice = 100,
+  InvalidDevice = 101,
+  InvalidImage = 200,
+  NoBinaryForGpu = 209,
+  InvalidPtx = 218,
+  InvalidHandle = 400,
+  NotFound = 500,
+  IllegalAddress = 700,
+  MisalignedAddress = 716,
+  LaunchFailed = 719,
+};
+
+using Work = std::function<int()>;
+using Graph = std::vector<Work>;
+
+struct Failure {
+  int code = 0;
+  long from = 1; // the first call that fails
+  long calls = 0;
+};
+
+struct Driver {
+  bool initialized = false;
+  int major = 9, minor = 0;
+  uint64_t memoryBytes = 16ull << 30, allocatedBytes = 0;
+  ReproEmulatorMemory memory = reproEmulatorMemoryCreate();
+  ReproEmulatorOptions options = {1, false, ReproEmulatorLockstep, 0};
+  std::map<uint64_t, uint64_t> allocations; // address to bytes
+  std::map<std::string, Failure> failures;
+  Graph *recording = nullptr;
+
+  void configure();
+};
+
+Driver &driver();
+
+/// What REPRO_STUB_FAIL asks this call to return.
+int injected(const char *name);
+
+/// Every entry point but cuInit: the injected failure, else the work.
+template <typename Function>
+int call(const char *name, Function work) {
+  if (int code = injected(name))
+    return code;
+  return driver().initialized ? static_cast<int>(work()) : NotInitialized;
+}
+
+/// Work of a stream: done at once, or recorded.
+int enqueue(Work work);
+
+/// Whether the bytes lie within one allocation.
+bool isAllocated(uint64_t address, uint64_t bytes);
+
+} // namespace repro_stub
+
+#endif // REPRO_STUBDRIVER_DRIVER_H
