@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro inspect: shows what a program file computes."""
+"""repro inspect: shows what a program file or a bundle holds."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ import json
 
 import numpy as np
 
+from ..errors import ReproError
 from .options import Commands, add_command
 
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro inspect`."""
-    command = add_command(commands, "inspect", _inspect, "show what a program file computes")
-    command.add_argument("program", metavar="PROGRAM", help="a file written by repro compile or Program.save")
+    command = add_command(commands, "inspect", _inspect, "show what a program file or a bundle holds")
+    command.add_argument("program", metavar="FILE", help="written by repro compile or Program.save")
     command.add_argument("--text", action="store_true", help="print the canonical module")
 
 
 def _inspect(options: argparse.Namespace) -> int:
     from ..inspection import count_operations
     from ..program import Program
+    from ..runner.bundle import is_bundle
 
+    if is_bundle(options.program):
+        return _inspect_bundle(options)
     program = Program.load(options.program)
     if options.text:
         print(program.text)
@@ -50,4 +54,60 @@ def _inspect(options: argparse.Namespace) -> int:
             print(f"{title if i == 0 else '':8} {kind}")
     for i, (name, count) in enumerate(sorted(operations.items(), key=lambda item: (-item[1], item[0]))):
         print(f"{'ops' if i == 0 else '':8} {count:6} {name}")
+    return 0
+
+
+def _inspect_bundle(options: argparse.Namespace) -> int:
+    from ..program import program_hash
+    from ..runner.bundle import Bundle, size_of
+
+    bundle = Bundle(options.program)
+    if options.text:
+        print(bundle.text())
+        return 0
+    if (found := program_hash(bundle.text())) != bundle.program:
+        raise ReproError(f"{options.program}: the program is {found}, not {bundle.program} as the manifest says")
+    sizes = bundle.member_sizes()
+    codes = [bundle.code(architecture) for architecture in bundle.architectures]
+    report = {
+        "program": bundle.program,
+        "compiler": bundle.compiler,
+        "state": [str(kind) for kind in bundle.state],
+        "inputs": [str(kind) for kind in bundle.inputs],
+        "outputs": [str(kind) for kind in bundle.outputs],
+        "state_bytes": sum(size_of(kind) for kind in bundle.state),
+        "initial_state": bundle.initial_state_hash,
+        "targets": {
+            code.architecture: {
+                "kernels": len(code.plan.kernels),
+                "launches": len(code.plan.launches),
+                "arena_bytes": code.plan.arena_size,
+                "ptx_bytes": len(code.ptx),
+                "cubin_bytes": len(code.cubin or b""),
+            }
+            for code in codes
+        },
+        "steps": bundle.steps,
+        "expected": bundle.expected.state if bundle.expected else {},
+        "members": sizes,
+    }
+    if options.json:
+        print(json.dumps(report))
+        return 0
+    print(f"program  {bundle.program}")
+    print(f"compiler {bundle.compiler}")
+    print(f"state    {len(bundle.state)} tensors, {report['state_bytes']:,} bytes, {bundle.initial_state_hash}")
+    for title, kinds in (("inputs", bundle.inputs), ("outputs", bundle.outputs)):
+        for i, kind in enumerate(kinds):
+            print(f"{title if i == 0 else '':8} {kind}")
+    for i, code in enumerate(codes):
+        plan = code.plan
+        cubin = f", cubin {len(code.cubin):,}" if code.cubin else ""
+        print(
+            f"{'targets' if i == 0 else '':8} {code.architecture}: {len(plan.kernels)} kernels, {len(plan.launches)} "
+            f"launches, arena {plan.arena_size:,} bytes, PTX {len(code.ptx):,} bytes{cubin}"
+        )
+    print(f"steps    {bundle.steps} recorded")
+    for step, state in (bundle.expected.state if bundle.expected else {}).items():
+        print(f"expected {state} after {step} steps")
     return 0

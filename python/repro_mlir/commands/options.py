@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+
+from ..arrays import TensorType
 from ..errors import ReproError
 
 # What add_subparsers gives. A string: the class takes no parameters at run time.
@@ -62,3 +65,29 @@ def write_file(path: str, data: bytes) -> None:
         Path(path).write_bytes(data)
     except OSError as error:
         raise ReproError(f"cannot write {path}: {error.strerror}") from None
+
+
+def load_inputs(path: str | None, inputs: Sequence[TensorType]) -> list[np.ndarray]:
+    """The arrays for `inputs`, by name, of an .npz file.
+
+    Raises:
+      ReproError: no file although there are inputs, one that is no .npz, or lacks an input.
+    """
+    wanted = [kind.name for kind in inputs]
+    if path is None:
+        if wanted:
+            raise ReproError(f"expected --inputs with {', '.join(map(str, inputs))}")
+        return []
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise ReproError(f"{path}: expected an .npz file")
+            found = {name: file[name] for name in file.files}
+    except OSError as error:
+        raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError:
+        raise ReproError(f"{path}: expected an .npz file of plain arrays") from None
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise ReproError(f"{path}: no input {', '.join(missing)}; it has {', '.join(found) or 'none'}")
+    return [found[name] for name in wanted]

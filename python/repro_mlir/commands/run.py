@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import ReproError
-from .options import Commands, add_command, add_target, positive, read_file, write_file
-
-if TYPE_CHECKING:
-    from ..program import Program
+from .options import Commands, add_command, add_target, load_inputs, positive, read_file, write_file
 
 
 def register(commands: Commands) -> None:
@@ -41,7 +37,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.state:
         arrays = read_tensors(program.state, read_file(options.state), options.state)
         state = dict(zip(state, arrays, strict=True))
-    inputs = _load_inputs(options.inputs, program)
+    inputs = load_inputs(options.inputs, program.inputs)
     executable = compile(program, options.target, options.threads)
     outputs: dict[str, np.ndarray] = {}
     for _ in range(options.steps):
@@ -72,24 +68,3 @@ def _run(options: argparse.Namespace) -> int:
             print(f"         {report['outputs'][kind.name]}")
         print(f"state    {report['state_hash']} after {options.steps} steps")
     return 0
-
-
-def _load_inputs(path: str | None, program: Program) -> list[np.ndarray]:
-    wanted = [kind.name for kind in program.inputs]
-    if path is None:
-        if wanted:
-            raise ReproError(f"expected --inputs with {', '.join(str(kind) for kind in program.inputs)}")
-        return []
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ReproError(f"{path}: expected an .npz file")
-            found = {name: file[name] for name in file.files}
-    except OSError as error:
-        raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValueError:
-        raise ReproError(f"{path}: expected an .npz file of plain arrays") from None
-    missing = [name for name in wanted if name not in found]
-    if missing:
-        raise ReproError(f"{path}: no input {', '.join(missing)}; it has {', '.join(found) or 'none'}")
-    return [found[name] for name in wanted]

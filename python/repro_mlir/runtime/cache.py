@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from .. import ir
@@ -74,19 +75,24 @@ def _write(path: Path, artifact: bytes) -> None:
         raise
 
 
-def cached_compile(module: ir.Module | str, level: str = "native", *, jobs: int | None = None) -> bytes:
-    """`compile`, with the artifact kept in `directory()` and read from there the next time.
+def cached(text: str, target: str, make: Callable[[], bytes]) -> bytes:
+    """What `make` gives for a program and a target, kept in `directory()` and read from there the next time.
 
-    A damaged file is compiled anew and replaced; a directory that cannot be written to is no error.
+    A damaged file is made anew and replaced; a directory that cannot be written to is no error.
     """
-    if level == "native":
-        level = native_level()
-    text = module if isinstance(module, str) else str(module.operation.get_asm(enable_debug_info=True))
-    key = _key(text.encode(), level)
+    key = _key(text.encode(), target)
     path = directory() / key[:2] / f"{key}.artifact"
     if (artifact := _read(path)) is not None:
         return artifact
-    artifact = compile(module, level, jobs=jobs)
+    artifact = make()
     with contextlib.suppress(OSError):
         _write(path, artifact)
     return artifact
+
+
+def cached_compile(module: ir.Module | str, level: str = "native", *, jobs: int | None = None) -> bytes:
+    """`compile` with its artifact `cached`."""
+    if level == "native":
+        level = native_level()
+    text = module if isinstance(module, str) else str(module.operation.get_asm(enable_debug_info=True))
+    return cached(text, level, lambda: compile(module, level, jobs=jobs))

@@ -1,0 +1,78 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs compiled for GPUs."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from .assembler import assemble, find_assembler
+from .errors import ReproError
+from .program import Program
+from .progress import working
+from .runner.execution import TargetCode
+from .runner.packing import zip_of
+from .runner.plan import read_plan
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+"""The GPUs that `cuda` without a list stands for."""
+
+
+def architectures_of(target: str) -> list[str]:
+    """The GPUs of a target "cuda" or "cuda:sm_75,sm_90"; none for another target.
+
+    Raises:
+      ReproError: an unknown GPU.
+    """
+    if target == "cuda":
+        return list(ARCHITECTURES)
+    if not target.startswith("cuda:"):
+        return []
+    names = target.removeprefix("cuda:").split(",")
+    for name in names:
+        if name not in ARCHITECTURES:
+            raise ReproError(f"unknown GPU {name!r}, expected one of {', '.join(ARCHITECTURES)}")
+    return list(dict.fromkeys(names))
+
+
+def compile_for(program: Program, architectures: Iterable[str]) -> list[TargetCode]:
+    """Device code of a program for each architecture, with a cubin where ptxas is installed; cached on disk.
+
+    Raises:
+      ReproError: a program that cannot be compiled.
+    """
+    from .runtime.cache import cached
+
+    assembler = find_assembler()
+    # The assembler is part of what the code depends on.
+    suffix = f" {assembler} {Path(assembler).stat().st_mtime_ns}" if assembler else ""
+    codes = []
+    for architecture in architectures:
+        with working(f"compiling for {architecture}"):
+            data = cached(program.text, architecture + suffix, functools.partial(_compile, program.text, architecture))
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        plan = read_plan(json.loads(members["plan"]), len(members["constants"]), architecture)
+        codes.append(TargetCode(architecture, members.get("cubin"), members["ptx"], plan, members["constants"]))
+    return codes
+
+
+def _compile(text: str, architecture: str) -> bytes:
+    """A zip with the code, as the cache keeps it."""
+    from .runtime import device_code
+
+    try:
+        made = device_code.compile(text, architecture)
+    except ValueError as error:
+        reason = (str(error).splitlines() or ["no reason given"])[0]
+        raise ReproError(f"cannot compile the program for {architecture}: {reason}") from None
+    members = {"ptx": made.ptx.encode(), "plan": json.dumps(made.plan).encode(), "constants": made.constants}
+    if find_assembler():
+        members["cubin"] = assemble(made.ptx, architecture)
+    return zip_of(members)
