@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,6 +23,20 @@ class Backend(Protocol):
         All arrays are C-contiguous and as arrays.py holds them. A StepError of runtime or of reference where a check of
         the program fails; the states are unchanged then.
         """
+
+
+@runtime_checkable
+class ResidentBackend(Backend, Protocol):
+    """A backend whose steps run on memory of its own: a state can stay there from step to step."""
+
+    def load(self, states: Sequence[np.ndarray]) -> None:
+        """Copies a state there."""
+
+    def step(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """One step on the state that is there; a StepFailed leaves it unchanged."""
+
+    def store(self, states: Sequence[np.ndarray]) -> None:
+        """Copies the state that is there into the arrays."""
 
 
 class ReferenceBackend:

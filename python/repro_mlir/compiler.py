@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .arrays import TensorType, as_array, is_torch, to_torch
-from .backends import Backend, ReferenceBackend
+from .backends import Backend, ReferenceBackend, ResidentBackend
 from .errors import ReproError, StepFailed
 from .program import Program
 from .progress import working
@@ -22,9 +22,10 @@ from .progress import working
 
 def targets() -> list[str]:
     """The names that `compile` takes as its target."""
+    from .gpu_code import ARCHITECTURES
     from .runtime import levels
 
-    return ["cpu", *(f"cpu:{level}" for level in levels()), "reference"]
+    return ["cpu", *(f"cpu:{level}" for level in levels()), "cuda", *(f"cuda:{a}" for a in ARCHITECTURES), "reference"]
 
 
 def compile(program: Program, target: str = "cpu", threads: int | None = None) -> Executable:
@@ -34,8 +35,9 @@ def compile(program: Program, target: str = "cpu", threads: int | None = None) -
 
     Args:
       program: a canonical program.
-      target: "cpu" (the best level of this machine), "cpu:<level>" or "reference" (the interpreter that defines the
-        bits, slow). Code for aarch64 runs in qemu where that and a cross compiler are installed.
+      target: "cpu" (the best level of this machine), "cpu:<level>", "cuda" (the GPU of this machine), "cuda:<sm_XX>" or
+        "reference" (the interpreter that defines the bits, slow). Code for aarch64 runs in qemu where that and a cross
+        compiler are installed.
       threads: how many threads run a step, by default one per available processor.
     Raises:
       ReproError: an unknown target, one that this machine cannot run, a program that cannot be compiled, or a number of
@@ -47,6 +49,8 @@ def compile(program: Program, target: str = "cpu", threads: int | None = None) -
         raise ReproError(f"expected a number of threads from 1 to 1024, got {threads!r}")
     if target == "reference":
         return Executable(program, target, threads, ReferenceBackend(program))
+    if target == "cuda" or target.startswith("cuda:"):
+        return Executable(program, target, threads, _on_gpu(program, target))
     return Executable(program, target, threads, _native(program, target, threads))
 
 
@@ -67,6 +71,16 @@ def _native(program: Program, target: str, threads: int) -> Backend:
         return runtime.load(artifact, threads)
     except (RuntimeError, ValueError) as error:
         raise ReproError(f"cannot run {target} on this machine: {_first_line(error)}") from None
+
+
+def _on_gpu(program: Program, target: str) -> Backend:
+    from .device_backend import DeviceBackend
+    from .gpu_code import architectures_of
+
+    names = architectures_of(target)
+    if target != "cuda" and len(names) != 1:
+        raise ReproError(f"expected one GPU to run on, got {', '.join(names)}: several are for bundles (repro compile)")
+    return DeviceBackend(program, None if target == "cuda" else names[0])
 
 
 def _first_line(error: Exception) -> str:
@@ -107,19 +121,8 @@ class Executable:
           StepFailed: a check of the program failed; the state is unchanged.
         """
         program = self.program
-        if not isinstance(state, Mapping):
-            raise ReproError(f"expected the state as a mapping from name to array, got a {type(state).__name__}")
-        names = [kind.name for kind in program.state]
-        if len(state) != len(names) or any(name not in state for name in names):
-            missing = sorted(set(names) - set(state))
-            unknown = sorted(set(state) - set(names))
-            raise ReproError(f"state: missing {_listed(missing)}, unknown {_listed(unknown)}")
-        if len(inputs) != len(program.inputs):
-            wanted = ", ".join(str(kind) for kind in program.inputs)
-            raise ReproError(f"expected {len(program.inputs)} inputs ({wanted}), got {len(inputs)}")
-        states = [_updatable(state[kind.name], kind) for kind in program.state]
-        _check_apart(states, program.state)
-        given = [as_array(value, kind, "input") for value, kind in zip(inputs, program.inputs, strict=True)]
+        states = self._states(state)
+        given = self._inputs(inputs)
         # An input that is part of the state would change while the step reads it.
         read = [
             array.copy() if any(np.may_share_memory(array, other) for other in states) else _contiguous(array)
@@ -138,7 +141,68 @@ class Executable:
             kind.name: to_torch(array, kind.element) if torch_wanted else array
             for array, kind in zip(outputs, program.outputs, strict=True)
         }
-        return {name: state[name] for name in names}, results
+        return {kind.name: state[kind.name] for kind in program.state}, results
+
+    def keep(self, state: Mapping[str, Any]) -> Kept | None:
+        """A state that stays where steps run, such as a GPU; None where that is the memory of the CPU.
+
+        Args:
+          state: as for a call; `Kept.fetch` updates it.
+        Raises:
+          ReproError: as a call.
+        """
+        states = self._states(state)
+        return Kept(self, self._backend, states) if isinstance(self._backend, ResidentBackend) else None
+
+    def _states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
+        """The arrays of a state in the order of the program, after their checks."""
+        if not isinstance(state, Mapping):
+            raise ReproError(f"expected the state as a mapping from name to array, got a {type(state).__name__}")
+        names = [kind.name for kind in self.program.state]
+        if len(state) != len(names) or any(name not in state for name in names):
+            missing = sorted(set(names) - set(state))
+            unknown = sorted(set(state) - set(names))
+            raise ReproError(f"state: missing {_listed(missing)}, unknown {_listed(unknown)}")
+        states = [_updatable(state[kind.name], kind) for kind in self.program.state]
+        _check_apart(states, self.program.state)
+        return states
+
+    def _inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """The inputs as arrays that share their memory."""
+        kinds = self.program.inputs
+        if len(inputs) != len(kinds):
+            wanted = ", ".join(str(kind) for kind in kinds)
+            raise ReproError(f"expected {len(kinds)} inputs ({wanted}), got {len(inputs)}")
+        return [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+
+
+class Kept:
+    """A state that stays in the memory of a backend: nothing of it is copied from step to step."""
+
+    def __init__(self, executable: Executable, backend: ResidentBackend, states: list[np.ndarray]) -> None:
+        self._executable = executable
+        self._backend = backend
+        self._states = states
+        self._changed = False
+        backend.load(states)
+
+    def step(self, *inputs: Any) -> dict[str, np.ndarray]:
+        """One step, with inputs as for the executable; gives the outputs by name.
+
+        Raises:
+          ReproError, StepFailed: as a call of the executable.
+        """
+        kinds = self._executable.program.outputs
+        outputs = [np.empty(kind.shape, kind.dtype) for kind in kinds]
+        self._backend.step([_contiguous(array) for array in self._executable._inputs(inputs)], outputs)
+        self._changed = True
+        return {kind.name: array for kind, array in zip(kinds, outputs, strict=True)}
+
+    def fetch(self) -> None:
+        """Brings the arrays that were given up to date."""
+        if self._changed:
+            self._backend.store(self._states)
+            self._changed = False
 
 
 def _listed(names: list[str]) -> str:

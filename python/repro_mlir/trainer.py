@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import as_array, to_torch
-from .compiler import Executable, compile
+from .compiler import Executable, Kept, compile
 from .errors import ReproError
 from .hashing import state_hash
 from .program import Program, capture_training
@@ -82,6 +82,7 @@ class Trainer:
         self._captured: Captured | None = None
         self._executable: Executable | None = None
         self._state: dict[str, np.ndarray] = {}
+        self._kept: Kept | None = None
         self._receipt = ReceiptOptions(receipt) if isinstance(receipt, str | Path) else receipt
         self._recorder: Recorder | None = None
         self.steps = 0
@@ -119,6 +120,8 @@ class Trainer:
             executable = compile(program, self._target, self._threads)
             if self._receipt is None:
                 self._state = program.initial_state()
+                # A receipt needs the whole state in every step.
+                self._kept = executable.keep(self._state)
             else:
                 from .receipts.recorder import Recorder
 
@@ -141,8 +144,11 @@ class Trainer:
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """The present state tensors by name, the trainer's own arrays. ReproError before the first step."""
-        return self._state if self.executable else {}
+        """The present state tensors by name: the trainer's own arrays, which are to be read only. ReproError before the
+        first step."""
+        if self.executable and self._kept is not None:
+            self._kept.fetch()
+        return self._state
 
     def step(self, *batch: Any) -> float:
         """One training step.
@@ -171,7 +177,10 @@ class Trainer:
             inputs = self._recorder.take(
                 [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
             )
-        _, outputs = self._executable(self._state, *inputs)
+        if self._kept is not None:
+            outputs = self._kept.step(*inputs)
+        else:
+            _, outputs = self._executable(self._state, *inputs)
         self.steps += 1
         if self._recorder is not None:
             self._recorder.commit(inputs, list(outputs.values()))
@@ -234,8 +243,8 @@ class Trainer:
 
     def state_hash(self) -> str:
         """The hash of the whole present state (H3), in hexadecimal: what two machines compare."""
-        program = self.program
-        return state_hash([(self._state[kind.name], kind.element) for kind in program.state])
+        program, state = self.program, self.state
+        return state_hash([(state[kind.name], kind.element) for kind in program.state])
 
     def sync(self) -> None:
         """Writes parameters, buffers and optimizer state back into the model and the optimizer.
@@ -243,10 +252,10 @@ class Trainer:
         Raises:
           ReproError: before the first step.
         """
-        program = self.program
+        program, state = self.program, self.state
         assert self._captured is not None
         # A copy: the optimizer may keep the tensors that it is given.
-        values = [to_torch(self._state[kind.name].copy(), kind.element) for kind in program.state]
+        values = [to_torch(state[kind.name].copy(), kind.element) for kind in program.state]
         self._captured.write_state(values)
 
 

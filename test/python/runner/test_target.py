@@ -1,0 +1,63 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The target "cuda" of `compile`, on the stand-in for the driver."""
+
+import handmade
+import numpy as np
+import pytest
+import repro_mlir
+from repro_mlir.errors import ReproError, StepFailed
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.stub_driver import LIBRARY
+
+
+@pytest.mark.parametrize("target", ["cuda", "cuda:sm_75", "cuda:sm_90"])
+def test_a_gpu_gives_the_bits_of_the_cpu(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    program = handmade.program()
+    executables = [repro_mlir.compile(program, name) for name in ("cpu", target)]
+    states = [program.initial_state() for _ in executables]
+    for inputs in handmade.steps(2):
+        results = [executable(state, *inputs) for executable, state in zip(executables, states, strict=True)]
+        assert results[0][1]["loss"].tobytes() == results[1][1]["loss"].tobytes()
+        for name in states[0]:
+            assert states[0][name].tobytes() == states[1][name].tobytes()
+    lr, x, _ = handmade.steps(1)[0]
+    before = {name: value.copy() for name, value in states[1].items()}
+    with pytest.raises(StepFailed, match="index out of range"):
+        executables[1](states[1], lr, x, 3)
+    assert all(np.array_equal(before[name], states[1][name]) for name in before)
+
+
+def test_targets_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    program = handmade.program()
+    with pytest.raises(ReproError, match=r"has code for sm_100, which this GPU \(sm_90\) does not run"):
+        repro_mlir.compile(program, "cuda:sm_100")
+    with pytest.raises(ReproError, match="expected one GPU to run on, got sm_75, sm_90"):
+        repro_mlir.compile(program, "cuda:sm_75,sm_90")
+    with pytest.raises(ReproError, match="unknown GPU 'sm_76', expected one of sm_75"):
+        repro_mlir.compile(program, "cuda:sm_76")
+    monkeypatch.setenv(LIBRARY_VARIABLE, "libnothing.so")
+    with pytest.raises(ReproError, match="expected the CUDA driver libnothing"):
+        repro_mlir.compile(program, "cuda")
+
+
+def test_a_state_stays_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    program = handmade.program()
+    state = program.initial_state()
+    first = {name: value.copy() for name, value in state.items()}
+    kept = repro_mlir.compile(program, "cuda").keep(state)
+    assert kept is not None and repro_mlir.compile(program, "cpu").keep(state) is None
+    other = program.initial_state()
+    executable = repro_mlir.compile(program)
+    for inputs in handmade.steps(2):
+        outputs = kept.step(*inputs)
+        assert outputs["loss"] == executable(other, *inputs)[1]["loss"]
+    assert all(np.array_equal(first[name], state[name]) for name in state)
+    with pytest.raises(StepFailed):
+        kept.step(*handmade.steps(1)[0][:2], 3)
+    kept.fetch()
+    assert all(other[name].tobytes() == state[name].tobytes() for name in state)
