@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import torch
 from case import OURS, Case, Contestants, Setting
-from programs import compiled, with_gradient
+from gradients import with_gradient
+from programs import compiled
 from torch.nn import functional as F
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import repro_mlir
 import torch
 from case import Setting
+from gradients import Function
 from repro_mlir import runtime
-
-Function = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
 
 
 class _Module(torch.nn.Module):
@@ -52,16 +51,3 @@ def check_close(ours: np.ndarray, theirs: torch.Tensor) -> None:
         raise ValueError(
             f"differs from PyTorch: expected an error of 1e-4 of {scale:.3g} at most, got {difference:.3g}"
         )
-
-
-def with_gradient(function: Function) -> Function:
-    """(gradient of the result, *arguments) to the result and the gradients of all float arguments."""
-
-    def both(gradient: torch.Tensor, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        with torch.enable_grad():
-            leaves = [value.detach().requires_grad_(value.is_floating_point()) for value in arguments]
-            result = function(*leaves)
-        wanted = [leaf for leaf in leaves if leaf.requires_grad]
-        return (result.detach(), *torch.autograd.grad(result, wanted, gradient))
-
-    return both

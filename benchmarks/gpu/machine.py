@@ -1,0 +1,67 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The machine that measures: what it is, and what it can do at most."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import shutil
+import subprocess
+from typing import Any
+
+import numpy as np
+from repro_mlir.runner import Device
+
+# f32 multiply-adds per clock of one multiprocessor (CUDA C++ Programming Guide, throughput of native instructions).
+_LANES = {(7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (12, 0): 128}
+
+
+def peak_flops(device: Device) -> float:
+    """f32 operations per second at the highest clock, a multiply-add counting as two; 0 if unknown."""
+    return 2e3 * _LANES.get(device.capability, 0) * device.processors * device.clock_rate
+
+
+def torch_on_gpu() -> Any:
+    """torch, if it is installed and sees a GPU; else None. TF32 is off."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    return torch
+
+
+def describe(device: Device) -> dict[str, Any]:
+    """Date, device, driver and software."""
+    torch = torch_on_gpu()
+    facts = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "device": device.name,
+        "architecture": device.architecture,
+        "memory": device.memory_bytes,
+        "processors": device.processors,
+        "highest clock, kHz": device.clock_rate,
+        "f32 peak, TFLOP/s": peak_flops(device) * 1e-12,
+        "CUDA of the driver": device.driver.version(),
+        "driver": _driver_version(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": torch.__version__ if torch else "none that sees the GPU",
+    }
+    return facts
+
+
+def _driver_version() -> str:
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return "unknown"
+    command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.strip() or "unknown"
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"

@@ -1,0 +1,178 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The PTX operations that compiled programs use, and what each must compute, in C.
+
+In `ptx`, {d} is the destination and {a}, {b}, {c} are the operands, {p} and {q} predicates; in `c`, a, b, c are the
+operands, and arithmetic is C's with IEEE 754 in full (no contraction). The C is written from the PTX manual and
+docs/numerics.md, not from the compiler: it is the independent side of the comparison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+C_TYPES = {
+    "f32": "float",
+    "f64": "double",
+    "s32": "int32_t",
+    "u32": "uint32_t",
+    "s64": "int64_t",
+    "u64": "uint64_t",
+    "b16": "uint16_t",
+}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: its name, the types of its operands and result, and its text on both sides."""
+
+    name: str
+    operands: tuple[str, ...]
+    result: str
+    ptx: str
+    c: str
+    architecture: int = 75  # the first that has it
+
+
+def _float_operations() -> list[Operation]:
+    found = []
+    for t, suffix in (("f32", "f"), ("f64", "")):
+        for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/")):
+            found.append(Operation(f"{name}.rn.{t}", (t, t), t, f"{name}.rn.{t} {{d}}, {{a}}, {{b}};", f"a {sign} b"))
+        found.append(
+            Operation(f"fma.rn.{t}", (t, t, t), t, f"fma.rn.{t} {{d}}, {{a}}, {{b}}, {{c}};", f"fma{suffix}(a, b, c)")
+        )
+        found.append(Operation(f"sqrt.rn.{t}", (t,), t, f"sqrt.rn.{t} {{d}}, {{a}};", f"sqrt{suffix}(a)"))
+        found.append(Operation(f"rcp.rn.{t}", (t,), t, f"rcp.rn.{t} {{d}}, {{a}};", "1 / a"))
+        found.append(Operation(f"neg.{t}", (t,), t, f"neg.{t} {{d}}, {{a}};", "-a"))
+        found.append(Operation(f"abs.{t}", (t,), t, f"abs.{t} {{d}}, {{a}};", f"fabs{suffix}(a)"))
+        for name, wanted in (("min", "a < b"), ("max", "a > b")):
+            # A number wins over NaN, and -0 < +0.
+            other = f"a == b ? (signbit(a) == {int(name == 'min')} ? a : b) : b"
+            c = f"isnan(a) ? b : isnan(b) ? a : {wanted} ? a : {other}"
+            found.append(Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", c))
+        for name, sign in (("rmi", "floor"), ("rpi", "ceil"), ("rzi", "trunc"), ("rni", "rint")):
+            ptx = f"cvt.{name}.{t}.{t} {{d}}, {{a}};"
+            found.append(Operation(f"cvt.{name}.{t}.{t}", (t,), t, ptx, f"{sign}{suffix}(a)"))
+        for name, sign in (("eq", "=="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
+            for unordered in ("", "u"):
+                ptx = f"setp.{name}{unordered}.{t} {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
+                c = f"a {sign} b" + (" || isnan(a) || isnan(b)" if unordered else "")
+                found.append(Operation(f"setp.{name}{unordered}.{t}", (t, t), "u32", ptx, c))
+        # The sign of a with the magnitude of b; a NaN's sign is no part of it.
+        ptx = f"copysign.{t} {{d}}, {{a}}, {{b}};"
+        found.append(Operation(f"copysign.{t}", (t, t), t, ptx, f"copysign{suffix}(b, a)"))
+        for name, c in (
+            ("num", "!isnan(a) && !isnan(b)"),
+            ("neu", "!(a == b)"),
+            ("ne", "a < b || a > b"),
+            ("nan", "isnan(a) || isnan(b)"),
+        ):
+            ptx = f"setp.{name}.{t} {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
+            found.append(Operation(f"setp.{name}.{t}", (t, t), "u32", ptx, c))
+    for name, wanted in (("min", "a < b"), ("max", "a > b")):
+        other = f"a == b ? (signbit(a) == {int(name == 'min')} ? a : b) : b"
+        c = f"isnan(a) ? a : isnan(b) ? b : {wanted} ? a : {other}"
+        ptx = f"{name}.NaN.f32 {{d}}, {{a}}, {{b}};"
+        found.append(Operation(f"{name}.NaN.f32", ("f32", "f32"), "f32", ptx, c, architecture=80))
+    return found
+
+
+def _conversions() -> list[Operation]:
+    found = [
+        Operation("cvt.f64.f32", ("f32",), "f64", "cvt.f64.f32 {d}, {a};", "(double)a"),
+        Operation("cvt.rn.f32.f64", ("f64",), "f32", "cvt.rn.f32.f64 {d}, {a};", "(float)a"),
+        Operation("cvt.f32.f16", ("b16",), "f32", "cvt.f32.f16 {d}, {a};", "from_half(a)"),
+        Operation("cvt.rn.f16.f32", ("f32",), "b16", "cvt.rn.f16.f32 {d}, {a};", "to_half(a)"),
+        Operation("cvt.rn.bf16.f32", ("f32",), "b16", "cvt.rn.bf16.f32 {d}, {a};", "to_bfloat(a)", architecture=80),
+    ]
+    for t in ("f32", "f64"):
+        for i in ("s32", "u32", "s64", "u64"):
+            name = f"cvt.rn.{t}.{i}"
+            found.append(Operation(name, (i,), t, f"{name} {{d}}, {{a}};", f"({C_TYPES[t]})a"))
+            # Out of range saturates. NaN gives 0, except from f64 or to 64 bits, where compiled code selects it away.
+            name = f"cvt.rzi.{i}.{t}"
+            ptx = f"{name} {{d}}, {{a}};  setp.nan.{t} {{p}}, {{a}}, {{a}};  selp.{_bits(i)} {{d}}, 0, {{d}}, {{p}};"
+            found.append(Operation(name, (t,), i, ptx, f"to_{i}((double)a)"))
+    for narrow, wide in (("s32", "s64"), ("u32", "u64")):
+        found.append(
+            Operation(
+                f"cvt.{wide}.{narrow}", (narrow,), wide, f"cvt.{wide}.{narrow} {{d}}, {{a}};", f"({C_TYPES[wide]})a"
+            )
+        )
+        found.append(
+            Operation(
+                f"cvt.{narrow}.{wide}", (wide,), narrow, "cvt.u32.u64 {d}, {a};", f"({C_TYPES[narrow]})(uint64_t)a"
+            )
+        )
+    return found
+
+
+def _integer_operations() -> list[Operation]:
+    found = []
+    for bits, wide in (("32", "__int128"), ("64", "__int128")):
+        for sign in ("s", "u"):
+            t = f"{sign}{bits}"
+            u, c_type = f"uint{bits}_t", C_TYPES[t]
+            product = f"(({'unsigned ' if sign == 'u' else ''}{wide})a * b) >> {bits}"
+            pairs = [
+                ("add", f"({u})a + ({u})b"),
+                ("sub", f"({u})a - ({u})b"),
+                ("mul.lo", f"({u})a * ({u})b"),
+                ("mul.hi", f"({c_type})({product})"),
+                ("min", "a < b ? a : b"),
+                ("max", "a > b ? a : b"),
+            ]
+            for name, c in pairs:
+                found.append(
+                    Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", f"({c_type})({c})")
+                )
+            # Division by zero and of the least number by -1 are selected away in compiled code; here b becomes 1.
+            guard = f"setp.eq.{t} {{p}}, {{b}}, 0;  selp.b{bits} {{b}}, 1, {{b}}, {{p}};  "
+            c_guard = "(b == 0 ? 1 : b)"
+            if sign == "s":
+                guard += f"setp.eq.{t} {{p}}, {{b}}, -1;  selp.b{bits} {{b}}, 1, {{b}}, {{p}};  "
+                c_guard = "(b == 0 || b == -1 ? 1 : b)"
+            for name, symbol in (("div", "/"), ("rem", "%")):
+                ptx = f"{guard}{name}.{t} {{d}}, {{a}}, {{b}};"
+                found.append(Operation(f"{name}.{t}", (t, t), t, ptx, f"a {symbol} {c_guard}"))
+            # A shift by the width or more gives 0, an arithmetic one the sign.
+            fill = f"(a < 0 ? ({c_type})-1 : 0)" if sign == "s" else "0"
+            ptx = f"shr.{t} {{d}}, {{a}}, {{b}};"
+            found.append(Operation(f"shr.{t}", (t, "u32"), t, ptx, f"b < {bits} ? a >> b : {fill}"))
+            for name, symbol in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
+                ptx = f"setp.{name}.{t} {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
+                found.append(Operation(f"setp.{name}.{t}", (t, t), "u32", ptx, f"a {symbol} b"))
+            ptx = f"mad.lo.{t} {{d}}, {{a}}, {{b}}, {{c}};"
+            found.append(Operation(f"mad.lo.{t}", (t, t, t), t, ptx, f"({c_type})(({u})a * ({u})b + ({u})c)"))
+        u = f"u{bits}"
+        # A field of any position and length: what lies beyond the width reads as zero.
+        ptx = f"and.b32 {{b}}, {{b}}, 127;  and.b32 {{c}}, {{c}}, 127;  bfe.{u} {{d}}, {{a}}, {{b}}, {{c}};"
+        c = "field((uint64_t)a, b & 127, c & 127)"
+        found.append(Operation(f"bfe.{u}", (u, "u32", "u32"), u, ptx, c))
+        found += [
+            Operation(f"shl.b{bits}", (u, "u32"), u, f"shl.b{bits} {{d}}, {{a}}, {{b}};", f"b < {bits} ? a << b : 0"),
+            Operation(f"and.b{bits}", (u, u), u, f"and.b{bits} {{d}}, {{a}}, {{b}};", "a & b"),
+            Operation(f"or.b{bits}", (u, u), u, f"or.b{bits} {{d}}, {{a}}, {{b}};", "a | b"),
+            Operation(f"xor.b{bits}", (u, u), u, f"xor.b{bits} {{d}}, {{a}}, {{b}};", "a ^ b"),
+            Operation(f"not.b{bits}", (u,), u, f"not.b{bits} {{d}}, {{a}};", "~a"),
+            Operation(f"clz.b{bits}", (u,), "u32", f"clz.b{bits} {{d}}, {{a}};", f"leading_zeros((uint64_t)a, {bits})"),
+            Operation(f"popc.b{bits}", (u,), "u32", f"popc.b{bits} {{d}}, {{a}};", "__builtin_popcountll((uint64_t)a)"),
+        ]
+    for name, symbol in (("eq", "=="), ("ne", "!=")):
+        ptx = f"setp.{name}.b16 {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
+        found.append(Operation(f"setp.{name}.b16", ("b16", "b16"), "u32", ptx, f"a {symbol} b"))
+    found += [
+        Operation("mul.wide.u32", ("u32", "u32"), "u64", "mul.wide.u32 {d}, {a}, {b};", "(uint64_t)a * b"),
+        Operation("mul.wide.s32", ("s32", "s32"), "s64", "mul.wide.s32 {d}, {a}, {b};", "(int64_t)a * b"),
+    ]
+    return found
+
+
+def _bits(t: str) -> str:
+    return f"b{t[1:]}"
+
+
+OPERATIONS = tuple(_float_operations() + _conversions() + _integer_operations())
+"""All of them, in a fixed order."""

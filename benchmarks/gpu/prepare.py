@@ -1,0 +1,125 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Prepares a directory for run.py, on a machine with the compiler and without a GPU.
+
+    python benchmarks/gpu/prepare.py DIR [--tiny] [--only TEXT ...] [--architectures sm_75,sm_90]
+
+DIR then holds the runner, bundles with code and the hashes that the CPU gives, and the checksums of single operations.
+A bundle that is there already is kept, so that an interrupted preparation goes on.
+"""
+
+import argparse
+import json
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import conformance
+import numpy as np
+import repro_mlir
+from cases import Call, Module, Training, calls, trainings
+from inputs import arrays
+from repro_mlir.assembler import assemble, find_assembler
+from repro_mlir.bundling import capture_steps, expect, write_bundle
+from repro_mlir.errors import ReproError
+from repro_mlir.gpu_code import compile_for
+from repro_mlir.hashing import tensor_hash
+from repro_mlir.program import capture_training
+from repro_mlir.runner.packing import write_runner
+from repro_mlir.script import load_training
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def _torch(values: list[np.ndarray]) -> tuple[Any, ...]:
+    import torch
+
+    return tuple(torch.from_numpy(value) for value in values)
+
+
+def prepare_call(call: Call, path: Path, architectures: list[str]) -> dict[str, Any]:
+    """Writes a bundle; gives its hashes."""
+    given = arrays(call.arguments)
+    program = repro_mlir.capture(Module(call.function), _torch(given))
+    _, outputs = repro_mlir.compile(program)(program.initial_state(), *given)
+    write_bundle(path, program, compile_for(program, architectures))
+    return {"outputs": {kind.name: tensor_hash(outputs[kind.name], kind.element) for kind in program.outputs}}
+
+
+def prepare_training(training: Training, path: Path, architectures: list[str]) -> dict[str, Any]:
+    """Writes a bundle that expects what two steps on the same batch give, if that is to be checked."""
+    model = repro_mlir.initialize(training.model(), seed=0)
+    batch = arrays(training.arguments)
+    program, captured = capture_training(model, None, training.optimizer(model), _torch(batch))
+    hyper = [np.asarray(value) for value in captured.hyper_parameters()]
+    steps = [[*hyper, *batch]] * 2
+    expected = expect(program, steps) if training.check else None
+    write_bundle(path, program, compile_for(program, architectures), expected=expected)
+    return {"hyper": [value.item() for value in hyper]}
+
+
+def prepare_example(name: str, steps: int, path: Path, architectures: list[str]) -> dict[str, Any]:
+    """Writes a bundle with the inputs of some steps and what they give."""
+    program, recorded = capture_steps(load_training(str(EXAMPLES / f"{name}.py")), steps)
+    expected = expect(program, recorded)
+    write_bundle(path, program, compile_for(program, architectures), steps=recorded, expected=expected)
+    return {"steps": steps}
+
+
+def main() -> int:
+    """0, or 1 if something could not be prepared; the rest is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument("--tiny", action="store_true", help="small sizes, to try the scripts without a GPU")
+    parser.add_argument("--only", metavar="TEXT", nargs="+", default=[""], help="only what has a TEXT in its name")
+    parser.add_argument("--architectures", metavar="LIST", default="sm_75,sm_90", help="GPUs (sm_75,sm_90)")
+    options = parser.parse_args()
+    folder: Path = options.directory
+    architectures = options.architectures.split(",")
+    (folder / "bundles").mkdir(parents=True, exist_ok=True)
+    write_runner(folder / "runner.pyz")
+
+    def wanted(name: str) -> bool:
+        return any(text in name for text in options.only)
+
+    if not (folder / "conformance").exists() and wanted("conformance"):
+        sizes = (256, 4) if options.tiny else (1 << 18, 384)
+        conformance.prepare(folder / "conformance", *sizes, assemble if find_assembler() else None)
+    plan: list[tuple[str, str, Any]] = [("example", name, None) for name in ("digits_cnn", "names_gpt")]
+    plan += [("training", training.name, training) for training in trainings(options.tiny)]
+    plan += [("call", call.name, call) for call in calls(options.tiny)]
+    failed = 0
+    missing: set[str] = set()
+    for kind, name, case in plan:
+        file = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in name)
+        path, facts = folder / "bundles" / f"{file}.rmb", folder / "bundles" / f"{file}.json"
+        if facts.exists() or not wanted(name):
+            continue
+        start = time.perf_counter()
+        try:
+            if kind == "example":
+                found = prepare_example(name, 2 if options.tiny else 10, path, architectures)
+            elif kind == "training":
+                found = prepare_training(case, path, architectures)
+            else:
+                found = prepare_call(case, path, architectures[-1:])
+        except ReproError as error:
+            print(f"{name}: {error}", file=sys.stderr, flush=True)
+            failed += 1
+            continue
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.namelist():
+                if member.endswith(".ptx"):
+                    missing |= conformance.uncovered(archive.read(member).decode())
+        facts.write_text(json.dumps({"kind": kind, "name": name, "file": path.name, "tiny": options.tiny, **found}))
+        print(f"{name}: {path.stat().st_size:,} bytes, {time.perf_counter() - start:.1f} s", flush=True)
+    if missing:
+        print(f"operations without a check of their own: {', '.join(sorted(missing))}")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

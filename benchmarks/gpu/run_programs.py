@@ -1,0 +1,99 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Training steps on the GPU against the hashes that the CPU gave."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cases import trainings
+from inputs import arrays
+from repro_mlir.hashing import tensor_hash
+from repro_mlir.runner import Bundle, Device, Session
+from repro_mlir.runner.execution import choose_architecture
+from results import Results
+
+
+def facts_of(directory: Path, *kinds: str) -> list[dict[str, Any]]:
+    """What prepare.py noted of each bundle of these kinds."""
+    found = [json.loads(path.read_text()) for path in sorted((directory / "bundles").glob("*.json"))]
+    return [facts for facts in found if facts["kind"] in kinds]
+
+
+def steps_of(facts: dict[str, Any], bundle: Bundle) -> list[list[np.ndarray]]:
+    """The inputs of each step."""
+    if facts["kind"] == "example":
+        return [bundle.recorded_inputs(step) for step in range(bundle.steps)]
+    (training,) = [training for training in trainings(facts["tiny"]) if training.name == facts["name"]]
+    hyper = [np.array(value, kind.dtype) for value, kind in zip(facts["hyper"], bundle.inputs, strict=False)]
+    return [[*hyper, *arrays(training.arguments)]] * 2
+
+
+def run_programs(directory: Path, device: Device, results: Results, deadline: float) -> None:
+    """One row for each program and kind of code that the GPU takes."""
+    for facts in facts_of(directory, "example", "training"):
+        bundle = results.attempt("programs", facts["name"], lambda facts=facts: _open(directory, facts))
+        if bundle is None or bundle.expected is None:
+            continue
+        best = choose_architecture(bundle.architectures, device.capability, facts["name"])
+        variants = [(best, False)]
+        if bundle.has_cubin(best) and best == device.architecture:
+            variants.insert(0, (best, True))
+        variants += [(name, False) for name in bundle.architectures if name < best]
+        for architecture, use_cubin in variants:
+            if time.perf_counter() > deadline:
+                results.add("programs", program=facts["name"], code=architecture, bits="no time left")
+                continue
+            results.attempt(
+                "programs",
+                f"{facts['name']} on {architecture}",
+                lambda facts=facts, bundle=bundle, architecture=architecture, use_cubin=use_cubin: _run(
+                    facts, bundle, device, results, architecture, use_cubin
+                ),
+            )
+
+
+def _open(directory: Path, facts: dict[str, Any]) -> Bundle:
+    return Bundle(directory / "bundles" / facts["file"])
+
+
+def _run(
+    facts: dict[str, Any], bundle: Bundle, device: Device, results: Results, architecture: str, use_cubin: bool
+) -> None:
+    assert bundle.expected is not None
+    begin = time.perf_counter()
+    different: list[str] = []
+    with Session(bundle, device, use_cubin=use_cubin, architecture=architecture) as session:
+        loaded = time.perf_counter()
+        steps = steps_of(facts, bundle)
+        for number, inputs in enumerate(steps, 1):
+            outputs = session.step(*inputs)
+            for kind in bundle.outputs:
+                wanted = bundle.expected.outputs[kind.name][number - 1]
+                if tensor_hash(outputs[kind.name], kind.element) != wanted:
+                    different.append(f"{kind.name} of step {number}")
+            if number in bundle.expected.tensors:
+                pairs = zip(bundle.state, bundle.expected.tensors[number], session.tensor_digests(), strict=True)
+                different += [
+                    f"{kind.name} after step {number}" for kind, wanted, found in pairs if found.hex() != wanted
+                ]
+        done = time.perf_counter()
+        seconds = session.replay(3)
+    more = f" and {len(different) - 5} more" if len(different) > 5 else ""
+    results.add(
+        "programs",
+        program=facts["name"],
+        code=f"{session.image} {architecture}",
+        steps=len(steps),
+        tensors=len(bundle.state),
+        bits=f"DIFFERENT: {', '.join(different[:5])}{more}" if different else "equal",
+        step_ms=1e3 * seconds,
+        load_s=loaded - begin,
+        check_s=done - loaded,
+        device_MB=session.allocated / 1e6,
+    )

@@ -1,0 +1,150 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Times of functions and training steps on the GPU, beside PyTorch eager in the same process."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cases import Call, Training, calls, trainings
+from inputs import arrays
+from machine import peak_flops, torch_on_gpu
+from repro_mlir.hashing import tensor_hash
+from repro_mlir.runner import Device, Session
+from results import Results
+from run_programs import facts_of, steps_of
+
+_ROUNDS = 3
+_SECONDS = 0.04  # of the GPU, for each contestant in each round
+
+
+def run_speed(directory: Path, device: Device, results: Results, deadline: float) -> None:
+    """One row for each function and training step that was prepared; the training steps come first."""
+    peak = peak_flops(device)
+    bandwidth = results.attempt("speed", "bandwidth", _bandwidth) or 0.0
+    results.facts["bytes per second of a copy, GB/s"] = bandwidth * 1e-9
+    cases: dict[str, Call | Training] = {}
+    found = facts_of(directory, "training", "call")
+    for facts in found:
+        for case in (*trainings(facts["tiny"]), *calls(facts["tiny"])):
+            cases[case.name] = case
+    order = list(cases)
+    for facts in sorted((facts for facts in found if facts["name"] in cases), key=lambda f: order.index(f["name"])):
+        if time.perf_counter() > deadline:
+            results.errors.setdefault("speed", []).append(f"no time left for {facts['name']} and what follows it")
+            results.write()
+            return
+        case = cases[facts["name"]]
+        measure = _call if isinstance(case, Call) else _training
+
+        def row(case: Any = case, facts: dict[str, Any] = facts, measure: Callable[..., Any] = measure) -> None:
+            ours, theirs, bits = measure(case, facts, directory / "bundles" / facts["file"], device)
+            entry: dict[str, Any] = {"name": case.name, "ours_ms": 1e3 * ours}
+            if theirs:
+                entry |= {"torch_ms": 1e3 * theirs, "torch/ours": theirs / ours}
+            if case.flops:
+                entry |= {"TFLOP/s": case.flops / ours * 1e-12}
+                if peak:
+                    entry["% of peak"] = 100 * case.flops / ours / peak
+            elif getattr(case, "bytes", 0):
+                entry |= {"GB/s": case.bytes / ours * 1e-9}
+                if bandwidth:
+                    entry["% of copy"] = 100 * case.bytes / ours / bandwidth
+            results.add("speed", **entry, bits=bits)
+
+        results.attempt("speed", facts["name"], row)
+
+
+def _interleaved(ours: Callable[[int], float], theirs: Callable[[int], float] | None) -> tuple[float, float | None]:
+    """Median seconds per call of functions that run n calls and give seconds per call, in turns."""
+    contestants = [ours] if theirs is None else [ours, theirs]
+    counts = [max(2, min(200, int(_SECONDS / max(function(2), 1e-7)))) for function in contestants]
+    times: list[list[float]] = [[] for _ in contestants]
+    for _ in range(_ROUNDS):
+        for function, count, collected in zip(contestants, counts, times, strict=True):
+            collected.append(function(count))
+    medians = [statistics.median(collected) for collected in times]
+    return medians[0], medians[1] if theirs is not None else None
+
+
+def _timed(torch: Any, function: Callable[[], object]) -> Callable[[int], float]:
+    def run(count: int) -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(count):
+            function()
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) * 1e-3 / count
+
+    return run
+
+
+def _call(case: Call, facts: dict[str, Any], path: Path, device: Device) -> tuple[float, float | None, str]:
+    given = arrays(case.arguments)
+    torch = torch_on_gpu()
+    if torch is None:
+        with Session(path, device) as session:
+            bits = _compare(session, session.step(*given), facts)
+            ours, _ = _interleaved(session.replay, None)
+            return ours, None, bits
+    tensors = [torch.from_numpy(value).cuda() for value in given]
+    torch.cuda.synchronize()
+    from repro_mlir.runner import Bundle
+
+    bundle = Bundle(path)
+    bound = {kind.name: tensor for kind, tensor in zip(bundle.inputs, tensors, strict=True)}
+    with Session(bundle, device, inputs=bound) as session:
+        bits = _compare(session, session.step(), facts)
+        ours, theirs = _interleaved(session.replay, _timed(torch, lambda: case.function(*tensors)))
+    return ours, theirs, bits
+
+
+def _compare(session: Session, outputs: dict[str, Any], facts: dict[str, Any]) -> str:
+    different = [
+        kind.name
+        for kind in session.bundle.outputs
+        if tensor_hash(outputs[kind.name], kind.element) != facts["outputs"][kind.name]
+    ]
+    return f"DIFFERENT: {', '.join(different)}" if different else "equal"
+
+
+def _training(case: Training, facts: dict[str, Any], path: Path, device: Device) -> tuple[float, float | None, str]:
+    torch = torch_on_gpu()
+    theirs = None
+    if torch is not None:
+        model = case.model().cuda()
+        optimizer = case.optimizer(model)
+        batch = [torch.from_numpy(value).cuda() for value in arrays(case.arguments)]
+
+        def step() -> None:
+            optimizer.zero_grad(set_to_none=True)
+            model(*batch).backward()
+            optimizer.step()
+
+        theirs = _timed(torch, step)
+    with Session(path, device) as session:
+        session.step(*steps_of(facts, session.bundle)[0])
+        ours, other = _interleaved(session.replay, theirs)
+    if torch is not None:
+        # Under another name nothing holds the memory of the peer any more.
+        del model, optimizer, batch, step, theirs
+        torch.cuda.empty_cache()
+    return ours, other, "see programs" if case.check else "not checked"
+
+
+def _bandwidth() -> float:
+    """Bytes per second of a copy of 2 GiB by torch, read and written; 0 without torch."""
+    torch = torch_on_gpu()
+    if torch is None:
+        return 0.0
+    source = torch.empty(1 << 29, device="cuda")
+    target = torch.empty_like(source)
+    copy = _timed(torch, lambda: target.copy_(source))
+    copy(3)
+    return 2 * source.nbytes / min(copy(5) for _ in range(3))
