@@ -102,8 +102,11 @@ def ReproPlanBuffers : Pass<"repro-plan-buffers", "::mlir::ModuleOp"> {
   let description = [{
     Allocations become parts of one arena by their lifetimes; a new state is
     written in place of the old one where nothing reads the old one later and
-    no check can still fail (E1), otherwise it is copied at the end. `main`
-    takes states, inputs, outputs and the arena, and returns nothing.
+    no check can still fail (E1), otherwise it is copied at the end. An
+    element-wise result takes the buffer of an operand that nobody reads
+    afterwards. `main` takes states, inputs, outputs and the arena, and returns
+    nothing; its attribute `repro.plan_live_bytes` says how many bytes live at
+    once at the most, so that no arena is smaller.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::func::FuncDialect",

@@ -35,6 +35,9 @@ constexpr StringRef messagesAttrName = "repro.messages";
 constexpr StringRef planStatesAttrName = "repro.plan_states";
 constexpr StringRef planInputsAttrName = "repro.plan_inputs";
 constexpr StringRef planOutputsAttrName = "repro.plan_outputs";
+/// And the most bytes of temporaries that live at once: the arena can be no
+/// smaller.
+constexpr StringRef planLiveBytesAttrName = "repro.plan_live_bytes";
 
 /// Makes kernel functions in a module whose entry is `main`; equal kernels are
 /// one.

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernel.h"
+#include "PackArena.h"
 
 #include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
@@ -36,14 +37,6 @@ struct Use {
   bool reads, writes;
 };
 
-struct Lifetime {
-  int64_t first = std::numeric_limits<int64_t>::max();
-  int64_t last = -1;
-  bool overlaps(const Lifetime &other) const {
-    return first <= other.last && other.first <= last;
-  }
-};
-
 struct PlanBuffers : public repro::impl::ReproPlanBuffersBase<PlanBuffers> {
   void runOnOperation() override;
 
@@ -55,6 +48,8 @@ private:
   bool isSameIndex(func::CallOp call, Value source, Value target);
   LogicalResult placeResults();
   LogicalResult copyInto(Value source, Value target);
+  void replaceBuffer(memref::AllocOp alloc, Value place);
+  void reuseOperands();
   void placeArena();
   void markChecks();
   void markAliases();
@@ -236,20 +231,11 @@ LogicalResult PlanBuffers::placeResults() {
     if (value == place)
       continue; // a state that stays
     Value root = getRootBuffer(value);
-    // The result may be a reshape of its allocation.
-    auto rootType = cast<MemRefType>(root.getType());
     if (int64_t(index) < numStates && !mayOverwrite(place, root)) {
       late.emplace_back(value, place);
       continue;
     }
-    builder.setInsertionPoint(root.getDefiningOp());
-    Value substitute = place;
-    if (rootType != place.getType())
-      substitute = memref::ReinterpretCastOp::create(
-          builder, main.getLoc(), rootType, place, /*offset=*/0,
-          rootType.getShape(), rootType.getStridesAndOffset().first);
-    root.replaceAllUsesWith(substitute);
-    root.getDefiningOp()->erase();
+    replaceBuffer(root.getDefiningOp<memref::AllocOp>(), place);
   }
   for (auto [value, place] : late)
     if (failed(copyInto(value, place)))
@@ -263,75 +249,92 @@ LogicalResult PlanBuffers::placeResults() {
   return success();
 }
 
-void PlanBuffers::placeArena() {
-  struct Item {
-    memref::AllocOp alloc;
-    int64_t bytes;
-    Lifetime life;
-    int64_t offset = 0;
-  };
-  SmallVector<Item> items;
-  for (auto alloc :
-       llvm::make_early_inc_range(main.getOps<memref::AllocOp>())) {
-    Item item{alloc,
-              llvm::alignTo(getBufferBytes(alloc.getType()), bufferAlignment),
-              {}};
-    for (const Use &use : uses[alloc]) {
-      item.life.first = std::min(item.life.first, use.position);
-      item.life.last = std::max(item.life.last, use.position);
+/// The allocation becomes `place`, a buffer with as many elements, perhaps in
+/// another shape.
+void PlanBuffers::replaceBuffer(memref::AllocOp alloc, Value place) {
+  OpBuilder builder(alloc);
+  MemRefType type = alloc.getType();
+  if (type != place.getType())
+    place = memref::ReinterpretCastOp::create(
+        builder, alloc.getLoc(), type, place, /*offset=*/0, type.getShape(),
+        type.getStridesAndOffset().first);
+  alloc.replaceAllUsesWith(place);
+  alloc.erase();
+}
+
+/// An element-wise result takes the place of an operand that nobody reads
+/// afterwards: less memory, and less traffic to it.
+void PlanBuffers::reuseOperands() {
+  for (auto [number, call] : llvm::enumerate(calls)) {
+    int64_t position = number;
+    // The allocations that this call uses last, and those that it uses first.
+    SmallVector<memref::AllocOp> dying, born;
+    llvm::SmallDenseSet<Value> seen;
+    for (Value operand : call.getOperands().drop_back(numTrailingKernelArgs)) {
+      Value root = getRootBuffer(operand);
+      auto alloc = root.getDefiningOp<memref::AllocOp>();
+      if (!alloc || !seen.insert(root).second)
+        continue;
+      bool reads = false, writes = false, before = false, after = false;
+      for (const Use &use : uses[root]) {
+        before |= use.position < position;
+        after |= use.position > position;
+        reads |= use.position == position && use.reads;
+        writes |= use.position == position && use.writes;
+      }
+      if (reads && !writes && !after)
+        dying.push_back(alloc);
+      if (writes && !reads && !before)
+        born.push_back(alloc);
     }
+    for (memref::AllocOp result : born) {
+      auto found = llvm::find_if(dying, [&](memref::AllocOp operand) {
+        return getBufferBytes(operand.getType()) ==
+                   getBufferBytes(result.getType()) &&
+               isSameIndex(call, operand, result);
+      });
+      if (found == dying.end())
+        continue;
+      memref::AllocOp operand = *found;
+      dying.erase(found);
+      // The allocation has to stand before both.
+      if (result->isBeforeInBlock(operand))
+        operand->moveBefore(result);
+      SmallVector<Use> moved = std::move(uses[result]);
+      uses.erase(result);
+      llvm::append_range(uses[operand], moved);
+      replaceBuffer(result, operand);
+    }
+  }
+}
+
+void PlanBuffers::placeArena() {
+  SmallVector<memref::AllocOp> allocs(main.getOps<memref::AllocOp>());
+  SmallVector<ArenaItem> items;
+  for (memref::AllocOp alloc : allocs) {
+    ArenaItem item{
+        llvm::alignTo(getBufferBytes(alloc.getType()), bufferAlignment), {}};
+    for (const Use &use : uses[alloc])
+      item.life.include(use.position);
     items.push_back(item);
   }
-  // The largest first, each at the smallest gap that it fits (best fit).
-  SmallVector<Item *> order;
-  for (Item &item : items)
-    order.push_back(&item);
-  llvm::stable_sort(order,
-                    [](Item *a, Item *b) { return a->bytes > b->bytes; });
-  int64_t arenaBytes = 0;
-  SmallVector<Item *> placed; // by offset
-  for (Item *item : order) {
-    int64_t best = -1, bestGap = std::numeric_limits<int64_t>::max();
-    int64_t end = 0;
-    for (Item *other : placed) {
-      if (!other->life.overlaps(item->life))
-        continue;
-      int64_t gap = other->offset - end;
-      if (gap >= item->bytes && gap < bestGap) {
-        best = end;
-        bestGap = gap;
-      }
-      end = std::max(end, other->offset + other->bytes);
-    }
-    item->offset = best >= 0 ? best : end;
-    arenaBytes = std::max(arenaBytes, item->offset + item->bytes);
-    placed.insert(llvm::upper_bound(
-                      placed, item,
-                      [](Item *a, Item *b) { return a->offset < b->offset; }),
-                  item);
-  }
-
+  int64_t bytes = packArena(items);
   OpBuilder builder(main.getContext());
-  auto arenaType = MemRefType::get({arenaBytes}, builder.getI8Type());
+  main->setAttr(planLiveBytesAttrName,
+                builder.getI64IntegerAttr(getMaxLiveBytes(items)));
+  auto arenaType = MemRefType::get({bytes}, builder.getI8Type());
   unsigned position = main.getNumArguments();
   if (failed(main.insertArgument(position, arenaType, {}, main.getLoc())))
     return signalPassFailure();
   Value arena = main.getArgument(position);
-  for (Item &item : items) {
-    builder.setInsertionPoint(item.alloc);
-    Value offset = arith::ConstantIndexOp::create(builder, item.alloc.getLoc(),
-                                                  item.offset);
-    Value view = memref::ViewOp::create(builder, item.alloc.getLoc(),
-                                        item.alloc.getType(), arena, offset,
-                                        ValueRange());
-    auto found = uses.find(item.alloc);
-    if (found != uses.end()) {
-      SmallVector<Use> moved = std::move(found->second);
-      uses.erase(item.alloc);
-      uses[view] = std::move(moved);
-    }
-    item.alloc.replaceAllUsesWith(view);
-    item.alloc.erase();
+  for (auto [alloc, item] : llvm::zip_equal(allocs, items)) {
+    builder.setInsertionPoint(alloc);
+    Value offset =
+        arith::ConstantIndexOp::create(builder, alloc.getLoc(), item.offset);
+    Value view = memref::ViewOp::create(
+        builder, alloc.getLoc(), alloc.getType(), arena, offset, ValueRange());
+    alloc.replaceAllUsesWith(view);
+    alloc.erase();
   }
 }
 
@@ -414,6 +417,7 @@ void PlanBuffers::runOnOperation() {
   collectUses();
   if (failed(placeResults()))
     return signalPassFailure();
+  reuseOperands();
   placeArena();
   markChecks();
   markAliases();

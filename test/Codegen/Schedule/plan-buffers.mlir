@@ -5,16 +5,16 @@
 #id = affine_map<(i) -> (i)>
 
 // A state that is updated element by element is written in place; the output has
-// its own buffer; temporaries that do not live together share the arena.
+// its own buffer; an element-wise result takes the place of an operand that
+// nobody reads afterwards.
 
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: (%[[S:[a-z0-9]+]]: memref<16xf32>, %[[X:[a-z0-9]+]]: memref<16xf32>, %[[Y:[a-z0-9]+]]: memref<16xf32> {repro.name = "y"}, %[[A:[a-z0-9]+]]: memref<128xi8>)
-// CHECK-SAME: repro.plan_inputs = 1 : i64, repro.plan_outputs = 1 : i64, repro.plan_states = 1 : i64
+// CHECK-SAME: (%[[S:[a-z0-9]+]]: memref<16xf32>, %[[X:[a-z0-9]+]]: memref<16xf32>, %[[Y:[a-z0-9]+]]: memref<16xf32> {repro.name = "y"}, %[[A:[a-z0-9]+]]: memref<64xi8>)
+// CHECK-SAME: repro.plan_inputs = 1 : i64, repro.plan_live_bytes = 64 : i64, repro.plan_outputs = 1 : i64, repro.plan_states = 1 : i64
 // CHECK: %[[T0:.*]] = memref.view %[[A]][%c0{{.*}}]
 // CHECK: call @kernel_0(%[[X]], %[[T0]],
-// CHECK: %[[T1:.*]] = memref.view %[[A]][%c64{{.*}}]
-// CHECK: call @kernel_0(%[[T0]], %[[T1]],
-// CHECK: call @kernel_0(%[[T1]], %[[Y]],
+// CHECK: call @kernel_0(%[[T0]], %[[T0]],
+// CHECK: call @kernel_0(%[[T0]], %[[Y]],
 // CHECK: call @kernel_1(%[[S]], %[[X]], %[[S]],
 // CHECK: return{{$}}
 func.func @main(%s: memref<16xf32>, %x: memref<16xf32>) -> (memref<16xf32>, memref<16xf32> {repro.name = "y"})
@@ -121,6 +121,7 @@ func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) -> (memref<4xf32>, memref<
 
 // CHECK: func.func private @kernel_0(%{{.*}}: memref<16xf32> {llvm.noalias, repro.access = "read"}, %{{.*}}: memref<16xf32> {llvm.noalias, repro.access = "write"}
 // CHECK: func.func private @kernel_1(%{{.*}}: memref<16xf32> {repro.access = "read"}, %{{.*}}: memref<16xf32> {repro.access = "write"}
+// CHECK-LABEL: func.func @main
 func.func @main(%s: memref<16xf32>) -> (memref<16xf32>, memref<16xf32>) attributes {repro.num_state = 1 : i64} {
   %y = memref.alloc() : memref<16xf32>
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%s : memref<16xf32>) outs(%y : memref<16xf32>) {
@@ -135,4 +136,96 @@ func.func @main(%s: memref<16xf32>) -> (memref<16xf32>, memref<16xf32>) attribut
     linalg.yield %r : f32
   }
   return %n, %y : memref<16xf32>, memref<16xf32>
+}
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+#turned = affine_map<(i, j) -> (j, i)>
+
+// In place only where each element is read for the element at the same address
+// alone: not for a transposed operand, not for one of another type. An operand
+// that is free becomes one of two results.
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[T:.*]] = memref.view
+// CHECK: call @kernel_0(%{{.*}}, %[[T]],
+// CHECK: %[[U:.*]] = memref.view
+// CHECK: call @kernel_1(%[[T]], %[[U]],
+// CHECK: %[[V:.*]] = memref.view
+// CHECK: call @kernel_2(%[[U]], %[[V]],
+// CHECK: %[[W:.*]] = memref.view
+// CHECK: call @kernel_3(%[[V]], %[[U]], %[[U]], %[[W]],
+// CHECK: call @kernel_4(%[[U]], %[[W]], %{{.*}},
+func.func @main(%x: memref<4x4xf32>) -> memref<4x4xf32> attributes {repro.num_state = 0 : i64} {
+  %t = memref.alloc() : memref<4x4xf32>
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : memref<4x4xf32>) outs(%t : memref<4x4xf32>) {
+  ^bb0(%e: f32, %o: f32):
+    %r = arith.negf %e : f32
+    linalg.yield %r : f32
+  }
+  %u = memref.alloc() : memref<4x4xf32>
+  linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%t : memref<4x4xf32>) outs(%u : memref<4x4xf32>) {
+  ^bb0(%e: f32, %o: f32):
+    %r = arith.negf %e : f32
+    linalg.yield %r : f32
+  }
+  %v = memref.alloc() : memref<4x4xi32>
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%u : memref<4x4xf32>) outs(%v : memref<4x4xi32>) {
+  ^bb0(%e: f32, %o: i32):
+    %r = arith.bitcast %e : f32 to i32
+    linalg.yield %r : i32
+  }
+  %w = memref.alloc() : memref<4x4xf32>
+  %z = memref.alloc() : memref<4x4xf32>
+  linalg.generic {indexing_maps = [#id, #id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%v, %u : memref<4x4xi32>, memref<4x4xf32>) outs(%w, %z : memref<4x4xf32>, memref<4x4xf32>) {
+  ^bb0(%e: i32, %f: f32, %o: f32, %q: f32):
+    %g = arith.bitcast %e : i32 to f32
+    %r = arith.addf %g, %f : f32
+    linalg.yield %r, %g : f32, f32
+  }
+  %y = memref.alloc() : memref<4x4xf32>
+  linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%w, %z : memref<4x4xf32>, memref<4x4xf32>) outs(%y : memref<4x4xf32>) {
+  ^bb0(%e: f32, %f: f32, %o: f32):
+    %r = arith.addf %e, %f : f32
+    linalg.yield %r : f32
+  }
+  return %y : memref<4x4xf32>
+}
+
+// -----
+
+#id = affine_map<(i) -> (i)>
+
+// An operand that is read later keeps its buffer.
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[T:.*]] = memref.view
+// CHECK: call @kernel_0(%{{.*}}, %[[T]],
+// CHECK: %[[U:.*]] = memref.view
+// CHECK: call @kernel_0(%[[T]], %[[U]],
+// CHECK: call @kernel_1(%[[T]], %[[U]], %{{.*}},
+func.func @main(%x: memref<16xf32>) -> memref<16xf32> attributes {repro.num_state = 0 : i64} {
+  %t = memref.alloc() : memref<16xf32>
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : memref<16xf32>) outs(%t : memref<16xf32>) {
+  ^bb0(%e: f32, %o: f32):
+    %r = arith.negf %e : f32
+    linalg.yield %r : f32
+  }
+  %u = memref.alloc() : memref<16xf32>
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%t : memref<16xf32>) outs(%u : memref<16xf32>) {
+  ^bb0(%e: f32, %o: f32):
+    %r = arith.negf %e : f32
+    linalg.yield %r : f32
+  }
+  %y = memref.alloc() : memref<16xf32>
+  linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]}
+      ins(%t, %u : memref<16xf32>, memref<16xf32>) outs(%y : memref<16xf32>) {
+  ^bb0(%e: f32, %f: f32, %o: f32):
+    %r = arith.addf %e, %f : f32
+    linalg.yield %r : f32
+  }
+  return %y : memref<16xf32>
 }
