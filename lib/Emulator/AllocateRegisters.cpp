@@ -54,6 +54,13 @@ private:
       f(step.guard);
   }
 
+  template <typename F>
+  static void forWritten(const Step &step, F f) {
+    for (Value value : step.results)
+      if (value != noValue)
+        f(value);
+  }
+
   void findBlocks();
   void findLiveness();
   void findIntervals();
@@ -126,11 +133,12 @@ void Allocator::findLiveness() {
           add(block.read, value);
       });
       // A guarded write leaves the old value where the guard fails.
-      for (Value value : step.results)
+      forWritten(step, [&](Value value) {
         if (step.guard == noValue)
           add(block.defined, value);
         else if (!has(block.defined, value))
           add(block.read, value);
+      });
     }
     block.liveIn = block.read;
   }
@@ -167,8 +175,9 @@ void Allocator::findIntervals() {
     for (uint32_t i = block.begin; i < block.end; ++i) {
       const Step &step = program.steps[i];
       forRead(step, [&](Value value) { touch(value, 2 * i); });
-      for (Value value : step.results)
+      forWritten(step, [&](Value value) {
         touch(value, 2 * i + (step.kind == Kind::Pure));
+      });
     }
   }
 }

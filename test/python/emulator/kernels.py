@@ -110,8 +110,20 @@ def launch(
     shared_bytes: int = 0,
     **options: object,
 ) -> None:
-    """Runs `kernel` on arrays as its pointer parameters, named a0, a1, ..."""
+    """Runs `kernel` on arrays as its pointer parameters, named a0, a1, ...; aligned as a GPU's buffers are."""
     memory = emulator.Memory()
-    addresses = [memory.add(array, f"a{i}") for i, array in enumerate(arrays)]
+    buffers = [aligned(array) for array in arrays]
+    addresses = [memory.add(buffer, f"a{i}") for i, buffer in enumerate(buffers)]
     parameters = struct.pack(f"<{len(addresses)}Q", *addresses)
     module.launch("kernel", grid, block, shared_bytes, parameters, memory, **options)  # type: ignore[arg-type]
+    for array, buffer in zip(arrays, buffers, strict=True):
+        array[...] = buffer
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy at a multiple of 256 bytes."""
+    storage = np.zeros(array.nbytes + 256, np.uint8)
+    start = -storage.ctypes.data % 256
+    copy = storage[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

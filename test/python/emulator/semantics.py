@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What each opcode without memory computes, from the text of the PTX ISA (version 9), on Python integers and gmpy2 numbers.
+"""What each opcode without memory computes, after the PTX ISA (version 9), on Python integers and gmpy2 numbers.
 
 Written without a look at the emulator's own table: the two must agree. A value is its bit pattern.
 """

@@ -167,7 +167,8 @@ def test_special_registers() -> None:
     body = [
         "  mov.u32 %r1, %tid.z;\n  mov.u32 %r2, %ntid.y;\n  mov.u32 %r3, %tid.y;\n  mad.lo.u32 %r1, %r1, %r2, %r3;",
         "  mov.u32 %r2, %ntid.x;\n  mov.u32 %r3, %tid.x;\n  mad.lo.u32 %r1, %r1, %r2, %r3;",
-        "  mov.u32 %r4, %ctaid.z;\n  mov.u32 %r5, %nctaid.y;\n  mov.u32 %r6, %ctaid.y;\n  mad.lo.u32 %r4, %r4, %r5, %r6;",
+        "  mov.u32 %r4, %ctaid.z;\n  mov.u32 %r5, %nctaid.y;\n  mov.u32 %r6, %ctaid.y;",
+        "  mad.lo.u32 %r4, %r4, %r5, %r6;",
         "  mov.u32 %r5, %nctaid.x;\n  mov.u32 %r6, %ctaid.x;\n  mad.lo.u32 %r4, %r4, %r5, %r6;",
         "  mad.lo.u32 %r1, %r4, 30, %r1;\n  ld.param.u64 %rd1, [p0];",
         f"  mad.wide.u32 %rd1, %r1, {4 * len(names)}, %rd1;",

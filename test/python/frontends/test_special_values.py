@@ -21,7 +21,16 @@ VALUES = torch.tensor(
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 # In PyTorch the sign of a zero depends on the place in the tensor here (vector code and its remainder).
-_SIGN_OF_ZERO = {"clamp from below", "maximum", "maximum of bf16", "maximum with zero", "minimum", "relu", "relu6", "softshrink"}
+_SIGN_OF_ZERO = {
+    "clamp from below",
+    "maximum",
+    "maximum of bf16",
+    "maximum with zero",
+    "minimum",
+    "relu",
+    "relu6",
+    "softshrink",
+}
 
 FUNCTIONS: dict[str, Function] = {
     "equal to itself": lambda x: (x == x).float(),
