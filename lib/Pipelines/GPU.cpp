@@ -38,7 +38,10 @@ void mlir::repro::buildGPULowerPipeline(OpPassManager &manager,
     device.addPass(memref::createExpandStridedMetadataPass());
     device.addPass(createLowerAffinePass());
   }
-  manager.addPass(createReproExpandArithmetic());
+  ReproExpandArithmeticOptions arithmetic;
+  // The devices' own conversion has another NaN.
+  arithmetic.hasF16 = false;
+  manager.addPass(createReproExpandArithmetic(arithmetic));
   OpPassManager &device = manager.nest<gpu::GPUModuleOp>();
   device.addPass(createReproConvertMathToDevice());
   device.addPass(createSCFToControlFlowPass());

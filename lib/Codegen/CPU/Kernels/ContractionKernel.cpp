@@ -3,11 +3,6 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// (K1) fma(f(A..), g(B..), acc) with lanes = 1. The parallel dimensions that
-// only f reads are M, those that only g reads are N, the others are the batch;
-// all reduction dimensions are K. Every access is linear, hence the position
-// of an element is a sum of a part of M (or N), one of K and one of the batch.
-//
 // A tile is `tileRows` times `tileVectors` vectors along N; its accumulators
 // stay in registers for a whole chunk of K, so that each result sees its
 // elements in the order of (F1). Either factor is read where it lies, or it is
@@ -15,13 +10,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/BodyVectorizer.h"
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/ParallelLoops.h"
+#include "Codegen/CPU/Kernels/Contraction.h"
 #include "Codegen/CPU/Kernels/StructuredKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
@@ -29,20 +21,6 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// One factor of the product.
-struct Factor {
-  Value value;                  ///< in the body
-  SmallVector<unsigned> leaves; ///< block arguments it is computed from
-  SmallVector<unsigned> dims;   ///< parallel dimensions of its own
-  /// Loops over `dims`; access i is leaf i, the last one the output.
-  SmallVector<CollapsedDim> loops;
-  /// Loops over K; access i is leaf i.
-  SmallVector<CollapsedDim> reduction;
-  int64_t size = 1;        ///< product of the extents of `dims`
-  unsigned operations = 0; ///< in the body; 0: the element itself
-  bool packed = false;
-};
-
 /// A vector of results along N, or its place beyond the end.
 struct PanelVector {
   SmallVector<Value> leafOffsets;
@@ -50,16 +28,13 @@ struct PanelVector {
   Value count; ///< lanes that are results; null: all
 };
 
-class ContractionKernel {
+class ContractionKernel : public Contraction {
 public:
-  ContractionKernel(KernelBuilder &b, FoldOp op) : b(b), fold(b, op) {}
+  using Contraction::Contraction;
   LogicalResult match();
   void expand();
 
 private:
-  bool collectLeaves(Value value, Factor &factor,
-                     llvm::SmallDenseSet<Operation *> &seen);
-  void collapseFactor(Factor &factor);
   /// Part of the lanes of vectors along `dims` of the factor that are results.
   double getUse(const Factor &factor) const;
   void chooseTiles();
@@ -81,9 +56,6 @@ private:
                  Value chunkEnd);
   void packPanelTransposed(ArrayRef<PanelVector> vectors, Value chunkStart,
                            Value chunkEnd);
-  /// The factor's value from its leaves' values.
-  Value computeFactor(const Factor &factor, int64_t lanes,
-                      function_ref<Value(unsigned leaf)> load);
   Value fillTable(const Factor &factor);
   /// Where element `k` of a factor that is not packed lies.
   Value getReductionOffset(const Factor &factor, Value table, Value k);
@@ -94,12 +66,8 @@ private:
                         [](int64_t c) { return c == 0 || c == 1; });
   }
 
-  KernelBuilder &b;
-  FoldInfo fold;
-  Factor rows, columns;
-  SmallVector<CollapsedDim> batch;
-  Type type; ///< of the accumulator
   int64_t lanes;
+  bool rowsPacked = false, columnsPacked = false;
   int64_t rowVectors;  ///< vectors along the innermost loop of N
   int64_t vectorCount; ///< of all of N
   int64_t tileRows, tileVectors;
@@ -119,46 +87,6 @@ private:
 // Matching
 //===----------------------------------------------------------------------===//
 
-bool ContractionKernel::collectLeaves(Value value, Factor &factor,
-                                      llvm::SmallDenseSet<Operation *> &seen) {
-  Block *body = fold.op.getBody();
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    if (argument.getOwner() != body)
-      return true;
-    unsigned number = argument.getArgNumber();
-    if (number >= fold.inputs.size() || !fold.inputs[number].linear)
-      return false;
-    if (!llvm::is_contained(factor.leaves, number))
-      factor.leaves.push_back(number);
-    return true;
-  }
-  Operation *op = value.getDefiningOp();
-  if (op->getBlock() != body || !seen.insert(op).second)
-    return true;
-  if (isa<repro::IndexOp, memref::LoadOp>(op))
-    return false;
-  if (!isa<arith::ConstantOp>(op))
-    ++factor.operations;
-  return llvm::all_of(op->getOperands(), [&](Value operand) {
-    return collectLeaves(operand, factor, seen);
-  });
-}
-
-void ContractionKernel::collapseFactor(Factor &factor) {
-  const Access &output = fold.outputs[0];
-  llvm::stable_sort(factor.dims, [&](unsigned x, unsigned y) {
-    return output.coefficients[x] > output.coefficients[y];
-  });
-  SmallVector<const Access *> accesses;
-  for (unsigned leaf : factor.leaves)
-    accesses.push_back(&fold.inputs[leaf]);
-  llvm::SmallBitVector none(fold.sizes.size());
-  factor.reduction = collapseDims(fold.reduction, fold.sizes, accesses, none);
-  accesses.push_back(&output);
-  factor.loops = collapseDims(factor.dims, fold.sizes, accesses, none);
-  factor.size = getProduct(getSizes(factor.loops));
-}
-
 double ContractionKernel::getUse(const Factor &factor) const {
   if (factor.loops.empty())
     return 1.0 / lanes;
@@ -167,45 +95,9 @@ double ContractionKernel::getUse(const Factor &factor) const {
 }
 
 LogicalResult ContractionKernel::match() {
-  if (!isa_and_nonnull<math::FmaOp>(fold.step) || fold.lanes != 1 ||
-      fold.refold || fold.n == 0 || fold.results == 0 ||
-      !fold.outputs[0].linear)
-    return failure();
-  Block &body = *fold.op.getBody();
-  if (!BodyVectorizer::canVectorize(body) ||
-      llvm::any_of(body, [](Operation &op) { return isa<cf::AssertOp>(op); }))
-    return failure();
-  auto fma = cast<math::FmaOp>(fold.step);
-  type = fma.getType();
-  if (!type.isF32() && !type.isF64())
-    return failure();
-  rows.value = fma.getA();
-  columns.value = fma.getB();
-  for (Factor *factor : {&rows, &columns}) {
-    llvm::SmallDenseSet<Operation *> seen;
-    if (!collectLeaves(factor->value, *factor, seen))
-      return failure();
-  }
-  auto reads = [&](const Factor &factor, unsigned dim) {
-    return llvm::any_of(factor.leaves, [&](unsigned leaf) {
-      return fold.inputs[leaf].coefficients[dim] != 0;
-    });
-  };
-  SmallVector<unsigned> batchDims;
-  for (unsigned dim : fold.parallel) {
-    if (fold.sizes[dim] == 1)
-      continue;
-    bool inRows = reads(rows, dim), inColumns = reads(columns, dim);
-    if (inRows == inColumns)
-      batchDims.push_back(dim);
-    else
-      (inRows ? rows : columns).dims.push_back(dim);
-  }
-  if (rows.dims.empty() && columns.dims.empty())
+  if (failed(matchFactors()))
     return failure();
   lanes = b.getNativeLanes(type);
-  collapseFactor(rows);
-  collapseFactor(columns);
   // fma(x, y, acc) = fma(y, x, acc): vectors go where they are used best, then
   // where results lie next to each other.
   auto isContiguous = [&](const Factor &factor) {
@@ -222,13 +114,7 @@ LogicalResult ContractionKernel::match() {
   if (columns.loops.empty())
     return failure();
 
-  SmallVector<const Access *> accesses;
-  for (const Factor *factor : {&rows, &columns})
-    for (unsigned leaf : factor->leaves)
-      accesses.push_back(&fold.inputs[leaf]);
-  accesses.push_back(&fold.outputs[0]);
-  batch = collapseDims(batchDims, fold.sizes, accesses,
-                       llvm::SmallBitVector(fold.sizes.size()));
+  collapseBatch();
   chooseTiles();
   choosePacking();
   chooseItems();
@@ -277,14 +163,14 @@ void ContractionKernel::choosePacking() {
            std::min(span, factor.reduction.back().size);
   };
   rowsAlongReduction = isAlongReduction(rows);
-  rows.packed = !isElement(rows) ||
-                (!rowsAlongReduction && panels > 2 && getReach(rows) > 131072);
+  rowsPacked = !isElement(rows) ||
+               (!rowsAlongReduction && panels > 2 && getReach(rows) > 131072);
   int64_t step = columns.loops.back().coefficients[0];
   bool contiguous = isElement(columns) && step == 1;
-  columns.packed =
+  columnsPacked =
       !contiguous || (masked && lanes * type.getIntOrFloatBitWidth() < 256) ||
       (tiles > 2 && columns.reduction.size() <= 1 && getReach(columns) > 65536);
-  transposed = columns.packed && !contiguous && columns.operations <= 3 &&
+  transposed = columnsPacked && !contiguous && columns.operations <= 3 &&
                isAlongReduction(columns) && !columns.reduction.empty() &&
                columns.reduction.back().size >= lanes / 2 &&
                llvm::any_of(llvm::seq<unsigned>(columns.leaves.size()),
@@ -375,18 +261,6 @@ PanelVector ContractionKernel::getPanelVector(Value vectorIndex) {
 //===----------------------------------------------------------------------===//
 // Packing
 //===----------------------------------------------------------------------===//
-
-Value ContractionKernel::computeFactor(
-    const Factor &factor, int64_t lanes,
-    function_ref<Value(unsigned leaf)> load) {
-  BodyVectorizer body(b, lanes);
-  for (auto [i, leaf] : llvm::enumerate(factor.leaves)) {
-    const Access &access = fold.inputs[leaf];
-    body.map(fold.op.getBody()->getArgument(leaf),
-             access.isMemory() ? load(i) : access.scalar);
-  }
-  return body.getLanes(factor.value, type);
-}
 
 /// Copies rows [firstRow, endRow) of a chunk: row after row if their elements
 /// lie along K, else one element of all rows after the other.
@@ -554,7 +428,7 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
   SmallVector<Value> rowOffsets;
   int64_t span = std::min(fold.chunk, fold.n);
   bool alongRows = !rowsAlongReduction && rows.loops.size() == 1;
-  if (!rows.packed) {
+  if (!rowsPacked) {
     rowAccess = &fold.inputs[rows.leaves[0]];
     for (int64_t x = 0; x < rowCount; ++x) {
       if (rows.loops.size() <= 1) {
@@ -571,10 +445,10 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
           b.add(rowBase[0], getLoopOffset(b, rows.loops, at, 0)));
     }
   }
-  if (!columns.packed)
+  if (!columnsPacked)
     columnAccess = &fold.inputs[columns.leaves[0]];
   SmallVector<LaneMask> masks(vectors.size());
-  if (masked && !columns.packed)
+  if (masked && !columnsPacked)
     for (auto [mask, vector] : llvm::zip_equal(masks, vectors))
       mask = b.getMask(vector.count, lanes);
 
@@ -587,10 +461,10 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
         Value t = b.add(chunkStart, k);
         SmallVector<Value> right, next;
         Value columnOffset;
-        if (!columns.packed)
+        if (!columnsPacked)
           columnOffset = getReductionOffset(columns, columnTable, t);
         for (auto [v, vector] : llvm::enumerate(vectors)) {
-          if (columns.packed)
+          if (columnsPacked)
             right.push_back(b.loadVector(
                 panelBuffer, type,
                 b.add(b.mul(k, tileVectors * lanes), v * lanes), 1, lanes));
@@ -601,11 +475,11 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
                              lanes, masks[v]));
         }
         Value rowOffset;
-        if (!rows.packed)
+        if (!rowsPacked)
           rowOffset = getReductionOffset(rows, rowTable, t);
         for (int64_t x = 0; x < rowCount; ++x) {
           Value left;
-          if (!rows.packed)
+          if (!rowsPacked)
             left = b.load(rowAccess->buffer, type,
                           b.add(rowOffsets[x], rowOffset));
           else if (alongRows)
@@ -706,9 +580,9 @@ void ContractionKernel::emitPanel(Value panel, Value chunkStart,
   SmallVector<PanelVector> vectors;
   for (int64_t v = 0; v < tileVectors; ++v)
     vectors.push_back(getPanelVector(b.add(b.mul(panel, tileVectors), v)));
-  if (columns.packed && transposed)
+  if (columnsPacked && transposed)
     packPanelTransposed(vectors, chunkStart, chunkEnd);
-  else if (columns.packed)
+  else if (columnsPacked)
     packPanel(vectors, chunkStart, chunkEnd);
   int64_t rest = rows.size % tileRows;
   Value full = b.min(endRow, b.index(rows.size - rest));
@@ -723,7 +597,7 @@ void ContractionKernel::emitPanel(Value panel, Value chunkStart,
 }
 
 void ContractionKernel::emitChunk(Value chunkStart, Value chunkEnd) {
-  if (rows.packed)
+  if (rowsPacked)
     packRows(chunkStart, chunkEnd);
   Value endPanel = b.min(b.add(firstPanel, blockPanels), b.index(panels));
   b.loop(firstPanel, endPanel, 1,
@@ -759,16 +633,16 @@ void ContractionKernel::emitItem(Value item) {
 
 void ContractionKernel::expand() {
   int64_t span = std::min(fold.chunk, fold.n);
-  if (rows.packed)
+  if (rowsPacked)
     block = b.getScratch(type, blockRows * span);
-  if (columns.packed)
+  if (columnsPacked)
     // Transposing writes whole vectors of K.
     panelBuffer = b.getScratch(type, tileVectors * lanes * (span + lanes));
   if (fold.n > fold.chunk)
     totals = b.getScratch(type, blockRows * blockPanels * tileVectors * lanes);
-  if (!rows.packed && rows.reduction.size() > 1)
+  if (!rowsPacked && rows.reduction.size() > 1)
     rowTable = fillTable(rows);
-  if (!columns.packed && columns.reduction.size() > 1)
+  if (!columnsPacked && columns.reduction.size() > 1)
     columnTable = fillTable(columns);
   b.forEachItem([&](Value item) { emitItem(item); });
 }

@@ -96,7 +96,46 @@ static Value convert(Operation *op) {
       .Default(Value());
 }
 
+/// (S3) Devices convert to 32 bits or more and saturate there; code generation
+/// for less would take a detour.
+static void widenConversion(LLVM::CallIntrinsicOp op) {
+  bool isSigned = op.getIntrin() == "llvm.fptosi.sat";
+  if (!isSigned && op.getIntrin() != "llvm.fptoui.sat")
+    return;
+  Type type = op.getResult(0).getType();
+  unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+  if (width >= 32)
+    return;
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  auto vector = dyn_cast<VectorType>(type);
+  Type wide = vector ? Type(vector.clone(b.getI32Type())) : b.getI32Type();
+  auto constant = [&](const APInt &value) -> Value {
+    TypedAttr attr = b.getIntegerAttr(b.getI32Type(), value);
+    if (vector)
+      attr = DenseElementsAttr::get(cast<VectorType>(wide), attr);
+    return arith::ConstantOp::create(b, attr);
+  };
+  Value value =
+      LLVM::CallIntrinsicOp::create(b, wide, op.getIntrinAttr(), op.getArgs())
+          .getResult(0);
+  if (isSigned) {
+    value = arith::MinSIOp::create(
+        b, value, constant(APInt::getSignedMaxValue(width).sext(32)));
+    value = arith::MaxSIOp::create(
+        b, value, constant(APInt::getSignedMinValue(width).sext(32)));
+  } else {
+    value = arith::MinUIOp::create(
+        b, value, constant(APInt::getMaxValue(width).zext(32)));
+  }
+  op.getResult(0).replaceAllUsesWith(arith::TruncIOp::create(b, type, value));
+  op.erase();
+}
+
 void ConvertMathToDevice::runOnOperation() {
+  SmallVector<LLVM::CallIntrinsicOp> conversions;
+  getOperation().walk(
+      [&](LLVM::CallIntrinsicOp op) { conversions.push_back(op); });
+  llvm::for_each(conversions, widenConversion);
   SmallVector<Operation *> work;
   getOperation().walk([&](Operation *op) {
     if (isa<math::MathDialect>(op->getDialect()))

@@ -7,6 +7,11 @@
 
 #include "dialects/Codegen/GPU/Passes.h"
 
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROVERIFYPTX
 #include "dialects/Codegen/GPU/Passes.h.inc"
@@ -15,8 +20,253 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
+/// Every instruction that may occur; {a,b} stands for each of a and b. The PTX
+/// ISA defines every bit of their results, that of a NaN too.
+static constexpr StringLiteral allowed[] = {
+    // Floats: one rounding, to nearest even.
+    "{add,sub,mul,div}.rn.{f32,f64}",
+    "{add,sub,mul}.rn.f32x2",
+    "fma.rn.{f32,f64,f32x2}",
+    "{sqrt,rcp}.rn.{f32,f64}",
+    "{neg,abs,copysign,min,max}.{f32,f64}",
+    "setp.{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}.{f16,f32,f64}",
+    "cvt.rn.{f32,f64}.{s8,s16,s32,s64,u8,u16,u32,u64}",
+    "cvt.{rni,rzi,rmi,rpi}.{f32.f32,f64.f64}",
+    "cvt.rzi.{s8,s16,s32,s64,u8,u16,u32,u64}.{f32,f64}",
+    "cvt.{f32.f16,f64.f16,f64.f32,rn.f32.f64,rn.f16.f32,rn.f16.f64}",
+    // Integers.
+    "{add,sub,mul.lo,mul.hi,mad.lo,mad.hi,div,rem,min,max}."
+    "{s16,s32,s64,u16,u32,u64}",
+    "{mul,mad}.wide.{s16,s32,u16,u32}",
+    "{neg,abs}.{s16,s32,s64}",
+    "{and,or,xor,not}.{pred,b16,b32,b64}",
+    "{shl.b,shr.b,shr.s,shr.u}{16,32,64}",
+    "shf.{l,r}.{wrap,clamp}.b32",
+    "{popc,clz,brev}.{b32,b64}",
+    "{bfe.u,bfe.s,bfi.b}{32,64}",
+    "{prmt,lop3}.b32",
+    "setp.{eq,ne,lt,le,gt,ge,lo,ls,hi,hs}."
+    "{b16,b32,b64,s16,s32,s64,u16,u32,u64}",
+    "cvt.{s8,s16,s32,s64,u8,u16,u32,u64}.{s8,s16,s32,s64,u8,u16,u32,u64}",
+    "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
+    // Moves.
+    "selp.{b16,b32,b64,s32,s64,u32,u64,f32,f64}",
+    "mov.{pred,b16,b32,b64,u16,u32,u64,s32,s64,f32,f64}",
+    "cvta.{global,shared,to.global,to.shared}.u64",
+    "ld.param.{b8,b16,b32,b64,u8,u16,u32,u64,f32,f64}",
+    "ld.{global,global.nc,shared}{,.v2,.v4}."
+    "{b8,b16,b32,b64,s8,s16,s32,s64,u8,u16,u32,u64,f32,f64}",
+    "st.{global,shared}{,.v2,.v4}.{b8,b16,b32,b64,u8,u16,u32,u64,f32,f64}",
+    // Threads. The error word is the only one that atomics touch (E1).
+    "{atom,red}.global.max.u64",
+    "bar.sync",
+    "barrier.sync{,.aligned}",
+    "shfl.sync.{up,down,bfly,idx}.b32",
+    // Control.
+    "bra{,.uni}",
+    "ret",
+};
+
+/// Appends what a pattern stands for.
+static void expandPattern(StringRef pattern, llvm::StringSet<> &result) {
+  size_t open = pattern.find('{');
+  if (open == StringRef::npos) {
+    result.insert(pattern);
+    return;
+  }
+  size_t close = pattern.find('}', open);
+  SmallVector<StringRef> choices;
+  pattern.slice(open + 1, close).split(choices, ',');
+  for (StringRef choice : choices)
+    expandPattern(
+        (pattern.take_front(open) + choice + pattern.drop_front(close + 1))
+            .str(),
+        result);
+}
+
+static bool isAllowed(StringRef opcode) {
+  static const llvm::StringSet<> opcodes = [] {
+    llvm::StringSet<> all;
+    for (StringRef pattern : allowed)
+      expandPattern(pattern, all);
+    return all;
+  }();
+  return opcodes.contains(opcode);
+}
+
+/// Why an instruction that is not on the list is not.
+static StringRef getReason(StringRef opcode) {
+  SmallVector<StringRef> parts;
+  opcode.split(parts, '.');
+  StringRef operation = parts.front();
+  auto has = [&](std::initializer_list<StringRef> modifiers) {
+    return llvm::any_of(ArrayRef(parts).drop_front(), [&](StringRef part) {
+      return llvm::is_contained(modifiers, part);
+    });
+  };
+  auto is = [&](std::initializer_list<StringRef> operations) {
+    return llvm::is_contained(operations, operation);
+  };
+  bool isFloat = has({"f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "f32x2",
+                      "tf32", "e4m3", "e5m2"});
+  if (is({"call"}))
+    return "calls a function";
+  if (is({"atom", "red"}))
+    return isFloat ? "adds floats in an order that is not specified"
+                   : "races with other threads";
+  if (is({"mma", "wmma", "wgmma", "tcgen05"}))
+    return "accumulates in an order that is not specified";
+  if (has({"ftz"}))
+    return "flushes subnormal numbers";
+  if (has({"approx", "full"}) ||
+      is({"ex2", "lg2", "sin", "cos", "tanh", "rsqrt"}))
+    return "approximates";
+  if (has({"sat", "relu", "satfinite"}))
+    return "saturates";
+  if (is({"add", "sub", "mul", "mad", "fma", "div", "sqrt", "rcp"}) &&
+      isFloat) {
+    if (has({"f16", "f16x2", "bf16", "bf16x2"}))
+      return "computes on a storage type (V1)";
+    if (has({"rz", "rm", "rp"}))
+      return "rounds otherwise than to nearest even";
+    return "may be contracted, as it does not name its rounding";
+  }
+  if (is({"ld", "st"}) && has({"local"}))
+    return "uses memory of the thread, which kernels do not need";
+  if (is({"ld", "st", "ldu", "prefetch", "membar", "fence"}))
+    return "accesses memory in a way that is not on the list";
+  return "is not on the list";
+}
+
+/// Why a directive is not allowed; empty if it is.
+static StringRef getDirectiveReason(StringRef directive) {
+  StringRef word = directive.take_until(
+      [](char c) { return isspace(c) || c == '(' || c == ','; });
+  if (word == ".visible")
+    return directive.contains(".entry ") ? "" : "defines what is no kernel";
+  if (word == ".extern" || word == ".shared")
+    return directive.contains(".shared ") ? "" : "calls a function";
+  if (word == ".func" || word == ".weak" || word == ".callprototype")
+    return "calls a function";
+  if (word == ".local")
+    return "uses memory of the thread, which kernels do not need";
+  static constexpr StringLiteral known[] = {
+      ".version", ".target",  ".address_size", ".param", ".reg",
+      ".maxntid", ".reqntid", ".minnctapersm", ".pragma"};
+  return llvm::is_contained(known, word) ? "" : "is not on the list";
+}
+
 namespace {
-struct VerifyPTX : public repro::impl::ReproVerifyPTXBase<VerifyPTX> {
-  void runOnOperation() override {}
+/// Goes through the statements of a PTX module.
+class PTXReader {
+public:
+  /// `report` gets kernel, line, statement and reason.
+  using Report = function_ref<void(StringRef, unsigned, StringRef, StringRef)>;
+
+  PTXReader(StringRef text, Report report) : rest(text), report(report) {}
+  void read();
+
+private:
+  void skipSpace();
+  /// Takes the text before the first of `ends`; line is that of its begin.
+  StringRef takeUntil(StringRef ends);
+  void check(StringRef statement, unsigned line);
+
+  StringRef rest, kernel;
+  unsigned line = 1;
+  Report report;
 };
 } // namespace
+
+void PTXReader::skipSpace() {
+  while (!rest.empty()) {
+    if (rest.starts_with("//")) {
+      rest = rest.drop_until([](char c) { return c == '\n'; });
+    } else if (rest.front() == '\n') {
+      ++line;
+      rest = rest.drop_front();
+    } else if (isspace(rest.front())) {
+      rest = rest.drop_front();
+    } else {
+      return;
+    }
+  }
+}
+
+StringRef PTXReader::takeUntil(StringRef ends) {
+  StringRef taken = rest.take_until([&](char c) { return ends.contains(c); });
+  rest = rest.drop_front(taken.size());
+  line += taken.count('\n');
+  return taken;
+}
+
+void PTXReader::check(StringRef statement, unsigned at) {
+  StringRef instruction = statement;
+  if (instruction.starts_with("@"))
+    instruction =
+        instruction.drop_until([](char c) { return isspace(c); }).ltrim();
+  StringRef opcode = instruction.take_until(
+      [](char c) { return isspace(c) || c == '(' || c == '{'; });
+  if (!isAllowed(opcode))
+    report(kernel, at, statement, getReason(opcode));
+}
+
+void PTXReader::read() {
+  for (skipSpace(); !rest.empty(); skipSpace()) {
+    unsigned at = line;
+    char first = rest.front();
+    if (StringRef("{}();,").contains(first)) {
+      rest = rest.drop_front();
+      continue;
+    }
+    if (first == '.') {
+      StringRef directive = takeUntil(";\n").rtrim();
+      if (directive.contains(".entry ")) {
+        kernel = directive.split(".entry ").second.ltrim();
+        kernel =
+            kernel.take_until([](char c) { return c == '(' || isspace(c); });
+      }
+      if (StringRef reason = getDirectiveReason(directive); !reason.empty())
+        report(kernel, at, directive, reason);
+      continue;
+    }
+    StringRef statement = takeUntil(";:\n");
+    if (rest.starts_with(":")) { // a label
+      rest = rest.drop_front();
+      continue;
+    }
+    if (!rest.starts_with(";")) {
+      report(kernel, at, statement.rtrim(), "is not followed by ';'");
+      continue;
+    }
+    check(statement, at);
+  }
+}
+
+namespace {
+struct VerifyPTX : public repro::impl::ReproVerifyPTXBase<VerifyPTX> {
+  void runOnOperation() override;
+};
+} // namespace
+
+void VerifyPTX::runOnOperation() {
+  bool failed = false;
+  for (auto binary : getOperation().getOps<gpu::BinaryOp>())
+    for (auto object : binary.getObjects().getAsRange<gpu::ObjectAttr>()) {
+      if (object.getFormat() != gpu::CompilationTarget::Assembly) {
+        binary.emitError("(V3) expected PTX text");
+        failed = true;
+        continue;
+      }
+      auto report = [&](StringRef kernel, unsigned line, StringRef statement,
+                        StringRef reason) {
+        binary.emitError("(V3) kernel '")
+            << kernel << "', line " << line << ": '" << statement << "' "
+            << reason;
+        failed = true;
+      };
+      PTXReader(object.getObject().getValue(), report).read();
+    }
+  if (failed)
+    signalPassFailure();
+}

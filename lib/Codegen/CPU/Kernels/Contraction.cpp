@@ -1,0 +1,123 @@
+//===- Contraction.cpp - fma folds over two factors -----------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/Contraction.h"
+
+#include "Codegen/CPU/Kernels/BodyVectorizer.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+bool Contraction::collectLeaves(Value value, Factor &factor,
+                                      llvm::SmallDenseSet<Operation *> &seen) {
+  Block *body = fold.op.getBody();
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    if (argument.getOwner() != body)
+      return true;
+    unsigned number = argument.getArgNumber();
+    if (number >= fold.inputs.size() || !fold.inputs[number].linear)
+      return false;
+    if (!llvm::is_contained(factor.leaves, number))
+      factor.leaves.push_back(number);
+    return true;
+  }
+  Operation *op = value.getDefiningOp();
+  if (op->getBlock() != body || !seen.insert(op).second)
+    return true;
+  if (isa<repro::IndexOp, memref::LoadOp>(op))
+    return false;
+  if (!isa<arith::ConstantOp>(op))
+    ++factor.operations;
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    return collectLeaves(operand, factor, seen);
+  });
+}
+
+void Contraction::collapseFactor(Factor &factor) {
+  const Access &output = fold.outputs[0];
+  llvm::stable_sort(factor.dims, [&](unsigned x, unsigned y) {
+    return output.coefficients[x] > output.coefficients[y];
+  });
+  SmallVector<const Access *> accesses;
+  for (unsigned leaf : factor.leaves)
+    accesses.push_back(&fold.inputs[leaf]);
+  llvm::SmallBitVector none(fold.sizes.size());
+  factor.reduction = collapseDims(fold.reduction, fold.sizes, accesses, none);
+  accesses.push_back(&output);
+  factor.loops = collapseDims(factor.dims, fold.sizes, accesses, none);
+  factor.size = getProduct(getSizes(factor.loops));
+}
+
+LogicalResult Contraction::matchFactors() {
+  if (!isa_and_nonnull<math::FmaOp>(fold.step) || fold.lanes != 1 ||
+      fold.refold || fold.n == 0 || fold.results == 0 ||
+      !fold.outputs[0].linear)
+    return failure();
+  Block &body = *fold.op.getBody();
+  if (!BodyVectorizer::canVectorize(body) ||
+      llvm::any_of(body, [](Operation &op) { return isa<cf::AssertOp>(op); }))
+    return failure();
+  auto fma = cast<math::FmaOp>(fold.step);
+  type = fma.getType();
+  if (!type.isF32() && !type.isF64())
+    return failure();
+  rows.value = fma.getA();
+  columns.value = fma.getB();
+  for (Factor *factor : {&rows, &columns}) {
+    llvm::SmallDenseSet<Operation *> seen;
+    if (!collectLeaves(factor->value, *factor, seen))
+      return failure();
+  }
+  auto reads = [&](const Factor &factor, unsigned dim) {
+    return llvm::any_of(factor.leaves, [&](unsigned leaf) {
+      return fold.inputs[leaf].coefficients[dim] != 0;
+    });
+  };
+  for (unsigned dim : fold.parallel) {
+    if (fold.sizes[dim] == 1)
+      continue;
+    bool inRows = reads(rows, dim), inColumns = reads(columns, dim);
+    if (inRows == inColumns)
+      batchDims.push_back(dim);
+    else
+      (inRows ? rows : columns).dims.push_back(dim);
+  }
+  if (rows.dims.empty() && columns.dims.empty())
+    return failure();
+  collapseFactor(rows);
+  collapseFactor(columns);
+  return success();
+}
+
+void Contraction::collapseBatch() {
+  SmallVector<const Access *> accesses;
+  for (const Factor *factor : {&rows, &columns})
+    for (unsigned leaf : factor->leaves)
+      accesses.push_back(&fold.inputs[leaf]);
+  accesses.push_back(&fold.outputs[0]);
+  batch = collapseDims(batchDims, fold.sizes, accesses,
+                       llvm::SmallBitVector(fold.sizes.size()));
+}
+
+Value Contraction::computeFactor(
+    const Factor &factor, int64_t lanes,
+    function_ref<Value(unsigned leaf)> load) {
+  BodyVectorizer body(b, lanes);
+  for (auto [i, leaf] : llvm::enumerate(factor.leaves)) {
+    const Access &access = fold.inputs[leaf];
+    body.map(fold.op.getBody()->getArgument(leaf),
+             access.isMemory() ? load(i) : access.scalar);
+  }
+  return body.getLanes(factor.value, type);
+}
+

@@ -1,0 +1,68 @@
+//===- Contraction.h - fma folds over two factors ---------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// (K1) fma(f(A..), g(B..), acc) with lanes = 1. The parallel dimensions that
+// only f reads are M, those that only g reads are N, the others are the batch;
+// all reduction dimensions are K. Every access is linear, hence the position
+// of an element is a sum of a part of M (or N), one of K and one of the batch.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_KERNELS_CONTRACTION_H
+#define REPRO_CODEGEN_CPU_KERNELS_CONTRACTION_H
+
+#include "Codegen/CPU/Kernels/FoldSupport.h"
+#include "Codegen/CPU/Kernels/ParallelLoops.h"
+
+namespace mlir::repro::cpu {
+
+/// One factor of the product.
+struct Factor {
+  Value value;                  ///< in the body
+  SmallVector<unsigned> leaves; ///< block arguments it is computed from
+  SmallVector<unsigned> dims;   ///< parallel dimensions of its own
+  /// Loops over `dims`; access i is leaf i, the last one the output.
+  SmallVector<CollapsedDim> loops;
+  /// Loops over K; access i is leaf i.
+  SmallVector<CollapsedDim> reduction;
+  int64_t size = 1;        ///< product of the extents of `dims`
+  unsigned operations = 0; ///< in the body; 0: the element itself
+};
+
+/// A fold as a contraction of the factors of rows (M) and columns (N).
+class Contraction {
+public:
+  Contraction(KernelBuilder &b, FoldOp op) : b(b), fold(b, op) {}
+
+protected:
+  /// Finds the factors; failure where the fold is no such contraction.
+  LogicalResult matchFactors();
+  /// Fills `batch`, once it is settled which factor is rows.
+  void collapseBatch();
+  /// The factor's value from its leaves' values.
+  Value computeFactor(const Factor &factor, int64_t lanes,
+                      function_ref<Value(unsigned leaf)> load);
+
+  KernelBuilder &b;
+  FoldInfo fold;
+  Factor rows, columns;
+  /// Loops over the batch; the accesses are the leaves of rows, those of
+  /// columns, and the output.
+  SmallVector<CollapsedDim> batch;
+  Type type; ///< of the accumulator
+
+private:
+  bool collectLeaves(Value value, Factor &factor,
+                     llvm::SmallDenseSet<Operation *> &seen);
+  void collapseFactor(Factor &factor);
+
+  SmallVector<unsigned> batchDims;
+};
+
+} // namespace mlir::repro::cpu
+
+#endif // REPRO_CODEGEN_CPU_KERNELS_CONTRACTION_H

@@ -1,0 +1,43 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Device code gives the bits of the reference interpreter, for old and new architectures, in any order of threads.
+
+REPRO_DEVICE_SHARE (default 8) is the part of the catalogue that runs: every so many cases; 1 for all.
+"""
+
+from __future__ import annotations
+
+import os
+
+import device_kit
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import catalogue  # isort: skip  (device_kit has put its folder on the path)
+import random_programs  # isort: skip
+
+SHARE = int(os.environ.get("REPRO_DEVICE_SHARE", "8"))
+EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60")) // 3
+CASES = list(catalogue.cases())
+
+
+@pytest.mark.parametrize("case", CASES[::SHARE], ids=lambda case: case.name)
+def test_catalogue_oldest(case: catalogue.Case) -> None:
+    device_kit.check(case.program, case.inputs, "sm_75")
+
+
+@pytest.mark.parametrize("case", CASES[SHARE // 2 :: SHARE], ids=lambda case: case.name)
+def test_catalogue_newer(case: catalogue.Case) -> None:
+    device_kit.check(case.program, case.inputs, "sm_90", order="descending")
+
+
+@pytest.mark.parametrize("case", CASES[SHARE // 3 :: 2 * SHARE], ids=lambda case: case.name)
+def test_no_race(case: catalogue.Case) -> None:
+    device_kit.check(case.program, case.inputs, "sm_75", checked=True)
+
+
+@given(random_programs.programs())
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+def test_random_programs(case: catalogue.Case) -> None:
+    device_kit.check(case.program, case.inputs, "sm_75")

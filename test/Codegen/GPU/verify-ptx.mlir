@@ -1,0 +1,90 @@
+// RUN: %repro-opt %s -split-input-file -repro-verify-ptx -verify-diagnostics
+
+// Everything here is on the list.
+gpu.binary @device [#gpu.object<#nvvm.target<chip = "sm_75">, assembly = ".version 6.3\0A.target sm_75\0A.address_size 64\0A// add.f32 in a comment\0A.visible .entry k(\0A\09.param .u64 .ptr .align 1 k_param_0\0A)\0A.maxntid 32, 1, 1\0A{\0A\09.reg .b32 %r<4>;\0A\09fma.rn.f32 %r1, %r2, %r3, %r1;\0A$L0:\0A\09@!%p1 bra $L0;\0A\09ld.global.nc.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];\0A\09ret;\0A}\0A">]
+
+// -----
+
+// expected-error @below {{(V3) kernel 'k', line 3: 'add.f32 %r1, %r2, %r3' may be contracted, as it does not name its rounding}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = ".visible .entry k()\0A{\0A\09add.f32 %r1, %r2, %r3;\0A\09ret;\0A}\0A">]
+
+// -----
+
+// expected-error @below {{'add.rn.ftz.f32 %r1, %r2, %r3' flushes subnormal numbers}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "add.rn.ftz.f32 %r1, %r2, %r3;">]
+
+// -----
+
+// expected-error @below {{'@%p1 sqrt.approx.f32 %r1, %r2' approximates}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "@%p1 sqrt.approx.f32 %r1, %r2;">]
+
+// -----
+
+// expected-error @below {{'ex2.f32 %r1, %r2' approximates}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "ex2.f32 %r1, %r2;">]
+
+// -----
+
+// expected-error @below {{'div.full.f32 %r1, %r2, %r3' approximates}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "div.full.f32 %r1, %r2, %r3;">]
+
+// -----
+
+// expected-error @below {{'fma.rz.f32 %r1, %r2, %r3, %r4' rounds otherwise than to nearest even}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "fma.rz.f32 %r1, %r2, %r3, %r4;">]
+
+// -----
+
+// expected-error @below {{'add.rn.sat.f32 %r1, %r2, %r3' saturates}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "add.rn.sat.f32 %r1, %r2, %r3;">]
+
+// -----
+
+// expected-error @below {{'fma.rn.bf16 %rs1, %rs2, %rs3, %rs4' computes on a storage type (V1)}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "fma.rn.bf16 %rs1, %rs2, %rs3, %rs4;">]
+
+// -----
+
+// expected-error @below {{'atom.global.add.f32 %r1, [%rd1], %r2' adds floats in an order that is not specified}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "atom.global.add.f32 %r1, [%rd1], %r2;">]
+
+// -----
+
+// expected-error @below {{'red.global.add.u32 [%rd1], %r2' races with other threads}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "red.global.add.u32 [%rd1], %r2;">]
+
+// -----
+
+// expected-error @below {{' accumulates in an order that is not specified}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%r1}, {%r2}, {%r3}, {%r4};">]
+
+// -----
+
+// expected-error @below {{'call.uni (retval0), __nv_expf, (param0)' calls a function}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "call.uni (retval0), __nv_expf, (param0);">]
+
+// -----
+
+// expected-error @below {{'.extern .func (.param .b32 r) __nv_expf' calls a function}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = ".extern .func (.param .b32 r) __nv_expf">]
+
+// -----
+
+// expected-error @below {{'ld.volatile.global.b32 %r1, [%rd1]' accesses memory in a way that is not on the list}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "ld.volatile.global.b32 %r1, [%rd1];">]
+
+// -----
+
+// expected-error @below {{'vote.sync.any.pred %p1, %p2, -1' is not on the list}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "vote.sync.any.pred %p1, %p2, -1;">]
+
+// -----
+
+// An instruction behind a declaration on one line.
+// expected-error @below {{'sin.f32 tmp, %r1' approximates}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "{ .reg .b32 tmp; sin.f32 tmp, %r1; }">]
+
+// -----
+
+// expected-error @below {{'ret' is not followed by ';'}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "ret">]
