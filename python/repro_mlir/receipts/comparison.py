@@ -14,7 +14,7 @@ from .form import Signature
 def differences(signature: Signature, expected: Commitment, actual: Commitment) -> Iterator[tuple[str, str, str]]:
     """Place, expected and actual value of each difference: causes before consequences.
 
-    Places are "cursor", "input NAME", "output NAME" and "state NAME"; values are hashes (H1) in hexadecimal, or numbers.
+    Places are "cursor", "input NAME", "output NAME" and "state NAME"; values are hashes (H1) in hexadecimal or numbers.
     """
     if expected.cursor != actual.cursor:
         yield "cursor", str(expected.cursor), str(actual.cursor)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from ..progress import Progress
 from . import checkpoints
 from .commitments import Commitment, commit
 from .comparison import differences
-from .consistency import check_consistency
+from .consistency import DigestsWrong, check_consistency
 from .form import StepRecord
 from .receipt import Receipt
 
@@ -81,16 +82,22 @@ def verify(
     try:
         with Progress(receipt.log.steps, "checking") as progress:
             check_consistency(receipt, unfinished=unfinished, key=key, advance=progress.advance)
-    except ReceiptWrong as wrong:
+    except DigestsWrong as wrong:
         raise _located(receipt, wrong, target, threads) from None
     chosen = choose_steps(steps, receipt.log.steps, draw)
-    executed = steps_to_execute(chosen, checkpoints.present(receipt.path))
-    if executed:
-        replay = Replay(receipt, target, threads, inputs)
-        with Progress(len(executed), f"running on {target}") as progress:
-            for step in executed:
-                replay.check(step)
-                progress.advance(f"step {step}")
+    kept = checkpoints.present(receipt.path)
+    executed = steps_to_execute(chosen, kept)
+    replay = Replay(receipt, target, threads, inputs)
+    with Progress(len(executed), f"running on {target}") as progress:
+        # What is wrong first is found first.
+        unchecked = deque(step for step in kept if 0 < step <= receipt.log.steps)
+        for step in executed:
+            while unchecked and unchecked[0] < step:
+                receipt.state_after(unchecked.popleft())
+            replay.check(step)
+            progress.advance(f"step {step}")
+        for step in unchecked:
+            receipt.state_after(step)
     return Verified(
         receipt.log.steps,
         tuple(chosen),
@@ -177,9 +184,9 @@ class Replay:
             raise ReceiptWrong(place, message, step, expected, actual)
 
 
-def _located(receipt: Receipt, wrong: ReceiptWrong, target: str, threads: int | None) -> ReceiptWrong:
-    """For a contradiction in a step's record: the tensor whose hash is not what the step gives, where one is found."""
-    if wrong.step is None or not receipt.header.stored or wrong.step > receipt.log.steps:
+def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | None) -> ReceiptWrong:
+    """The tensor whose hash is not what the step gives, where one is found."""
+    if wrong.step is None or not receipt.header.stored:
         return wrong
     try:
         replay = Replay(receipt, target, threads)

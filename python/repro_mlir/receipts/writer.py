@@ -54,6 +54,14 @@ class ReceiptWriter:
         """
         self._path = path
         self._lock = storage.Lock(path / HEADER)
+        try:
+            self._open(header)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, header: Header) -> None:
+        path = self._path
         receipt = Receipt(path)
         self.header = _same_run(receipt.header, header, path)
         self.log = receipt.log

@@ -1,0 +1,74 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Changes of receipts: of bytes, and by a forger who makes all hashes agree again afterwards."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import blake3
+import numpy as np
+from repro_mlir import Receipt
+from repro_mlir.hashing import combine_digests
+from repro_mlir.receipts import canonical_json
+from repro_mlir.receipts.commitments import Commitment, next_link
+from repro_mlir.receipts.form import Header, StepRecord
+from repro_mlir.receipts.receipt import digests_of
+
+
+def flip(path: Path, offset: int, bit: int = 0) -> None:
+    """Flips a bit of a file; a negative offset counts from its end."""
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def cut(path: Path, size: int) -> None:
+    """Cuts a file to its first bytes; with a negative size, off its last ones."""
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def edit(path: Path, change: Callable[[Any], None], line: int | None = None) -> None:
+    """Changes the JSON value of a file, or of a line from 0, which stays canonical."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    index = line or 0
+    value = json.loads(lines[index])
+    change(value)
+    lines[index] = canonical_json.dump(value) + (b"\n" if lines[index].endswith(b"\n") else b"")
+    path.write_bytes(b"".join(lines))
+
+
+def forge(
+    path: Path,
+    *,
+    header: Callable[[Header], Header] = lambda header: header,
+    steps: Callable[[list[tuple[Commitment, list[np.ndarray], bytes | None]]], None] = lambda steps: None,
+) -> None:
+    """Changes the header, or commitment, inputs and loss of steps, and makes roots, chain, inputs and seal agree."""
+    receipt = Receipt(path)
+    log = receipt.log
+    numbers = range(1, log.steps + 1)
+    given = [(log[i].commitment, [a.copy() for a in receipt.inputs(i)], log[i].loss) for i in numbers]
+    steps(given)
+    changed = header(receipt.header)
+    (path / "receipt.json").write_bytes(changed.dump())
+    kinds = changed.stored_inputs
+    cursors = sorted(commitment.cursor for commitment, _, _ in given)
+    link, lines, inputs = changed.first_link(), [], []
+    for step, (commitment, arrays, loss) in enumerate(given, 1):
+        commitment = Commitment(cursors[step - 1], commitment.state, digests_of(kinds, arrays), commitment.outputs)
+        link = next_link(link, step, commitment.root)
+        lines.append(StepRecord(step, commitment, commitment.root, link, loss).dump())
+        inputs.append(receipt.stored_inputs.encode(arrays))
+    (path / "steps.jsonl").write_bytes(b"".join(lines))
+    (path / "inputs.bin").write_bytes(b"".join(inputs))
+
+    def seal(value: dict[str, Any]) -> None:
+        value["receipt"] = blake3.blake3(changed.dump()).hexdigest()
+        value["chain"] = link.hex()
+        value["steps"] = len(given)
+        value["state_hash"] = combine_digests(given[-1][0].state)
+
+    edit(path / "seal.json", seal)

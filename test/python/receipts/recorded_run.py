@@ -1,0 +1,40 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A run without PyTorch: program and batches come from a finished receipt.
+
+    python recorded_run.py SOURCE RECEIPT STEPS
+
+Prints a line when everything is loaded and another one when the run has ended.
+"""
+
+import sys
+from pathlib import Path
+
+from repro_mlir import Receipt, ReceiptOptions, compile
+from repro_mlir.compiler import Executable
+from repro_mlir.receipts.recorder import Recorder
+
+EVERY = 7
+
+
+def run(source: Receipt, executable: Executable, path: Path, steps: int) -> None:
+    """Begins or resumes a run of so many steps, over and over the batches of `source`, and seals its receipt."""
+    options = ReceiptOptions(path, checkpoint_every=EVERY, resume=True)
+    recorder = Recorder(options, source.program, "cpu", 1)
+    try:
+        while recorder.steps < steps:
+            inputs = recorder.take(source.inputs(1 + recorder.cursor % source.log.steps))
+            _, outputs = executable(recorder.state, *inputs)
+            recorder.commit(inputs, list(outputs.values()))
+        recorder.seal()
+    finally:
+        recorder.close()
+
+
+if __name__ == "__main__":
+    source = Receipt(sys.argv[1])
+    executable = compile(source.program, "cpu", 1)
+    print("ready", flush=True)
+    run(source, executable, Path(sys.argv[2]), int(sys.argv[3]))
+    print("ended", flush=True)

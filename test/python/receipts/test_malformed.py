@@ -1,0 +1,143 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Damaged receipts: one clear error each, whatever was damaged, and never a traceback."""
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import blake3
+import pytest
+from repro_mlir import ReproError
+from repro_mlir.cli import main
+from repro_mlir.receipts import canonical_json
+
+FILES = ["receipt.json", "seal.json", "steps.jsonl", "inputs.bin", "program.mlir", "checkpoints/0.safetensors"]
+VALUES = [None, True, False, 0, -1, 3, 2**53 - 1, "", "x", "0" * 64, "f" * 63, [], {}, [[]], ["a"], {"a": 1}]
+# Per kind; twice as many of the first kind.
+COUNT = 250
+
+
+def damage_bytes(path: Path, draw: random.Random) -> None:
+    """Changes, drops, doubles or inserts a few bytes of a file."""
+    file = path / draw.choice(FILES)
+    data = bytearray(file.read_bytes())
+    at, size = draw.randrange(len(data)), draw.choice([1, 1, 2, 9, 100])
+    kind = draw.randrange(4)
+    if kind == 0:
+        data[at] ^= draw.randrange(1, 256)
+    elif kind == 1:
+        del data[at : at + size]
+    elif kind == 2:
+        data[at:at] = data[at : at + size]
+    else:
+        data[at:at] = draw.randbytes(size)
+    file.write_bytes(bytes(data))
+
+
+def damage_value(path: Path, draw: random.Random) -> None:
+    """Replaces, drops or adds a value in the JSON of a file, in canonical form."""
+    file = path / draw.choice(FILES[:3])
+    lines = file.read_bytes().splitlines()
+    index = draw.randrange(len(lines))
+    value = json.loads(lines[index])
+    places = [(value, key) for key in value]
+    for container, key in places:
+        inner = container[key]
+        if isinstance(inner, dict | list):
+            places += [(inner, each) for each in (inner if isinstance(inner, dict) else range(len(inner)))]
+    container, key = draw.choice(places)
+    kind = draw.randrange(4)
+    if kind == 0:
+        del container[key]
+    elif kind == 1 and isinstance(container, dict):
+        container["other"] = container[key]
+    else:
+        new = draw.choice([each for each in VALUES if each != container[key] or type(each) is not type(container[key])])
+        container[key] = new
+    lines[index] = canonical_json.dump(value)
+    file.write_bytes(b"\n".join(lines) + (b"\n" if file.name == "steps.jsonl" else b""))
+
+
+def damage_deeply(path: Path, draw: random.Random) -> None:
+    """As `damage_value` for receipt.json, and the seal names what came out: later checks see it."""
+    before = (path / "receipt.json").read_bytes()
+    while (path / "receipt.json").read_bytes() == before:
+        others = {name: (path / name).read_bytes() for name in FILES[1:3]}
+        damage_value(path, draw)
+        for name, data in others.items():
+            (path / name).write_bytes(data)
+    seal = json.loads((path / "seal.json").read_bytes())
+    seal["receipt"] = blake3.blake3((path / "receipt.json").read_bytes()).hexdigest()
+    (path / "seal.json").write_bytes(canonical_json.dump(seal))
+
+
+@pytest.mark.parametrize("damage", [damage_bytes, damage_value, damage_deeply])
+def test_damaged_receipts(
+    finished: Path, tmp_path: Path, capsys, damage: Callable[[Path, random.Random], None]
+) -> None:
+    draw = random.Random(7)
+    answers: dict[int, int] = {1: 0, 2: 0}
+    for number in range(2 * COUNT if damage is damage_bytes else COUNT):
+        path = tmp_path / str(number)
+        shutil.copytree(finished, path)
+        damage(path, draw)
+        status = main(["verify", str(path), "--steps", "8", "--threads", "1"])
+        captured = capsys.readouterr()
+        if status == 0 and damage is damage_deeply:
+            # What is for information only may say anything.
+            changed, honest = (json.loads((each / "receipt.json").read_bytes()) for each in (path, finished))
+            assert changed["run"] == honest["run"] and changed["program"] == honest["program"]
+            shutil.rmtree(path)
+            continue
+        assert status in answers, (number, status, captured)
+        answers[status] += 1
+        if status == 1:
+            lines = captured.out.splitlines()
+            assert captured.err == "" and lines[0].startswith("WRONG    ") and len(lines) in (1, 3), captured.out
+        else:
+            assert captured.out == "" and captured.err.startswith("repro: error: ")
+            assert captured.err.count("\n") == 1 and len(captured.err) < 600, captured.err
+        shutil.rmtree(path)
+    assert answers[1] or answers[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "expected canonical JSON"),
+        (b"{", "expected canonical JSON"),
+        (b'{"a":1.5}', "expected canonical JSON"),
+        (b'{"a":1e3}', "expected canonical JSON"),
+        (b"[NaN]", "expected canonical JSON"),
+        (b"9007199254740992", "expected canonical JSON"),
+        (b"\xff", "expected canonical JSON"),
+        (b"[" * 100000, "expected canonical JSON"),
+        (b'"\\ud800"', "expected canonical JSON"),
+        (b'{"b":1,"a":2}', "JSON in another form"),
+        (b'{"a":1,"a":1}', "JSON in another form"),
+        (b'{"a": 1}', "JSON in another form"),
+        (b'"\\u0041"', "JSON in another form"),
+        (b"1\n", "JSON in another form"),
+    ],
+)
+def test_canonical_json(text: bytes, message: str) -> None:
+    with pytest.raises(ReproError, match=f"here: .*{message}"):
+        canonical_json.load(text, "here")
+
+
+@pytest.mark.parametrize("value", [1.5, 2**53, {1: 2}, (1,), b"x", {"a": [float("nan")]}])
+def test_values_without_canonical_json(value: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        canonical_json.dump(value)
+
+
+def test_canonical_json_there_and_back() -> None:
+    value = {"b": [None, True, -5, '\u00e9\n"'], "a": {}}
+    text = canonical_json.dump(value)
+    assert text == b'{"a":{},"b":[null,true,-5,"\xc3\xa9\\n\\""]}'
+    assert canonical_json.load(text, "here") == value
