@@ -15,20 +15,28 @@ PROGRAM = (
     "}\n"
 )
 USE = """
+import os
+import subprocess
 import sys
 import numpy as np
 import repro_mlir
 from repro_mlir.arrays import TensorType
-from repro_mlir.program import Program, canonicalize
+from repro_mlir.bundling import write_bundle
+from repro_mlir.gpu_code import compile_for
+from repro_mlir.program import Program
+from repro_mlir.stub_driver import LIBRARY
 
 x = TensorType("x", "f32", (2,))
 text = open("program.mlir").read()
 program = Program(text, (), (x,), (TensorType("y", "f32", (2,)),), 0, ())
 array = np.array([1, 2], np.float32)
-for target in ("reference", "cpu"):
+os.environ["REPRO_LIBCUDA"] = str(LIBRARY)
+for target in ("reference", "cpu", "cuda"):
     _, outputs = repro_mlir.compile(program, target)({}, array)
     assert (outputs["y"] == array).all(), (target, outputs)
 assert len(program.hash) == 64
+write_bundle("model.rmb", program, compile_for(program, ["sm_75"]), steps=[[array]])
+subprocess.run([sys.executable, "model.rmb"], check=True, stdout=subprocess.DEVNULL)
 assert "torch" not in sys.modules
 print("wheel works:", program.hash)
 """

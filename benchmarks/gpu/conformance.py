@@ -245,7 +245,7 @@ def _ptx_kernel(operation: Operation, threads: int, steps: int) -> str:
     for j, t in enumerate(operation.operands):
         body += _operand(t, j)
     body += [operation.ptx.format(d=f"%{operation.result}_9", p="%p", q="%q", **registers)]
-    if operation.result == "b16":
+    if operation.name.startswith("cvt.rn.") and operation.result == "b16":
         # Both 16-bit formats: a NaN is told by its bits, and the canonical ones are 0x7e00 and 0x7fc0.
         infinity, nan = ("0x7c00", "0x7e00") if "f16" in operation.name.split(".") else ("0x7f80", "0x7fc0")
         body += ["and.b16 %b16_8, %b16_9, 0x7fff;", f"setp.gt.u16 %p, %b16_8, {infinity};"]

@@ -160,6 +160,19 @@ def _integer_operations() -> list[Operation]:
             Operation(f"clz.b{bits}", (u,), "u32", f"clz.b{bits} {{d}}, {{a}};", f"leading_zeros((uint64_t)a, {bits})"),
             Operation(f"popc.b{bits}", (u,), "u32", f"popc.b{bits} {{d}}, {{a}};", "__builtin_popcountll((uint64_t)a)"),
         ]
+    for name, symbol in (("and", "&"), ("or", "|"), ("xor", "^")):
+        found.append(
+            Operation(f"{name}.b16", ("b16", "b16"), "b16", f"{name}.b16 {{d}}, {{a}}, {{b}};", f"a {symbol} b")
+        )
+    found += [
+        Operation("shl.b16", ("b16", "u32"), "b16", "shl.b16 {d}, {a}, {b};", "b < 16 ? (uint32_t)a << b : 0"),
+        Operation("shr.u16", ("b16", "u32"), "b16", "shr.u16 {d}, {a}, {b};", "b < 16 ? a >> b : 0"),
+        Operation("cvt.u16.u32", ("u32",), "b16", "cvt.u16.u32 {d}, {a};", "a"),
+        Operation("cvt.u16.u64", ("u64",), "b16", "cvt.u16.u64 {d}, {a};", "a"),
+        Operation("cvt.u32.u16", ("b16",), "u32", "cvt.u32.u16 {d}, {a};", "a"),
+        Operation("cvt.u64.u16", ("b16",), "u64", "cvt.u64.u16 {d}, {a};", "a"),
+        Operation("cvt.s32.s16", ("b16",), "s32", "cvt.s32.s16 {d}, {a};", "(int16_t)a"),
+    ]
     for name, symbol in (("eq", "=="), ("ne", "!=")):
         ptx = f"setp.{name}.b16 {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
         found.append(Operation(f"setp.{name}.b16", ("b16", "b16"), "u32", ptx, f"a {symbol} b"))

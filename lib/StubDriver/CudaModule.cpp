@@ -128,6 +128,10 @@ EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
   });
 }
 
+EXPORT int cuFuncLoad(void *) {
+  return call("cuFuncLoad", [] { return Success; });
+}
+
 EXPORT int cuLaunchKernel(void *function, unsigned gridX, unsigned gridY,
                           unsigned gridZ, unsigned blockX, unsigned blockY,
                           unsigned blockZ, unsigned shared, void *,

@@ -29,7 +29,7 @@ _CHUNK_START, _CHUNK_END, _PARENT, _ROOT = 1, 2, 4, 8
 _BLOCK, _CHUNK = 64, 1024
 _ROUNDS = 7
 # Chunks that are compressed together: their state and message stay in the cache of one processor.
-_TOGETHER = 1024
+_TOGETHER = 4096
 
 
 Bytes = bytes | bytearray | memoryview

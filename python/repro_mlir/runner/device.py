@@ -234,6 +234,9 @@ class Code:
         driver.cuModuleGetFunction(byref(function), self._module, name.encode())
         if shared > _STATIC_SHARED_LIMIT:
             driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared)
+        if driver.has("cuFuncLoad"):
+            # Else the first launch loads the code, which a recording may not permit.
+            driver.cuFuncLoad(function)
         return function
 
     def unload(self) -> None:

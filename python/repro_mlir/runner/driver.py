@@ -62,6 +62,12 @@ _SIGNATURES: dict[str, list[Any]] = {
     "cuGetErrorString": [c_int, POINTER(c_char_p)],
 }
 
+# What older drivers lack and the runner can do without.
+_OPTIONAL: dict[str, list[Any]] = {
+    # Since CUDA 12.4.
+    "cuFuncLoad": [c_void_p],
+}
+
 OUT_OF_MEMORY = 2
 NO_DEVICE = 100
 INVALID_IMAGE = 200
@@ -100,11 +106,12 @@ class Driver:
         except OSError as error:
             raise ReproError(f"expected the CUDA driver {name}, which an NVIDIA driver installs: {error}") from None
         self._functions: dict[str, Callable[..., int]] = {}
-        for function, arguments in _SIGNATURES.items():
-            try:
-                entry = getattr(library, function)
-            except AttributeError:
-                raise ReproError(f"{name} has no {function}: expected a CUDA driver of version 12 or later") from None
+        for function, arguments in (_SIGNATURES | _OPTIONAL).items():
+            entry = getattr(library, function, None)
+            if entry is None:
+                if function in _OPTIONAL:
+                    continue
+                raise ReproError(f"{name} has no {function}: expected a CUDA driver of version 12 or later")
             entry.argtypes = arguments
             entry.restype = c_int
             self._functions[function] = entry
@@ -125,6 +132,10 @@ class Driver:
         # Found without this method the next time.
         setattr(self, function, call)
         return call
+
+    def has(self, function: str) -> bool:
+        """Whether this driver has an entry point that not all have."""
+        return function in self._functions
 
     def describe(self, code: int) -> str:
         """Name, number and meaning of a CUresult."""

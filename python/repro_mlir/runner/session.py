@@ -151,6 +151,9 @@ class Session:
         if len(inputs) != len(free):
             wanted = ", ".join(str(self.bundle.inputs[i]) for i in free)
             raise ReproError(f"expected {len(free)} inputs ({wanted}), got {len(inputs)}")
+        if self._bound:
+            # Whoever fills a buffer may use another stream.
+            self.device.synchronize_all()
         # Held until the step is done: the copies to the device are asynchronous.
         kept = [self._send(i, value) for i, value in zip(free, inputs, strict=True)]
         self._execution.start()

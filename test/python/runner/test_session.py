@@ -3,6 +3,7 @@
 
 """Bundles on the stand-in for the CUDA driver: states, hashes and buffers in place."""
 
+import ctypes
 from pathlib import Path
 
 import handmade
@@ -164,3 +165,40 @@ def test_memory_is_given_back(bundle: Bundle) -> None:
 def test_unknown_device(bundle: Bundle) -> None:
     with pytest.raises(ReproError, match="expected a GPU from 0 to 0, got 1"):
         Session(bundle, 1)
+
+
+class ByDLPack:
+    """Memory of the stand-in's device as an array of a library that has DLPack alone."""
+
+    def __init__(self, device: Device, array: np.ndarray, ordinal: int = 0) -> None:
+        self.pointer = device.allocate(array.nbytes)
+        self._device = ordinal
+        memory = (ctypes.c_char * array.nbytes).from_address(self.pointer)
+        self.array = np.frombuffer(memory, array.dtype).reshape(array.shape)
+        self.array[...] = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self._device
+
+    def __dlpack__(self, **_: object) -> object:
+        return self.array.__dlpack__()
+
+
+def test_buffers_by_dlpack(bundle: Bundle) -> None:
+    device = Device()
+    w = ByDLPack(device, np.full((2, 3), 1, np.float32))
+    with Session(bundle, device, state={"w": w}) as session:
+        session.step(0.5, np.ones((2, 3), np.float32), 1)
+        assert np.array_equal(w.array, np.full((2, 3), 1.5, np.float32))
+        # A view that is another order of the same memory.
+        turned = ByDLPack(device, np.ones((3, 2), np.float32))
+        turned.array = turned.array.T
+        with pytest.raises(ReproError, match="input x: expected a contiguous array"):
+            session.step(0.5, turned, 1)
+    for array, ordinal, message in (
+        (np.ones((3, 2), np.float32), 0, r"state w: expected shape \[2, 3\], got \[3, 2\]"),
+        (np.ones((2, 3), np.int32), 0, r"expected elements of f32 \(float32\), got DLPack type 0 of 32 bits"),
+        (np.ones((2, 3), np.float32), 1, r"state w: expected an array on GPU 0, got one on device \(2, 1\)"),
+    ):
+        with pytest.raises(ReproError, match=message):
+            Session(bundle, device, state={"w": ByDLPack(device, array, ordinal)})
