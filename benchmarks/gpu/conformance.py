@@ -75,6 +75,11 @@ static int32_t to_s32(double x) { return x != x ? 0 : x >= 0x1p31 ? INT32_MAX : 
 static uint32_t to_u32(double x) { return !(x > 0) ? 0 : x >= 0x1p32 ? UINT32_MAX : (uint32_t)x; }
 static int64_t to_s64(double x) { return x != x ? 0 : x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : (int64_t)x; }
 static uint64_t to_u64(double x) { return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x; }
+static uint64_t reversed(uint64_t x) {
+  uint64_t y = 0;
+  for (int i = 0; i < 64; ++i) y |= (x >> i & 1) << (63 - i);
+  return y;
+}
 static uint64_t field(uint64_t x, unsigned position, unsigned length) {
   x = position < 64 ? x >> position : 0;
   return length < 64 ? x & ((1ull << length) - 1) : x;
@@ -84,10 +89,9 @@ static uint16_t to_bfloat(float f) {
   uint32_t b; memcpy(&b, &f, 4);
   return f != f ? 0x7fc0 : (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16);
 }
-static uint16_t to_half(float f) {
-  uint32_t b; memcpy(&b, &f, 4);
-  uint16_t sign = b >> 16 & 0x8000;
-  double x = fabs((double)f);
+static uint16_t to_half(double f) {
+  uint16_t sign = signbit(f) ? 0x8000 : 0;
+  double x = fabs(f);
   if (f != f) return 0x7e00;
   if (x >= 65520) return sign | 0x7c00;
   int exponent;

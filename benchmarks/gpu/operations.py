@@ -84,7 +84,9 @@ def _conversions() -> list[Operation]:
         Operation("cvt.f64.f32", ("f32",), "f64", "cvt.f64.f32 {d}, {a};", "(double)a"),
         Operation("cvt.rn.f32.f64", ("f64",), "f32", "cvt.rn.f32.f64 {d}, {a};", "(float)a"),
         Operation("cvt.f32.f16", ("b16",), "f32", "cvt.f32.f16 {d}, {a};", "from_half(a)"),
+        Operation("cvt.f64.f16", ("b16",), "f64", "cvt.f64.f16 {d}, {a};", "from_half(a)"),
         Operation("cvt.rn.f16.f32", ("f32",), "b16", "cvt.rn.f16.f32 {d}, {a};", "to_half(a)"),
+        Operation("cvt.rn.f16.f64", ("f64",), "b16", "cvt.rn.f16.f64 {d}, {a};", "to_half(a)"),
         Operation("cvt.rn.bf16.f32", ("f32",), "b16", "cvt.rn.bf16.f32 {d}, {a};", "to_bfloat(a)", architecture=80),
     ]
     for t in ("f32", "f64"):
@@ -160,6 +162,17 @@ def _integer_operations() -> list[Operation]:
             Operation(f"clz.b{bits}", (u,), "u32", f"clz.b{bits} {{d}}, {{a}};", f"leading_zeros((uint64_t)a, {bits})"),
             Operation(f"popc.b{bits}", (u,), "u32", f"popc.b{bits} {{d}}, {{a}};", "__builtin_popcountll((uint64_t)a)"),
         ]
+    for name, c in (
+        ("eq", "x == y"),
+        ("lt", "x < y"),
+        ("gtu", "!(x <= y)"),
+        ("neu", "!(x == y)"),
+        ("nan", "x != x || y != y"),
+        ("num", "x == x && y == y"),
+    ):
+        ptx = f"setp.{name}.f16 {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
+        c = f"({{ float x = from_half(a), y = from_half(b); {c}; }})"
+        found.append(Operation(f"setp.{name}.f16", ("b16", "b16"), "u32", ptx, c))
     for name, symbol in (("and", "&"), ("or", "|"), ("xor", "^")):
         found.append(
             Operation(f"{name}.b16", ("b16", "b16"), "b16", f"{name}.b16 {{d}}, {{a}}, {{b}};", f"a {symbol} b")
@@ -177,6 +190,22 @@ def _integer_operations() -> list[Operation]:
         ptx = f"setp.{name}.b16 {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
         found.append(Operation(f"setp.{name}.b16", ("b16", "b16"), "u32", ptx, f"a {symbol} b"))
     found += [
+        Operation("brev.b32", ("u32",), "u32", "brev.b32 {d}, {a};", "reversed(a) >> 32"),
+        Operation("brev.b64", ("u64",), "u64", "brev.b64 {d}, {a};", "reversed(a)"),
+        Operation(
+            "shf.l.wrap.b32",
+            ("u32", "u32", "u32"),
+            "u32",
+            "shf.l.wrap.b32 {d}, {a}, {b}, {c};",
+            "(((uint64_t)b << 32 | a) << (c & 31)) >> 32",
+        ),
+        Operation(
+            "shf.r.wrap.b32",
+            ("u32", "u32", "u32"),
+            "u32",
+            "shf.r.wrap.b32 {d}, {a}, {b}, {c};",
+            "((uint64_t)b << 32 | a) >> (c & 31)",
+        ),
         Operation("mul.wide.u32", ("u32", "u32"), "u64", "mul.wide.u32 {d}, {a}, {b};", "(uint64_t)a * b"),
         Operation("mul.wide.s32", ("s32", "s32"), "s64", "mul.wide.s32 {d}, {a}, {b};", "(int64_t)a * b"),
     ]
