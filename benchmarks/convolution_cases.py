@@ -66,7 +66,7 @@ def _build(part: str, shape: tuple[int, int, int, int, int], setting: Setting) -
     function = _function(part, kernel, stride)
     last = [value.contiguous(memory_format=torch.channels_last) for value in (x, w, y)]
     return {
-        OURS: compiled(function, (x, w, y), setting),
+        OURS: compiled(f"convolution {part} {shape}", function, (x, w, y), setting),
         "torch": lambda: function(x, w, y),
         "channels last": lambda: function(*last),
     }

@@ -41,7 +41,7 @@ def _build(m: int, n: int, k: int, layout: str, setting: Setting) -> Contestants
     # oneDNN gets its operands in the layout that it likes best, made before the clock starts.
     blocked, weight = a.to_mkldnn(), b.t().contiguous().to_mkldnn()
     return {
-        OURS: compiled(product, (left, right), setting),
+        OURS: compiled(f"matmul {m}x{n}x{k} {layout}", product, (left, right), setting),
         "torch": lambda: torch.mm(left_view, right_view, out=out),
         "oneDNN": lambda: torch._C._nn.mkldnn_linear(blocked, weight),
     }

@@ -25,7 +25,10 @@ def _batch_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> to
 
 
 def _build(
-    function: Callable[..., torch.Tensor], make: Callable[[], tuple[torch.Tensor, ...]], setting: Setting
+    name: str,
+    function: Callable[..., torch.Tensor],
+    make: Callable[[], tuple[torch.Tensor, ...]],
+    setting: Setting,
 ) -> Contestants:
     torch.manual_seed(0)
     arguments = make()
@@ -33,7 +36,7 @@ def _build(
     arguments = (torch.randn_like(function(*arguments)), *arguments)
     fused = torch.compile(both)
     return {
-        OURS: compiled(both, arguments, setting),
+        OURS: compiled(name, both, arguments, setting),
         "torch": lambda: both(*arguments),
         "torch.compile": lambda: fused(*arguments),
     }
@@ -87,7 +90,7 @@ def cases() -> list[Case]:
             name,
             "normalization",
             shape,
-            lambda setting, function=function, make=make: _build(function, make, setting),
+            lambda setting, name=name, function=function, make=make: _build(name, function, make, setting),
             bytes=moved,
         )
         for name, shape, function, make, moved in listed

@@ -22,17 +22,25 @@ class _Module(torch.nn.Module):
         return self._function(*arguments)
 
 
-def compiled(function: Function, arguments: Sequence[torch.Tensor], setting: Setting) -> Callable[[], object]:
+# Of this process, by name: numbers of threads share what was captured.
+_programs: dict[str, repro_mlir.Program] = {}
+
+
+def compiled(
+    name: str, function: Function, arguments: Sequence[torch.Tensor], setting: Setting
+) -> Callable[[], object]:
     """A call of `function` as we compile it, on these arguments, into outputs that stay.
 
     Args:
+      name: of this function on arguments of these shapes.
       function: on tensors; may take gradients.
       arguments: contiguous; the example that is captured.
     Raises:
       ValueError: the result is not what PyTorch computes, to float32 accuracy.
     """
-    program = repro_mlir.capture(_Module(function), tuple(arguments))
-    executable = runtime.load(runtime.cached_compile(program.text, setting.level), setting.threads)
+    if name not in _programs:
+        _programs[name] = repro_mlir.capture(_Module(function), tuple(arguments))
+    executable = runtime.load(runtime.cached_compile(_programs[name].text, setting.level), setting.threads)
     inputs = [value.numpy() for value in arguments]
     outputs = [kind.empty() for kind in executable.outputs]
     executable.run([], inputs, outputs)

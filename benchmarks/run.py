@@ -47,9 +47,19 @@ def _machine() -> dict[str, Any]:
         "processors": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "torch": torch.__version__,
+        "commit": _commit(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "load_before": round(os.getloadavg()[0], 2),
     }
+
+
+def _commit() -> str:
+    """What is measured; "unknown" outside of a clone."""
+    command = ["git", "-C", str(_WORKER.parent), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def _default_levels() -> list[str]:

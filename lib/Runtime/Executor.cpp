@@ -17,6 +17,7 @@
 using namespace repro_runtime;
 
 static constexpr uint64_t cacheLine = 64;
+static constexpr uint64_t sharesPerThread = 4;
 
 void Executor::Free::operator()(char *memory) const { std::free(memory); }
 
@@ -83,7 +84,11 @@ void Executor::launch(const Launch &launch, char *const *buffers) {
   };
   uint64_t grain = kernel.grain ? kernel.grain : 1;
   uint64_t grains = (kernel.items + grain - 1) / grain;
-  uint64_t shares = std::min<uint64_t>(grains, pool.size());
+  // Some for each thread: one that is interrupted leaves the rest to others.
+  uint64_t shares =
+      pool.size() == 1
+          ? 1
+          : std::min<uint64_t>(grains, sharesPerThread * pool.size());
   Context context{kernels[launch.kernel],
                   pointers,
                   scratch.get(),

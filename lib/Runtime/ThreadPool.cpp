@@ -31,13 +31,13 @@ static bool spin(int spins, Predicate done) {
   return done();
 }
 
-static unsigned getTaken(uint64_t ticket) { return ticket & 0xffff; }
-static unsigned getShares(uint64_t ticket) { return ticket >> 16 & 0xffff; }
-static uint64_t getLoop(uint64_t ticket) { return ticket >> 32; }
+static unsigned getNext(uint64_t ticket) { return ticket & 0xffff; }
+static unsigned getEnd(uint64_t ticket) { return ticket >> 16 & 0xffff; }
 
 ThreadPool::ThreadPool(unsigned threads)
-    // With more threads than processors, spinning takes time from the others.
-    : spins(threads <= std::thread::hardware_concurrency() ? 2000 : 1) {
+    : queues(new Queue[threads]),
+      // With more threads than processors, spinning takes time from the others.
+      spins(threads <= std::thread::hardware_concurrency() ? 2000 : 1) {
   for (unsigned i = 1; i < threads; ++i)
     workers.emplace_back([this, i] { work(i); });
 }
@@ -53,16 +53,17 @@ ThreadPool::~ThreadPool() {
 }
 
 /// Takes a share and runs it; false if none is left.
-bool ThreadPool::runShare(unsigned thread) {
-  uint64_t seen = ticket.load();
-  if (getTaken(seen) >= getShares(seen))
+bool ThreadPool::runShare(Queue &queue, unsigned thread) {
+  uint64_t seen = queue.ticket.load();
+  if (getNext(seen) >= getEnd(seen))
     return false;
-  seen = ticket.fetch_add(1);
-  unsigned share = getTaken(seen), shares = getShares(seen);
-  if (share >= shares)
+  seen = queue.ticket.fetch_add(1);
+  unsigned share = getNext(seen);
+  if (share >= getEnd(seen))
     return false;
-  // From here to the end of the share the loop cannot end, so that task and
-  // context are those of the ticket's loop.
+  // From here to the end of the share the loop cannot end, so that task,
+  // context and total are those of the ticket's loop.
+  unsigned shares = total;
   task(context, share, thread);
   if (finished.fetch_add(1) + 1 == shares && callerSleeps) {
     std::lock_guard<std::mutex> lock(mutex);
@@ -71,24 +72,30 @@ bool ThreadPool::runShare(unsigned thread) {
   return true;
 }
 
+/// The thread's own shares, then those that are left of the others.
+void ThreadPool::runShares(unsigned thread) {
+  for (unsigned i = 0, threads = size(); i < threads; ++i)
+    while (runShare(queues[(thread + i) % threads], thread))
+      ;
+}
+
 void ThreadPool::work(unsigned thread) {
   FloatEnvironment environment;
-  uint64_t seen = 0;
+  uint32_t seen = 0;
   for (;;) {
-    auto hasNews = [&] { return getLoop(ticket.load()) != seen || stop; };
+    auto hasNews = [&] { return loop.load() != seen || stop; };
     if (!spin(spins, hasNews)) {
       std::unique_lock<std::mutex> lock(mutex);
-      // The caller looks for sleepers after it has set the ticket, and this
-      // thread looks at the ticket after it has counted itself.
+      // The caller looks for sleepers after it has set the loop, and this
+      // thread looks at the loop after it has counted itself.
       ++sleepers;
       wake.wait(lock, hasNews);
       --sleepers;
     }
     if (stop)
       return;
-    seen = getLoop(ticket.load());
-    while (runShare(thread))
-      ;
+    seen = loop.load();
+    runShares(thread);
   }
 }
 
@@ -100,15 +107,20 @@ void ThreadPool::run(Task newTask, void *newContext, unsigned shares) {
   }
   task = newTask;
   context = newContext;
+  total = shares;
   finished = 0;
-  ticket = (getLoop(ticket.load()) + 1) << 32 | uint64_t(shares) << 16;
+  uint32_t number = loop.load() + 1;
+  for (uint64_t i = 0, threads = size(); i < threads; ++i) {
+    uint64_t begin = shares * i / threads, end = shares * (i + 1) / threads;
+    queues[i].ticket = uint64_t(number) << 32 | end << 16 | begin;
+  }
+  loop = number;
   if (sleepers) {
     // The lock orders this with a thread that is about to sleep.
     std::lock_guard<std::mutex> lock(mutex);
     wake.notify_all();
   }
-  while (runShare(0))
-    ;
+  runShares(0);
   auto isDone = [&] { return finished.load() == shares; };
   if (!spin(spins, isDone)) {
     std::unique_lock<std::mutex> lock(mutex);

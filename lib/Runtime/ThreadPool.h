@@ -12,6 +12,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -20,8 +21,11 @@ namespace repro_runtime {
 
 /// Threads that live as long as the pool. Between two loops they spin for some
 /// microseconds, then sleep, so that a step of many short loops pays no
-/// wake-up. A loop waits for no thread that has not begun a share of it: where
-/// the machine is busy otherwise, the caller does the work itself.
+/// wake-up. The shares of a loop are divided among the threads, the same ones
+/// to the same thread each time, whose caches then hold the data; a thread that
+/// is done takes shares of the others. A loop waits for no thread that has not
+/// begun a share of it: where the machine is busy otherwise, the caller does
+/// the work itself.
 class ThreadPool {
 public:
   using Task = void (*)(void *context, unsigned share, unsigned thread);
@@ -33,24 +37,33 @@ public:
 
   /// Calls the task once for each share from 0 to shares - 1, on any thread
   /// from 0 (the caller) to size() - 1; no thread runs two at once. At most
-  /// 65535 shares.
+  /// 32768 shares.
   void run(Task task, void *context, unsigned shares);
 
 private:
+  /// The shares of one thread. The number of the loop (32 bits), the end of the
+  /// shares (16) and the next one (16) are one word: whoever takes one knows of
+  /// which loop. A cache line of its own.
+  struct alignas(64) Queue {
+    std::atomic<uint64_t> ticket{0};
+  };
+
   void work(unsigned thread);
-  bool runShare(unsigned thread);
+  void runShares(unsigned thread);
+  bool runShare(Queue &queue, unsigned thread);
 
   std::vector<std::thread> workers;
+  std::unique_ptr<Queue[]> queues;
   std::mutex mutex;
   std::condition_variable wake, done;
-  /// The number of the loop (32 bits), its shares (16) and how many are taken
-  /// (16), in one word: whoever takes one knows of which loop.
-  std::atomic<uint64_t> ticket{0};
-  std::atomic<unsigned> finished{0}, sleepers{0};
+  alignas(64) std::atomic<uint32_t> loop{0};
+  std::atomic<unsigned> sleepers{0};
   std::atomic<bool> callerSleeps{false}, stop{false};
   Task task = nullptr;
   void *context = nullptr;
+  unsigned total = 0;
   int spins;
+  alignas(64) std::atomic<unsigned> finished{0};
 };
 
 } // namespace repro_runtime
