@@ -100,9 +100,8 @@ int64_t mlir::repro::packArena(MutableArrayRef<ArenaItem> items) {
     llvm::stable_sort(order, before);
     attempt(order);
   };
-  attemptBy([&](unsigned a, unsigned b) {
-    return items[a].bytes > items[b].bytes;
-  });
+  attemptBy(
+      [&](unsigned a, unsigned b) { return items[a].bytes > items[b].bytes; });
   attemptBy([&](unsigned a, unsigned b) { return length(a) > length(b); });
   attemptBy([&](unsigned a, unsigned b) {
     return double(items[a].bytes) * length(a) >
