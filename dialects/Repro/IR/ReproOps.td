@@ -355,7 +355,7 @@ def Repro_PowiOp : Repro_Op<"powi", !listconcat(
   let summary = "correctly rounded integer power";
   let description = [{
     (S5) the correctly rounded value of `base` to the power of the signed
-    integer `exponent`.
+    integer `exponent`, one for each `base`.
 
     ```mlir
     %0 = repro.powi %x, %n : f32, i32
@@ -365,6 +365,7 @@ def Repro_PowiOp : Repro_Op<"powi", !listconcat(
                        SignlessIntegerLike:$exponent);
   let results = (outs Repro_FloatLike:$result);
   let assemblyFormat = "$base `,` $exponent attr-dict `:` type($base) `,` type($exponent)";
+  let hasVerifier = 1;
 }
 
 #endif // REPRO_IR_REPROOPS_TD

@@ -1120,6 +1120,14 @@ func.func @S5_types_differ(%x: f32, %y: bf16) {
 
 // -----
 
+func.func @S5_powi_one_exponent(%x: vector<4xf32>, %n: i32) {
+  // expected-error @+1 {{(S5) expected one exponent for each base, got 'vector<4xf32>' and 'i32'}}
+  %0 = repro.powi %x, %n : vector<4xf32>, i32
+  return
+}
+
+// -----
+
 func.func @S5_powi_shapes(%x: vector<4xf32>, %n: vector<8xi32>) {
   // expected-error @+1 {{all non-scalar operands/results must have the same shape and base type}}
   %0 = repro.powi %x, %n : vector<4xf32>, vector<8xi32>

@@ -103,3 +103,12 @@ LogicalResult ExactAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "(K4) digits must be 2 or 3, got " << digits;
   return success();
 }
+
+LogicalResult PowiOp::verify() {
+  // Shapes that differ are refused by the elementwise trait.
+  if (isa<ShapedType>(getBase().getType()) ==
+      isa<ShapedType>(getExponent().getType()))
+    return success();
+  return emitOpError("(S5) expected one exponent for each base, got ")
+         << getBase().getType() << " and " << getExponent().getType();
+}
