@@ -17,7 +17,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from repro_mlir.frontends.torch import convolutions, linear_algebra, pooling, views
+from repro_mlir.frontends.torch import convolutions, linear_algebra, pooling, special_functions, views
 
 aten = torch.ops.aten
 
@@ -25,6 +25,7 @@ _entries: dict[Any, Callable[..., Any]] = {
     **convolutions.DECOMPOSITIONS,
     **linear_algebra.DECOMPOSITIONS,
     **pooling.DECOMPOSITIONS,
+    **special_functions.DECOMPOSITIONS,
     **views.DECOMPOSITIONS,
 }
 
