@@ -9,6 +9,8 @@
 #include "Codegen/CPU/Kernels/FoldSupport.h"
 #include "Codegen/CPU/Kernels/ParallelLoops.h"
 #include "Codegen/CPU/Kernels/StructuredKernels.h"
+#include "Codegen/Functions/ElementaryFunctions.h"
+#include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -62,6 +64,14 @@ private:
   Value squareRow;
 };
 } // namespace
+
+/// Whether the body computes an elementary function (S5).
+static bool callsFunction(Block &body) {
+  return llvm::any_of(body, [](Operation &op) {
+    return isa_and_nonnull<ReproDialect>(op.getDialect()) &&
+           isElementaryFunction(op.getName().stripDialect());
+  });
+}
 
 void ElementwiseKernel::orderDims() {
   // Write consecutively: the output's last dimension in memory innermost.
@@ -293,6 +303,9 @@ void ElementwiseKernel::expand() {
     expandTransposed();
     return;
   }
+  // Long chains of operations: two independent ones keep a processor busy.
+  if (body && callsFunction(*body) && lanes && loops.back().size >= 2 * lanes)
+    lanes *= 2;
 
   // A work item is a part of a long innermost loop or a group of inner loops.
   unsigned first = loops.size();
