@@ -73,6 +73,7 @@ def main() -> int:
     arguments = parser.parse_args()
     # Read when torch is imported.
     os.environ["ATEN_CPU_CAPABILITY"] = CAPABILITY[arguments.level]
+    os.environ["MKL_ENABLE_INSTRUCTIONS"] = CAPABILITY[arguments.level].upper()
     for name in arguments.functions or [*UNARY, *BINARY]:
         ours, theirs = measure(name, arguments.level)
         ratio = "" if theirs is None else f"{theirs:8.3f} {theirs / ours:6.2f}"

@@ -34,13 +34,24 @@ ELEMENTS = 65536
 
 BINARY = "atan2 hypot pow powi".split()
 
-#: level -> (target triple, processor, lanes of a vector)
+#: level -> (target triple, processor, lanes: two registers of f32, as in kernels)
 LEVELS = {
-    "x86-64-v2": ("x86_64-unknown-linux-gnu", "x86-64-v2", 4),
-    "x86-64-v3": ("x86_64-unknown-linux-gnu", "x86-64-v3", 8),
-    "x86-64-v4": ("x86_64-unknown-linux-gnu", "x86-64-v4", 16),
-    "aarch64": ("aarch64-unknown-linux-gnu", "generic", 4),
+    "x86-64-v2": ("x86_64-unknown-linux-gnu", "x86-64-v2", 8),
+    "x86-64-v3": ("x86_64-unknown-linux-gnu", "x86-64-v3", 16),
+    "x86-64-v4": ("x86_64-unknown-linux-gnu", "x86-64-v4", 32),
+    "aarch64": ("aarch64-unknown-linux-gnu", "generic", 8),
 }
+
+#: A correctly rounded f64 fma is one value: where this machine has the
+#: instruction, it stands for the routine that levels without it call, in place
+#: (the routine itself: test/python/functions/test_fma_routine.py).
+_FMA_DECLARATION = "declare double @repro_fma(double, double, double)\n"
+_FMA_INSTRUCTION = """
+define internal double @repro_fma(double %a, double %b, double %c) alwaysinline {
+  %r = call double asm "vfmadd213sd $3, $2, $0", "=x,0,x,x"(double %a, double %b, double %c)
+  ret double %r
+}
+"""
 
 _PIPELINE = (
     "repro-expand-functions,canonicalize,cse,loop-invariant-code-motion,{fma}convert-scf-to-cf,"
@@ -71,6 +82,14 @@ def progress(what: str, done: int, total: int) -> None:
         filled = 40 * done // total
         end = "\n" if done == total else ""
         print(f"\r{what:24} [{'#' * filled}{'.' * (40 - filled)}]", end=end, file=sys.stderr, flush=True)
+
+
+@functools.cache
+def _processor_flags() -> frozenset[str]:
+    """What /proc/cpuinfo says that this machine has; empty on other systems."""
+    path = pathlib.Path("/proc/cpuinfo")
+    text = path.read_text() if path.exists() else ""
+    return frozenset(text.partition("flags")[2].partition("\n")[0].split())
 
 
 def _run(*command: str | pathlib.Path) -> None:
@@ -161,7 +180,11 @@ def object_of(name: str, level: str) -> pathlib.Path:
     _run(compiler(), f"--pass-pipeline=builtin.module({pipeline})", mlir, "-o", lowered)
     _run(_tool("mlir", "mlir-translate"), "--mlir-to-llvmir", lowered, "-o", text)
     target = [f"-mtriple={triple}", f"-mcpu={processor}"]
-    _run(_tool("llvm", "opt"), "-O3", *target, text, "-o", bitcode)
+    linked = text
+    if level == "x86-64-v2" and {"fma", "avx"} <= _processor_flags():
+        linked = stem.with_suffix(".fma.ll")
+        linked.write_text(text.read_text().replace(_FMA_DECLARATION, _FMA_INSTRUCTION))
+    _run(_tool("llvm", "opt"), "-O3", *target, linked, "-o", bitcode)
     _run(_tool("llvm", "llc"), "-O3", *target, "-filetype=obj", "-relocation-model=pic", bitcode, "-o", made)
     return made
 
@@ -209,13 +232,12 @@ def available_levels() -> list[str]:
     """The levels that this machine runs, by itself or under qemu."""
     levels = []
     if platform.machine() in ("x86_64", "AMD64"):
-        flags = set(pathlib.Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split())
         needs = {
             "x86-64-v2": {"sse4_2", "popcnt"},
             "x86-64-v3": {"avx2", "fma", "bmi2"},
             "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
         }
-        levels += [level for level, need in needs.items() if need <= flags]
+        levels += [level for level, need in needs.items() if need <= _processor_flags()]
     emulator = shutil.which("qemu-aarch64-static") and shutil.which("aarch64-linux-gnu-gcc")
     if platform.machine() == "aarch64" or emulator:
         levels.append("aarch64")

@@ -47,8 +47,7 @@ public:
 
   F32 exp(F32 x) {
     Scaled s = reduceExp(m.widen(clamp(x, -104.0f, 89.0f)));
-    F64 p = polynomial(kExp, s.r);
-    p = m.fma(m.fma(p, s.r, one()), s.r, one());
+    F64 p = m.fma(polynomial(kExp, s.r), s.r * s.r, one() + s.r);
     return patched(kExpPatches, x, m.narrow(p * powerOfTwo(s.t)));
   }
 
@@ -101,8 +100,7 @@ public:
     Binade b = binade(m.widen(x));
     F64 f = b.m - one();
     // Two roundings where sum() has one: the table is tuned to bear it.
-    F64 low = m.fma(b.k, c(kLogLn2[0]), logTail(f, kLog));
-    F64 y = m.fma(b.k, c(kLn2Hi), f) + low;
+    F64 y = m.fma(b.k, c(kLn2Hi), f) + logTail(f, kLog, b.k * c(kLogLn2[0]));
     return logSpecial(x, 0.0f, patched(kLogPatches, x, m.narrow(y)));
   }
 
@@ -126,7 +124,7 @@ public:
     Binade b = binade(w + one());
     // 1 + x is exact wherever k is not 0 and the lost bits could matter.
     F64 f = m.select(m.eq(b.k, c(0.0)), w, b.m - one());
-    F64 low = m.fma(b.k, c(kLog1pLn2[0]), logTail(f, kLog1p));
+    F64 low = logTail(f, kLog1p, b.k * c(kLog1pLn2[0]));
     F64 y = sum(b.k * c(kLn2ShortHi), f, low);
     F32 result = patched(kLog1pPatches, x, m.narrow(y));
     return m.copysign(logSpecial(x, -1.0f, result), x);
@@ -275,7 +273,7 @@ public:
     // From 3.92 on the result rounds to 1.
     F64 a = m.widen(clamp(x, -3.92f, 3.92f));
     F64 p = polynomial(kErf, m.fma(a, a, c(-7.6875)));
-    return m.copysign(patched(kErfPatches, m.abs(x), m.narrow(a * p)), x);
+    return patched(kErfPatches, x, m.narrow(a * p));
   }
 
   F32 erfc(F32 x) {
@@ -428,31 +426,36 @@ private:
   F64 one() { return m.constant(1.0); }
   I64 i(int64_t value) { return m.constant(value); }
 
-  /// Two or four interleaved Horner chains, so that a processor has something
-  /// to do while it waits for an fma.
+  /// Estrin's scheme in groups of 2, 4 or 8 terms, Horner's over the groups. A
+  /// processor's queue for waiting operations limits these loops, so the length
+  /// of the chain counts as much as the number of operations.
   template <size_t n>
   F64 polynomial(const double (&table)[n], F64 x) {
-    if constexpr (n < 5)
-      return strided(table, x, 0, 1);
-    F64 x2 = x * x;
-    if constexpr (n < 16)
-      return m.fma(strided(table, x2, 1, 2), x, strided(table, x2, 0, 2));
-    F64 x4 = x2 * x2;
-    F64 low = m.fma(strided(table, x4, 1, 4), x, strided(table, x4, 0, 4));
-    F64 high = m.fma(strided(table, x4, 3, 4), x, strided(table, x4, 2, 4));
-    return m.fma(high, x2, low);
-  }
-
-  /// The polynomial with every `step`-th coefficient from `first` on.
-  template <size_t n>
-  F64 strided(const double (&table)[n], F64 x, size_t first, size_t step) {
-    size_t j = first + (n - 1 - first) / step * step;
-    F64 p = c(table[j]);
-    while (j > first) {
-      j -= step;
-      p = m.fma(p, x, c(table[j]));
+    constexpr size_t size = n < 5 ? 1 : n < 8 ? 2 : n < 16 ? 4 : 8;
+    F64 powers[4] = {x, x, x, x}; // x, x^2, x^4, x^8
+    for (size_t j = 1; (size_t(1) << j) <= size; ++j)
+      powers[j] = powers[j - 1] * powers[j - 1];
+    size_t level = size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3;
+    size_t first = (n - 1) / size * size;
+    F64 p = terms(table, first, n - first, powers, level);
+    while (first > 0) {
+      first -= size;
+      p = m.fma(p, powers[level], terms(table, first, size, powers, level));
     }
     return p;
+  }
+
+  /// `count` <= 2^level terms from `first` on, over x^first.
+  F64 terms(const double *table, size_t first, size_t count, const F64 *powers,
+            size_t level) {
+    if (count == 1)
+      return c(table[first]);
+    size_t half = size_t(1) << (level - 1);
+    if (count <= half)
+      return terms(table, first, count, powers, level - 1);
+    return m.fma(terms(table, first + half, count - half, powers, level - 1),
+                 powers[level - 1],
+                 terms(table, first, half, powers, level - 1));
   }
 
   /// y, but for the inputs of the list, whose results it gives.
@@ -534,7 +537,13 @@ private:
     return {k, mantissa};
   }
 
-  /// log(1 + f) - f
+  /// log(1 + f) - f + low
+  template <size_t n>
+  F64 logTail(F64 f, const double (&table)[n], F64 low) {
+    F64 s = f / (f + c(2.0));
+    F64 z = s * s;
+    return m.fma(s, m.fma(z, polynomial(table, z), -f), low);
+  }
   template <size_t n>
   F64 logTail(F64 f, const double (&table)[n]) {
     F64 s = f / (f + c(2.0));
