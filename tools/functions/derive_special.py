@@ -80,7 +80,7 @@ def render() -> str:
         "",
         '"""Polynomials of special_functions.py, lowest coefficient first.',
         "",
-        "Written by tools/functions/derive_special.py: do not edit. The bracket gives log2 of the largest relative error.",
+        "Written by tools/functions/derive_special.py: do not edit. In brackets: log2 of the largest relative error.",
         '"""',
     ]
     with mp.workdps(40):

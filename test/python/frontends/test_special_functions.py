@@ -43,7 +43,9 @@ def _ndtri(p: mp.mpf) -> mp.mpf:
 
 
 def _erfcx(x: mp.mpf) -> mp.mpf:
-    return mp.exp(x * x) * mp.erfc(x) if x < 50 else mp.quad(lambda t: mp.exp(-t * t - 2 * x * t), [0, 8 / x, 1]) * 2 / mp.sqrt(mp.pi)
+    if x < 50:
+        return mp.exp(x * x) * mp.erfc(x)
+    return 2 / mp.sqrt(mp.pi) * mp.quad(lambda t: mp.exp(-t * t - 2 * x * t), [0, 8 / x, 1])
 
 
 def _order(order: int) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -57,10 +59,7 @@ BESSEL_ARGUMENTS = [_uniform(-85, 85), _uniform(-9, 9), _geometric(1e-20, 1)]
 ACCURACY: list[tuple[str, Callable[..., Any], Callable[..., Any], list[NDArray[np.float32]], float]] = [
     ("lgamma", DECOMPOSITIONS[aten.lgamma.default], lambda x: mp.re(mp.loggamma(x)), GAMMA_ARGUMENTS, 0.51),
     ("digamma", DECOMPOSITIONS[aten.digamma.default], mp.digamma, GAMMA_ARGUMENTS, 0.51),
-    *(
-        (f"polygamma{n}", _order(n), lambda x, n=n: mp.polygamma(n, x), POLYGAMMA_ARGUMENTS, 0.51)
-        for n in (1, 2, 3, 4)
-    ),
+    *((f"polygamma{n}", _order(n), lambda x, n=n: mp.polygamma(n, x), POLYGAMMA_ARGUMENTS, 0.51) for n in (1, 2, 3, 4)),
     (
         "erfinv",
         DECOMPOSITIONS[aten.erfinv.default],

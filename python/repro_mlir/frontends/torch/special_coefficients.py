@@ -3,7 +3,7 @@
 
 """Polynomials of special_functions.py, lowest coefficient first.
 
-Written by tools/functions/derive_special.py: do not edit. The bracket gives log2 of the largest relative error.
+Written by tools/functions/derive_special.py: do not edit. In brackets: log2 of the largest relative error.
 """
 
 # erfinv(x) / x, w - 3, w = -log(1 - x^2) <= 6 [-35.38]
