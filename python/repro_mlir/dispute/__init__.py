@@ -4,10 +4,12 @@
 """Disputes: two runs that do not agree are narrowed to one operator, which a referee recomputes (docs/dispute.md)."""
 
 from .channels import Channel, FileChannel, LocalChannel, SocketChannel
+from .party import Published
 from .prover import Prover
 from .referee import settle
-from .runs import RecordedRun, Run
+from .runs import ReceiptRun, RecordedRun, Run
 from .serving import serve_files, serve_socket
+from .terms import Terms, terms_of_receipt, terms_of_script
 from .verdict import Verdict
 
 __all__ = [
@@ -15,11 +17,16 @@ __all__ = [
     "FileChannel",
     "LocalChannel",
     "Prover",
+    "Published",
+    "ReceiptRun",
     "RecordedRun",
     "Run",
     "SocketChannel",
+    "Terms",
     "Verdict",
     "serve_files",
     "serve_socket",
     "settle",
+    "terms_of_receipt",
+    "terms_of_script",
 ]

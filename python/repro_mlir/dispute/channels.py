@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..errors import ReceiptWrong
 from .prover import Prover, QuestionError
 
 FRAME = struct.Struct("<I")
@@ -41,14 +42,14 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def respond(prover: Prover, question: bytes) -> bytes:
-    """The bytes of a prover's answer; a question that has none gets {"error": ...}. ReproError where the run cannot be
-    repeated here."""
+    """The bytes of a prover's answer; a question that has none, or a run that contradicts itself, gets
+    {"error": ...}. ReproError where the run cannot be repeated here."""
     try:
         asked = json.loads(question)
         if not isinstance(asked, dict):
             raise QuestionError(f"expected an object, got {type(asked).__name__}")
         return encode(prover.answer(asked))
-    except ValueError as error:
+    except (ReceiptWrong, ValueError) as error:
         return encode({"error": str(error)})
 
 

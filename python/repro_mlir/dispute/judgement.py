@@ -15,7 +15,7 @@ from ..operators import Extractor, Operator, OperatorGraph
 from ..operators.commitments import OperatorClaim
 from ..operators.tracing import run_extraction, value_hash
 from .party import Fault, Party
-from .verdict import Verdict
+from .verdict import Evidence, Verdict
 
 
 def judge_operator(
@@ -56,7 +56,8 @@ def judge_operator(
     except Fault as fault:
         return Verdict("conduct", (parties[0].name,), {parties[0].name: str(fault)}, step, str(operator), operator)
     try:
-        outputs = run_extraction(Extractor(graph).single(index), arrays)
+        alone = Extractor(graph).single(index)
+        outputs = run_extraction(alone, arrays)
     except StepFailed as error:
         wrong = {party.name: f"{operator} of step {step} has no result: {error}" for party in parties}
         return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator)
@@ -72,7 +73,8 @@ def judge_operator(
             wrong[party.name] += f"; {shown}"
         else:
             values[party.name] = shown
-    return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator, values)
+    evidence = Evidence(alone, tuple(arrays))
+    return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator, values, evidence)
 
 
 def _right_inputs(

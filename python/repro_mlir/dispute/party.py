@@ -57,11 +57,21 @@ class Opening:
     link: bytes
 
 
+@dataclass(frozen=True)
+class Published:
+    """What a party made known of its run before the dispute: link 0, the number of steps and the last link."""
+
+    link0: bytes
+    steps: int
+    link: bytes
+
+
 class Party:
     """One side of a dispute, by name."""
 
-    def __init__(self, name: str, channel: Channel, timeout: float) -> None:
+    def __init__(self, name: str, channel: Channel, timeout: float, published: Published | None = None) -> None:
         """`timeout` is in seconds, for each answer."""
+        self._published = published
         self.name = name
         self.traffic = Traffic()
         self._channel = channel
@@ -90,6 +100,8 @@ class Party:
         link0, link = first_link(content), _digest(answer, "link")
         if steps == 0 and link != link0:
             raise Fault("a link of no steps that does not follow from its header")
+        if self._published is not None and self._published != Published(link0, steps, link):
+            raise Fault("another run than the one that it published")
         return Opening(header, link0, steps, link)
 
     def program(self, identity: str) -> str:

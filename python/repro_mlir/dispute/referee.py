@@ -15,7 +15,7 @@ from ..program import Program, read_signature
 from ..receipts.commitments import Commitment
 from .channels import Channel
 from .judgement import judge_operator
-from .party import Fault, Opening, Party
+from .party import Fault, Opening, Party, Published
 from .terms import Terms, first_different_field
 from .verdict import Verdict
 
@@ -39,6 +39,7 @@ def settle(
     terms: Terms | None = None,
     program: Program | None = None,
     timeout: float = 600.0,
+    published: tuple[Published | None, Published | None] = (None, None),
 ) -> Verdict:
     """Settles a dispute between the provers A, behind `first`, and B, behind `second`.
 
@@ -46,12 +47,13 @@ def settle(
       terms: what both agreed on beforehand, by which data are judged; by default the headers where they agree.
       program: the program of both runs, where the referee has it already; else a party gives it.
       timeout: seconds that a party has for each answer.
+      published: for each party what it made known before, which it must still say.
     Returns:
       the verdict; an honest party is never wrong in it, whatever the other does.
     Raises:
       ReproError: terms or a program that no dispute can be about.
     """
-    parties = (Party("A", first, timeout), Party("B", second, timeout))
+    parties = (Party("A", first, timeout, published[0]), Party("B", second, timeout, published[1]))
     referee = _Referee(parties, terms, program)
     try:
         verdict = referee.run()
@@ -86,13 +88,13 @@ class _Referee:
     def run(self) -> Verdict:
         openings = self.both(lambda _, party: party.opening())
         self._compare_headers(openings)
-        header = openings[0].header
-        graph = OperatorGraph(self._program(header))
         found = self._first_different_step(openings)
         if found is None:
             return _agreement(openings)
         step, links, before = found
         self.step = step
+        header = openings[0].header
+        graph = OperatorGraph(self._program(header))
         initial = bytes.fromhex(header["initial"])
         claims = self.both(lambda i, party: party.step(step, links[i], graph.program, initial))
         self._judge_data(graph.program, step, claims)
@@ -136,7 +138,7 @@ class _Referee:
         try:
             return read_signature(party.program(identity))
         except (Fault, ReproError) as fault:
-            raise Ended(Verdict("conduct", (party.name,), {party.name: str(fault)})) from None
+            raise Ended(Verdict("conduct", (party.name,), {party.name: str(fault)}, self.step)) from None
 
     def _first_different_step(self, openings: tuple[Opening, Opening]) -> tuple[int, tuple[bytes, bytes], bytes] | None:
         """The first step whose links differ, both links, and the link before, which is one; None where none differ."""
@@ -163,29 +165,31 @@ class _Referee:
     # --- Data ---
 
     def _judge_data(self, program: Program, step: int, claims: tuple[Commitment, Commitment]) -> None:
-        names = [kind.name for kind in program.inputs] + ["data cursor"]
-        taken = [[*claim.inputs, claim.cursor] for claim in claims]
-        due = self.terms.inputs(step) if self.terms is not None else None
-        expected: list[Any] = [*due[1], due[0]] if due is not None else []
+        names = [kind.name for kind in program.inputs]
         wrong = {}
-        if expected and len(expected) != len(names):
-            raise ReproError(f"the terms give {len(expected) - 1} inputs of step {step}, expected {len(names) - 1}")
-        for party, values in zip(self.parties, taken, strict=True):
-            for name, value, right in zip(names, values, expected, strict=False):
-                if value != right:
-                    wrong[party.name] = f"{name} of step {step} has {_told(value)}, the terms say {_told(right)}"
+        subject = ""
+        for party, claim in zip(self.parties, claims, strict=True):
+            due = self.terms.inputs(step, claim.cursor) if self.terms is not None else None
+            if due is None:
+                continue
+            if len(due) != len(names):
+                raise ReproError(f"the terms give {len(due)} inputs of step {step}, expected {len(names)}")
+            for name, taken, right in zip(names, claim.inputs, due, strict=True):
+                if taken != right:
+                    wrong[party.name] = f"{name} of step {step} has {_told(taken)}, the terms say {_told(right)}"
+                    subject = subject or name
                     break
-        different = [name for name, a, b in zip(names, *taken, strict=True) if a != b]
         if wrong:
-            subject = different[0] if different else next(iter(wrong.values())).split(" of step ")[0]
             raise Ended(Verdict("data", tuple(wrong), wrong, step, subject))
-        if different:
-            place = names.index(different[0])
-            reasons = {
-                party.name: f"{different[0]} of step {step} has {_told(values[place])}; no terms say which is right"
-                for party, values in zip(self.parties, taken, strict=True)
-            }
-            raise Ended(Verdict("data", (), reasons, step, different[0]))
+        names.append("the count of batches")
+        said = [[*claim.inputs, claim.cursor] for claim in claims]
+        for name, *pair in zip(names, *said, strict=True):
+            if pair[0] != pair[1]:
+                reasons = {
+                    party.name: f"{name} of step {step} is {_told(value)}; no terms say which is right"
+                    for party, value in zip(self.parties, pair, strict=True)
+                }
+                raise Ended(Verdict("data", (), reasons, step, name))
 
     # --- Operators ---
 

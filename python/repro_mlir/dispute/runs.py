@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..hashing import tensor_digest
 from ..operators import OperatorGraph, Tracer
 from ..program import Program
-from ..receipts.commitments import Commitment, first_link, next_link
+from ..receipts import canonical_json, checkpoints
+from ..receipts.commitments import Commitment, commit, first_link, next_link
+from ..receipts.form import NUMERICS, Header, Signature
+from ..receipts.receipt import Receipt
+from ..receipts.verification import InputSource, Replay, steps_to_execute
 
 Arrays = list[np.ndarray]
 
@@ -66,15 +70,17 @@ class RecordedRun:
           inputs: the inputs of each step.
           execute: execute(step, state and inputs) gives the new state and the outputs.
           tracer: runs a step operator by operator; by default the reference interpreter.
-          header: fields of the header beside those of `make_header`.
+          header: fields of the header in place of those that the run has, or beside them.
           graph: the operators of the program, where they are known already.
         """
         self.graph = graph or OperatorGraph(program)
         self.inputs = [list(step) for step in inputs]
         self._tracer = tracer
         self.states: list[Arrays] = [[value.copy() for value in program.initial]]
-        initial = Commitment(0, _digests(program.state, self.states[0]))
-        self.header = make_header(program, initial.root, header)
+        initial = commit(program, 0, self.states[0])
+        signature = Signature(program.state, program.inputs, program.outputs, program.num_hyper_parameters)
+        fields = Header(NUMERICS, program.hash, signature, initial.root.hex(), "", True, 1).run()
+        self.header = canonical_json.dump(fields | (header or {}))
         self.commitments = [initial]
         self.links = [first_link(self.header)]
         for step, given in enumerate(self.inputs, 1):
@@ -86,12 +92,7 @@ class RecordedRun:
         program = self.graph.program
         count = len(program.state)
         self.states.append(results[:count])
-        commitment = Commitment(
-            step,
-            _digests(program.state, results[:count]),
-            _digests(program.inputs, given),
-            _digests(program.outputs, results[count:]),
-        )
+        commitment = commit(program, step, results[:count], given, results[count:])
         self.commitments.append(commitment)
         self.links.append(next_link(self.links[-1], step, commitment.root))
 
@@ -112,11 +113,66 @@ class RecordedRun:
         return self._tracer(step) if self._tracer else Tracer(self.graph)
 
 
-def make_header(program: Program, initial: bytes, more: dict[str, Any] | None = None) -> bytes:
-    """The header of a run: program, numerics and the root of its initial state, as canonical JSON."""
-    fields = {"initial": initial.hex(), "numerics": 1, "program": program.hash, **(more or {})}
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+class ReceiptRun:
+    """The run of a receipt; steps are repeated from the states that it keeps."""
 
+    def __init__(
+        self,
+        receipt: Receipt | str | Path,
+        target: str = "cpu",
+        threads: int | None = None,
+        inputs: InputSource | None = None,
+    ) -> None:
+        """
+        Args:
+          receipt: a receipt or its directory.
+          target, threads: see `compile`.
+          inputs: gives the inputs of each step; needed where the receipt does not store the batches.
+        Raises:
+          ReproError: no receipt, or one that cannot be run here.
+        """
+        self._receipt = receipt if isinstance(receipt, Receipt) else Receipt(receipt)
+        self._target = target
+        self._threads = threads
+        self._inputs = inputs
+        self._last: tuple[int, Arrays] | None = None
 
-def _digests(kinds: Sequence[Any], arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
-    return tuple(tensor_digest(array, kind.element) for kind, array in zip(kinds, arrays, strict=True))
+    @cached_property
+    def graph(self) -> OperatorGraph:
+        return OperatorGraph(self._receipt.program)
+
+    @property
+    def header(self) -> bytes:
+        return canonical_json.dump(self._receipt.header.run())
+
+    @property
+    def steps(self) -> int:
+        return self._receipt.log.steps
+
+    def link(self, step: int) -> bytes:
+        return self._receipt.log[step].chain if step else self._receipt.header.first_link()
+
+    def commitment(self, step: int) -> Commitment:
+        program = self._receipt.program
+        return self._receipt.log[step].commitment if step else commit(program, 0, program.initial)
+
+    def arrays(self, step: int) -> Arrays:
+        # A script gives its batches in order, once.
+        if self._last is None or self._last[0] != step:
+            replay = self._replay
+            for earlier in steps_to_execute([step], checkpoints.present(self._receipt.path))[:-1]:
+                replay.run(earlier)
+            state, inputs = replay.before(step)
+            self._last = step, [*(array.copy() for array in state.values()), *inputs]
+        return self._last[1]
+
+    def tracer(self, step: int) -> Tracer:
+        return self._tracer
+
+    @cached_property
+    def _replay(self) -> Replay:
+        return Replay(self._receipt, self._target, self._threads, self._inputs)
+
+    @cached_property
+    def _tracer(self) -> Tracer:
+        return Tracer(self.graph, self._target, self._threads)

@@ -9,8 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-DueInputs = Callable[[int], tuple[int, tuple[bytes, ...]] | None]
-"""Gives the data cursor after a step, from 1, and the hash (H1) of each of its inputs; None where it does not know."""
+from ..receipts.commitments import commit
+from ..receipts.form import NUMERICS
+from ..receipts.receipt import Receipt, digests_of
+from ..receipts.script_inputs import ScriptBatches
+
+DueInputs = Callable[[int, int], tuple[bytes, ...] | None]
+"""Gives the hash (H1) of each input of a step, from 1, after which so many batches have been taken from the data; None
+where nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +29,39 @@ class Terms:
     """
 
     header: Mapping[str, Any]
-    inputs: DueInputs = lambda step: None
+    inputs: DueInputs = lambda step, cursor: None
 
     def first_breach(self, header: Mapping[str, Any]) -> tuple[str, str, str] | None:
         """The first field of a header that breaks the terms: its path, its value and what was agreed."""
         return first_different_field({name: header.get(name) for name in self.header}, self.header)
+
+
+def terms_of_receipt(receipt: Receipt) -> Terms:
+    """What was run in `receipt` is what was to be run; its results do not count."""
+
+    def due(step: int, cursor: int) -> tuple[bytes, ...] | None:
+        if not 1 <= step <= receipt.log.steps:
+            return None
+        commitment = receipt.log[step].commitment
+        return commitment.inputs if commitment.cursor == cursor else None
+
+    return Terms(receipt.header.run(), due)
+
+
+def terms_of_script(script: str) -> Terms:
+    """What `repro train` would run is what was to be run. ReproError for a script that cannot be captured."""
+    source = ScriptBatches(script)
+    program = source.program
+    header = {"numerics": NUMERICS, "program": program.hash, "initial": commit(program, 0, program.initial).root.hex()}
+    found: list[tuple[bytes, ...]] = []
+
+    def due(step: int, cursor: int) -> tuple[bytes, ...] | None:
+        # Batches come in their order; those on the way may be asked for later.
+        while len(found) < cursor:
+            found.append(digests_of(program.inputs, source.take()))
+        return found[cursor - 1] if cursor >= 1 else None
+
+    return Terms(header, due)
 
 
 def first_different_field(first: Any, second: Any, path: str = "header") -> tuple[str, str, str] | None:

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..difference.elements import ElementDifference
-from ..operators import Operator
+from ..errors import ReproError
+from ..operators import Extraction, Operator
 
 
 @dataclass
@@ -37,6 +41,29 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """An operator as a program of its own, and the inputs to which both parties are committed."""
+
+    extraction: Extraction
+    inputs: tuple[np.ndarray, ...]
+
+    def save(self, folder: str | Path) -> None:
+        """Writes operator.repro and inputs.npz, with which `repro run` gives the operator's outputs on any target.
+
+        ReproError where they cannot be written.
+        """
+        program = self.extraction.program
+        arrays = {kind.name: array for kind, array in zip(program.inputs, self.inputs, strict=True)}
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with open(Path(folder) / "inputs.npz", "wb") as file:
+                np.savez(file, allow_pickle=False, **arrays)
+        except OSError as error:
+            raise ReproError(f"cannot write {error.filename or folder}: {error.strerror}") from None
+        program.save(Path(folder) / "operator.repro")
+
+
+@dataclass(frozen=True)
 class Verdict:
     """How a dispute ended.
 
@@ -51,6 +78,7 @@ class Verdict:
       operator: the operator, where one was found.
       values: the first element in which a party's tensor differs from what the referee computed (first value the
         party's, second the referee's), by party.
+      evidence: the operator's inputs, where it was recomputed; see `Evidence.save`.
       traffic: by party.
     """
 
@@ -61,6 +89,7 @@ class Verdict:
     subject: str | None = None
     operator: Operator | None = None
     values: dict[str, ElementDifference] = field(default_factory=dict)
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)
     traffic: dict[str, Traffic] = field(default_factory=dict)
 
     def report(self) -> dict[str, Any]:

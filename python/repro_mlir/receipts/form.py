@@ -134,7 +134,8 @@ class Header:
     environment: dict[str, str] = field(default_factory=dict)
     script: tuple[str, str] | None = None
 
-    def _run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, Any]:
+        """What is run and from where, as JSON: what link 0 stands for."""
         return {
             "numerics": self.numerics,
             "program": self.program,
@@ -149,7 +150,7 @@ class Header:
 
     def first_link(self) -> bytes:
         """(C4) Link 0 of the chain: two honest runs of the same thing have the same, wherever they run."""
-        return first_link(canonical_json.dump(self._run()))
+        return first_link(canonical_json.dump(self.run()))
 
     def dump(self) -> bytes:
         """The bytes of receipt.json."""
@@ -160,7 +161,7 @@ class Header:
             {
                 "format": FORMAT,
                 "version": VERSION,
-                "run": self._run(),
+                "run": self.run(),
                 "program": self.text_hash,
                 "data": data,
                 "checkpoint_every": self.checkpoint_every,

@@ -18,8 +18,42 @@ from .form import StepRecord
 from .receipt import Receipt
 
 
+class ScriptBatches:
+    """The program of a script, and the inputs of its batches in their order.
+
+    Attributes:
+      program: captured as `Trainer` does.
+      taken: how many batches have been given.
+    """
+
+    def __init__(self, script: str) -> None:
+        """Runs the script and captures its program. ReproError for a script that cannot be run or captured."""
+        given = load_training(script)
+        self._script = script
+        self._batches = iter(given.batches)
+        self.taken = 0
+        self._first = self._next()
+        self.program, self._captured = capture_training(
+            given.model, given.loss_fn, given.optimizer, self._first, **given.options
+        )
+
+    def take(self) -> list[np.ndarray]:
+        """The inputs of the next batch, hyper-parameters first. ReproError where there is none."""
+        batch = self._first if self.taken == 0 else self._next()
+        self.taken += 1
+        tensors = [*self._captured.hyper_parameters(), *self._captured.flatten_batch(batch)]
+        return [as_array(value, kind, "input") for value, kind in zip(tensors, self.program.inputs, strict=True)]
+
+    def _next(self) -> tuple[object, ...]:
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            raise ReproError(f"{self._script}: expected at least {self.taken + 1} batches") from None
+        return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+
+
 class ScriptInputs:
-    """Gives the inputs of steps in ascending order, as `Trainer` would take them from the script."""
+    """Gives the inputs of a receipt's steps in ascending order, as `Trainer` would take them from the script."""
 
     def __init__(self, receipt: Receipt, script: str) -> None:
         """Runs the script and captures its program.
@@ -28,33 +62,17 @@ class ScriptInputs:
           ReproError: a script that cannot be run or captured.
           ReceiptWrong: its program or its initial state is not the receipt's.
         """
-        given = load_training(script)
-        self._script = script
-        self._batches = iter(given.batches)
-        self._batch = self._next(1)
-        self._used = 1
-        program, self._captured = capture_training(
-            given.model, given.loss_fn, given.optimizer, self._batch, **given.options
-        )
-        header = receipt.header
+        self._source = ScriptBatches(script)
+        self._inputs: list[np.ndarray] = []
+        program, header = self._source.program, receipt.header
         if program.hash != header.program:
             raise ReceiptWrong("program", f"not that of {script}", None, header.program, program.hash)
         initial = commit(program, 0, program.initial).root.hex()
         if initial != header.initial:
             raise ReceiptWrong("initial state", f"not that of {script}", None, header.initial, initial)
-        self._kinds = program.inputs
 
     def __call__(self, record: StepRecord) -> Sequence[np.ndarray]:
         """The inputs of a step, hyper-parameters first. ReproError where the script gives too few batches."""
-        while self._used < record.commitment.cursor:
-            self._used += 1
-            self._batch = self._next(self._used)
-        tensors = [*self._captured.hyper_parameters(), *self._captured.flatten_batch(self._batch)]
-        return [as_array(value, kind, "input") for value, kind in zip(tensors, self._kinds, strict=True)]
-
-    def _next(self, count: int) -> tuple[object, ...]:
-        try:
-            batch = next(self._batches)
-        except StopIteration:
-            raise ReproError(f"{self._script}: expected at least {count} batches") from None
-        return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+        while self._source.taken < record.commitment.cursor:
+            self._inputs = self._source.take()
+        return self._inputs

@@ -155,25 +155,30 @@ class Replay:
         self._state: dict[str, np.ndarray] = {}
         self._position = -1
 
+    def before(self, step: int) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+        """The state before a step, which must be kept or have been run to, and the inputs of the step."""
+        if self._position != step - 1:
+            self._state = self._receipt.state_after(step - 1)
+            self._position = step - 1
+        return self._state, list(self._source(self._receipt.log[step]))
+
     def run(self, step: int) -> Commitment:
         """Runs a step from the state before it, which must be kept or have been run to; gives its commitment.
 
         Raises:
           ReceiptWrong: the step fails a check of the program (E1).
         """
-        if self._position != step - 1:
-            self._state = self._receipt.state_after(step - 1)
+        state, inputs = self.before(step)
         record = self._receipt.log[step]
-        inputs = list(self._source(record))
         try:
-            _, outputs = self._executable(self._state, *inputs)
+            _, outputs = self._executable(state, *inputs)
         except StepFailed as error:
             raise ReceiptWrong("step", f"the program refuses these inputs: {error}", step) from None
         self._position = step
         # The state is updated in place, in the order of the program.
-        state = list(self._state.values())
         cursor = record.commitment.cursor
-        return commit(self._receipt.program, cursor, state, inputs, list(outputs.values()), self._pool)
+        arrays = list(state.values())
+        return commit(self._receipt.program, cursor, arrays, inputs, list(outputs.values()), self._pool)
 
     def check(self, step: int) -> None:
         """Runs a step. ReceiptWrong where it gives something else than the receipt says, for the first such tensor."""

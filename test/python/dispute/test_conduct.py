@@ -274,9 +274,9 @@ def terms() -> Terms:
     """The run that was agreed on."""
     fields = {"program": graph().program.hash, "numerics": 1, "initial": honest().commitment(0).root.hex()}
 
-    def due(step: int) -> tuple[int, tuple[bytes, ...]]:
-        given = zip(graph().program.inputs, honest().inputs[step - 1], strict=True)
-        return step, tuple(tensor_digest(array, kind.element) for kind, array in given)
+    def due(step: int, cursor: int) -> tuple[bytes, ...]:
+        given = zip(graph().program.inputs, honest().inputs[cursor - 1], strict=True)
+        return tuple(tensor_digest(array, kind.element) for kind, array in given)
 
     return Terms(fields, due)
 

@@ -1,0 +1,245 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Receipts in dispute: in one process, over sockets, through files, by the command."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import repro_mlir
+import torch
+from repro_mlir import cli
+from repro_mlir.dispute import (
+    FileChannel,
+    LocalChannel,
+    Prover,
+    Published,
+    ReceiptRun,
+    SocketChannel,
+    Verdict,
+    serve_files,
+    serve_socket,
+    settle,
+    terms_of_receipt,
+)
+from repro_mlir.receipts.options import ReceiptOptions
+from repro_mlir.receipts.receipt import Receipt
+from runs import STEPS, faulty, graph, honest
+
+SCRIPT = """
+import repro_mlir
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 8)
+        self.outer = torch.nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.outer(torch.tanh(self.inner(x)))
+
+
+def batches():
+    generator = torch.Generator().manual_seed(1)
+    while True:
+        yield torch.randn(6, 4, generator=generator), torch.randint(0, 2, (6,), generator=generator)
+
+
+def training():
+    model = repro_mlir.initialize(Model(), seed=0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return model, torch.nn.functional.cross_entropy, optimizer, batches()
+"""
+
+CHEATED = 5
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The script, an honest receipt, one with a bit of the state changed before step 5, and one of another rate."""
+    folder = tmp_path_factory.mktemp("receipts")
+    (folder / "script.py").write_text(SCRIPT)
+    for name in ("honest", "cheat", "rate"):
+        given = _load(folder / "script.py").training()
+        options = ReceiptOptions(folder / name, checkpoint_every=3)
+        model, loss, optimizer, batches = given
+        with repro_mlir.Trainer(model, loss, optimizer, target="reference", receipt=options) as trainer:
+            for step in range(1, 9):
+                if name == "cheat" and step == CHEATED:
+                    trainer._recorder.wait()
+                    trainer.state["inner.weight"].view(np.uint32)[3, 2] ^= 1 << 20
+                if name == "rate" and step == CHEATED:
+                    optimizer.param_groups[0]["lr"] = 0.2
+                trainer.step(*next(batches))
+    return folder
+
+
+def _load(path: Path):
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("dispute_script", path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def local(receipt: Path) -> LocalChannel:
+    return LocalChannel(Prover(ReceiptRun(receipt, "reference")))
+
+
+def test_receipts(folder: Path) -> None:
+    assert settle(local(folder / "honest"), local(folder / "honest")).outcome == "agreement"
+    verdict = settle(local(folder / "honest"), local(folder / "cheat"))
+    assert (verdict.outcome, verdict.wrong, verdict.step) == ("commitment", ("B",), CHEATED)
+    # Whoever skipped something has nothing to show for it.
+    assert verdict.operator is not None and verdict.operator.line is not None
+    assert settle(local(folder / "cheat"), local(folder / "honest")).wrong == ("A",)
+
+
+def test_a_rate_that_was_not_agreed_on(folder: Path) -> None:
+    verdict = settle(local(folder / "honest"), local(folder / "rate"))
+    assert (verdict.outcome, verdict.wrong, verdict.step, verdict.subject) == ("data", (), CHEATED, "lr")
+    terms = terms_of_receipt(Receipt(folder / "honest"))
+    assert settle(local(folder / "rate"), local(folder / "honest"), terms=terms).wrong == ("A",)
+
+
+def test_what_was_published_counts(folder: Path) -> None:
+    receipt = Receipt(folder / "cheat")
+    published = Published(receipt.header.first_link(), receipt.log.steps, receipt.log[receipt.log.steps].chain)
+    # The cheat repents, too late.
+    verdict = settle(local(folder / "honest"), local(folder / "honest"), published=(None, published))
+    assert verdict.wrong == ("B",) and "published" in verdict.reasons["B"]
+
+
+def serve(run: object) -> tuple[SocketChannel, threading.Thread]:
+    ours, theirs = socket.socketpair()
+    listener = _Accepted(theirs)
+    thread = threading.Thread(target=serve_socket, args=(Prover(run), listener), daemon=True)
+    thread.start()
+    return SocketChannel(ours), thread
+
+
+class _Accepted:
+    """A listener whose referee has come."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def accept(self) -> tuple[socket.socket, str]:
+        return self._connection, ""
+
+
+def without_traffic(verdict: Verdict) -> Verdict:
+    return dataclasses.replace(verdict, traffic={})
+
+
+def test_sockets_and_files_give_the_same_verdict(tmp_path: Path) -> None:
+    cheat = faulty(graph(), honest().inputs, 9, 29, 4)
+    here = settle(LocalChannel(Prover(honest())), LocalChannel(Prover(cheat)))
+    first, thread = serve(honest())
+    prover = threading.Thread(target=serve_files, args=(Prover(cheat), tmp_path, 1.0), daemon=True)
+    prover.start()
+    there = settle(first, FileChannel(tmp_path), timeout=30)
+    assert without_traffic(there) == without_traffic(here) and here.wrong == ("B",)
+    # The same questions and answers, whatever carries them.
+    assert there.traffic == here.traffic
+    thread.join(10)
+    prover.join(10)
+    assert not thread.is_alive() and not prover.is_alive()
+    assert STEPS == honest().steps
+
+
+def test_silence_takes_no_longer_than_the_timeout(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    for channel in (SocketChannel(ours), FileChannel(tmp_path)):
+        start = time.monotonic()
+        verdict = settle(LocalChannel(Prover(honest())), channel, timeout=0.3)
+        assert verdict.wrong == ("B",) and "no answer within 0.3 s" in verdict.reasons["B"]
+        assert time.monotonic() - start < 5
+    theirs.close()
+
+
+def test_a_drip_and_a_flood_are_no_answers() -> None:
+    def answer(data: bytes, pause: float) -> SocketChannel:
+        ours, theirs = socket.socketpair()
+
+        def send() -> None:
+            try:
+                theirs.recv(1 << 16)
+                for i in range(len(data)):
+                    theirs.sendall(data[i : i + 1])
+                    time.sleep(pause)
+            except OSError:
+                pass
+            theirs.close()
+
+        threading.Thread(target=send, daemon=True).start()
+        return SocketChannel(ours)
+
+    cases = (
+        (answer(b"\x40\x00\x00\x00" + b" " * 64, 0.05), "no answer within 0.4 s"),
+        (answer(b"\xff\xff\xff\xff", 0.0), "expected at most"),
+        (answer(b"\x40", 0.0), "the connection broke"),
+    )
+    for channel, reason in cases:
+        verdict = settle(LocalChannel(Prover(honest())), channel, timeout=0.4)
+        assert verdict.wrong == ("B",) and reason in verdict.reasons["B"]
+
+
+def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [str(folder / name) for name in ("honest", "cheat", "rate")]
+    common = ["--target", "reference", "--json"]
+    assert cli.main(["dispute", names[0], names[0], *common]) == 0
+    assert json.loads(capsys.readouterr().out)["outcome"] == "agreement"
+    assert cli.main(["dispute", names[0], names[1], *common]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["wrong"] == ["B"] and report["step"] == CHEATED and report["operator"]["line"]
+    assert cli.main(["dispute", names[0], names[2], *common]) == 3
+    capsys.readouterr()
+    script = str(folder / "script.py")
+    assert cli.main(["dispute", names[0], names[2], "--terms", script, *common]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["outcome"], report["wrong"], report["subject"]) == ("data", ["B"], "lr")
+    assert cli.main(["dispute", names[0], names[1], "--target", "reference"]) == 1
+    assert "wrong    B" in capsys.readouterr().out
+    for wrong in ([names[0]], [names[0], str(tmp_path / "none")], ["tcp:nowhere", names[0]], ["--serve", names[0]]):
+        assert cli.main(["dispute", *wrong]) == 2
+        assert capsys.readouterr().err.startswith("repro: error: ")
+
+
+def test_served_by_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    address = f"unix:{tmp_path / 'prover'}"
+    command = [sys.executable, "-m", "repro_mlir.cli", "dispute", "--serve", str(folder / "cheat"), "--listen", address]
+    with subprocess.Popen([*command, "--target", "reference", "--json"], stdout=-1, stderr=-1, text=True) as server:
+        assert server.stderr is not None and "listening" in server.stderr.readline()
+        arguments = ["dispute", str(folder / "honest"), address, "--receipt-b", str(folder / "cheat")]
+        assert cli.main([*arguments, "--target", "reference", "--json", "--timeout", "60"]) == 1
+        assert json.loads(capsys.readouterr().out)["wrong"] == ["B"]
+        out, _ = server.communicate(timeout=60)
+    assert server.returncode == 0 and json.loads(out)["answered"] > 5
+
+
+def test_evidence_runs_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cheat = faulty(graph(), honest().inputs, 9, 29, 4)
+    verdict = settle(LocalChannel(Prover(honest())), LocalChannel(Prover(cheat)))
+    assert verdict.evidence is not None and verdict.operator is not None
+    verdict.evidence.save(tmp_path)
+    claim = Prover(honest()).tree(9).claims[verdict.operator.index]
+    for target in ("reference", "cpu"):
+        files = [str(tmp_path / "operator.repro"), "--inputs", str(tmp_path / "inputs.npz")]
+        assert cli.main(["run", *files, "--target", target, "--json"]) == 0
+        outputs = json.loads(capsys.readouterr().out)["outputs"]
+        assert [bytes.fromhex(digest) for digest in outputs.values()] == list(claim.outputs)
+    assert torch.__version__
