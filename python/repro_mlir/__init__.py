@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .arrays import TensorType
     from .compiler import Executable, compile, targets
     from .data import batches, permutation
+    from .difference.find import diff
     from .errors import ReproError
     from .exact import Contraction, contractions, exact_contractions
     from .initialization import initialize
@@ -39,6 +40,7 @@ _HOMES = {
     "compile": "compiler",
     "contractions": "exact",
     "cosine_with_warmup": "schedules",
+    "diff": "difference.find",
     "exact_contractions": "exact",
     "initialize": "initialization",
     "permutation": "data",
@@ -60,6 +62,7 @@ __all__ = [
     "compile",
     "contractions",
     "cosine_with_warmup",
+    "diff",
     "exact_contractions",
     "initialize",
     "permutation",

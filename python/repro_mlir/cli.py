@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from .commands import compile, dispute, inspect, run, train, verify
+from .commands import compile, diff, dispute, inspect, run, train, verify
 from .errors import ReproError
 
 # In the order of the help.
-_COMMANDS = (train, compile, run, inspect, verify, dispute)
+_COMMANDS = (train, compile, run, inspect, verify, dispute, diff)
 
 _EXAMPLES = """examples:
   repro train examples/digits_cnn.py --steps 300

@@ -23,6 +23,7 @@ class ScriptBatches:
 
     Attributes:
       program: captured as `Trainer` does.
+      captured: what ties it to the script's objects.
       taken: how many batches have been given.
     """
 
@@ -33,7 +34,7 @@ class ScriptBatches:
         self._batches = iter(given.batches)
         self.taken = 0
         self._first = self._next()
-        self.program, self._captured = capture_training(
+        self.program, self.captured = capture_training(
             given.model, given.loss_fn, given.optimizer, self._first, **given.options
         )
 
@@ -41,7 +42,7 @@ class ScriptBatches:
         """The inputs of the next batch, hyper-parameters first. ReproError where there is none."""
         batch = self._first if self.taken == 0 else self._next()
         self.taken += 1
-        tensors = [*self._captured.hyper_parameters(), *self._captured.flatten_batch(batch)]
+        tensors = [*self.captured.hyper_parameters(), *self.captured.flatten_batch(batch)]
         return [as_array(value, kind, "input") for value, kind in zip(tensors, self.program.inputs, strict=True)]
 
     def _next(self) -> tuple[object, ...]:

@@ -263,6 +263,10 @@ def _resources(module: str) -> dict[str, bytes]:
     return {name.strip('"'): bytes.fromhex(data)[4:] for name, data in blobs}
 
 
+_LOCATION = re.compile(r'loc\((?:"[^"]*"\()?"([^"]*)":(\d+):(\d+)\)+')
+"""A line, perhaps with a name for it."""
+
+
 def _location(text: str) -> str:
-    match = re.fullmatch(r'loc\("(.*)":(\d+):(\d+)\)', text)
+    match = _LOCATION.fullmatch(text)
     return f"{match[1]}:{match[2]}:{match[3]}" if match else text

@@ -6,5 +6,17 @@
 import pathlib
 import sys
 
+import pytest
+
 for folder in ("differential", "operators"):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """script.py and its receipts, see small_receipts.py."""
+    from small_receipts import write_receipts
+
+    folder = tmp_path_factory.mktemp("receipts")
+    write_receipts(folder)
+    return folder

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dispute_runs import STEPS, dispute, faulty, graph, honest, run
 from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, Verdict, settle
 from repro_mlir.dispute.channels import Silence
 from repro_mlir.dispute.prover import Message
@@ -20,7 +21,6 @@ from repro_mlir.dispute.terms import Terms
 from repro_mlir.hashing import tensor_digest
 from repro_mlir.operators.commitments import OperatorClaim, OperatorTree
 from repro_mlir.receipts.commitments import Commitment, next_link
-from runs import STEPS, dispute, faulty, graph, honest, run
 
 STEP = 37
 CONTRACTION = next(o.index for o in graph().operators if o.name == "repro.fold")

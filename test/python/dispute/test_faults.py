@@ -12,13 +12,13 @@ import catalogue
 import numpy as np
 import pytest
 import random_programs
+from dispute_runs import STEPS, dispute, faulty, graph, honest, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from repro_mlir.dispute import RecordedRun, Verdict
 from repro_mlir.errors import StepFailed
 from repro_mlir.operators import OperatorGraph
 from repro_mlir.program import Program, read_signature
-from runs import STEPS, dispute, faulty, graph, honest, run
 
 COMPUTING = [operator.index for operator in graph().operators if operator.outputs]
 

@@ -124,3 +124,25 @@ def test_step_counter_and_powers_are_of_the_program() -> None:
     assert "optimizer.group0.step" in [entry.name for entry in captured.state]
     # Of both powers the exponent is not a constant.
     assert [entry.initial.dtype for entry in captured.state if entry.name.endswith("step")] == [torch.float32]
+
+
+def test_lines_of_user_library_and_optimizer() -> None:
+    """Without a line of the user an operator has one of torch.nn or of the update, never that of another operator."""
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x) * 2
+
+    model = Model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    batch = (torch.ones(2, 3), torch.tensor([0, 1]))
+    text = capture_training(model, torch.nn.functional.cross_entropy, optimizer, batch).text
+    files = set(re.findall(r'loc\("([^"]*)":\d+:\d+\)', text))
+    assert files == {__file__, "torch/nn/functional.py", "repro_mlir/frontends/torch/optimizers.py"}, files
+    alone = capture_inference(model.inner, torch.ones(2, 3)).text
+    files = set(re.findall(r'loc\("([^"]*)":\d+:\d+\)', alone))
+    assert files == {"torch/nn/modules/linear.py", "torch/nn/modules/activation.py"}, files

@@ -46,13 +46,21 @@ class _Site:
     step: int
 
 
-def lower(module: torch.fx.GraphModule, num_state: int, arguments: Sequence[str], results: Sequence[str]) -> str:
+def lower(
+    module: torch.fx.GraphModule,
+    num_state: int,
+    arguments: Sequence[str],
+    results: Sequence[str],
+    *,
+    name_nodes: bool = False,
+) -> str:
     """Lowers a graph to MLIR generic text.
 
     Args:
       module: functional graph; its first `num_state` arguments and results are the state.
       num_state: number of state tensors.
       arguments, results: names for `repro.name`, one per argument and result.
+      name_nodes: whether locations begin with the names of the graph's nodes, which are no part of the program.
     Returns:
       a module with one `func.func @main`, in a form that LLVM 22 parses.
     Raises:
@@ -61,7 +69,7 @@ def lower(module: torch.fx.GraphModule, num_state: int, arguments: Sequence[str]
     module, sites = _random_operators_to_arguments(module)
     context = ir.Context()
     torch_dialect.register_dialect(context)
-    imported = _import(module, context)
+    imported = _import(module, context, name_nodes)
     lowered = _run_pipeline(imported)
     if lowered is None:
         raise CaptureError(_crash_reason(module))
@@ -82,8 +90,13 @@ def lower(module: torch.fx.GraphModule, num_state: int, arguments: Sequence[str]
 # --- torch-mlir ---
 
 
-def _import(module: torch.fx.GraphModule, context: ir.Context) -> ir.Module:
+def _import(module: torch.fx.GraphModule, context: ir.Context, name_nodes: bool = False) -> ir.Module:
+    for node in module.graph.nodes:
+        # Where there is none, torch-mlir would take the line of the operator before.
+        node.meta.setdefault("stack_trace", "")
     importer = FxImporter(context=context, hooks=_InlineConstants())
+    if name_nodes:
+        importer._cc = _NamedNodes(context, py_attr_tracker=importer._py_attr_tracker)
     try:
         importer.import_stateless_graph(module.graph, func_name="main")
     except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
@@ -231,6 +244,17 @@ def _ancestor(operation: ir.Operation, block: ir.Block) -> ir.Operation:
     while operation.block != block:
         operation = operation.parent.operation
     return operation
+
+
+# --- Locations ---
+
+
+class _NamedNodes(ContextCache):
+    """Gives locations that begin with the name of the graph's node."""
+
+    def get_node_location(self, node: torch.fx.Node) -> ir.Location:
+        line = super().get_node_location(node) or ir.Location.unknown(context=self._c)
+        return ir.Location.name(node.name, line, context=self._c)
 
 
 # --- Constants ---

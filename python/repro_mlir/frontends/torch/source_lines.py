@@ -35,7 +35,31 @@ def _is_user_file(path: str) -> bool:
     )
 
 
+# Where the user's code hands over to a library, its own line is the best there is: a model of nothing but
+# torch.nn modules, and the optimizer, which has no line in the user's code.
+_SPEAKING = tuple(
+    (os.path.join(os.path.realpath(folder), ""), name)
+    for folder, name in (
+        (os.path.join(os.path.dirname(torch.__file__), "nn"), "torch/nn/"),
+        (os.path.dirname(os.path.realpath(__file__)), "repro_mlir/frontends/torch/"),
+    )
+)
+_UPDATES = "optimizers.py"
+
 _known_files: dict[str, bool] = {}
+_library_names: dict[str, str | None] = {}
+
+
+def _library_name(path: str) -> str | None:
+    """The name by which a library's file is shown, None for one that says nothing to the user."""
+    if path not in _library_names:
+        real = os.path.realpath(path)
+        names = [name + real.removeprefix(folder) for folder, name in _SPEAKING if real.startswith(folder)]
+        shown = names[0] if names else None
+        if shown and not shown.startswith("torch/nn/") and not shown.endswith(_UPDATES):
+            shown = None
+        _library_names[path] = shown
+    return _library_names[path]
 
 
 def _is_user_frame(code: types.CodeType) -> bool:
@@ -70,8 +94,9 @@ def parse_stack_trace(stack_trace: str | None) -> str | None:
 class SourceLines(TorchDispatchMode):
     """Records the innermost user frame of each operator as its node's `stack_trace`.
 
-    An operator of the backward pass gets the line of the forward operator whose gradient it computes. The caller
-    holds `torch.fx.traceback.preserve_node_meta`.
+    An operator of the backward pass gets the line of the forward operator whose gradient it computes. Without a line of
+    the user there may be one of torch.nn or of the optimizer's update. The caller holds
+    `torch.fx.traceback.preserve_node_meta`.
     """
 
     def __init__(self, boundary: types.CodeType) -> None:
@@ -80,23 +105,34 @@ class SourceLines(TorchDispatchMode):
         self._boundary = boundary
         self._lines: dict[int, str] = {}
 
-    def _current(self) -> str | None:
+    def _current(self) -> tuple[str | None, str | None]:
+        """The lines of the user and of a library from which an operator is called."""
+        library = None
         frame: types.FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code is not self._boundary:
-            if _is_user_frame(frame.f_code):
-                return f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}\n'
+            code = frame.f_code
+            if _is_user_frame(code):
+                return _frame_line(code.co_filename, frame), library
+            if library is None and (name := _library_name(code.co_filename)):
+                library = _frame_line(name, frame)
             frame = frame.f_back
-        return None
+        return None, library
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        line = self._current()
+        line, library = self._current()
         node = torch._C._current_autograd_node()
         if line is None and node is not None:
-            line = self._lines.get(node._sequence_nr())
-        elif line is not None:
-            # The autograd node of this operator was made just before it was dispatched.
-            self._lines.setdefault(torch.autograd._get_sequence_nr() - 1, line)
+            line = self._lines.get(node._sequence_nr(), library)
+        else:
+            line = line or library
+            if line is not None:
+                # The autograd node of this operator was made just before it was dispatched.
+                self._lines.setdefault(torch.autograd._get_sequence_nr() - 1, line)
         torch.fx.traceback.set_stack_trace([line] if line else [])
         return function(*args, **(kwargs or {}))
+
+
+def _frame_line(path: str, frame: types.FrameType) -> str:
+    return f'File "{path}", line {frame.f_lineno}, in {frame.f_code.co_name}\n'
