@@ -12,27 +12,37 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from repro_mlir.runner.driver import OUT_OF_MEMORY, DriverError
+
+
+class ContextLost(Exception):
+    """The driver refuses all further work of this process, as after an access outside of memory."""
+
 
 class Results:
-    """Rows by part, as JSON and as Markdown.
+    """Rows by part, as JSON and as Markdown; a later process goes on where the files end.
 
     Attributes:
       facts: about machine and run.
       parts: rows of each part.
+      begun: what has been begun in each part.
       errors: what went wrong, by part.
+      seconds: how long each part took.
     """
 
-    def __init__(self, path: Path, facts: dict[str, Any]) -> None:
+    def __init__(self, path: Path) -> None:
         """
         Args:
-          path: the file without its suffix.
-          facts: about machine and run.
+          path: of the files, without suffix; what they hold is kept.
         """
-        self._path = path
-        self.facts = facts
-        self.parts: dict[str, list[dict[str, Any]]] = {}
-        self.errors: dict[str, list[str]] = {}
-        self.seconds: dict[str, float] = {}
+        self._json = path.parent / f"{path.name}.json"
+        self._markdown = path.parent / f"{path.name}.md"
+        report = json.loads(self._json.read_text()) if self._json.exists() else {}
+        self.facts: dict[str, Any] = report.get("facts", {})
+        self.parts: dict[str, list[dict[str, Any]]] = report.get("parts", {})
+        self.begun: dict[str, list[str]] = report.get("begun", {})
+        self.errors: dict[str, list[str]] = report.get("errors", {})
+        self.seconds: dict[str, float] = report.get("seconds", {})
 
     def add(self, part: str, **row: Any) -> None:
         """Adds a row, prints it and writes the files."""
@@ -40,26 +50,44 @@ class Results:
         print(f"{part}: " + "  ".join(f"{key} {_shown(value)}" for key, value in row.items()), flush=True)
         self.write()
 
-    def attempt(self, part: str, what: str, work: Callable[[], Any]) -> Any:
-        """What `work` returns; None if it fails, which is noted."""
+    def note(self, part: str, error: str) -> None:
+        """Adds an error, prints it and writes the files."""
+        self.errors.setdefault(part, []).append(error)
+        print(f"{part}: {error}", flush=True)
+        self.write()
+
+    def attempt(self, part: str, what: str, work: Callable[[], None]) -> None:
+        """Does `work` unless it was begun before, and notes what it raises.
+
+        Raises:
+          ContextLost: this process can do nothing more on the GPU.
+        """
+        if what in self.begun.setdefault(part, []):
+            return
+        self.begun[part].append(what)
+        self.write()
         try:
-            return work()
+            work()
         except Exception as error:
-            lines = traceback.format_exception_only(error)
             place = traceback.extract_tb(error.__traceback__)[-1]
-            self.errors.setdefault(part, []).append(
-                f"{what}: {''.join(lines).strip()} ({Path(place.filename).name}:{place.lineno})"
-            )
-            print(f"{part}: {self.errors[part][-1]}", flush=True)
-            self.write()
-            return None
+            text = "".join(traceback.format_exception_only(error)).strip()
+            self.note(part, f"{what}: {text} ({Path(place.filename).name}:{place.lineno})")
+            if isinstance(error, DriverError) and error.code != OUT_OF_MEMORY:
+                raise ContextLost from None
 
     def run(self, part: str, work: Callable[[], None]) -> None:
-        """Runs a part and notes how long it took."""
+        """Does a part and notes how long it took. ContextLost as `attempt`."""
         start = time.perf_counter()
-        self.attempt(part, "the whole part", work)
-        self.seconds[part] = round(time.perf_counter() - start, 1)
-        self.write()
+        try:
+            work()
+        except ContextLost:
+            raise
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self.note(part, f"{error!r} ({Path(place.filename).name}:{place.lineno})")
+        finally:
+            self.seconds[part] = round(self.seconds.get(part, 0) + time.perf_counter() - start, 1)
+            self.write()
 
     @property
     def failed(self) -> bool:
@@ -69,11 +97,17 @@ class Results:
 
     def write(self) -> None:
         """Writes both files."""
-        report = {"facts": self.facts, "seconds": self.seconds, "errors": self.errors, "parts": self.parts}
-        self._path.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
-        self._path.with_suffix(".md").write_text(self._markdown())
+        report = {
+            "facts": self.facts,
+            "seconds": self.seconds,
+            "errors": self.errors,
+            "begun": self.begun,
+            "parts": self.parts,
+        }
+        self._json.write_text(json.dumps(report, indent=1) + "\n")
+        self._markdown.write_text(self._text())
 
-    def _markdown(self) -> str:
+    def _text(self) -> str:
         lines = ["# Results on a GPU", ""]
         lines += [f"- {key}: {_shown(value)}" for key, value in self.facts.items()]
         lines += [f"- seconds of {part}: {seconds}" for part, seconds in self.seconds.items()]

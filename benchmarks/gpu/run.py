@@ -8,14 +8,77 @@
 Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch; nothing of ours but DIR and the files beside this
 one, and no network. Parts: `operations` compares checksums of single PTX operations over all patterns with the CPU's;
 `programs` compares hashes of training steps with the CPU's, for machine code and for PTX that the driver assembles;
-`speed` times functions and training steps beside PyTorch with TF32 off. Results are written after every row. The exit
-status is 1 if any bit differs or anything failed.
+`speed` times functions and training steps beside PyTorch with TF32 off. Results are written after every row. Each part
+is a process, which is started again behind the row that ended it. The exit status is 1 if any bit differs or anything
+failed.
 """
 
 import argparse
+import subprocess
 import sys
 import time
 from pathlib import Path
+
+# Each part may take what those before it left, up to this share of the whole time.
+SHARES = {"operations": 0.2, "programs": 0.6, "speed": 1.0}
+_LOST = 3
+
+
+def run_part(part: str, directory: Path, output: Path, seconds: float) -> int:
+    """Runs a part in this process; returns 0, or 3 if another process is to go on."""
+    from machine import describe
+    from repro_mlir.runner import Device
+    from results import ContextLost, Results
+    from run_operations import run_operations
+    from run_programs import run_programs
+    from run_speed import run_speed
+
+    deadline = time.perf_counter() + seconds
+    results = Results(output)
+    work = {"operations": run_operations, "programs": run_programs, "speed": run_speed}[part]
+    try:
+        device = Device()
+        results.facts |= describe(device)
+        results.run(part, lambda: work(directory, device, results, deadline))
+    except ContextLost:
+        return _LOST
+    return 0
+
+
+def run_all(directory: Path, output: Path, budget: float, only: str | None) -> int:
+    """Runs the parts in processes of their own; returns 1 if any bit differs or anything failed."""
+    from results import Results
+
+    start = time.perf_counter()
+    for suffix in (".json", ".md"):
+        (output.parent / f"{output.name}{suffix}").unlink(missing_ok=True)
+    for part, share in SHARES.items():
+        if only not in (None, part):
+            continue
+        status: int | str = _LOST
+        begun = -1
+        while status != 0:
+            left = start + share * budget - time.perf_counter()
+            # A process that begins nothing would be the first of many.
+            count = len(Results(output).begun.get(part, []))
+            if left <= 0 or count == begun:
+                break
+            begun = count
+            command = [sys.executable, __file__, str(directory), "--output", str(output)]
+            command += ["--part", part, "--budget", str(left)]
+            try:
+                # A part looks at the clock between rows; a row that never ends is ended here.
+                status = subprocess.run(command, timeout=left + 30).returncode
+            except subprocess.TimeoutExpired:
+                status = "no end in time"
+            if status not in (0, _LOST):
+                results = Results(output)
+                last = results.begun.get(part, ["its beginning"])[-1]
+                results.note(part, f"{last}: the process ended: {status}")
+    results = Results(output)
+    results.facts["seconds in all"] = round(time.perf_counter() - start, 1)
+    results.write()
+    return int(results.failed)
 
 
 def main() -> int:
@@ -23,35 +86,16 @@ def main() -> int:
     parser.add_argument("directory", type=Path, metavar="DIR")
     parser.add_argument("--output", type=Path, metavar="PATH", help="results without suffix (DIR/results)")
     parser.add_argument("--budget", type=float, default=450, metavar="S", help="seconds for everything (450)")
-    parser.add_argument("--only", metavar="PART", choices=("operations", "programs", "speed"), help="only this part")
+    parser.add_argument("--only", metavar="PART", choices=SHARES, help="only this part")
+    parser.add_argument("--part", choices=SHARES, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    # The runner, and of it alone the modules that the parts import.
+    # The runner, of which the parts import; a machine that measures has nothing else of ours.
     sys.path.insert(0, str(options.directory / "runner.pyz"))
-    from machine import describe
-    from repro_mlir.runner import Device
-    from results import Results
-    from run_operations import run_operations
-    from run_programs import run_programs
-    from run_speed import run_speed
-
-    device = Device()
-    start = time.perf_counter()
     output = options.output or options.directory / "results"
     output.parent.mkdir(parents=True, exist_ok=True)
-    results = Results(output, describe(device))
-    parts = {
-        # Each part may take what those before it left, up to a share of the whole.
-        "operations": (run_operations, 0.2),
-        "programs": (run_programs, 0.6),
-        "speed": (run_speed, 1.0),
-    }
-    for name, (part, share) in parts.items():
-        if options.only in (None, name):
-            deadline = start + share * options.budget
-            results.run(name, lambda part=part, deadline=deadline: part(options.directory, device, results, deadline))
-    results.facts["seconds in all"] = round(time.perf_counter() - start, 1)
-    results.write()
-    return int(results.failed)
+    if options.part:
+        return run_part(options.part, options.directory, output, options.budget)
+    return run_all(options.directory, output, options.budget, options.only)
 
 
 if __name__ == "__main__":

@@ -37,16 +37,15 @@ def run_operations(directory: Path, device: Device, results: Results, deadline: 
             )
             results.attempt(
                 "operations",
-                f"sm_{architecture}",
+                f"{'cubin' if use_cubin and fits else 'PTX'} sm_{architecture}",
                 lambda code=code, cubin=use_cubin: _run(code, device, results, cubin, expected),
             )
 
 
 def _run(code: TargetCode, device: Device, results: Results, use_cubin: bool, expected: dict) -> None:
     start = time.perf_counter()
-    execution = Execution(device, code, use_cubin=use_cubin)
-    loaded = time.perf_counter()
-    try:
+    with Execution(device, code, use_cubin=use_cubin) as execution:
+        loaded = time.perf_counter()
         execution.start()
         execution.finish()
         done = time.perf_counter()
@@ -58,8 +57,6 @@ def _run(code: TargetCode, device: Device, results: Results, use_cubin: bool, ex
             wrong = np.flatnonzero(found != np.array(expected["sums"][output.kind.name], np.uint64))
             if wrong.size:
                 different.append(f"{output.kind.name} ({wrong.size} of {expected['parts']} parts)")
-    finally:
-        execution.close()
     results.add(
         "operations",
         code=f"{execution.image} sm_{code.architecture.removeprefix('sm_')}",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from cases import trainings
 from inputs import arrays
+from repro_mlir.errors import ReproError
 from repro_mlir.hashing import tensor_hash
 from repro_mlir.runner import Bundle, Device, Session
 from repro_mlir.runner.execution import choose_architecture
@@ -37,8 +38,12 @@ def steps_of(facts: dict[str, Any], bundle: Bundle) -> list[list[np.ndarray]]:
 def run_programs(directory: Path, device: Device, results: Results, deadline: float) -> None:
     """One row for each program and kind of code that the GPU takes."""
     for facts in facts_of(directory, "example", "training"):
-        bundle = results.attempt("programs", facts["name"], lambda facts=facts: _open(directory, facts))
-        if bundle is None or bundle.expected is None:
+        results.attempt("programs", f"open {facts['name']}", lambda facts=facts: Bundle(_path(directory, facts)))
+        try:
+            bundle = Bundle(_path(directory, facts))
+        except ReproError:
+            continue
+        if bundle.expected is None:
             continue
         best = choose_architecture(bundle.architectures, device.capability, facts["name"])
         variants = [(best, False)]
@@ -46,20 +51,23 @@ def run_programs(directory: Path, device: Device, results: Results, deadline: fl
             variants.insert(0, (best, True))
         variants += [(name, False) for name in bundle.architectures if name < best]
         for architecture, use_cubin in variants:
-            if time.perf_counter() > deadline:
-                results.add("programs", program=facts["name"], code=architecture, bits="no time left")
+            what = f"{facts['name']}, {'cubin' if use_cubin else 'PTX'} {architecture}"
+            if what in results.begun["programs"]:
                 continue
+            if time.perf_counter() > deadline:
+                results.note("programs", f"{what}: no time left")
+                return
             results.attempt(
                 "programs",
-                f"{facts['name']} on {architecture}",
+                what,
                 lambda facts=facts, bundle=bundle, architecture=architecture, use_cubin=use_cubin: _run(
                     facts, bundle, device, results, architecture, use_cubin
                 ),
             )
 
 
-def _open(directory: Path, facts: dict[str, Any]) -> Bundle:
-    return Bundle(directory / "bundles" / facts["file"])
+def _path(directory: Path, facts: dict[str, Any]) -> Path:
+    return directory / "bundles" / facts["file"]
 
 
 def _run(

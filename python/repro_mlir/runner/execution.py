@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from ..errors import ReproError, StepFailed
 from .device import Code, Device, Graph, ImageRejected
+from .driver import DriverError
 from .plan import Plan
 
 ALIGNMENT = 256
@@ -107,6 +109,14 @@ class Execution:
         self._error = np.zeros(1, _WORD)
         device.write(self._addresses["constant", 0], np.frombuffer(code.constants, np.uint8))
         device.synchronize()
+
+    def __enter__(self) -> Execution:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # After some errors every call fails: the first error is the one to tell.
+        with contextlib.suppress(*([DriverError] if kind else [])):
+            self.close()
 
     def close(self) -> None:
         """Frees memory, graph and code."""

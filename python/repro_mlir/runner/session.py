@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ..hashing import combine_digests, tensor_digest
 from .bundle import Bundle
 from .device import Device
 from .device_array import DeviceArray, device_pointer, on_device
+from .driver import DriverError
 from .execution import Execution, choose_architecture
 
 
@@ -79,8 +81,10 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # After some errors every call fails: the first error is the one to tell.
+        with contextlib.suppress(*([DriverError] if kind else [])):
+            self.close()
 
     def close(self) -> None:
         """Frees everything on the GPU that is the session's."""

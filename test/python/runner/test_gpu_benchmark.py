@@ -31,10 +31,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def measure(folder: Path, *arguments: str) -> tuple[int, dict]:
+def measure(folder: Path, *arguments: str, **variables: str) -> tuple[int, dict]:
     """Exit status and results of run.py in a process that has NumPy and torch and nothing of ours."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    environment |= {LIBRARY_VARIABLE: str(LIBRARY), "PYTHONPATH": str(Path(np.__file__).parent.parent)}
+    environment |= {LIBRARY_VARIABLE: str(LIBRARY), "PYTHONPATH": str(Path(np.__file__).parent.parent), **variables}
     command = [sys.executable, str(_FOLDER / "run.py"), str(folder), *arguments]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert "Traceback" not in result.stderr, result.stderr
@@ -46,7 +46,7 @@ def test_everything_is_equal(prepared: Path) -> None:
     assert status == 0 and report["errors"] == {}, report["errors"]
     assert report["facts"]["device"] == "PTX emulator" and set(report["parts"]) == {"operations", "programs", "speed"}
     rows = report["parts"]["operations"]
-    assert [row["code"] for row in rows] == ["PTX sm_75", "PTX sm_90"] or len(rows) == 3
+    assert sorted({row["code"] for row in rows}) == ["PTX sm_75", "PTX sm_90"]
     assert all(row["bits"] == "equal" and row["operations"] > 130 for row in rows)
     programs = report["parts"]["programs"]
     assert {(row["program"], row["code"]) for row in programs} == {
@@ -83,5 +83,15 @@ def test_what_fails_is_noted_and_the_rest_goes_on(prepared: Path) -> None:
     finally:
         path.write_bytes(kept)
     assert status == 1 and len(report["errors"]["programs"]) == 1
-    assert "AdamW 160: " in report["errors"]["programs"][0] and "damaged or another file" in str(report["errors"])
+    assert "open AdamW 160: " in report["errors"]["programs"][0] and "damaged or another file" in str(report["errors"])
     assert {row["program"] for row in report["parts"]["programs"]} == {"GPT tiny 2x8"}
+
+
+def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path) -> None:
+    """From the third launch on every launch of a process fails: another process goes on behind that row."""
+    status, report = measure(prepared, "--only", "speed", REPRO_STUB_FAIL="cuGraphLaunch=700@3")
+    assert status == 1
+    begun = report["begun"]["speed"]
+    assert len(begun) == 6 and len(set(begun)) == 6
+    assert "speed" not in report["parts"] and len(report["errors"]["speed"]) == 5
+    assert all("an illegal memory access" in error for error in report["errors"]["speed"])
