@@ -35,12 +35,16 @@ _TOGETHER = 4096
 Bytes = bytes | bytearray | memoryview
 
 
-def blake3_of(*parts: Bytes) -> bytes:
-    """The BLAKE3 hash of the parts one after the other, 32 bytes."""
+def blake3_of(*parts: Bytes, alone: bool = True) -> bytes:
+    """The BLAKE3 hash of the parts one after the other, 32 bytes.
+
+    Args:
+      alone: whether to use all processors; not for one of many hashes that the caller's threads compute.
+    """
     if _package is None:
         return numpy_blake3_of(*parts)
     size = sum(len(part) for part in parts)
-    state = _package.blake3(max_threads=_package.blake3.AUTO if size > 1 << 20 else 1)
+    state = _package.blake3(max_threads=_package.blake3.AUTO if alone and size > 1 << 20 else 1)
     for part in parts:
         state.update(part)
     result: bytes = state.digest()

@@ -39,12 +39,17 @@ def tensor_bytes(array: np.ndarray, element: str) -> bytes:
     return bits.astype(bits.dtype.newbyteorder("<")).tobytes()
 
 
-def tensor_digest(array: np.ndarray, element: str) -> bytes:
-    """(H1) The BLAKE3 hash of a tensor with elements of the MLIR type `element`; the array is as for `tensor_bytes`."""
+def tensor_digest(array: np.ndarray, element: str, *, alone: bool = True) -> bytes:
+    """(H1) The BLAKE3 hash of a tensor with elements of the MLIR type `element`.
+
+    Args:
+      array: as for `tensor_bytes`.
+      alone: see `blake3_of`.
+    """
     array = np.asarray(array)
     header = _MAGIC + element.encode("ascii").ljust(16, b"\0") + struct.pack("<I", array.ndim)
     header += struct.pack(f"<{array.ndim}Q", *array.shape)
-    return blake3_of(header, _plain_bytes(array, element))
+    return blake3_of(header, _plain_bytes(array, element), alone=alone)
 
 
 def tensor_hash(array: np.ndarray, element: str) -> str:
@@ -95,7 +100,7 @@ def tensor_digests(tensors: Sequence[tuple[np.ndarray, str]], pool: ThreadPoolEx
     digests: list[bytes] = [b""] * len(tensors)
     # The largest first, so that no thread ends long after the others.
     order = sorted(range(len(tensors)), key=lambda i: -tensors[i][0].nbytes)
-    for i, digest in zip(order, pool.map(lambda i: tensor_digest(*tensors[i]), order), strict=True):
+    for i, digest in zip(order, pool.map(lambda i: tensor_digest(*tensors[i], alone=False), order), strict=True):
         digests[i] = digest
     return digests
 
