@@ -1,0 +1,88 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Receipts: one party trains and hands over a receipt, another one checks it on another kind of processor.
+
+    python examples/receipts.py [--example digits_cnn] [--steps 30] [--target cpu:x86-64-v3] [--verify-on T ...]
+
+The same by commands:
+
+    repro train examples/digits_cnn.py --steps 30 --receipt run.receipt
+    repro verify run.receipt --target cpu:x86-64-v2
+
+A receipt that was changed does not pass: one bit of one batch is enough. The exit status is 0 if all that was expected
+happened.
+"""
+
+import argparse
+import importlib
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import repro_mlir
+from repro_mlir import ReceiptOptions, ReproError
+from repro_mlir.errors import ReceiptWrong
+
+EXAMPLES = ("digits_cnn", "names_gpt")
+# Slow targets get a sample.
+CHECKS = {"cpu": "all", "cpu:x86-64-v2": "sample:5", "cpu:aarch64": "sample:1", "reference": "sample:1"}
+
+
+def train(name: str, steps: int, target: str, path: Path) -> None:
+    """The prover: an ordinary run that also writes a receipt."""
+    module = importlib.import_module(name)
+    model, loss_fn, optimizer, batches, *rest = module.training(steps)
+    receipt = ReceiptOptions(path, checkpoint_every=5)
+    extra = rest[0] if rest else {}
+    with repro_mlir.Trainer(model, loss_fn, optimizer, target=target, receipt=receipt, **extra) as trainer:
+        losses = trainer.fit(batches, steps)
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    print(f"trained   {name} on {target}: {steps} steps, loss {losses[0]:.4f} to {losses[-1]:.4f}")
+    print(f"receipt   {size / 1e6:.1f} MB, final state {trainer.state_hash()}")
+
+
+def check(path: Path, target: str, steps: str) -> bool:
+    """The verifier: needs the receipt alone, neither PyTorch nor the data."""
+    start = time.perf_counter()
+    try:
+        verified = repro_mlir.verify(path, steps, target)
+    except ReceiptWrong as wrong:
+        print(f"WRONG     on {target}: {wrong}")
+        return False
+    except ReproError as error:
+        # No qemu, or a processor without these instructions.
+        print(f"skipped   {target}: {error}")
+        return True
+    seconds = time.perf_counter() - start
+    print(
+        f"right     on {target}: {len(verified.chosen)} of {verified.steps} steps, "
+        f"{len(verified.executed)} run again in {seconds:.1f} s"
+    )
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--example", choices=EXAMPLES, default="digits_cnn")
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--target", default="cpu", help="where the prover trains")
+    parser.add_argument("--verify-on", nargs="+", default=list(CHECKS), metavar="T", help="where the verifiers run")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.receipt"
+        train(options.example, options.steps, options.target, path)
+        as_expected = all([check(path, target, CHECKS.get(target, "all")) for target in options.verify_on])
+
+        print("changed   one bit of the last batch")
+        inputs = path / "inputs.bin"
+        data = bytearray(inputs.read_bytes())
+        data[-1] ^= 1
+        inputs.write_bytes(data)
+        as_expected &= not check(path, "cpu", "all")
+    return 0 if as_expected else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
