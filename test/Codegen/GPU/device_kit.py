@@ -31,13 +31,19 @@ def _device_bytes(count: int) -> np.ndarray:
 def launch(code: device_code.DeviceCode, tensors: dict[str, list[np.ndarray]], **options: object) -> int:
     """Runs all launches of a step on the bytes of its tensors; returns the error word (E1)."""
     module = emulator.load(code.ptx)
-    spaces = {**tensors, "arena": [_device_bytes(code.plan["arena_bytes"])], "constant": [_device_bytes(len(code.constants))]}
+    spaces = {
+        **tensors,
+        "arena": [_device_bytes(code.plan["arena_bytes"])],
+        "constant": [_device_bytes(len(code.constants))],
+    }
     spaces["constant"][0][: len(code.constants)] = np.frombuffer(code.constants, np.uint8)
     word = np.zeros(1, np.int64)
     memory = emulator.Memory()
     error = memory.add(word, "error word")
     bases = {
-        (space, i): memory.add(array, f"{space} {i}") for space, arrays in spaces.items() for i, array in enumerate(arrays)
+        (space, i): memory.add(array, f"{space} {i}")
+        for space, arrays in spaces.items()
+        for i, array in enumerate(arrays)
     }
     for one in code.plan["launches"]:
         kernel = code.plan["kernels"][one["kernel"]]

@@ -19,7 +19,7 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 bool Contraction::collectLeaves(Value value, Factor &factor,
-                                      llvm::SmallDenseSet<Operation *> &seen) {
+                                llvm::SmallDenseSet<Operation *> &seen) {
   Block *body = fold.op.getBody();
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     if (argument.getOwner() != body)
@@ -109,9 +109,8 @@ void Contraction::collapseBatch() {
                        llvm::SmallBitVector(fold.sizes.size()));
 }
 
-Value Contraction::computeFactor(
-    const Factor &factor, int64_t lanes,
-    function_ref<Value(unsigned leaf)> load) {
+Value Contraction::computeFactor(const Factor &factor, int64_t lanes,
+                                 function_ref<Value(unsigned leaf)> load) {
   BodyVectorizer body(b, lanes);
   for (auto [i, leaf] : llvm::enumerate(factor.leaves)) {
     const Access &access = fold.inputs[leaf];
@@ -120,4 +119,3 @@ Value Contraction::computeFactor(
   }
   return body.getLanes(factor.value, type);
 }
-

@@ -322,8 +322,7 @@ Value KernelBuilder::getOffset(const Access &access, ValueRange coordinates) {
   return offset;
 }
 
-/// Memory form of a value, scalar or vector.
-static Value toStorage(KernelBuilder &b, Value value) {
+Value KernelBuilder::toStorage(Value value) {
   Type element = getElementTypeOrSelf(value.getType());
   Type storage = getStorageType(element);
   if (storage == element)
@@ -332,29 +331,28 @@ static Value toStorage(KernelBuilder &b, Value value) {
   if (auto vector = dyn_cast<VectorType>(value.getType()))
     type = vector.clone(storage);
   if (element.isInteger(1))
-    return arith::ExtUIOp::create(b, type, value);
-  return arith::BitcastOp::create(b, type, value);
+    return arith::ExtUIOp::create(*this, type, value);
+  return arith::BitcastOp::create(*this, type, value);
 }
 
-static Value fromStorage(KernelBuilder &b, Value value, Type element) {
+Value KernelBuilder::fromStorage(Value value, Type element) {
   if (getStorageType(element) == element)
     return value;
   if (element.isInteger(1))
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, value,
-                                 b.zero(value.getType()));
+    return arith::CmpIOp::create(*this, arith::CmpIPredicate::ne, value,
+                                 zero(value.getType()));
   Type type = element;
   if (auto vector = dyn_cast<VectorType>(value.getType()))
     type = vector.clone(element);
-  return arith::BitcastOp::create(b, type, value);
+  return arith::BitcastOp::create(*this, type, value);
 }
 
 Value KernelBuilder::load(Value flat, Type element, Value offset) {
-  return fromStorage(*this, memref::LoadOp::create(*this, flat, offset),
-                     element);
+  return fromStorage(memref::LoadOp::create(*this, flat, offset), element);
 }
 
 void KernelBuilder::store(Value value, Value flat, Value offset) {
-  memref::StoreOp::create(*this, toStorage(*this, value), flat, offset);
+  memref::StoreOp::create(*this, toStorage(value), flat, offset);
 }
 
 Value KernelBuilder::loadVector(Value flat, Type element, Value offset,
@@ -369,7 +367,7 @@ Value KernelBuilder::loadVector(Value flat, Type element, Value offset,
                                             mask.mask, zero(type));
     else
       loaded = vector::LoadOp::create(*this, type, flat, offset);
-    return fromStorage(*this, loaded, element);
+    return fromStorage(loaded, element);
   }
   // Lanes that take no part repeat the last one that does.
   SmallVector<Value> elements;
@@ -379,13 +377,13 @@ Value KernelBuilder::loadVector(Value flat, Type element, Value offset,
                             : index(lane * stride);
     elements.push_back(memref::LoadOp::create(*this, flat, add(offset, at)));
   }
-  return fromStorage(
-      *this, vector::FromElementsOp::create(*this, type, elements), element);
+  return fromStorage(vector::FromElementsOp::create(*this, type, elements),
+                     element);
 }
 
 void KernelBuilder::storeVector(Value vector, Value flat, Value offset,
                                 int64_t stride, LaneMask mask) {
-  vector = toStorage(*this, vector);
+  vector = toStorage(vector);
   int64_t lanes = cast<VectorType>(vector.getType()).getDimSize(0);
   if (stride == 1) {
     if (mask)

@@ -136,6 +136,9 @@ public:
   Value convertFloat(Value value, Type element);
 
 protected:
+  /// Memory form of a value, scalar or vector, and back.
+  Value toStorage(Value value);
+  Value fromStorage(Value value, Type element);
   /// `type` at byte `offset` of the thread's scratch memory.
   virtual Value createScratch(MemRefType type, int64_t offset);
   /// Message number `message` has failed.

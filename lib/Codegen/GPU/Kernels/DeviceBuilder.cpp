@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -43,6 +44,52 @@ void DeviceBuilder::numberThreads() {
   threads = createPlaceholder();
   items = createPlaceholder();
   thread = add(mul(getBlockId(), kBlock), getThreadId());
+}
+
+int64_t DeviceBuilder::getAlignment(Value operand) {
+  auto argument = dyn_cast<BlockArgument>(operand);
+  if (!argument || argument.getArgNumber() >= kernel.getNumArguments())
+    return 1;
+  auto attr = kernel.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
+                                                   "llvm.align");
+  return attr ? attr.getInt() : 1;
+}
+
+Value DeviceBuilder::createTile(ArrayRef<int64_t> shape, Type element) {
+  auto space = gpu::AddressSpaceAttr::get(
+      getContext(), gpu::GPUDialect::getWorkgroupAddressSpace());
+  auto type =
+      MemRefType::get(shape, element, MemRefLayoutAttrInterface(), space);
+  auto function = cast<gpu::GPUFuncOp>(kernel.getOperation());
+  BlockArgument tile = function.addWorkgroupAttribution(type, getLoc());
+  function.setWorkgroupAttributionAttr(function.getNumWorkgroupAttributions() -
+                                           1,
+                                       "llvm.align", getI64IntegerAttr(16));
+  return tile;
+}
+
+/// What one access of a vector may assume: hardware moves up to 16 bytes.
+static llvm::MaybeAlign getVectorAlignment(Type element, int64_t lanes) {
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8 * lanes;
+  return llvm::Align(std::min<int64_t>(bytes, 16));
+}
+
+Value DeviceBuilder::loadAligned(Value memref, Type element, ValueRange indices,
+                                 int64_t lanes) {
+  Type storage = cast<MemRefType>(memref.getType()).getElementType();
+  Value loaded = vector::LoadOp::create(
+      *this, VectorType::get({lanes}, storage), memref, indices,
+      /*nontemporal=*/false, getVectorAlignment(storage, lanes));
+  return fromStorage(loaded, element);
+}
+
+void DeviceBuilder::storeAligned(Value vector, Value memref,
+                                 ValueRange indices) {
+  Value stored = toStorage(vector);
+  auto type = cast<VectorType>(stored.getType());
+  vector::StoreOp::create(
+      *this, stored, memref, indices, /*nontemporal=*/false,
+      getVectorAlignment(type.getElementType(), type.getDimSize(0)));
 }
 
 Value DeviceBuilder::getBlockId(gpu::Dimension dimension) {

@@ -35,6 +35,8 @@ private:
 struct LaunchShape {
   SmallVector<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   int64_t sharedBytes = 0;
+  /// That a multiprocessor should hold at once, which limits registers.
+  int64_t blocksPerProcessor = 1;
 };
 
 /// Builds the body of a device kernel in place of a structured operation, for
@@ -63,6 +65,16 @@ public:
   /// Puts the numbers that are known at the end where they are needed, and
   /// erases the structured operation.
   void finish();
+
+  /// Bytes to which the buffer of an operand is aligned.
+  int64_t getAlignment(Value operand);
+  /// A tile in the shared memory of a block.
+  Value createTile(ArrayRef<int64_t> shape, Type element);
+  /// `lanes` neighbouring elements in one access: of a flattened buffer, or of
+  /// a tile at `indices`. They must be aligned.
+  Value loadAligned(Value memref, Type element, ValueRange indices,
+                    int64_t lanes);
+  void storeAligned(Value vector, Value memref, ValueRange indices);
 
   Value getBlockId(gpu::Dimension dimension = gpu::Dimension::x);
   Value getThreadId(gpu::Dimension dimension = gpu::Dimension::x);

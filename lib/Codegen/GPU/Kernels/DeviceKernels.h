@@ -23,16 +23,28 @@ class DeviceKernelFactory {
 public:
   /// `op` is the structured operation of `function`, whose kernels go to the
   /// end of `module`.
+  /// Argument i of the kernels is aligned to `alignments[i]` bytes.
   DeviceKernelFactory(func::FuncOp function, Operation *op,
-                      gpu::GPUModuleOp module, int64_t failureWords);
+                      gpu::GPUModuleOp module, int64_t failureWords,
+                      ArrayRef<int64_t> alignments);
 
   /// A new kernel; `build` expands the copy of the structured operation that it
   /// is given. The name of a second kernel needs a suffix.
   template <typename OpTy>
   void create(StringRef suffix,
               function_ref<void(DeviceBuilder &, OpTy)> build) {
-    createKernel(suffix, [&](DeviceBuilder &b, Operation *copy) {
+    (void)createKernel(suffix, [&](DeviceBuilder &b, Operation *copy) {
       build(b, cast<OpTy>(copy));
+      return success();
+    });
+  }
+  /// The same; there is no kernel where `build` fails.
+  template <typename OpTy>
+  LogicalResult
+  tryCreate(StringRef suffix,
+            function_ref<LogicalResult(DeviceBuilder &, OpTy)> build) {
+    return createKernel(suffix, [&](DeviceBuilder &b, Operation *copy) {
+      return build(b, cast<OpTy>(copy));
     });
   }
 
@@ -47,19 +59,23 @@ public:
   Workspace &getWorkspace() { return workspace; }
 
 private:
-  void createKernel(StringRef suffix,
-                    function_ref<void(DeviceBuilder &, Operation *)> build);
+  LogicalResult
+  createKernel(StringRef suffix,
+               function_ref<LogicalResult(DeviceBuilder &, Operation *)> build);
 
   func::FuncOp function;
   Operation *op;
   gpu::GPUModuleOp module;
   int64_t failureWords;
+  SmallVector<int64_t> alignments;
   Workspace workspace;
   SmallVector<Kernel> kernels;
 };
 
 void expandElementwise(DeviceBuilder &b, linalg::GenericOp op);
 void expandCopy(DeviceBuilder &b, memref::CopyOp op);
+/// (K1) fma folds of lanes = 1 over two factors, in tiles.
+LogicalResult expandContraction(DeviceKernelFactory &factory, FoldOp op);
 void expandScatter(DeviceKernelFactory &factory, ScatterOp op);
 
 } // namespace mlir::repro::device

@@ -9,11 +9,13 @@
 #include "Codegen/CPU/Kernels/StructuredKernels.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 #include "Codegen/Schedule/Kernel.h"
+#include "Codegen/Schedule/PlanReader.h"
 #include "dialects/Codegen/GPU/Passes.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -36,11 +38,14 @@ static constexpr StringLiteral deviceModuleName = "device";
 
 DeviceKernelFactory::DeviceKernelFactory(func::FuncOp function, Operation *op,
                                          gpu::GPUModuleOp module,
-                                         int64_t failureWords)
-    : function(function), op(op), module(module), failureWords(failureWords) {}
+                                         int64_t failureWords,
+                                         ArrayRef<int64_t> alignments)
+    : function(function), op(op), module(module), failureWords(failureWords),
+      alignments(alignments) {}
 
-void DeviceKernelFactory::createKernel(
-    StringRef suffix, function_ref<void(DeviceBuilder &, Operation *)> build) {
+LogicalResult DeviceKernelFactory::createKernel(
+    StringRef suffix,
+    function_ref<LogicalResult(DeviceBuilder &, Operation *)> build) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   unsigned buffers = function.getNumArguments() - numTrailingKernelArgs;
   SmallVector<Type> types(function.getArgumentTypes().take_front(buffers));
@@ -59,6 +64,12 @@ void DeviceKernelFactory::createKernel(
     mapping.map(function.getArgument(i), body.getArgument(i));
     if (DictionaryAttr attrs = function.getArgAttrDict(i))
       kernel.setArgAttrs(i, attrs);
+    kernel.setArgAttr(i, "llvm.align",
+                      builder.getI64IntegerAttr(alignments[i]));
+    // What nobody writes may be read through another cache.
+    auto access = kernel.getArgAttrOfType<StringAttr>(i, accessAttrName);
+    if (access && access == "read" && kernel.getArgAttr(i, "llvm.noalias"))
+      kernel.setArgAttr(i, "llvm.readonly", builder.getUnitAttr());
   }
   builder.setInsertionPointToEnd(&body);
   Operation *copy = nullptr;
@@ -69,11 +80,14 @@ void DeviceKernelFactory::createKernel(
   }
   gpu::ReturnOp::create(builder, op->getLoc());
   DeviceBuilder b(kernel, copy, workspace, failureWords);
-  build(b, copy);
+  if (failed(build(b, copy))) {
+    kernel.erase();
+    return failure();
+  }
   b.finish();
   if (b.isEmpty()) {
     kernel.erase();
-    return;
+    return success();
   }
   LaunchShape launch = b.getLaunch();
   auto toI32 = [](ArrayRef<int64_t> sizes) {
@@ -81,23 +95,48 @@ void DeviceKernelFactory::createKernel(
   };
   kernel.setKnownBlockSize(toI32(launch.block));
   kernel.setKnownGridSize(toI32(launch.grid));
+  if (launch.blocksPerProcessor > 1)
+    kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                    builder.getI32IntegerAttr(launch.blocksPerProcessor));
   kernels.push_back({kernel, std::move(launch)});
+  return success();
 }
 
 void DeviceKernelFactory::finish() {
   for (Kernel &kernel : kernels) {
-    unsigned index = kernel.function.getNumArguments() - 2;
-    BlockArgument argument = kernel.function.getArgument(index);
-    if (argument.use_empty()) {
-      (void)kernel.function.eraseArgument(index);
+    gpu::GPUFuncOp function = kernel.function;
+    unsigned index = function.getNumArguments() - 2;
+    Block &entry = function.getBody().front();
+    BlockArgument argument = entry.getArgument(index);
+    SmallVector<Type> types(function.getFunctionType().getInputs());
+    if (!argument.use_empty()) {
+      types[index] = MemRefType::get(
+          {workspace.getSize()}, IntegerType::get(argument.getContext(), 8));
+      argument.setType(types[index]);
+      function.setFunctionType(
+          FunctionType::get(function.getContext(), types, {}));
       continue;
     }
-    argument.setType(MemRefType::get(
-        {workspace.getSize()}, IntegerType::get(argument.getContext(), 8)));
-    kernel.function.setFunctionType(FunctionType::get(
-        argument.getContext(),
-        kernel.function.getBody().front().getArgumentTypes(), {}));
+    // eraseArgument() does not know of tiles behind the arguments.
+    SmallVector<DictionaryAttr> attrs;
+    for (unsigned i = 0; i < types.size(); ++i)
+      attrs.push_back(function.getArgAttrDict(i));
+    attrs.erase(attrs.begin() + index);
+    types.erase(types.begin() + index);
+    entry.eraseArgument(index);
+    function.removeArgAttrsAttr();
+    function.setFunctionType(
+        FunctionType::get(function.getContext(), types, {}));
+    for (auto [i, dictionary] : llvm::enumerate(attrs))
+      if (dictionary)
+        function.setArgAttrs(i, dictionary);
   }
+}
+
+static void expandFold(DeviceKernelFactory &factory, FoldOp op) {
+  if (succeeded(device::expandContraction(factory, op)))
+    return;
+  factory.create<FoldOp>("", &cpu::expandLiteralFold);
 }
 
 static void expandKernels(DeviceKernelFactory &factory, Operation *op) {
@@ -105,8 +144,8 @@ static void expandKernels(DeviceKernelFactory &factory, Operation *op) {
     factory.create<linalg::GenericOp>("", &device::expandElementwise);
   else if (isa<memref::CopyOp>(op))
     factory.create<memref::CopyOp>("", &device::expandCopy);
-  else if (isa<FoldOp>(op))
-    factory.create<FoldOp>("", &cpu::expandLiteralFold);
+  else if (auto fold = dyn_cast<FoldOp>(op))
+    expandFold(factory, fold);
   else if (isa<ArgReduceOp>(op))
     factory.create<ArgReduceOp>("", &cpu::expandArgReduce);
   else if (auto scatter = dyn_cast<ScatterOp>(op))
@@ -133,8 +172,12 @@ private:
   void launchKernels(func::FuncOp main);
   LogicalResult guardKernels(func::FuncOp main);
 
+  LogicalResult findAlignments();
+
   gpu::GPUModuleOp device;
   int64_t failureWords = 0;
+  /// Of each buffer that a kernel function takes, in all its calls.
+  DenseMap<Operation *, SmallVector<int64_t>> alignments;
   llvm::StringMap<DeviceKernelFactory> factories;
 };
 } // namespace
@@ -145,10 +188,34 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
     return failure();
   if (!*op)
     return success();
-  DeviceKernelFactory factory(function, *op, device, failureWords);
+  DeviceKernelFactory factory(function, *op, device, failureWords,
+                              alignments.lookup(function));
   expandKernels(factory, *op);
   factory.finish();
   factories.try_emplace(function.getSymName(), std::move(factory));
+  return success();
+}
+
+/// Tensors of the caller begin at multiples of this, as the arena does.
+static constexpr int64_t kBaseAlignment = 16;
+
+LogicalResult ExpandDeviceKernels::findAlignments() {
+  PlanReader reader(getOperation());
+  ::repro_runtime::Plan plan;
+  if (failed(reader.readTensors(plan)))
+    return failure();
+  for (auto call : reader.getMain().getOps<func::CallOp>()) {
+    auto function = reader.getSymbols().lookup<func::FuncOp>(call.getCallee());
+    unsigned buffers = call.getNumOperands() - numTrailingKernelArgs;
+    SmallVector<int64_t> &found =
+        alignments.try_emplace(function, buffers, kBaseAlignment).first->second;
+    for (unsigned i = 0; i < buffers; ++i) {
+      auto place = reader.locate(call, call.getOperand(i));
+      if (failed(place))
+        return failure();
+      found[i] = llvm::MinAlign(found[i], place->offset);
+    }
+  }
   return success();
 }
 
@@ -259,6 +326,8 @@ void ExpandDeviceKernels::runOnOperation() {
   for (auto function : module.getOps<func::FuncOp>())
     if (function.isPrivate() && !function.isExternal())
       functions.push_back(function);
+  if (failed(findAlignments()))
+    return signalPassFailure();
   for (func::FuncOp function : functions)
     if (failed(expand(function)))
       return signalPassFailure();

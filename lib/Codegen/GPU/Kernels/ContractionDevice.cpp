@@ -1,0 +1,647 @@
+//===- ContractionDevice.cpp - fma folds in tiles -------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A block computes a tile of bm times bn results, a thread tm times tn of
+// them in registers. Both factors pass through shared memory in slices of bk
+// elements of K: the next slice is read from memory while the threads compute
+// on the present one. Each result sees its elements in ascending order (F1),
+// whatever the tiles; the chunks (F3) either follow each other in one block,
+// or have a block each and are added in their order by a second kernel.
+//
+// Elements of a slice beyond the end of a chunk are -0 times +0: adding that
+// changes no accumulator.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/Contraction.h"
+#include "Codegen/GPU/Kernels/DeviceKernels.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+using namespace mlir::repro::device;
+
+namespace {
+/// Elements of one access, and of a vector of accumulators.
+constexpr int64_t kVector = 4;
+/// Fewer blocks leave a device idle.
+constexpr int64_t kFewBlocks = 128;
+
+struct Tile {
+  int64_t bm, bn, bk, tm, tn;
+  int64_t getThreads() const { return bm / tm * (bn / tn); }
+};
+
+/// How the threads of a block read a slice of a factor: each reads groups of
+/// kVector elements that follow each other along K or along the factor's own
+/// dimension.
+struct Slice {
+  const Factor *factor;
+  unsigned firstAccess; ///< of its leaves among those of the batch's loops
+  int64_t extent;       ///< of the tile along the own dimension
+  bool alongReduction;
+  bool vectorized; ///< a group is one access
+  double pad;
+  Value tile; ///< in shared memory: [2][bk][extent and padding]
+
+  /// A group of the present thread.
+  struct Group {
+    Value own, k; ///< the first element's place in the tile
+    Value exists; ///< null: it does
+    /// Where the elements lie, without the part of K, for each access and leaf.
+    SmallVector<SmallVector<Value>> offsets;
+  };
+  SmallVector<Group> groups;
+};
+
+class ContractionDevice : public Contraction {
+public:
+  ContractionDevice(DeviceBuilder &b, FoldOp op) : Contraction(b, op), b(b) {}
+  LogicalResult match();
+  bool isSplit() const { return splits > 1; }
+  int64_t getChunks() const { return llvm::divideCeil(fold.n, fold.chunk); }
+  int64_t getResults() const { return batchSize * rows.size * columns.size; }
+  int64_t getElementBytes() const { return type.getIntOrFloatBitWidth() / 8; }
+  /// The bytes of the workspace that totals or chunks take.
+  int64_t getWorkspaceBytes() const;
+  void expandTiles(int64_t workspace);
+  void expandSums(int64_t workspace);
+
+private:
+  void chooseTile();
+  bool areAligned(ArrayRef<CollapsedDim> loops, unsigned access) const;
+  void chooseSlice(Slice &slice, const Factor &factor, unsigned firstAccess,
+                   int64_t extent, double pad);
+  void locateSlice(Slice &slice, Value begin);
+  SmallVector<Value> readSlice(const Slice &slice, Value k, Value end);
+  Value readGroup(const Slice &slice, const Slice::Group &group, Value k,
+                  Value end);
+  void storeSlice(const Slice &slice, ArrayRef<Value> values, Value buffer);
+  SmallVector<Value> compute(Value buffer, ValueRange accumulators);
+  SmallVector<Value> computeChunk(Value start, Value end);
+
+  /// The place of vector `i` of the thread's results.
+  Value getRow(int64_t i);
+  Value getColumn(int64_t i);
+  int64_t getVectors() const { return tile.tm * tile.tn / kVector; }
+  /// Calls `store` for the vector, or for its elements, that are results.
+  void storeChecked(Value vector, Value row, Value column, bool whole,
+                    function_ref<void(Value value, Value column)> store);
+  void storeResult(int64_t i, Value total);
+  Value finishResult(Value total, Value offset, int64_t lanes);
+  Value getOutputOffset(Value row, Value column);
+  void storeChunk(ArrayRef<Value> sums, Value chunk);
+  void addChunk(ArrayRef<Value> sums, Value chunk);
+
+  DeviceBuilder &b;
+  Tile tile;
+  int64_t rowTiles, columnTiles, batchSize, splits = 1;
+  Slice left, right;
+  VectorType vectorType;
+  Value workspace;
+  bool outputVectorized = false;
+  // Of the present block and thread.
+  Value thread, block, batchIndex, rowBegin, columnBegin, threadRow,
+      threadColumn;
+  SmallVector<Value> batchAt;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Choices: they never change a bit
+//===----------------------------------------------------------------------===//
+
+LogicalResult ContractionDevice::match() {
+  if (failed(matchFactors()))
+    return failure();
+  auto isContiguous = [](const Factor &factor) {
+    return !factor.loops.empty() &&
+           factor.loops.back().coefficients.back() == 1;
+  };
+  bool swap = isContiguous(rows) != isContiguous(columns)
+                  ? isContiguous(rows)
+                  : rows.size > columns.size;
+  if (swap)
+    std::swap(rows, columns);
+  collapseBatch();
+  batchSize = getProduct(getSizes(batch));
+  chooseTile();
+  return success();
+}
+
+void ContractionDevice::chooseTile() {
+  int64_t m = rows.size, n = columns.size;
+  auto countBlocks = [&](const Tile &tile) {
+    return batchSize * llvm::divideCeil(m, tile.bm) *
+           llvm::divideCeil(n, tile.bn);
+  };
+  int64_t chunks = getChunks();
+  Tile large{128, 128, 16, 8, 8}, middle{64, 64, 16, 4, 4};
+  if (type.isF64())
+    large = middle = {64, 64, 8, 4, 4};
+  if (m <= 8)
+    tile = {8, 128, 16, 2, 4};
+  else if (m <= 32 || n <= 32)
+    tile = {32, 32, 16, 4, 4};
+  else if (m >= 96 && n >= 96 && countBlocks(large) * chunks >= kFewBlocks / 2)
+    tile = large;
+  else
+    tile = middle;
+  rowTiles = llvm::divideCeil(m, tile.bm);
+  columnTiles = llvm::divideCeil(n, tile.bn);
+  if (chunks > 1 && countBlocks(tile) < kFewBlocks)
+    splits = chunks;
+  vectorType = VectorType::get({kVector}, type);
+  chooseSlice(left, rows, 0, tile.bm, -0.0);
+  chooseSlice(right, columns, rows.leaves.size(), tile.bn, 0.0);
+  const Access &output = fold.outputs[0];
+  int64_t bytes =
+      cpu::getStorageType(output.element).getIntOrFloatBitWidth() / 8 * kVector;
+  unsigned rowAccess = rows.leaves.size(), columnAccess = columns.leaves.size();
+  outputVectorized =
+      !columns.loops.empty() &&
+      columns.loops.back().coefficients[columnAccess] == 1 &&
+      columns.loops.back().size % kVector == 0 &&
+      output.constant % kVector == 0 && areAligned(rows.loops, rowAccess) &&
+      areAligned(ArrayRef(columns.loops).drop_back(), columnAccess) &&
+      areAligned(batch, rowAccess + columnAccess) &&
+      b.getAlignment(fold.op.getOutputs()[0]) % std::min<int64_t>(bytes, 16) ==
+          0;
+}
+
+/// Whether all steps of an access are whole vectors.
+bool ContractionDevice::areAligned(ArrayRef<CollapsedDim> loops,
+                                   unsigned access) const {
+  return llvm::all_of(loops, [&](const CollapsedDim &loop) {
+    return loop.coefficients[access] % kVector == 0;
+  });
+}
+
+void ContractionDevice::chooseSlice(Slice &slice, const Factor &factor,
+                                    unsigned firstAccess, int64_t extent,
+                                    double pad) {
+  slice.factor = &factor;
+  slice.firstAccess = firstAccess;
+  slice.extent = extent;
+  slice.pad = pad;
+  // Neighbouring threads read neighbouring elements of what lies densely.
+  auto stepsByOne = [&](ArrayRef<CollapsedDim> loops, unsigned leaf) {
+    return !loops.empty() && loops.back().coefficients[leaf] == 1;
+  };
+  slice.alongReduction = false;
+  for (unsigned leaf = factor.leaves.size(); leaf-- > 0;)
+    if (fold.inputs[factor.leaves[leaf]].isMemory())
+      slice.alongReduction =
+          stepsByOne(factor.reduction, leaf) && !stepsByOne(factor.loops, leaf);
+  ArrayRef<CollapsedDim> inner =
+      slice.alongReduction ? factor.reduction : factor.loops;
+  ArrayRef<CollapsedDim> outer =
+      slice.alongReduction ? factor.loops : factor.reduction;
+  slice.vectorized = !inner.empty() && inner.back().size % kVector == 0 &&
+                     (!slice.alongReduction || fold.chunk % kVector == 0);
+  for (auto [leaf, number] : llvm::enumerate(factor.leaves)) {
+    const Access &access = fold.inputs[number];
+    if (!access.isMemory())
+      continue;
+    int64_t bytes =
+        cpu::getStorageType(access.element).getIntOrFloatBitWidth() / 8 *
+        kVector;
+    slice.vectorized &=
+        stepsByOne(inner, leaf) && access.constant % kVector == 0 &&
+        areAligned(inner.drop_back(), leaf) && areAligned(outer, leaf) &&
+        areAligned(batch, firstAccess + leaf) &&
+        b.getAlignment(fold.op->getOperand(number)) %
+                std::min<int64_t>(bytes, 16) ==
+            0;
+  }
+}
+
+int64_t ContractionDevice::getWorkspaceBytes() const {
+  if (isSplit())
+    return splits * getResults() * getElementBytes();
+  if (getChunks() > 1)
+    return rowTiles * columnTiles * batchSize * tile.bm * tile.bn *
+           getElementBytes();
+  return 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Slices
+//===----------------------------------------------------------------------===//
+
+void ContractionDevice::locateSlice(Slice &slice, Value begin) {
+  const Factor &factor = *slice.factor;
+  slice.tile = b.createTile({2, tile.bk, slice.extent + kVector}, type);
+  SmallVector<Value> base;
+  for (unsigned leaf = 0; leaf < factor.leaves.size(); ++leaf)
+    base.push_back(
+        b.add(getLoopOffset(b, batch, batchAt, slice.firstAccess + leaf),
+              fold.inputs[factor.leaves[leaf]].constant));
+  int64_t across = slice.alongReduction ? tile.bk : slice.extent;
+  int64_t groups = slice.extent * tile.bk / kVector;
+  assert(tile.getThreads() % (across / kVector) == 0 && "incomplete lines");
+  int64_t accesses = slice.alongReduction || slice.vectorized ? 1 : kVector;
+  // What is beyond the end is read from the last place and not used.
+  int64_t last =
+      factor.size - (slice.vectorized && !slice.alongReduction ? kVector : 1);
+  for (int64_t first = 0; first < groups; first += tile.getThreads()) {
+    Slice::Group group;
+    if (first + tile.getThreads() > groups)
+      group.exists = b.less(b.add(thread, first), b.index(groups));
+    // The threads take whole lines of the tile, so that a thread's groups are a
+    // constant apart.
+    Value inner = b.mul(b.rem(thread, across / kVector), kVector);
+    Value outer =
+        b.add(b.div(thread, across / kVector), first / (across / kVector));
+    group.own = slice.alongReduction ? outer : inner;
+    group.k = slice.alongReduction ? inner : outer;
+    for (int64_t e = 0; e < accesses; ++e) {
+      Value at = b.add(b.add(begin, group.own), e);
+      if (factor.size % slice.extent != 0 || group.exists)
+        at = b.min(at, b.index(last));
+      SmallVector<Value> coordinates =
+          b.delinearize(at, getSizes(factor.loops));
+      SmallVector<Value> offsets;
+      for (unsigned leaf = 0; leaf < factor.leaves.size(); ++leaf)
+        offsets.push_back(b.add(
+            base[leaf], getLoopOffset(b, factor.loops, coordinates, leaf)));
+      group.offsets.push_back(offsets);
+    }
+    slice.groups.push_back(group);
+  }
+}
+
+Value ContractionDevice::readGroup(const Slice &slice,
+                                   const Slice::Group &group, Value k,
+                                   Value end) {
+  const Factor &factor = *slice.factor;
+  bool hasTail = fold.chunk % tile.bk != 0 || fold.n % tile.bk != 0;
+  Value pad = b.constant(b.getFloatAttr(type, slice.pad));
+  k = b.add(k, group.k);
+  // One access at position `at` of K.
+  auto read = [&](Value at, unsigned e, int64_t lanes) -> Value {
+    Value isInside;
+    if (hasTail)
+      isInside = b.less(at, end);
+    if (hasTail || group.exists)
+      at =
+          b.min(at, b.index(fold.n - std::max<int64_t>(
+                                         slice.alongReduction ? lanes : 1, 1)));
+    SmallVector<Value> coordinates =
+        b.delinearize(at, getSizes(factor.reduction));
+    Value value = computeFactor(factor, lanes, [&](unsigned leaf) {
+      const Access &access = fold.inputs[factor.leaves[leaf]];
+      Value offset =
+          b.add(group.offsets[e][leaf],
+                getLoopOffset(b, factor.reduction, coordinates, leaf));
+      return lanes ? b.loadAligned(access.buffer, access.element, offset, lanes)
+                   : b.load(access.buffer, access.element, offset);
+    });
+    if (!isInside)
+      return value;
+    return b.select(isInside, value, lanes ? b.broadcast(pad, lanes) : pad);
+  };
+  if (slice.vectorized)
+    return read(k, 0, kVector);
+  SmallVector<Value> elements;
+  for (int64_t e = 0; e < kVector; ++e)
+    elements.push_back(slice.alongReduction ? read(b.add(k, e), 0, 0)
+                                            : read(k, e, 0));
+  return vector::FromElementsOp::create(b, vectorType, elements);
+}
+
+SmallVector<Value> ContractionDevice::readSlice(const Slice &slice, Value k,
+                                                Value end) {
+  SmallVector<Value> values;
+  for (const Slice::Group &group : slice.groups)
+    values.push_back(readGroup(slice, group, k, end));
+  return values;
+}
+
+void ContractionDevice::storeSlice(const Slice &slice, ArrayRef<Value> values,
+                                   Value buffer) {
+  for (auto [group, value] : llvm::zip_equal(slice.groups, values)) {
+    auto store = [&, &group = group, value = value] {
+      if (!slice.alongReduction) {
+        b.storeAligned(value, slice.tile, {buffer, group.k, group.own});
+        return;
+      }
+      for (int64_t e = 0; e < kVector; ++e)
+        memref::StoreOp::create(
+            b, vector::ExtractOp::create(b, value, e).getResult(), slice.tile,
+            ValueRange{buffer, b.add(group.k, e), group.own});
+    };
+    if (group.exists)
+      b.when(group.exists, store);
+    else
+      store();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Sums
+//===----------------------------------------------------------------------===//
+
+/// A warp is 4 by 8 threads. Of a thread's rows and columns those that one
+/// access of shared memory takes lie together, beside those of its neighbours.
+static constexpr int64_t kWarpRows = 4, kWarpColumns = 8;
+
+static int64_t getRowGroup(const Tile &tile) {
+  return std::min(tile.tm, kVector);
+}
+
+Value ContractionDevice::getRow(int64_t i) {
+  int64_t row = i / (tile.tn / kVector), group = getRowGroup(tile);
+  return b.add(b.add(rowBegin, threadRow),
+               row / group * group * kWarpRows + row % group);
+}
+
+Value ContractionDevice::getColumn(int64_t i) {
+  int64_t column = i % (tile.tn / kVector);
+  return b.add(b.add(columnBegin, threadColumn),
+               column * kVector * kWarpColumns);
+}
+
+SmallVector<Value> ContractionDevice::compute(Value buffer,
+                                              ValueRange accumulators) {
+  SmallVector<Value> sums(accumulators);
+  int64_t group = getRowGroup(tile), columns = tile.tn / kVector;
+  for (int64_t k = 0; k < tile.bk; ++k) {
+    SmallVector<Value> rowValues, columnValues;
+    for (int64_t row = 0; row < tile.tm; row += group) {
+      Value values = b.loadAligned(
+          left.tile, type,
+          {buffer, b.index(k), b.add(threadRow, row * kWarpRows)}, group);
+      for (int64_t e = 0; e < group; ++e)
+        rowValues.push_back(b.broadcast(
+            vector::ExtractOp::create(b, values, e).getResult(), kVector));
+    }
+    for (int64_t column = 0; column < columns; ++column)
+      columnValues.push_back(
+          b.loadAligned(right.tile, type,
+                        {buffer, b.index(k),
+                         b.add(threadColumn, column * kVector * kWarpColumns)},
+                        kVector));
+    for (int64_t i = 0; i < getVectors(); ++i)
+      sums[i] = math::FmaOp::create(b, rowValues[i / columns],
+                                    columnValues[i % columns], sums[i]);
+  }
+  return sums;
+}
+
+/// (F1), (F4) the sums of the elements [start, end).
+SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end) {
+  auto readBoth = [&](Value k) {
+    SmallVector<Value> values = readSlice(left, k, end);
+    llvm::append_range(values, readSlice(right, k, end));
+    return values;
+  };
+  auto storeBoth = [&](ArrayRef<Value> values, Value buffer) {
+    storeSlice(left, values.take_front(left.groups.size()), buffer);
+    storeSlice(right, values.drop_front(left.groups.size()), buffer);
+  };
+  storeBoth(readBoth(start), b.index(0));
+  b.barrier();
+  Value slices = b.div(b.add(b.sub(end, start), tile.bk - 1), tile.bk);
+  Value last = b.add(start, b.mul(b.sub(slices, b.index(1)), tile.bk));
+  SmallVector<Value> state{b.index(0)};
+  state.append(getVectors(), b.zero(vectorType));
+  state = b.loop(start, last, tile.bk, state, [&](Value k, ValueRange carried) {
+    SmallVector<Value> next = readBoth(b.add(k, tile.bk));
+    SmallVector<Value> result{b.sub(b.index(1), carried[0])};
+    llvm::append_range(result, compute(carried[0], carried.drop_front()));
+    storeBoth(next, result[0]);
+    b.barrier();
+    return result;
+  });
+  return compute(state[0], ArrayRef(state).drop_front());
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+void ContractionDevice::storeChecked(Value vector, Value row, Value column,
+                                     bool whole,
+                                     function_ref<void(Value, Value)> store) {
+  bool rowsEnd = rows.size % tile.bm != 0;
+  bool columnsEnd = columns.size % tile.bn != 0;
+  auto storeColumns = [&] {
+    if (whole) { // so that a vector is inside or outside as a whole
+      if (!columnsEnd)
+        return store(vector, column);
+      return b.when(b.less(column, b.index(columns.size)),
+                    [&] { store(vector, column); });
+    }
+    for (int64_t e = 0; e < kVector; ++e) {
+      Value at = b.add(column, e);
+      auto storeElement = [&] {
+        store(vector::ExtractOp::create(b, vector, e), at);
+      };
+      if (columnsEnd)
+        b.when(b.less(at, b.index(columns.size)), storeElement);
+      else
+        storeElement();
+    }
+  };
+  if (rowsEnd)
+    b.when(b.less(row, b.index(rows.size)), storeColumns);
+  else
+    storeColumns();
+}
+
+Value ContractionDevice::getOutputOffset(Value row, Value column) {
+  unsigned rowAccess = rows.leaves.size(), columnAccess = columns.leaves.size();
+  Value offset =
+      b.add(getLoopOffset(b, batch, batchAt, rowAccess + columnAccess),
+            fold.outputs[0].constant);
+  offset = b.add(offset, getLoopOffset(b, rows.loops,
+                                       b.delinearize(row, getSizes(rows.loops)),
+                                       rowAccess));
+  return b.add(offset,
+               getLoopOffset(b, columns.loops,
+                             b.delinearize(column, getSizes(columns.loops)),
+                             columnAccess));
+}
+
+/// (F3) init and the total, as it is stored.
+Value ContractionDevice::finishResult(Value total, Value offset,
+                                      int64_t lanes) {
+  const Access &output = fold.outputs[0];
+  Value init = fold.getConstantInit(b, 0, lanes);
+  if (!init) {
+    init = lanes ? b.loadAligned(output.buffer, output.element, offset, lanes)
+                 : b.load(output.buffer, output.element, offset);
+    init = b.convertFloat(init, type);
+  }
+  Value result = arith::AddFOp::create(b, init, total);
+  return b.convertFloat(b.canonicalizeNaN(result), output.element);
+}
+
+void ContractionDevice::storeResult(int64_t i, Value total) {
+  const Access &output = fold.outputs[0];
+  Value row = getRow(i);
+  storeChecked(total, row, getColumn(i), outputVectorized,
+               [&](Value value, Value column) {
+                 Value offset = getOutputOffset(row, column);
+                 if (outputVectorized)
+                   b.storeAligned(finishResult(value, offset, kVector),
+                                  output.buffer, offset);
+                 else
+                   b.store(finishResult(value, offset, 0), output.buffer,
+                           offset);
+               });
+}
+
+/// The sums of a chunk, beside those of the other chunks.
+void ContractionDevice::storeChunk(ArrayRef<Value> sums, Value chunk) {
+  int64_t n = columns.size;
+  bool whole = n % kVector == 0;
+  Value base = b.mul(b.add(b.mul(chunk, batchSize), batchIndex), rows.size);
+  for (auto [i, sum] : llvm::enumerate(sums)) {
+    Value row = getRow(i);
+    storeChecked(sum, row, getColumn(i), whole, [&](Value value, Value column) {
+      Value at = b.add(b.mul(b.add(base, row), n), column);
+      if (whole)
+        b.storeAligned(value, workspace, at);
+      else
+        b.store(value, workspace, at);
+    });
+  }
+}
+
+/// (F3) adds the chunk to the totals, which the last one makes results. Few
+/// vectors at once, so that the registers hold them beside the sums.
+void ContractionDevice::addChunk(ArrayRef<Value> sums, Value chunk) {
+  Value isFirst = b.equal(chunk, b.index(0));
+  Value isLast = b.equal(chunk, b.index(getChunks() - 1));
+  // Adding to -0 changes nothing.
+  Value none = b.broadcast(b.constant(b.getFloatAttr(type, -0.0)), kVector);
+  constexpr int64_t together = 4;
+  for (int64_t first = 0; first < getVectors(); first += together) {
+    int64_t count = std::min(together, getVectors() - first);
+    auto getSlot = [&](int64_t i) {
+      Value number = b.add(b.mul(block, getVectors()), first + i);
+      return b.mul(b.add(b.mul(number, tile.getThreads()), thread), kVector);
+    };
+    SmallVector<Value> totals = b.choose(
+        isFirst, [&] { return SmallVector<Value>(count, none); },
+        [&] {
+          SmallVector<Value> loaded;
+          for (int64_t i = 0; i < count; ++i)
+            loaded.push_back(
+                b.loadAligned(workspace, type, getSlot(i), kVector));
+          return loaded;
+        });
+    for (int64_t i = 0; i < count; ++i)
+      totals[i] = arith::AddFOp::create(b, totals[i], sums[first + i]);
+    b.when(
+        isLast,
+        [&] {
+          for (int64_t i = 0; i < count; ++i)
+            storeResult(first + i, totals[i]);
+        },
+        [&] {
+          for (int64_t i = 0; i < count; ++i)
+            b.storeAligned(totals[i], workspace, getSlot(i));
+        });
+  }
+}
+
+void ContractionDevice::expandTiles(int64_t workspaceOffset) {
+  LaunchShape launch;
+  launch.grid[0] = splits * batchSize * rowTiles * columnTiles;
+  launch.block[0] = tile.getThreads();
+  // Two blocks of the largest tile hide each other's latency.
+  if (tile.tm * tile.tn >= 64)
+    launch.blocksPerProcessor = 2;
+  b.setLaunch(launch);
+  if (int64_t bytes = getWorkspaceBytes())
+    workspace =
+        b.getWorkspace(type, bytes / getElementBytes(), workspaceOffset);
+  thread = b.getThreadId();
+  block = b.getBlockId();
+  SmallVector<Value> at =
+      b.delinearize(block, {splits, batchSize, rowTiles, columnTiles});
+  batchIndex = at[1];
+  batchAt = b.delinearize(batchIndex, getSizes(batch));
+  rowBegin = b.mul(at[2], tile.bm);
+  columnBegin = b.mul(at[3], tile.bn);
+  int64_t warpColumns = tile.bn / tile.tn / kWarpColumns;
+  Value warp = b.div(thread, kWarpRows * kWarpColumns);
+  Value lane = b.rem(thread, kWarpRows * kWarpColumns);
+  threadRow = b.add(b.mul(b.div(warp, warpColumns), kWarpRows * tile.tm),
+                    b.mul(b.div(lane, kWarpColumns), getRowGroup(tile)));
+  threadColumn = b.add(b.mul(b.rem(warp, warpColumns), kWarpColumns * tile.tn),
+                       b.mul(b.rem(lane, kWarpColumns), kVector));
+  locateSlice(left, rowBegin);
+  locateSlice(right, columnBegin);
+  auto getEnd = [&](Value start) {
+    return b.min(b.add(start, fold.chunk), b.index(fold.n));
+  };
+  if (isSplit()) {
+    Value start = b.mul(at[0], fold.chunk);
+    storeChunk(computeChunk(start, getEnd(start)), at[0]);
+    return;
+  }
+  if (getChunks() == 1) {
+    SmallVector<Value> sums = computeChunk(b.index(0), b.index(fold.n));
+    for (auto [i, sum] : llvm::enumerate(sums))
+      storeResult(i, sum);
+    return;
+  }
+  b.loop(b.index(0), b.index(getChunks()), 1, [&](Value chunk) {
+    Value start = b.mul(chunk, fold.chunk);
+    addChunk(computeChunk(start, getEnd(start)), chunk);
+    b.barrier();
+  });
+}
+
+/// (F3) the chunks of each result, in their order.
+void ContractionDevice::expandSums(int64_t workspaceOffset) {
+  workspace = b.getWorkspace(type, splits * getResults(), workspaceOffset);
+  SmallVector<int64_t> sizes{batchSize, rows.size, columns.size};
+  b.forEachItem([&](Value item) {
+    Value total = b.load(workspace, type, item);
+    for (int64_t chunk = 1; chunk < splits; ++chunk)
+      total = arith::AddFOp::create(
+          b, total, b.load(workspace, type, b.add(item, chunk * getResults())));
+    SmallVector<Value> at = b.delinearize(item, sizes);
+    batchAt = b.delinearize(at[0], getSizes(batch));
+    Value offset = getOutputOffset(at[1], at[2]);
+    b.store(finishResult(total, offset, 0), fold.outputs[0].buffer, offset);
+  });
+  b.setWork(getResults(), 1);
+}
+
+LogicalResult device::expandContraction(DeviceKernelFactory &factory,
+                                        FoldOp op) {
+  int64_t workspace = 0;
+  bool isSplit = false;
+  LogicalResult matched = factory.tryCreate<FoldOp>(
+      "", [&](DeviceBuilder &b, FoldOp copy) -> LogicalResult {
+        ContractionDevice kernel(b, copy);
+        if (failed(kernel.match()))
+          return failure();
+        isSplit = kernel.isSplit();
+        if (int64_t bytes = kernel.getWorkspaceBytes())
+          workspace = factory.getWorkspace().allocate(bytes);
+        kernel.expandTiles(workspace);
+        return success();
+      });
+  if (succeeded(matched) && isSplit)
+    factory.create<FoldOp>("sums", [&](DeviceBuilder &b, FoldOp copy) {
+      ContractionDevice kernel(b, copy);
+      (void)kernel.match();
+      kernel.expandSums(workspace);
+    });
+  return matched;
+}

@@ -1,0 +1,55 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Every tile of the contraction on devices, whole and ragged, gives the bits of the compiled CPU code."""
+
+from __future__ import annotations
+
+import device_kit
+import numpy as np
+import pytest
+from repro_mlir import runtime
+
+PROGRAM = """
+func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{c}xf32>) -> tensor<{c}xf32>
+    attributes {{repro.num_state = 0 : i64}} {{
+  %r = repro.fold #repro.order<chunk = {chunk}, lanes = 1, run = 0, totals = sequential>
+    maps [affine_map<(h, i, j, k) -> (h, {am})>, affine_map<(h, i, j, k) -> (h, {bm})>,
+          affine_map<(h, i, j, k) -> (h, i, j)>]
+    iterators [parallel, parallel, parallel, reduction] ins(%a, %b : tensor<{a}xf32>, tensor<{b}xf32>)
+    outs(%c : tensor<{c}xf32>) {{
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %f = math.fma %x, %y, %s : f32
+    repro.yield %f : f32
+  }} -> tensor<{c}xf32>
+  return %r : tensor<{c}xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("batch", "m", "n", "k", "chunk", "layout"),
+    [
+        (64, 128, 128, 48, 512, "nn"),  # the largest tile in one chunk
+        (64, 128, 128, 37, 512, "tn"),
+        (130, 100, 128, 40, 16, "nt"),  # chunks one after the other, ragged rows
+        (129, 97, 101, 21, 8, "nn"),  # nothing is a whole vector
+        (130, 64, 64, 40, 16, "tn"),  # the middle tile
+        (1, 70, 68, 1100, 512, "nn"),  # a block for each chunk
+        (2, 8, 200, 1030, 512, "nt"),  # few rows
+        (3, 200, 5, 600, 512, "nn"),  # few columns
+        (130, 32, 33, 50, 20, "tt"),  # chunks that are no whole slices
+    ],
+)
+def test_tiles(batch: int, m: int, n: int, k: int, chunk: int, layout: str) -> None:
+    a, am = ((batch, m, k), "i, k") if layout[0] == "n" else ((batch, k, m), "k, i")
+    b, bm = ((batch, k, n), "k, j") if layout[1] == "n" else ((batch, n, k), "j, k")
+    c = (batch, m, n)
+    text = {name: "x".join(map(str, shape)) for name, shape in (("a", a), ("b", b), ("c", c))}
+    program = PROGRAM.format(**text, am=am, bm=bm, chunk=chunk)
+    random = np.random.default_rng(m * n + k)
+    inputs = [random.standard_normal(shape, np.float32) for shape in (a, b, c)]
+    inputs[0].reshape(-1)[:4] = -0.0, 1e-42, np.inf, -3e38
+    want = runtime.load(runtime.compile(program)).run([], [x.copy() for x in inputs])[0]
+    got = device_kit.run(program, inputs, "sm_75")[0]
+    assert np.array_equal(got, np.ascontiguousarray(want).view(np.uint32))

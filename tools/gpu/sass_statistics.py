@@ -1,0 +1,112 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What ptxas makes of the matrix products: registers, spills, and the share of FFMA in the main loop.
+
+    python tools/gpu/sass_statistics.py [--arch sm_90 ...] [--shape 4096x4096x4096 ...] [--layout nn nt tn]
+
+Needs the extra "cuda" (ptxas and nvdisasm), no device. The main loop is the innermost loop with the most FFMA; an FFMA2
+computes two of them, so that loops of these have fewer. Exits with 1 where another loop has less than 90 % FFMA, or a
+main loop spills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from repro_mlir.assembler import find_assembler
+from repro_mlir.runtime import device_code
+
+PROGRAM = """
+func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+    attributes {{repro.num_state = 0 : i64}} {{
+  %r = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+    maps [affine_map<(i, j, k) -> ({am})>, affine_map<(i, j, k) -> ({bm})>, affine_map<(i, j, k) -> (i, j)>]
+    iterators [parallel, parallel, reduction] ins(%a, %b : tensor<{a}xf32>, tensor<{b}xf32>)
+    outs(%c : tensor<{m}x{n}xf32>) {{
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %f = math.fma %x, %y, %s : f32
+    repro.yield %f : f32
+  }} -> tensor<{m}x{n}xf32>
+  return %r : tensor<{m}x{n}xf32>
+}}
+"""
+
+
+def matmul(m: int, n: int, k: int, layout: str) -> str:
+    """The program of C += A B; `layout` has "t" where a factor is transposed."""
+    a, am = (f"{m}x{k}", "i, k") if layout[0] == "n" else (f"{k}x{m}", "k, i")
+    b, bm = (f"{k}x{n}", "k, j") if layout[1] == "n" else (f"{n}x{k}", "j, k")
+    return PROGRAM.format(m=m, n=n, a=a, b=b, am=am, bm=bm)
+
+
+def main_loop(sass: str) -> tuple[int, int, int]:
+    """Instructions, FFMA and local memory accesses of the innermost loop with the most FFMA."""
+    instruction = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\b(.*?);")
+    best = (0, 0, 0)
+    for function in re.split(r"^\.text\.", sass, flags=re.M)[1:]:
+        labels: dict[str, int] = {}
+        code: list[tuple[str, str]] = []
+        for line in function.splitlines():
+            if label := re.match(r"^\s*(\.L_x_\w+):", line):
+                labels[label[1]] = len(code)
+            elif found := instruction.match(line):
+                code.append((found[1], found[2]))
+        loops = []
+        for end, (opcode, operands) in enumerate(code):
+            target = re.search(r"\.L_x_\w+", operands) if opcode.startswith("BRA") else None
+            if target and labels.get(target[0], end + 1) <= end:
+                loops.append((labels[target[0]], end))
+        for begin, end in loops:
+            if any(begin <= other and last <= end and (other, last) != (begin, end) for other, last in loops):
+                continue
+            body = [name for name, _ in code[begin : end + 1]]
+            fused = sum(name.startswith("FFMA") for name in body)
+            if fused > best[1]:
+                best = (len(body), fused, sum(name.startswith(("LDL", "STL")) for name in body))
+    return best
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--arch", nargs="+", default=device_code.architectures(), choices=device_code.architectures())
+    parser.add_argument("--shape", nargs="+", default=["4096x4096x4096"], help="MxNxK")
+    parser.add_argument("--layout", nargs="+", default=["nn", "nt", "tn"])
+    options = parser.parse_args()
+    assembler = find_assembler()
+    if assembler is None:
+        raise SystemExit("expected ptxas: pip install 'repro-mlir[cuda]'")
+    nvdisasm = str(Path(assembler).with_name("nvdisasm"))
+    failed = False
+    print(
+        f"{'arch':8}{'shape':18}{'layout':8}{'registers':>10}{'spills':>8}{'in loop':>9}{'loop':>7}{'FFMA':>7}{'share':>8}"
+    )
+    for arch in options.arch:
+        for shape in options.shape:
+            for layout in options.layout:
+                m, n, k = (int(x) for x in shape.split("x"))
+                code = device_code.compile(matmul(m, n, k, layout), arch)
+                with tempfile.TemporaryDirectory() as folder:
+                    source, cubin = Path(folder) / "k.ptx", Path(folder) / "k.cubin"
+                    source.write_text(code.ptx)
+                    command = [assembler, "-v", "--fmad=false", f"-arch={arch}", source, "-o", cubin]
+                    report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+                    sass = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
+                registers = max((int(x) for x in re.findall(r"Used (\d+) registers", report)), default=0)
+                spills = sum(int(x) for x in re.findall(r"(\d+) bytes spill (?:stores|loads)", report))
+                size, fused, local = main_loop(sass)
+                share = fused / max(size, 1)
+                failed |= (share < 0.9 and "FFMA2" not in sass) or local > 0
+                print(
+                    f"{arch:8}{shape:18}{layout:8}{registers:>10}{spills:>8}{local:>9}{size:>7}{fused:>7}{share:>8.1%}"
+                )
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
