@@ -9,9 +9,11 @@ import datetime
 import platform
 import shutil
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from repro_mlir.errors import ReproError
 from repro_mlir.runner import Device
 
 # f32 multiply-adds per clock of one multiprocessor (CUDA C++ Programming Guide, throughput of native instructions).
@@ -20,7 +22,10 @@ _LANES = {(7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0):
 
 def peak_flops(device: Device) -> float:
     """f32 operations per second at the highest clock, a multiply-add counting as two; 0 if unknown."""
-    return 2e3 * _LANES.get(device.capability, 0) * device.processors * device.clock_rate
+    try:
+        return 2e3 * _LANES.get(device.capability, 0) * device.processors * device.clock_rate
+    except ReproError:
+        return 0
 
 
 def torch_on_gpu() -> Any:
@@ -37,23 +42,29 @@ def torch_on_gpu() -> Any:
 
 
 def describe(device: Device) -> dict[str, Any]:
-    """Date, device, driver and software."""
+    """Date, device, driver and software; a fact that cannot be had is told as the reason."""
     torch = torch_on_gpu()
-    facts = {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "device": device.name,
-        "architecture": device.architecture,
-        "memory": device.memory_bytes,
-        "processors": device.processors,
-        "highest clock, kHz": device.clock_rate,
-        "f32 peak, TFLOP/s": peak_flops(device) * 1e-12,
-        "CUDA of the driver": device.driver.version(),
-        "driver": _driver_version(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "torch": torch.__version__ if torch else "none that sees the GPU",
+    facts: dict[str, Callable[[], Any]] = {
+        "date": lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "device": lambda: device.name,
+        "architecture": lambda: device.architecture,
+        "memory": lambda: device.memory_bytes,
+        "processors": lambda: device.processors,
+        "highest clock, kHz": lambda: device.clock_rate,
+        "f32 peak, TFLOP/s": lambda: peak_flops(device) * 1e-12,
+        "CUDA of the driver": device.driver.version,
+        "driver": _driver_version,
+        "python": platform.python_version,
+        "numpy": lambda: np.__version__,
+        "torch": lambda: torch.__version__ if torch else "none that sees the GPU",
     }
-    return facts
+    found = {}
+    for name, fact in facts.items():
+        try:
+            found[name] = fact()
+        except (ReproError, OSError) as error:
+            found[name] = str(error)
+    return found
 
 
 def _driver_version() -> str:

@@ -22,10 +22,16 @@ from .progress import working
 
 def targets() -> list[str]:
     """The names that `compile` takes as its target."""
-    from .gpu_code import ARCHITECTURES
+    from .gpu_code import architectures_of
     from .runtime import levels
 
-    return ["cpu", *(f"cpu:{level}" for level in levels()), "cuda", *(f"cuda:{a}" for a in ARCHITECTURES), "reference"]
+    return [
+        "cpu",
+        *(f"cpu:{level}" for level in levels()),
+        "cuda",
+        *(f"cuda:{name}" for name in architectures_of("cuda")),
+        "reference",
+    ]
 
 
 def compile(program: Program, target: str = "cpu", threads: int | None = None) -> Executable:

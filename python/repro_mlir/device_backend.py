@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .gpu_code import ARCHITECTURES, compile_for
+from .gpu_code import architectures_of, compile_for
 from .program import Program
 from .runner.device import Device
 from .runner.execution import Execution, choose_architecture
@@ -27,7 +27,7 @@ class DeviceBackend:
           ReproError: no driver or GPU, one of another architecture, or a program that cannot be compiled.
         """
         self._device = Device()
-        names = ARCHITECTURES if architecture is None else (architecture,)
+        names = architectures_of("cuda") if architecture is None else [architecture]
         chosen = choose_architecture(
             names, self._device.capability, f"target cuda:{architecture}" if architecture else "cuda"
         )

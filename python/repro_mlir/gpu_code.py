@@ -20,9 +20,6 @@ from .runner.execution import TargetCode
 from .runner.packing import zip_of
 from .runner.plan import read_plan
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
-"""The GPUs that `cuda` without a list stands for."""
-
 
 def architectures_of(target: str) -> list[str]:
     """The GPUs of a target "cuda" or "cuda:sm_75,sm_90"; none for another target.
@@ -30,14 +27,16 @@ def architectures_of(target: str) -> list[str]:
     Raises:
       ReproError: an unknown GPU.
     """
+    from .runtime.device_code import architectures
+
     if target == "cuda":
-        return list(ARCHITECTURES)
+        return architectures()
     if not target.startswith("cuda:"):
         return []
     names = target.removeprefix("cuda:").split(",")
     for name in names:
-        if name not in ARCHITECTURES:
-            raise ReproError(f"unknown GPU {name!r}, expected one of {', '.join(ARCHITECTURES)}")
+        if name not in architectures():
+            raise ReproError(f"unknown GPU {name!r}, expected one of {', '.join(architectures())}")
     return list(dict.fromkeys(names))
 
 

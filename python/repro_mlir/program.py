@@ -92,7 +92,14 @@ class Program:
 
     @staticmethod
     def load(path: str | Path) -> Program:
-        """Reads what `save` wrote. ReproError for anything else."""
+        """Reads what `save` wrote, or the program of a bundle. ReproError for anything else."""
+        from .runner.bundle import Bundle, is_bundle
+
+        if is_bundle(path):
+            bundle = Bundle(path)
+            initial = tuple(bundle.initial_state())
+            kinds = bundle.state, bundle.inputs, bundle.outputs
+            return Program(bundle.text(), *kinds, bundle.num_hyper_parameters, initial)
         try:
             with zipfile.ZipFile(path) as archive:
                 text = archive.read(_MODULE).decode()

@@ -44,6 +44,9 @@ def test_what_is_written_is_read(bundle: Path) -> None:
     assert found.code("sm_90") == handmade.code("sm_90", cubin=b"\x7fELF", constants=bytes(64))
     for expected, array in zip(program.initial, found.initial_state(), strict=True):
         assert expected.dtype == array.dtype and np.array_equal(expected, array)
+    loaded = Program.load(bundle)
+    assert loaded.hash == program.hash and (loaded.state, loaded.inputs) == (program.state, program.inputs)
+    assert all(np.array_equal(a, b) for a, b in zip(loaded.initial, program.initial, strict=True))
     pairs = [(array, kind.element) for array, kind in zip(program.initial, program.state, strict=True)]
     assert found.initial_state_hash == state_hash(pairs)
     for step, inputs in enumerate(handmade.steps(3)):
