@@ -18,6 +18,7 @@ import numpy as np
 
 from .arrays import TensorType, as_array, element_of_torch
 from .errors import ReproError
+from .exact import exact_contractions
 from .progress import working
 from .tensor_file import read_tensors, write_tensors
 
@@ -207,6 +208,7 @@ def capture(
     clip_norm: float | None = None,
     autocast: torch.dtype | None = None,
     seed: int = 0,
+    exact_digits: int | None = None,
 ) -> Program:
     """Captures a training step, `capture(model, loss_fn, optimizer, batch)`, or inference, `capture(model, inputs)`.
 
@@ -217,6 +219,7 @@ def capture(
       clip_norm: training only: clips all gradients together to this 2-norm.
       autocast: training only: torch.bfloat16 or torch.float16 for forward and loss.
       seed: training only: the initial seed of the program's random numbers.
+      exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
     Returns:
       the canonical program; the model and the optimizer stay as they are.
     Raises:
@@ -230,8 +233,11 @@ def capture(
     if len(arguments) == 1:
         if clip_norm is not None or autocast is not None or seed != 0:
             raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
-        return capture_with_frontend(lambda frontend: frontend.capture_inference(model, arguments[0]))[0]
-    return capture_training(model, *arguments, clip_norm=clip_norm, autocast=autocast, seed=seed)[0]
+        program, _ = capture_with_frontend(lambda frontend: frontend.capture_inference(model, arguments[0]))
+        return program if exact_digits is None else exact_contractions(program, exact_digits)
+    return capture_training(
+        model, *arguments, clip_norm=clip_norm, autocast=autocast, seed=seed, exact_digits=exact_digits
+    )[0]
 
 
 def capture_training(
@@ -243,13 +249,15 @@ def capture_training(
     clip_norm: float | None = None,
     autocast: torch.dtype | None = None,
     seed: int = 0,
+    exact_digits: int | None = None,
 ) -> tuple[Program, Captured]:
     """As `capture`, and what ties the program to the user's objects."""
-    return capture_with_frontend(
+    program, captured = capture_with_frontend(
         lambda frontend: frontend.capture_training(
             model, loss_fn, optimizer, batch, clip_norm=clip_norm, autocast=autocast, seed=seed
         )
     )
+    return program if exact_digits is None else exact_contractions(program, exact_digits), captured
 
 
 def capture_with_frontend(run: Callable[[Any], Captured]) -> tuple[Program, Captured]:

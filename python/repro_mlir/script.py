@@ -15,6 +15,9 @@ from typing import Any
 
 from .errors import ReproError
 
+OPTIONS = ("autocast", "clip_norm", "exact_digits", "seed")
+"""What `training()` may choose of what `Trainer` takes."""
+
 
 @dataclass(frozen=True)
 class Training:
@@ -23,7 +26,7 @@ class Training:
     Attributes:
       model, loss_fn, optimizer: as for `Trainer`.
       batches: gives the batches, as for `Trainer.fit`.
-      options: keyword arguments of `Trainer`: clip_norm, autocast, seed.
+      options: keyword arguments of `Trainer`: those of `OPTIONS`.
     """
 
     model: Any
@@ -33,9 +36,11 @@ class Training:
     options: dict[str, Any]
 
 
-def load_training(path: str) -> Training:
+def load_training(path: str, exact_digits: int | None = None) -> Training:
     """Runs a script and its `training()`.
 
+    Args:
+      exact_digits: takes the place of the script's option of that name.
     Raises:
       ReproError: no such file, no `training`, another result than expected, or what the script raised, with its line.
     """
@@ -64,11 +69,11 @@ def load_training(path: str) -> Training:
         kind = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
         raise ReproError(f"{path}: expected training() to return (model, loss_fn, optimizer, batches), got {kind}")
     options = given[4] if len(given) == 5 else {}
-    unknown = sorted(set(options) - {"autocast", "clip_norm", "seed"})
+    unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
-        raise ReproError(
-            f"{path}: expected the options autocast, clip_norm and seed of training(), got {', '.join(unknown)}"
-        )
+        raise ReproError(f"{path}: expected options of training() among {', '.join(OPTIONS)}, got {', '.join(unknown)}")
+    if exact_digits is not None:
+        options = options | {"exact_digits": exact_digits}
     return Training(given[0], given[1], given[2], given[3], options)
 
 

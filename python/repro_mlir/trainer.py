@@ -57,6 +57,7 @@ class Trainer:
         clip_norm: float | None = None,
         autocast: torch.dtype | None = None,
         seed: int = 0,
+        exact_digits: int | None = None,
         receipt: str | Path | ReceiptOptions | None = None,
     ) -> None:
         """
@@ -69,6 +70,7 @@ class Trainer:
           clip_norm: clips all gradients together to this 2-norm.
           autocast: torch.bfloat16 or torch.float16 for forward and loss.
           seed: of the random numbers (dropout).
+          exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
           receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
         """
         self._model = model
@@ -79,6 +81,7 @@ class Trainer:
         self._clip_norm = clip_norm
         self._autocast = autocast
         self._seed = seed
+        self._exact_digits = exact_digits
         self._captured: Captured | None = None
         self._executable: Executable | None = None
         self._state: dict[str, np.ndarray] = {}
@@ -116,6 +119,7 @@ class Trainer:
                 clip_norm=self._clip_norm,
                 autocast=self._autocast,
                 seed=self._seed,
+                exact_digits=self._exact_digits,
             )
             executable = compile(program, self._target, self._threads)
             if self._receipt is None:

@@ -44,7 +44,7 @@ def _compile(options: argparse.Namespace) -> int:
     architectures = architectures_of(options.target or "")
     if not architectures and (options.steps or options.expect):
         raise ReproError("--steps and --expect are for bundles: expected --target cuda or cuda:sm_75,sm_90")
-    program, steps = capture_steps(load_training(options.script), options.steps or 1)
+    program, steps = capture_steps(load_training(options.script, options.exact_digits), options.steps or 1)
     if architectures:
         report = _bundle(options, program, architectures, steps)
     else:

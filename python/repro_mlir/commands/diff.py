@@ -9,7 +9,7 @@ import argparse
 import json
 
 from ..errors import ReproError
-from .options import Commands, add_command, positive, write_file
+from .options import Commands, add_command, add_exact_digits, positive, write_file
 
 _NOTES = """examples:
   repro diff RECEIPT RECEIPT
@@ -33,6 +33,7 @@ def register(commands: Commands) -> None:
     command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps of a script, at most (1)")
     command.add_argument("--ulps", type=int, default=0, metavar="N", help="how far apart elements may be (0)")
     command.add_argument("--threads", type=positive, metavar="N", help="threads of a step (one per processor)")
+    add_exact_digits(command)
     command.add_argument("--html", metavar="FILE", help="also write a page with graph and histogram")
 
 
@@ -45,7 +46,14 @@ def _diff(options: argparse.Namespace) -> int:
     if options.ulps < 0:
         raise ReproError(f"expected a number of ulps of at least 0, got {options.ulps}")
     targets = options.targets.split(",") if options.targets else None
-    found = diff(*options.runs, targets=targets, steps=options.steps, ulps=options.ulps, threads=options.threads)
+    found = diff(
+        *options.runs,
+        targets=targets,
+        steps=options.steps,
+        ulps=options.ulps,
+        threads=options.threads,
+        exact_digits=options.exact_digits,
+    )
     if found is None:
         print(json.dumps({"equal": True}) if options.json else "no difference")
         return 0

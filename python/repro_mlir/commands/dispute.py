@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ReproError
-from .options import Commands, add_command, add_target
+from .options import Commands, add_command, add_exact_digits, add_target
 
 if TYPE_CHECKING:
     from ..dispute import Channel, Published, ReceiptRun, Terms
@@ -46,6 +46,7 @@ def register(commands: Commands) -> None:
     command.add_argument("--serve", metavar="RECEIPT", help="answer a referee's questions about this receipt")
     command.add_argument("--listen", metavar="ADDRESS", help="where, with --serve: tcp:HOST:PORT, unix:PATH, ...")
     command.add_argument("--script", metavar="FILE", help="gives the batches, where a receipt has none of them")
+    add_exact_digits(command)
 
 
 def _dispute(options: argparse.Namespace) -> int:
@@ -63,7 +64,7 @@ def _dispute(options: argparse.Namespace) -> int:
 def _settle(options: argparse.Namespace) -> int:
     from ..dispute import settle
 
-    terms = _terms(options.terms) if options.terms else None
+    terms = _terms(options) if options.terms else None
     published = (_published(options.receipt_a), _published(options.receipt_b))
     channels = [_channel(party, options) for party in options.parties]
     verdict = settle(channels[0], channels[1], terms=terms, timeout=options.timeout, published=published)
@@ -103,7 +104,7 @@ def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
     from ..receipts.script_inputs import ScriptInputs
 
     opened = Receipt(receipt)
-    inputs = ScriptInputs(opened, options.script) if options.script else None
+    inputs = ScriptInputs(opened, options.script, options.exact_digits) if options.script else None
     return ReceiptRun(opened, options.target, options.threads, inputs)
 
 
@@ -116,11 +117,13 @@ def _channel(party: str, options: argparse.Namespace) -> Channel:
     return LocalChannel(Prover(_run(party, options)))
 
 
-def _terms(path: str) -> Terms:
+def _terms(options: argparse.Namespace) -> Terms:
     from ..dispute import terms_of_receipt, terms_of_script
     from ..receipts.receipt import Receipt
 
-    return terms_of_receipt(Receipt(path)) if Path(path).is_dir() else terms_of_script(path)
+    if Path(options.terms).is_dir():
+        return terms_of_receipt(Receipt(options.terms))
+    return terms_of_script(options.terms, options.exact_digits)
 
 
 def _published(path: str | None) -> Published | None:

@@ -37,7 +37,7 @@ def _train(options: argparse.Namespace) -> int:
     from ..tensor_file import write_tensors
     from ..trainer import Trainer
 
-    given = load_training(options.script)
+    given = load_training(options.script, options.exact_digits)
     start = time.perf_counter()
     with Trainer(
         given.model,

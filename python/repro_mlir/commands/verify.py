@@ -11,7 +11,7 @@ import random
 import time
 
 from ..errors import ReceiptWrong
-from .options import Commands, add_command, add_target
+from .options import Commands, add_command, add_exact_digits, add_target
 
 _STATUS = """exit status:
   0  right   the receipt agrees with itself, and the chosen steps give what it says
@@ -30,6 +30,7 @@ def register(commands: Commands) -> None:
     command.add_argument("--steps", default="all", metavar="S", help="all, sample:N, A-B or A (all)")
     command.add_argument("--seed", type=int, metavar="N", help="draw the sample from this seed")
     command.add_argument("--script", metavar="FILE", help="also compare program, batches and rates with this script's")
+    add_exact_digits(command)
     command.add_argument("--key", metavar="FILE", help="require a signature by this ed25519 public key (PEM)")
     command.add_argument("--unfinished", action="store_true", help="accept a receipt of a run that has not ended")
 
@@ -52,7 +53,7 @@ def _verify(options: argparse.Namespace) -> int:
             options.threads,
             unfinished=options.unfinished,
             key=key,
-            inputs=ScriptInputs(receipt, options.script) if options.script else None,
+            inputs=ScriptInputs(receipt, options.script, options.exact_digits) if options.script else None,
             draw=None if options.seed is None else random.Random(options.seed),
         )
     except ReceiptWrong as wrong:

@@ -21,6 +21,7 @@ import torch.fx
 from .. import ir
 from ..arrays import TensorType, as_array, element_of_torch, to_torch
 from ..errors import ReproError
+from ..exact import exact_contractions
 from ..frontends.torch import Captured
 from ..frontends.torch.lowering import lower
 from ..operators import Operator, OperatorGraph
@@ -30,13 +31,15 @@ from .sides import Arrays
 _NAMED = re.compile(r'loc\("([^"]*)"(?:\("|\)$)')
 
 
-def with_node_names(program: Program, captured: Captured) -> Program:
-    """The same program with the names of ATen nodes in its locations."""
+def with_node_names(program: Program, captured: Captured, exact_digits: int | None = None) -> Program:
+    """The same program, captured with these `exact_digits`, with the names of ATen nodes in its locations."""
     states = [kind.name for kind in program.state]
     arguments = [*states, *(kind.name for kind in program.inputs)]
     results = [*states, *(kind.name for kind in program.outputs)]
     text = canonicalize(lower(captured.graph, len(states), arguments, results, name_nodes=True))
     named = Program(text, program.state, program.inputs, program.outputs, program.num_hyper_parameters, program.initial)
+    if exact_digits is not None:
+        named = exact_contractions(named, exact_digits)
     if named.hash != program.hash:
         raise ReproError(f"capturing again gave another program: {program.hash} and {named.hash}")
     return named

@@ -27,6 +27,7 @@ def diff(
     steps: int = 1,
     ulps: int = 0,
     threads: int | None = None,
+    exact_digits: int | None = None,
 ) -> Difference | None:
     """Where two runs part: the first step, operator, tensor and element.
 
@@ -37,6 +38,7 @@ def diff(
       steps: for a script how many steps to run at most.
       ulps: for a script how far apart elements may be.
       threads: see `compile`.
+      exact_digits: for a script, in place of its option of that name, see `exact_contractions`.
     Returns:
       the first difference, None if there is none.
     Raises:
@@ -48,16 +50,17 @@ def diff(
         return diff_receipts(first, second, targets[0] if targets else "cpu", threads)
     if targets is None or len(targets) != 2:
         raise ReproError("expected two receipts, or a script and two targets")
-    return _diff_script(str(first), targets, steps, ulps, threads)
+    return _diff_script(ScriptBatches(str(first), exact_digits), targets, steps, ulps, threads)
 
 
-def _diff_script(script: str, targets: Sequence[str], steps: int, ulps: int, threads: int | None) -> Difference | None:
-    batches = ScriptBatches(script)
+def _diff_script(
+    batches: ScriptBatches, targets: Sequence[str], steps: int, ulps: int, threads: int | None
+) -> Difference | None:
     program = batches.program
     if EAGER in targets:
         from .eager import with_node_names
 
-        program = with_node_names(program, batches.captured)
+        program = with_node_names(program, batches.captured, batches.exact_digits)
     graph = OperatorGraph(program)
 
     def side(target: str) -> Side:

@@ -48,9 +48,9 @@ def terms_of_receipt(receipt: Receipt) -> Terms:
     return Terms(receipt.header.run(), due)
 
 
-def terms_of_script(script: str) -> Terms:
+def terms_of_script(script: str, exact_digits: int | None = None) -> Terms:
     """What `repro train` would run is what was to be run. ReproError for a script that cannot be captured."""
-    source = ScriptBatches(script)
+    source = ScriptBatches(script, exact_digits)
     program = source.program
     header = {"numerics": NUMERICS, "program": program.hash, "initial": commit(program, 0, program.initial).root.hex()}
     found: list[tuple[bytes, ...]] = []

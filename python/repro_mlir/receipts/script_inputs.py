@@ -24,13 +24,18 @@ class ScriptBatches:
     Attributes:
       program: captured as `Trainer` does.
       captured: what ties it to the script's objects.
+      exact_digits: the option with which it was captured.
       taken: how many batches have been given.
     """
 
-    def __init__(self, script: str) -> None:
-        """Runs the script and captures its program. ReproError for a script that cannot be run or captured."""
-        given = load_training(script)
+    def __init__(self, script: str, exact_digits: int | None = None) -> None:
+        """Runs the script and captures its program. ReproError for a script that cannot be run or captured.
+
+        `exact_digits` is as for `load_training`.
+        """
+        given = load_training(script, exact_digits)
         self._script = script
+        self.exact_digits: int | None = given.options.get("exact_digits")
         self._batches = iter(given.batches)
         self.taken = 0
         self._first = self._next()
@@ -56,14 +61,16 @@ class ScriptBatches:
 class ScriptInputs:
     """Gives the inputs of a receipt's steps in ascending order, as `Trainer` would take them from the script."""
 
-    def __init__(self, receipt: Receipt, script: str) -> None:
+    def __init__(self, receipt: Receipt, script: str, exact_digits: int | None = None) -> None:
         """Runs the script and captures its program.
 
+        Args:
+          exact_digits: see `load_training`.
         Raises:
           ReproError: a script that cannot be run or captured.
           ReceiptWrong: its program or its initial state is not the receipt's.
         """
-        self._source = ScriptBatches(script)
+        self._source = ScriptBatches(script, exact_digits)
         self._inputs: list[np.ndarray] = []
         program, header = self._source.program, receipt.header
         if program.hash != header.program:
