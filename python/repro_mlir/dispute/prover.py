@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A prover: answers a referee's questions about its run (docs/dispute.md has the forms)."""
+"""A prover: answers a referee's questions about its run (docs/disputes.md has the forms)."""
 
 from __future__ import annotations
 

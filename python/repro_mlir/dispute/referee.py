@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The referee: narrows a dispute to one operator and recomputes it (docs/dispute.md)."""
+"""The referee: narrows a dispute to one operator and recomputes it (docs/disputes.md)."""
 
 from __future__ import annotations
 

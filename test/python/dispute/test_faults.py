@@ -7,61 +7,77 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
+from pathlib import Path
 
 import catalogue
 import numpy as np
 import pytest
 import random_programs
-from dispute_runs import STEPS, dispute, faulty, graph, honest, run
+from dispute_runs import STEPS, bounds, chain, dispute, effective_fault, faulty, graph, honest, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from repro_mlir.dispute import RecordedRun, Verdict
-from repro_mlir.errors import StepFailed
 from repro_mlir.operators import OperatorGraph
 from repro_mlir.program import Program, read_signature
 
-COMPUTING = [operator.index for operator in graph().operators if operator.outputs]
+COMPUTING = [operator.index for operator in graph().operators if operator.outputs and not operator.inline]
+CHECK = next(operator.index for operator in graph().operators if operator.name == "cf.assert")
 
 
-def named(verdict: Verdict, step: int, index: int, wrong: str) -> None:
-    """The verdict is the right one, and was reached within the bounds of docs/dispute.md."""
+def named(verdict: Verdict, runs: tuple[RecordedRun, RecordedRun], step: int, index: int, wrong: str) -> None:
+    """The verdict is the right one, and was reached within the bounds of docs/disputes.md."""
     assert (verdict.outcome, verdict.wrong, verdict.step) == ("operator", (wrong,), step), verdict
     assert verdict.operator is not None and verdict.operator.index == index, verdict
     assert verdict.values[wrong].count == 1
+    limits = bounds(graph(), runs, index)
     for name, traffic in verdict.traffic.items():
-        operators = len(graph().operators)
-        inputs = len(verdict.operator.inputs) if name == "A" else 0
-        most = 2 + math.ceil(math.log2(STEPS)) + 2 + 1 + math.ceil(math.log2(operators)) + 1 + 1 + inputs + 1
-        assert traffic.questions <= most
+        assert traffic.questions <= limits[name].questions and traffic.narrowing <= limits[name].bytes
 
 
 @pytest.mark.parametrize("index", COMPUTING, ids=lambda i: f"{i}-{graph().operators[i].name}")
 def test_each_operator(index: int) -> None:
     generator = np.random.default_rng(index)
-    for cheat_first in (False, True):
-        step = int(generator.integers(1, STEPS + 1))
-        cheat = some_fault(step, index, generator)
-        if cheat is None:
-            assert graph().operators[index].name == "arith.cmpi", "a fault that always fails"
-            return
-        pair = (cheat, honest()) if cheat_first else (honest(), cheat)
+    step, wrong = int(generator.integers(1, STEPS + 1)), "AB"[COMPUTING.index(index) % 2]
+    cheat = effective_fault(step, index, generator)
+    if cheat is None:
+        # Any other value fails the check.
+        assert graph().users[graph().operators[index].results[0]] == (CHECK,)
+        return
+    pair = (cheat, honest()) if wrong == "A" else (honest(), cheat)
+    named(dispute(*pair), pair, step, index, wrong)
+
+
+def test_a_fault_without_effect() -> None:
+    """What a bit decides may make no difference to a step: then nobody is wrong about that step."""
+    remainder = next(o for o in graph().operators if o.name == "arith.remui" and o.results[0].element == "index")
+    position = remainder.operands[0].producer
+    assert position is not None
+    cheat = faulty(graph(), honest().inputs, 20, position, 5)
+    assert cheat.links == honest().links
+    assert dispute(honest(), cheat).outcome == "agreement"
+
+
+def test_every_operation_of_a_step_is_among_them() -> None:
+    """What the compiler lets stand in `main` is what these tests have a fault in."""
+    source = Path(__file__).parents[3] / "lib" / "Dialect" / "Repro" / "Identity" / "CanonicalOps.cpp"
+    entries = re.findall(r"add\(Place::(?:anywhere|program),.*?\);", source.read_text(), re.DOTALL)
+    allowed = {name for entry in entries for name in re.findall(r'"([a-z]+\.[a-z0-9_]+)"', entry)}
+    computing = {graph().operators[index].name for index in COMPUTING}
+    assert len(allowed) > 100 and allowed - computing == {"arith.constant", "cf.assert", "func.return", "tensor.empty"}
+
+
+@pytest.mark.parametrize(("operators", "steps"), [(2, 1), (100, 5), (6, 130)])
+def test_bounds_of_other_sizes(operators: int, steps: int) -> None:
+    right = run(chain(operators), [[]] * steps)
+    for step, index in {(1, 1), (steps, operators - 1), (steps // 2 + 1, operators // 2 | 1)}:
+        pair = right, faulty(chain(operators), right.inputs, step, index, 5)
         verdict = dispute(*pair)
-        if cheat.links[step] == honest().links[step]:
-            # What this bit decides makes no difference to any result, such as the low bits of an index modulo.
-            assert verdict.outcome == "agreement" or verdict.step != step
-            assert ("B" if cheat_first else "A") not in verdict.wrong
-            continue
-        named(verdict, step, index, "A" if cheat_first else "B")
-
-
-def some_fault(step: int, index: int, generator: np.random.Generator) -> RecordedRun | None:
-    """A fault that lets the run go on; None where each tried one makes a step fail (E1)."""
-    for bit in (*generator.integers(0, 4096, 3), 0, 1):
-        try:
-            return faulty(graph(), honest().inputs, step, index, int(bit))
-        except StepFailed:
-            continue
-    return None
+        assert (verdict.wrong, verdict.step) == (("B",), step)
+        assert verdict.operator is not None and verdict.operator.index == index
+        limits = bounds(chain(operators), pair, index)
+        for name, traffic in verdict.traffic.items():
+            assert traffic.questions <= limits[name].questions and traffic.narrowing <= limits[name].bytes
 
 
 def test_two_cheats() -> None:
@@ -83,9 +99,10 @@ def test_agreement() -> None:
 
 def test_a_shorter_run() -> None:
     short = run(graph(), honest().inputs[:40])
+    cheat = faulty(graph(), honest().inputs, 33, COMPUTING[-1], 5)
     verdict = dispute(honest(), short)
     assert (verdict.outcome, verdict.wrong) == ("length", ()) and "first 40 steps agree" in str(verdict.subject)
-    named(dispute(faulty(graph(), honest().inputs, 33, COMPUTING[-1], 5), short), 33, COMPUTING[-1], "A")
+    named(dispute(cheat, short), (cheat, short), 33, COMPUTING[-1], "A")
     nothing = run(graph(), [])
     assert dispute(nothing, honest()).outcome == "length"
 

@@ -11,6 +11,80 @@ import numpy as np
 from builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value
 from repro_mlir.program import Program, read_signature
 
+_UNARY = (
+    "arith.negf math.absf math.ceil math.floor math.round math.roundeven math.trunc repro.asinh repro.atan repro.cbrt "
+    "repro.cos repro.cosh repro.erf repro.erfc repro.exp repro.exp10 repro.exp2 repro.expm1 repro.sin repro.sinh "
+    "repro.tan repro.tanh"
+).split()
+_UNARY_OF_POSITIVE = "math.sqrt repro.log repro.log10 repro.log1p repro.log2 repro.rsqrt".split()
+_UNARY_OF_FRACTION = "repro.acos repro.asin repro.atanh".split()
+_BINARY = (
+    "arith.addf arith.divf arith.maximumf arith.minimumf arith.mulf arith.remf arith.subf math.copysign repro.atan2 "
+    "repro.hypot"
+).split()
+_INTEGERS = (
+    "arith.addi arith.andi arith.divsi arith.divui arith.maxsi arith.maxui arith.minsi arith.minui arith.muli "
+    "arith.ori arith.remsi arith.remui arith.shli arith.shrsi arith.shrui arith.subi arith.xori"
+).split()
+_BITS = "math.absi math.ctlz math.ctpop math.cttz".split()
+
+
+def _scalars(b: Builder, x: Value, number: Value, table: Value) -> list[Value]:
+    """Every operation on scalars, of an f32, an i64 and a tensor; gives tensors with what each computed."""
+    three = b.constant("3", None, "i64")
+    made: list[Value] = []
+
+    def op(text: str, element: str = "f32") -> Value:
+        made.append(b.op(text, None, element))
+        return made[-1]
+
+    positive, fraction = op(f"repro.cosh {x.name} : f32"), op(f"repro.tanh {x.name} : f32")
+    for names, operands in (
+        (_UNARY, (x,)),
+        (_UNARY_OF_POSITIVE, (positive,)),
+        (["repro.acosh"], (positive,)),
+        (_UNARY_OF_FRACTION, (fraction,)),
+        (_BINARY, (x, positive)),
+        (["repro.pow"], (positive, x)),
+        (["math.fma"], (x, positive, fraction)),
+    ):
+        for name in names:
+            op(f"{name} {', '.join(value.name for value in operands)} : f32")
+    op(f"repro.powi {positive.name}, {three.name} : f32, i64")
+    for name in _INTEGERS:
+        op(f"{name} {number.name}, {three.name} : i64", "i64")
+    for name in _BITS:
+        op(f"{name} {number.name} : i64", "i64")
+    made += b.ops(f"arith.addui_extended {number.name}, {three.name} : i64, i1", (None, "i64"), (None, "i1"))
+    for name in ("arith.mulsi_extended", "arith.mului_extended"):
+        made += b.ops(f"{name} {number.name}, {three.name} : i64", (None, "i64"), (None, "i64"))
+    more = op(f"arith.cmpi sgt, {number.name}, {three.name} : i64", "i1")
+    op(f"arith.cmpf ogt, {x.name}, {fraction.name} : f32", "i1")
+    op(f"arith.select {more.name}, {x.name}, {positive.name} : f32")
+    # Between types, and back to those of which there are tensors.
+    low = op(f"arith.truncf {x.name} : f32 to bf16", "bf16")
+    op(f"arith.extf {low.name} : bf16 to f32")
+    op(f"arith.bitcast {x.name} : f32 to i32", "i32")
+    op(f"arith.fptosi {x.name} : f32 to i32", "i32")
+    op(f"arith.fptoui {positive.name} : f32 to i32", "i32")
+    op(f"arith.sitofp {number.name} : i64 to f32")
+    op(f"arith.uitofp {number.name} : i64 to f32")
+    short = op(f"arith.trunci {number.name} : i64 to i32", "i32")
+    op(f"arith.extsi {short.name} : i32 to i64", "i64")
+    op(f"arith.extui {short.name} : i32 to i64", "i64")
+    one = b.constant("1", None, "index")
+    index = b.op(f"arith.index_castui {short.name} : i32 to index", None, "index")
+    extent = b.op(f"tensor.dim {table.name}, {one.name} : {table.type}", None, "index")
+    for value in (index, extent):
+        op(f"arith.index_cast {value.name} : index to i64", "i64")
+    tensors = []
+    for element in sorted({value.element for value in made}):
+        values = [value for value in made if value.element == element]
+        kind = f"tensor<{len(values)}x{element}>"
+        names = ", ".join(value.name for value in values)
+        tensors.append(b.op(f"tensor.from_elements {names} : {kind}", (len(values),), element))
+    return tensors
+
 
 def every_operator() -> Program:
     """States w f32 [6, 4], seed, step and count i64; inputs lr f32, x f32 [3, 6], rows i64 [5, 1]."""
@@ -38,6 +112,7 @@ def every_operator() -> Program:
     b.ops(f'cf.assert {positive.name}, "expected a step"')
     new_step = b.op(f"tensor.from_elements {next_step.name} : tensor<i64>", (), "i64")
     op(f"tensor.from_elements {element.name}, {halved.name} : tensor<2xf32>", (2,))
+    made.extend(_scalars(b, element, next_step, x))
     spread = op(f"tensor.splat {halved.name} : tensor<3x6xf32>", (3, 6))
     # Random numbers and element-wise work.
     out = b.empty((3, 6), "f32")

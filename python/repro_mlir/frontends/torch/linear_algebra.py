@@ -43,7 +43,7 @@ def _identity(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def _substitute(a: torch.Tensor, b: torch.Tensor, upper: bool, unit: bool) -> torch.Tensor:
-    """Solves a x = b for triangular \`a\`, row by row."""
+    """Solves a x = b for triangular `a`, row by row."""
     count = _order(a)
     rows: list[torch.Tensor] = []
     order = range(count - 1, -1, -1) if upper else range(count)
@@ -131,7 +131,7 @@ def _lu(a: torch.Tensor, pivot: bool = True) -> tuple[torch.Tensor, torch.Tensor
 
 
 def _swap(a: torch.Tensor, first: int, second: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Exchanges row \`first\` with the row that \`second\` (i64, [*, 1]) names."""
+    """Exchanges row `first` with the row that `second` (i64, [*, 1]) names."""
     order = torch.where(rows == first, second, torch.where(rows == second, torch.full([], first), rows))
     return a.gather(-2, order.unsqueeze(-1).expand(a.shape))
 

@@ -1,0 +1,128 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What disputes take: one wrong bit in each kind of operator, and runs of more and more steps and operators.
+
+    python benchmarks/disputes.py [--disputes 4] [--seed 1]
+
+Prints the tables of docs/disputes.md. The exit status is 1 if a dispute did not name the wrong operator and party, or
+took more than its bound.
+"""
+
+import argparse
+import datetime
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+_TESTS = Path(__file__).resolve().parents[1] / "test" / "python"
+sys.path[:0] = [str(_TESTS / folder) for folder in ("differential", "operators", "dispute")]
+from dispute_runs import STEPS, bounds, chain, dispute, effective_fault, faulty, graph, honest, run  # noqa: E402
+from repro_mlir.dispute import RecordedRun, Verdict  # noqa: E402
+from repro_mlir.operators import OperatorGraph  # noqa: E402
+
+CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
+"""Operators and steps."""
+
+
+@dataclass
+class Row:
+    """The disputes about one kind of operator."""
+
+    disputes: int = 0
+    named: int = 0
+    questions: list[tuple[int, int]] = field(default_factory=list)
+    bytes: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, verdict: Verdict, graph: OperatorGraph, runs: tuple[RecordedRun, RecordedRun], right: bool) -> None:
+        """Counts a dispute; `right` says whether it named what it should have."""
+        self.disputes += 1
+        self.named += right
+        if verdict.operator is None:
+            return
+        limits = bounds(graph, runs, verdict.operator.index)
+        for name, traffic in verdict.traffic.items():
+            self.questions.append((traffic.questions, limits[name].questions))
+            self.bytes.append((traffic.narrowing, limits[name].bytes))
+
+    @property
+    def within(self) -> bool:
+        """Whether all named what they should, within their bounds."""
+        return self.named == self.disputes and all(a <= b for a, b in (*self.questions, *self.bytes))
+
+    def cells(self) -> str:
+        """As cells of a table: figures and bounds of the dispute that took most."""
+        (asked, most_asked), (size, most_size) = max(self.questions), max(self.bytes)
+        return f"{asked} | {most_asked} | {size:,} | {most_size:,}"
+
+
+def each_kind(disputes: int, seed: int) -> dict[str, Row]:
+    """Disputes about every kind of operator that computes something; the cheat is A and B in turns."""
+    draw = np.random.default_rng(seed)
+    kinds: dict[str, list[int]] = {}
+    for operator in graph().operators:
+        if operator.outputs and not operator.inline:
+            kinds.setdefault(operator.name, []).append(operator.index)
+    rows = {}
+    for name in sorted(kinds):
+        row = rows[name] = Row()
+        for number in range(disputes):
+            step = int(draw.integers(1, STEPS + 1))
+            # A comparison whose result cf.assert takes has no fault that lets the run go on.
+            faults = ((index, effective_fault(step, index, draw)) for index in np.roll(kinds[name], -number).tolist())
+            index, cheat = next((index, cheat) for index, cheat in faults if cheat is not None)
+            wrong = "AB"[number % 2]
+            pair = (cheat, honest()) if wrong == "A" else (honest(), cheat)
+            verdict = dispute(*pair)
+            found = verdict.operator.index if verdict.operator else None
+            right = (verdict.outcome, verdict.wrong, verdict.step, found) == ("operator", (wrong,), step, index)
+            row.add(verdict, graph(), pair, right)
+    return rows
+
+
+def larger_runs(seed: int) -> dict[tuple[int, int], Row]:
+    """A dispute about each of `CHAINS`."""
+    draw = np.random.default_rng(seed)
+    rows = {}
+    for operators, steps in CHAINS:
+        program = chain(operators)
+        right = run(program, [[]] * steps)
+        step, index = int(draw.integers(1, steps + 1)), int(draw.integers(1, operators)) | 1
+        wrong = faulty(program, right.inputs, step, index, 5)
+        verdict = dispute(right, wrong)
+        row = rows[operators, steps] = Row()
+        found = verdict.operator.index if verdict.operator else None
+        row.add(verdict, program, (right, wrong), (verdict.wrong, verdict.step, found) == (("B",), step, index))
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--disputes", type=int, default=4, help="per kind of operator (4)")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    kinds = each_kind(options.disputes, options.seed)
+    runs = larger_runs(options.seed)
+    total, named = (sum(getattr(row, name) for row in kinds.values()) for name in ("disputes", "named"))
+    print(
+        f"Measured on {datetime.date.today()} by `python benchmarks/disputes.py --disputes {options.disputes} "
+        f"--seed {options.seed}`:\n{STEPS} steps of a program of {len(graph().operators)} operators, {total} disputes, "
+        f"{named} of which named step, operator and party rightly.\nShown is the party that was asked most, and the "
+        "most bytes, each beside its bound.\n"
+    )
+    print("| wrong operator | disputes | right | questions | bound | bytes | bound |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name, row in kinds.items():
+        print(f"| {name} | {row.disputes} | {row.named} | {row.cells()} |")
+    print("\nRuns of more steps and operators (element-wise operators, one after the other):\n")
+    print("| operators | steps | right | questions | bound | bytes | bound |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for (operators, steps), row in runs.items():
+        print(f"| {operators:,} | {steps:,} | {'yes' if row.named else 'no'} | {row.cells()} |")
+    return 0 if all(row.within for row in (*kinds.values(), *runs.values())) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

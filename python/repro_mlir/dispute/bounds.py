@@ -1,0 +1,71 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""How much a dispute between parties that answer takes: logarithmic in steps and operators (docs/disputes.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..operators import OperatorGraph
+
+_QUESTION = 256
+"""Bytes of a question and of what its answer has beside lists of hashes."""
+
+_HASH = 67
+"""Bytes of a hash in a list: 64 digits, quotes, comma."""
+
+_CLAIM = 64
+"""Bytes of a claim beside its hashes, and of the number by which it was asked for."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a referee and one party send each other at most.
+
+    Attributes:
+      questions: see `Traffic.questions`.
+      bytes: see `Traffic.narrowing`.
+    """
+
+    questions: int
+    bytes: int
+
+
+def bound(graph: OperatorGraph, steps: int, index: int, header: int, *, first: bool) -> Bound:
+    """The bound of a dispute that ends at an operator, for one party.
+
+    With n steps, m operators and an operator that takes i values from p operators, there are
+
+        7 + ceil(log2 n) + ceil(log2 m)         questions, and to the first party 2 + i more;
+        256 * questions + 67 * hashes + header  bytes, and of the first party 64 * p more.
+
+    The hashes are those of both commitments, of the operator's claim, and from the first party those of p claims with
+    ceil(log2 m) more for each, to prove it.
+
+    Args:
+      graph: the operators of the program.
+      steps: of the shorter run.
+      index: of the operator.
+      header: bytes of the header as it travels.
+      first: whether the party is the one that is asked for the program and the operator's inputs.
+    """
+    program, operator = graph.program, graph.operators[index]
+    levels = _log2(len(graph.operators))
+    questions = 7 + _log2(steps) + levels
+    hashes = 2 * (len(program.state) + len(program.inputs) + len(program.outputs))
+    hashes += len(operator.inputs) + len(operator.outputs)
+    claims = 0
+    if first:
+        questions += 2 + len(operator.inputs)
+        producers = {value.producer for value in operator.inputs if value.producer is not None}
+        claims = len(producers)
+        for producer in producers:
+            given = graph.operators[producer]
+            hashes += len(given.inputs) + len(given.outputs) + levels
+    return Bound(questions, _QUESTION * questions + _HASH * hashes + _CLAIM * claims + header)
+
+
+def _log2(count: int) -> int:
+    """The logarithm, rounded up."""
+    return max(count - 1, 0).bit_length()
