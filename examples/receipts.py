@@ -9,20 +9,23 @@ The same by commands:
 
     repro train examples/digits_cnn.py --steps 30 --receipt run.receipt
     repro verify run.receipt --target cpu:x86-64-v2
+    repro dispute run.receipt other.receipt
 
-A receipt that was changed does not pass: one bit of one batch is enough. The exit status is 0 if all that was expected
-happened.
+A receipt that was changed does not pass: one bit of one batch is enough. Somebody else who claims another result of the
+same run loses the dispute about it. The exit status is 0 if all that was expected happened.
 """
 
 import argparse
 import importlib
+import itertools
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import repro_mlir
-from repro_mlir import ReceiptOptions, ReproError
+from repro_mlir import ReceiptOptions, ReproError, dispute
+from repro_mlir.dispute import LocalChannel, Prover, ReceiptRun, Verdict
 from repro_mlir.errors import ReceiptWrong
 
 EXAMPLES = ("digits_cnn", "names_gpt")
@@ -30,14 +33,19 @@ EXAMPLES = ("digits_cnn", "names_gpt")
 CHECKS = {"cpu": "all", "cpu:x86-64-v2": "sample:5", "cpu:aarch64": "sample:1", "reference": "sample:1"}
 
 
-def train(name: str, steps: int, target: str, path: Path) -> None:
-    """The prover: an ordinary run that also writes a receipt."""
+def train(name: str, steps: int, target: str, path: Path, cheat_at: int | None = None) -> None:
+    """The prover: an ordinary run that also writes a receipt; a cheat halves a parameter before step `cheat_at`."""
     module = importlib.import_module(name)
     model, loss_fn, optimizer, batches, *rest = module.training(steps)
     receipt = ReceiptOptions(path, checkpoint_every=5)
     extra = rest[0] if rest else {}
     with repro_mlir.Trainer(model, loss_fn, optimizer, target=target, receipt=receipt, **extra) as trainer:
-        losses = trainer.fit(batches, steps)
+        if cheat_at is None:
+            losses = trainer.fit(batches, steps)
+        else:
+            losses = trainer.fit(itertools.islice(batches, cheat_at - 1), cheat_at - 1)
+            next(iter(trainer.state.values()))[...] *= 0.5
+            losses += trainer.fit(batches, steps - cheat_at + 1)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     print(f"trained   {name} on {target}: {steps} steps, loss {losses[0]:.4f} to {losses[-1]:.4f}")
     print(f"receipt   {size / 1e6:.1f} MB, final state {trainer.state_hash()}")
@@ -63,6 +71,15 @@ def check(path: Path, target: str, steps: str) -> bool:
     return True
 
 
+def settle(honest: Path, cheat: Path, target: str) -> Verdict:
+    """The referee: asks both for hashes until one operator of one step is left."""
+    verdict = dispute.settle(*(LocalChannel(Prover(ReceiptRun(path, target))) for path in (honest, cheat)))
+    print("dispute   between A, who is honest, and B:")
+    for line in verdict.lines():
+        print(f"          {line}")
+    return verdict
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--example", choices=EXAMPLES, default="digits_cnn")
@@ -81,6 +98,13 @@ def main() -> int:
         data[-1] ^= 1
         inputs.write_bytes(data)
         as_expected &= not check(path, "cpu", "all")
+
+        honest, cheat = Path(folder) / "honest.receipt", Path(folder) / "cheat.receipt"
+        cheat_at = options.steps // 2 + 1
+        train(options.example, options.steps, options.target, honest)
+        train(options.example, options.steps, options.target, cheat, cheat_at)
+        verdict = settle(honest, cheat, options.target)
+        as_expected &= (verdict.wrong, verdict.step) == (("B",), cheat_at)
     return 0 if as_expected else 1
 
 

@@ -148,10 +148,12 @@ class Trainer:
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """The present state tensors by name: the trainer's own arrays, which are to be read only. ReproError before the
-        first step."""
+        """The present state tensors by name: the trainer's own arrays, which are to be read only; the receipt has them
+        by now. ReproError before the first step."""
         if self.executable and self._kept is not None:
             self._kept.fetch()
+        if self._recorder is not None:
+            self._recorder.wait()
         return self._state
 
     def step(self, *batch: Any) -> float:
