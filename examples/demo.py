@@ -6,7 +6,7 @@
     python examples/demo.py [--steps N]
 
 Each example is captured once; the same program and the same batches then go to each target. The reference interpreter,
-x86-64-v2 and aarch64 (in qemu, where installed) run the first steps only. The exit status is 0 if all hashes agree, the
+the emulator of GPUs, x86-64-v2 and aarch64 (in qemu, where installed) run the first steps only. The exit status is 0 if all hashes agree, the
 digits are classified well and the names are predicted better than by counting letter pairs.
 """
 
@@ -27,7 +27,7 @@ from repro_mlir.hashing import state_hash
 from repro_mlir.progress import Progress
 
 EXAMPLES = ("names_gpt", "digits_cnn")
-SLOW_STEPS = {"cpu:x86-64-v2": 20, "cpu:aarch64": 20, "reference": 3}
+SLOW_STEPS = {"cpu:x86-64-v2": 20, "cpu:aarch64": 20, "ptx-emulator": 3, "reference": 3}
 ACCURACY = 0.97
 # How far below the bigram model's loss, in nats per letter, is clearly below.
 MARGIN = 0.05
@@ -110,6 +110,7 @@ def plan(name: str, steps: int) -> Iterator[Job]:
     """The jobs of an example; the slowest first."""
     available = runtime.runnable_levels()
     yield Job(name, "reference", 1, SLOW_STEPS["reference"])
+    yield Job(name, "ptx-emulator", 1, SLOW_STEPS["ptx-emulator"])
     if "aarch64" not in available and runtime.emulation.is_available():
         yield Job(name, "cpu:aarch64", 1, SLOW_STEPS["cpu:aarch64"])
     if "x86-64-v2" in available:

@@ -7,8 +7,7 @@
 //
 // Plain C++17 without LLVM. PTX text is translated once: each instruction
 // becomes a call of a routine that computes it for the 32 threads of a warp
-// with the vector instructions of the host. docs/emulator.md says what is
-// checked and what is not.
+// with the vector instructions of the host. docs/gpu.md says what is checked.
 //
 //===----------------------------------------------------------------------===//
 

@@ -22,16 +22,19 @@ from .progress import working
 
 def targets() -> list[str]:
     """The names that `compile` takes as its target."""
-    from .gpu_code import architectures_of
     from .runtime import levels
+    from .runtime.device_code import architectures
 
-    return [
-        "cpu",
-        *(f"cpu:{level}" for level in levels()),
-        "cuda",
-        *(f"cuda:{name}" for name in architectures_of("cuda")),
-        "reference",
-    ]
+    variants = {"cpu": levels(), "cuda": architectures(), "ptx-emulator": architectures()}
+    names = [name for kind, members in variants.items() for name in (kind, *(f"{kind}:{member}" for member in members))]
+    return [*names, "reference"]
+
+
+def check_target(target: str) -> None:
+    """ReproError unless `target` is one of `targets()`."""
+    # The compiler library knows the others; the reference interpreter does without it.
+    if target not in ("cpu", "reference") and target not in targets():
+        raise ReproError(f"unknown target {target!r}, expected one of {', '.join(targets())}")
 
 
 def compile(program: Program, target: str = "cpu", threads: int | None = None) -> Executable:
@@ -41,9 +44,10 @@ def compile(program: Program, target: str = "cpu", threads: int | None = None) -
 
     Args:
       program: a canonical program.
-      target: "cpu" (the best level of this machine), "cpu:<level>", "cuda" (the GPU of this machine), "cuda:<sm_XX>" or
-        "reference" (the interpreter that defines the bits, slow). Code for aarch64 runs in qemu where that and a cross
-        compiler are installed.
+      target: "cpu" (the best level of this machine), "cpu:<level>", "cuda" (the GPU of this machine), "cuda:<sm_XX>",
+        "ptx-emulator" (what a GPU of sm_90 would run, on the emulator), "ptx-emulator:<sm_XX>" or "reference" (the
+        interpreter that defines the bits, slow). Code for aarch64 runs in qemu where that and a cross compiler are
+        installed.
       threads: how many threads run a step, by default one per available processor.
     Raises:
       ReproError: an unknown target, one that this machine cannot run, a program that cannot be compiled, or a number of
@@ -53,19 +57,29 @@ def compile(program: Program, target: str = "cpu", threads: int | None = None) -
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not isinstance(threads, int) or not 1 <= threads <= 1024:
         raise ReproError(f"expected a number of threads from 1 to 1024, got {threads!r}")
-    if target == "reference":
-        return Executable(program, target, threads, ReferenceBackend(program))
-    if target == "cuda" or target.startswith("cuda:"):
-        return Executable(program, target, threads, _on_gpu(program, target))
-    return Executable(program, target, threads, _native(program, target, threads))
+    check_target(target)
+    return Executable(program, target, threads, _backend(program, target, threads))
 
 
-def _native(program: Program, target: str, threads: int) -> Backend:
+def _backend(program: Program, target: str, threads: int) -> Backend:
+    kind, _, variant = target.partition(":")
+    if kind == "reference":
+        return ReferenceBackend(program)
+    if kind == "cuda":
+        from .device_backend import DeviceBackend
+
+        return DeviceBackend(program, variant or None)
+    if kind == "ptx-emulator":
+        from .emulator_backend import DEFAULT_ARCHITECTURE, EmulatorBackend
+
+        return EmulatorBackend(program, variant or DEFAULT_ARCHITECTURE, threads)
+    return _native(program, target, variant, threads)
+
+
+def _native(program: Program, target: str, level: str, threads: int) -> Backend:
     from . import runtime
 
-    if target != "cpu" and target.removeprefix("cpu:") not in runtime.levels():
-        raise ReproError(f"unknown target {target!r}, expected one of {', '.join(targets())}")
-    level = runtime.native_level() if target == "cpu" else target.removeprefix("cpu:")
+    level = level or runtime.native_level()
     try:
         with working(f"compiling for {level}"):
             artifact = runtime.cached_compile(program.text, level)
@@ -77,16 +91,6 @@ def _native(program: Program, target: str, threads: int) -> Backend:
         return runtime.load(artifact, threads)
     except (RuntimeError, ValueError) as error:
         raise ReproError(f"cannot run {target} on this machine: {_first_line(error)}") from None
-
-
-def _on_gpu(program: Program, target: str) -> Backend:
-    from .device_backend import DeviceBackend
-    from .gpu_code import architectures_of
-
-    names = architectures_of(target)
-    if target != "cuda" and len(names) != 1:
-        raise ReproError(f"expected one GPU to run on, got {', '.join(names)}: several are for bundles (repro compile)")
-    return DeviceBackend(program, None if target == "cuda" else names[0])
 
 
 def _first_line(error: Exception) -> str:

@@ -40,21 +40,27 @@ def architectures_of(target: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def compile_for(program: Program, architectures: Iterable[str]) -> list[TargetCode]:
-    """Device code of a program for each architecture, with a cubin where ptxas is installed; cached on disk.
+def compile_for(program: Program, architectures: Iterable[str], *, assembled: bool = True) -> list[TargetCode]:
+    """Device code of a program for each architecture; cached on disk.
 
+    Args:
+      program: the program.
+      architectures: such as "sm_90".
+      assembled: whether a cubin goes along, where ptxas is installed.
     Raises:
       ReproError: a program that cannot be compiled.
     """
     from .runtime.cache import cached
 
-    assembler = find_assembler()
+    assembler = find_assembler() if assembled else None
     # The assembler is part of what the code depends on.
     suffix = f" {assembler} {Path(assembler).stat().st_mtime_ns}" if assembler else ""
     codes = []
     for architecture in architectures:
         with working(f"compiling for {architecture}"):
-            data = cached(program.text, architecture + suffix, functools.partial(_compile, program.text, architecture))
+            data = cached(
+                program.text, architecture + suffix, functools.partial(_compile, program.text, architecture, assembled)
+            )
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
         plan = read_plan(json.loads(members["plan"]), len(members["constants"]), architecture)
@@ -62,7 +68,7 @@ def compile_for(program: Program, architectures: Iterable[str]) -> list[TargetCo
     return codes
 
 
-def _compile(text: str, architecture: str) -> bytes:
+def _compile(text: str, architecture: str, assembled: bool) -> bytes:
     """A zip with the code, as the cache keeps it."""
     from .runtime import device_code
 
@@ -72,6 +78,6 @@ def _compile(text: str, architecture: str) -> bytes:
         reason = (str(error).splitlines() or ["no reason given"])[0]
         raise ReproError(f"cannot compile the program for {architecture}: {reason}") from None
     members = {"ptx": made.ptx.encode(), "plan": json.dumps(made.plan).encode(), "constants": made.constants}
-    if find_assembler():
+    if assembled and find_assembler():
         members["cubin"] = assemble(made.ptx, architecture)
     return zip_of(members)

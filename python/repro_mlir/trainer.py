@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import as_array, to_torch
-from .compiler import Executable, Kept, compile
+from .compiler import Executable, Kept, check_target, compile
 from .errors import ReproError
 from .hashing import state_hash
 from .program import Program, capture_training
@@ -72,7 +72,10 @@ class Trainer:
           seed: of the random numbers (dropout).
           exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
           receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
+        Raises:
+          ReproError: an unknown target.
         """
+        check_target(target)
         self._model = model
         self._loss_fn = loss_fn
         self._optimizer = optimizer

@@ -37,13 +37,15 @@ def register(commands: Commands) -> None:
 
 def _compile(options: argparse.Namespace) -> int:
     from ..bundling import capture_steps
-    from ..compiler import compile
+    from ..compiler import check_target, compile
     from ..gpu_code import architectures_of
     from ..script import load_training
 
     architectures = architectures_of(options.target or "")
     if not architectures and (options.steps or options.expect):
         raise ReproError("--steps and --expect are for bundles: expected --target cuda or cuda:sm_75,sm_90")
+    if options.target and not architectures:
+        check_target(options.target)
     program, steps = capture_steps(load_training(options.script, options.exact_digits), options.steps or 1)
     if architectures:
         report = _bundle(options, program, architectures, steps)

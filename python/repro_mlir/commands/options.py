@@ -55,8 +55,17 @@ def add_exact_digits(command: argparse.ArgumentParser) -> None:
 
 def add_target(command: argparse.ArgumentParser) -> None:
     """The options --target and --threads of commands that run steps."""
-    command.add_argument("--target", default="cpu", metavar="T", help="cpu, cpu:x86-64-v3, reference, ... (cpu)")
+    command.add_argument(
+        "--target", type=_target, default="cpu", metavar="T", help="cpu, cpu:x86-64-v3, cuda, reference, ... (cpu)"
+    )
     command.add_argument("--threads", type=positive, metavar="N", help="threads of a step (one per processor)")
+
+
+def _target(name: str) -> str:
+    from ..compiler import check_target
+
+    check_target(name)
+    return name
 
 
 def read_file(path: str) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..compiler import check_target
 from ..errors import ReproError
 from ..operators import OperatorGraph
 from ..progress import Progress
@@ -50,6 +51,9 @@ def diff(
         return diff_receipts(first, second, targets[0] if targets else "cpu", threads)
     if targets is None or len(targets) != 2:
         raise ReproError("expected two receipts, or a script and two targets")
+    for target in targets:
+        if target != EAGER:
+            check_target(target)
     return _diff_script(ScriptBatches(str(first), exact_digits), targets, steps, ulps, threads)
 
 

@@ -10,7 +10,7 @@
 
 The text that a GPU's driver would get is what runs. An opcode that the emulator does not know, in exactly this form, is
 an error of `load`. Every access is checked to lie in a buffer and to be aligned; with `checked=True` data races and
-reads of uninitialized shared memory are faults, too. docs/emulator.md tells the rest.
+reads of uninitialized shared memory are faults, too. docs/gpu.md tells how programs run on it.
 
 Other programs use the same emulator through the C interface lib/CAPI/Emulator.h, which needs neither Python nor LLVM.
 """

@@ -41,6 +41,7 @@ class OrderDependence(ReproError):
 _KINDS = {2: "out of bounds", 3: "misaligned", 4: "race", 5: "uninitialized", 6: "divergence", 7: "trap"}
 _ORDERS = {"lockstep": 0, "ascending": 1, "descending": 2}
 _SHUFFLED = 3
+_ALIGNMENT = 256
 
 Order = str | int
 
@@ -87,6 +88,14 @@ class Memory:
             raise ValueError(f"buffer {name!r} of {array.nbytes} bytes is there already or overlaps another one")
         self._arrays[name] = array
         return address
+
+    def allocate(self, size: int, name: str) -> np.ndarray:
+        """A new buffer of `size` bytes, aligned to 256 as on a device. ValueError: one of this name is there."""
+        room = np.empty(size + _ALIGNMENT, np.uint8)
+        start = -room.ctypes.data % _ALIGNMENT
+        buffer = room[start : start + size]
+        self.add(buffer, name)
+        return buffer
 
     def remove(self, name: str) -> None:
         """Makes an array inaccessible again."""

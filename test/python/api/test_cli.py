@@ -114,3 +114,23 @@ def test_unknown_target(capsys, program: Program, tmp_path: Path) -> None:
     np.savez(inputs, lr=np.float32(0.5), x=np.zeros((2, 3), np.float32))
     message = failing(capsys, "run", path, "--inputs", inputs, "--target", "cpu:z80")
     assert message.startswith("unknown target 'cpu:z80', expected one of cpu, cpu:x86-64-v2")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "script.py", "--steps", "1"],
+        ["run", "none.repro"],
+        ["verify", "none"],
+        ["dispute", "none", "none"],
+        ["compile", "script.py", "-o", "none"],
+    ],
+)
+def test_unknown_target_before_anything_is_read(capsys, monkeypatch, tmp_path: Path, command: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text("def training():\n    raise SystemExit('ran')\n")
+    for target in ("tpu", "cpu:z80", "ptx-emulator:sm_20"):
+        message = failing(capsys, *command, "--target", target)
+        assert message.startswith(f"unknown target {target!r}, expected one of cpu, cpu:x86-64-v2")
+    message = failing(capsys, "diff", "script.py", "--targets", "cpu,tpu")
+    assert message.startswith("unknown target 'tpu', expected one of")

@@ -9,31 +9,57 @@ A change that moves one changes the bits of every program of that kind. Where th
 import importlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import repro_mlir
 from repro_mlir import runtime
+from repro_mlir.bundling import Steps, capture_steps
+from repro_mlir.hashing import state_hash
+from repro_mlir.script import Training
 
 pytest.importorskip("torch_mlir")
-GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
+GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())["examples"]
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+Example = tuple[str, repro_mlir.Program, Steps]
+
+
+@pytest.fixture(scope="module", params=GOLDEN)
+def example(request: pytest.FixtureRequest) -> Iterator[Example]:
+    """An example's name, program and inputs."""
+    steps = max(map(int, GOLDEN[request.param]))
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        given = importlib.import_module(request.param).training(steps)
+        yield request.param, *capture_steps(Training(*given, *([{}] if len(given) == 4 else [])), steps)
+    finally:
+        sys.path.pop(0)
+        sys.modules.pop(request.param, None)
+
+
+def check(example: Example, target: str, last: int) -> None:
+    """The golden hashes of the first `last` steps."""
+    name, program, steps = example
+    expected = {step: digest for step, digest in GOLDEN[name].items() if int(step) <= last}
+    executable = repro_mlir.compile(program, target, 2)
+    state = program.initial_state()
+    found = {}
+    for number, inputs in enumerate(steps[:last], 1):
+        executable(state, *inputs)
+        if str(number) in expected:
+            found[str(number)] = state_hash([(state[kind.name], kind.element) for kind in program.state])
+    assert found == expected
 
 
 @pytest.mark.parametrize("level", runtime.runnable_levels())
-@pytest.mark.parametrize("name", GOLDEN["examples"])
-def test_state_hashes(name: str, level: str, monkeypatch) -> None:
+def test_state_hashes(example: Example, level: str) -> None:
     """From a state drawn by (R2), over more steps than a power of beta by a platform's libm would survive."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    expected = GOLDEN["examples"][name]
-    model, loss_fn, optimizer, batches, *rest = importlib.import_module(name).training(max(map(int, expected)))
-    sys.modules.pop(name)
-    target = f"cpu:{level}"
-    trainer = repro_mlir.Trainer(model, loss_fn, optimizer, target=target, threads=2, **(rest[0] if rest else {}))
     # x86-64-v2 has no fma and is slow: the first hash shows it.
-    last = min(map(int, expected)) if level == "x86-64-v2" else max(map(int, expected))
-    batches = iter(batches)
-    for step in range(1, last + 1):
-        trainer.step(*next(batches))
-        if str(step) in expected:
-            assert (step, trainer.state_hash()) == (step, expected[str(step)])
+    check(example, f"cpu:{level}", 3 if level == "x86-64-v2" else 120)
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_state_hashes_of_device_code(example: Example, architecture: str) -> None:
+    check(example, f"ptx-emulator:{architecture}", 10)

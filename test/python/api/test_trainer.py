@@ -70,9 +70,9 @@ def test_too_few_batches() -> None:
         linear_trainer().fit([BATCH, BATCH], 3)
 
 
-def test_unknown_target() -> None:
+def test_unknown_target_before_anything_is_captured() -> None:
     with pytest.raises(repro_mlir.ReproError, match="unknown target 'tpu', expected one of cpu, cpu:x86-64-v2"):
-        linear_trainer("tpu").step(*BATCH)
+        linear_trainer("tpu")
 
 
 def test_model_that_cannot_be_captured() -> None:

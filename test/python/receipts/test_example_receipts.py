@@ -48,16 +48,16 @@ def receipt(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
         ("cpu:x86-64-v4", "all"),
         ("cpu:x86-64-v2", "sample:1"),
         ("cpu:aarch64", "4"),
-        ("ptx-emulator", "4"),
+        ("ptx-emulator", "sample:2"),
     ],
 )
 def test_other_targets_agree(receipt: Path, target: str, steps: str) -> None:
     try:
         verified = repro_mlir.verify(receipt, steps, target, 2)
-    except ReceiptWrong:
-        raise
     except ReproError as error:
         # No qemu, or a processor without these instructions.
+        if isinstance(error, ReceiptWrong) or not target.startswith("cpu:"):
+            raise
         pytest.skip(str(error))
     assert verified.steps == STEPS and set(verified.chosen) <= set(verified.executed)
 
