@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What ptxas makes of the matrix products: registers, spills, and the share of FFMA in the main loop.
+"""What ptxas makes of the matrix products: registers, spills, and what the instructions of the main loop are.
 
     python tools/gpu/sass_statistics.py [--arch sm_90 ...] [--shape 4096x4096x4096 ...] [--layout nn nt tn]
 
-Needs the extra "cuda" (ptxas and nvdisasm), no device. The main loop is the innermost loop with the most FFMA; an FFMA2
-computes two of them, so that loops of these have fewer. Exits with 1 where another loop has less than 90 % FFMA, or a
-main loop spills.
+Needs the extra "cuda" (ptxas and nvdisasm), no device. The main loop is the innermost loop with the most fused
+multiply-adds, of which an FFMA is one and an FFMA2 (sm_100) two. Exits with 1 where a main loop has fewer than 0.9 of
+them for each instruction, or a kernel spills.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from repro_mlir.assembler import find_assembler
 from repro_mlir.runtime import device_code
@@ -45,10 +46,25 @@ def matmul(m: int, n: int, k: int, layout: str) -> str:
     return PROGRAM.format(m=m, n=n, a=a, b=b, am=am, bm=bm)
 
 
-def main_loop(sass: str) -> tuple[int, int, int]:
-    """Instructions, FFMA and local memory accesses of the innermost loop with the most FFMA."""
+class Statistics(NamedTuple):
+    registers: int
+    spills: int  # bytes
+    instructions: int  # of the main loop
+    multiply_adds: int  # in them
+
+    @property
+    def share(self) -> float:
+        return self.multiply_adds / max(self.instructions, 1)
+
+    @property
+    def is_good(self) -> bool:
+        return self.share >= 0.9 and self.spills == 0
+
+
+def main_loop(sass: str) -> tuple[int, int]:
+    """Instructions and fused multiply-adds of the innermost loop with the most of these."""
     instruction = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\b(.*?);")
-    best = (0, 0, 0)
+    best = (0, 0)
     for function in re.split(r"^\.text\.", sass, flags=re.M)[1:]:
         labels: dict[str, int] = {}
         code: list[tuple[str, str]] = []
@@ -66,10 +82,24 @@ def main_loop(sass: str) -> tuple[int, int, int]:
             if any(begin <= other and last <= end and (other, last) != (begin, end) for other, last in loops):
                 continue
             body = [name for name, _ in code[begin : end + 1]]
-            fused = sum(name.startswith("FFMA") for name in body)
+            fused = sum(2 if name.startswith("FFMA2") else 1 for name in body if name.startswith("FFMA"))
             if fused > best[1]:
-                best = (len(body), fused, sum(name.startswith(("LDL", "STL")) for name in body))
+                best = (len(body), fused)
     return best
+
+
+def measure(assembler: str, program: str, arch: str) -> Statistics:
+    code = device_code.compile(program, arch)
+    nvdisasm = str(Path(assembler).with_name("nvdisasm"))
+    with tempfile.TemporaryDirectory() as folder:
+        source, cubin = Path(folder) / "k.ptx", Path(folder) / "k.cubin"
+        source.write_text(code.ptx)
+        command = [assembler, "-v", "--fmad=false", f"-arch={arch}", source, "-o", cubin]
+        report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        sass = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
+    registers = max((int(x) for x in re.findall(r"Used (\d+) registers", report)), default=0)
+    spills = sum(int(x) for x in re.findall(r"(\d+) bytes spill (?:stores|loads)", report))
+    return Statistics(registers, spills, *main_loop(sass))
 
 
 def main() -> int:
@@ -81,29 +111,17 @@ def main() -> int:
     assembler = find_assembler()
     if assembler is None:
         raise SystemExit("expected ptxas: pip install 'repro-mlir[cuda]'")
-    nvdisasm = str(Path(assembler).with_name("nvdisasm"))
     failed = False
-    print(
-        f"{'arch':8}{'shape':18}{'layout':8}{'registers':>10}{'spills':>8}{'in loop':>9}{'loop':>7}{'FFMA':>7}{'share':>8}"
-    )
+    print(f"{'arch':8}{'shape':18}{'layout':8}{'registers':>10}{'spills':>8}{'loop':>7}{'fma':>7}{'share':>8}")
     for arch in options.arch:
         for shape in options.shape:
             for layout in options.layout:
                 m, n, k = (int(x) for x in shape.split("x"))
-                code = device_code.compile(matmul(m, n, k, layout), arch)
-                with tempfile.TemporaryDirectory() as folder:
-                    source, cubin = Path(folder) / "k.ptx", Path(folder) / "k.cubin"
-                    source.write_text(code.ptx)
-                    command = [assembler, "-v", "--fmad=false", f"-arch={arch}", source, "-o", cubin]
-                    report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-                    sass = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
-                registers = max((int(x) for x in re.findall(r"Used (\d+) registers", report)), default=0)
-                spills = sum(int(x) for x in re.findall(r"(\d+) bytes spill (?:stores|loads)", report))
-                size, fused, local = main_loop(sass)
-                share = fused / max(size, 1)
-                failed |= (share < 0.9 and "FFMA2" not in sass) or local > 0
+                found = measure(assembler, matmul(m, n, k, layout), arch)
+                failed |= not found.is_good
                 print(
-                    f"{arch:8}{shape:18}{layout:8}{registers:>10}{spills:>8}{local:>9}{size:>7}{fused:>7}{share:>8.1%}"
+                    f"{arch:8}{shape:18}{layout:8}{found.registers:>10}{found.spills:>8}"
+                    f"{found.instructions:>7}{found.multiply_adds:>7}{found.share:>8.2f}"
                 )
     return int(failed)
 

@@ -35,6 +35,7 @@ def ReproExpandDeviceKernels : Pass<"repro-expand-device-kernels", "::mlir::Modu
                            "::mlir::memref::MemRefDialect",
                            "::mlir::NVVM::NVVMDialect",
                            "::mlir::scf::SCFDialect",
+                           "::mlir::ub::UBDialect",
                            "::mlir::vector::VectorDialect"];
 }
 

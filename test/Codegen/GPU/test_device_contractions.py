@@ -32,6 +32,7 @@ func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{c}xf32>) -
     [
         (64, 128, 128, 48, 512, "nn"),  # the largest tile in one chunk
         (64, 128, 128, 37, 512, "tn"),
+        (64, 128, 128, 20, 8, "nt"),  # and in several
         (130, 100, 128, 40, 16, "nt"),  # chunks one after the other, ragged rows
         (129, 97, 101, 21, 8, "nn"),  # nothing is a whole vector
         (130, 64, 64, 40, 16, "tn"),  # the middle tile
@@ -52,4 +53,23 @@ def test_tiles(batch: int, m: int, n: int, k: int, chunk: int, layout: str) -> N
     inputs[0].reshape(-1)[:4] = -0.0, 1e-42, np.inf, -3e38
     want = runtime.load(runtime.compile(program)).run([], [x.copy() for x in inputs])[0]
     got = device_kit.run(program, inputs, "sm_75")[0]
+    assert np.array_equal(got, np.ascontiguousarray(want).view(np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("arch", "m", "n", "k", "chunk", "options"),
+    [
+        ("sm_75", 64, 64, 80, 32, {"checked": True}),
+        ("sm_90", 128, 128, 24, 8, {"order": "descending"}),
+        ("sm_100", 128, 128, 40, 16, {}),  # multiply-adds in pairs
+    ],
+)
+def test_threads_and_architectures(arch: str, m: int, n: int, k: int, chunk: int, options: dict[str, object]) -> None:
+    a, b, c = (64, m, k), (64, k, n), (64, m, n)
+    text = {name: "x".join(map(str, shape)) for name, shape in (("a", a), ("b", b), ("c", c))}
+    program = PROGRAM.format(**text, am="i, k", bm="k, j", chunk=chunk)
+    random = np.random.default_rng(m + k)
+    inputs = [random.standard_normal(shape, np.float32) for shape in (a, b, c)]
+    want = runtime.load(runtime.compile(program)).run([], [x.copy() for x in inputs])[0]
+    got = device_kit.run(program, inputs, arch, **options)[0]
     assert np.array_equal(got, np.ascontiguousarray(want).view(np.uint32))

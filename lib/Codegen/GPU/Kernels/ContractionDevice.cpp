@@ -8,9 +8,10 @@
 // A block computes a tile of bm times bn results, a thread tm times tn of
 // them in registers. Both factors pass through shared memory in slices of bk
 // elements of K: the next slice is read from memory while the threads compute
-// on the present one. Each result sees its elements in ascending order (F1),
-// whatever the tiles; the chunks (F3) either follow each other in one block,
-// or have a block each and are added in their order by a second kernel.
+// on the present one, also where a chunk ends. Each result sees its elements in
+// ascending order (F1), whatever the tiles; the chunks (F3) either follow each
+// other in one block, or have a block each and are added in their order by a
+// second kernel.
 //
 // Elements of a slice beyond the end of a chunk are -0 times +0: adding that
 // changes no accumulator.
@@ -22,6 +23,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -50,7 +52,9 @@ struct Slice {
   bool alongReduction;
   bool vectorized; ///< a group is one access
   double pad;
-  Value tile; ///< in shared memory: [2][bk][extent and padding]
+  int64_t begin; ///< in each of the two buffers in shared memory
+  /// There a k's elements lie together, padded against bank conflicts.
+  int64_t getPitch() const { return extent + kVector; }
 
   /// A group of the present thread.
   struct Group {
@@ -85,8 +89,12 @@ private:
   Value readGroup(const Slice &slice, const Slice::Group &group, Value k,
                   Value end);
   void storeSlice(const Slice &slice, ArrayRef<Value> values, Value buffer);
-  SmallVector<Value> compute(Value buffer, ValueRange accumulators);
-  SmallVector<Value> computeChunk(Value start, Value end);
+  /// Adds the products of a slice; `before` is called before each of its k.
+  SmallVector<Value> compute(Value buffer, ValueRange sums,
+                             function_ref<void(int64_t k)> before);
+  void fillBuffer(Value start, Value end);
+  SmallVector<Value> computeChunk(Value start, Value end, Value stop,
+                                  Value &buffer);
 
   /// The place of vector `i` of the thread's results.
   Value getRow(int64_t i);
@@ -99,7 +107,7 @@ private:
   Value finishResult(Value total, Value offset, int64_t lanes);
   Value getOutputOffset(Value row, Value column);
   void storeChunk(ArrayRef<Value> sums, Value chunk);
-  void addChunk(ArrayRef<Value> sums, Value chunk);
+  void addChunk(ArrayRef<Value> sums, Value start, Value end);
 
   DeviceBuilder &b;
   Tile tile;
@@ -107,7 +115,10 @@ private:
   Slice left, right;
   VectorType vectorType;
   Value workspace;
+  Value buffers; ///< in shared memory: two, each with a slice of both factors
+  int64_t bufferSize;
   bool outputVectorized = false;
+  int64_t sumLanes = 1; ///< of a sum in a register, and of an fma
   // Of the present block and thread.
   Value thread, block, batchIndex, rowBegin, columnBegin, threadRow,
       threadColumn;
@@ -144,7 +155,7 @@ void ContractionDevice::chooseTile() {
            llvm::divideCeil(n, tile.bn);
   };
   int64_t chunks = getChunks();
-  Tile large{128, 128, 16, 8, 8}, middle{64, 64, 16, 4, 4};
+  Tile large{128, 128, 8, 8, 16}, middle{64, 64, 16, 8, 4};
   if (type.isF64())
     large = middle = {64, 64, 8, 4, 4};
   if (m <= 8)
@@ -160,8 +171,13 @@ void ContractionDevice::chooseTile() {
   if (chunks > 1 && countBlocks(tile) < kFewBlocks)
     splits = chunks;
   vectorType = VectorType::get({kVector}, type);
+  if (type.isF32() && b.getArchitecture().hasPackedFma())
+    sumLanes = kVector;
   chooseSlice(left, rows, 0, tile.bm, -0.0);
   chooseSlice(right, columns, rows.leaves.size(), tile.bn, 0.0);
+  left.begin = 0;
+  right.begin = tile.bk * left.getPitch();
+  bufferSize = right.begin + tile.bk * right.getPitch();
   const Access &output = fold.outputs[0];
   int64_t bytes =
       cpu::getStorageType(output.element).getIntOrFloatBitWidth() / 8 * kVector;
@@ -239,7 +255,6 @@ int64_t ContractionDevice::getWorkspaceBytes() const {
 
 void ContractionDevice::locateSlice(Slice &slice, Value begin) {
   const Factor &factor = *slice.factor;
-  slice.tile = b.createTile({2, tile.bk, slice.extent + kVector}, type);
   SmallVector<Value> base;
   for (unsigned leaf = 0; leaf < factor.leaves.size(); ++leaf)
     base.push_back(
@@ -330,14 +345,17 @@ void ContractionDevice::storeSlice(const Slice &slice, ArrayRef<Value> values,
                                    Value buffer) {
   for (auto [group, value] : llvm::zip_equal(slice.groups, values)) {
     auto store = [&, &group = group, value = value] {
+      Value at = b.add(b.add(b.mul(group.k, slice.getPitch()), group.own),
+                       slice.begin);
+      at = b.add(at, buffer);
       if (!slice.alongReduction) {
-        b.storeAligned(value, slice.tile, {buffer, group.k, group.own});
+        b.storeAligned(value, buffers, at);
         return;
       }
       for (int64_t e = 0; e < kVector; ++e)
         memref::StoreOp::create(
-            b, vector::ExtractOp::create(b, value, e).getResult(), slice.tile,
-            ValueRange{buffer, b.add(group.k, e), group.own});
+            b, vector::ExtractOp::create(b, value, e).getResult(), buffers,
+            b.add(at, e * slice.getPitch()));
     };
     if (group.exists)
       b.when(group.exists, store);
@@ -370,59 +388,103 @@ Value ContractionDevice::getColumn(int64_t i) {
                column * kVector * kWarpColumns);
 }
 
-SmallVector<Value> ContractionDevice::compute(Value buffer,
-                                              ValueRange accumulators) {
-  SmallVector<Value> sums(accumulators);
-  int64_t group = getRowGroup(tile), columns = tile.tn / kVector;
+SmallVector<Value>
+ContractionDevice::compute(Value buffer, ValueRange carried,
+                           function_ref<void(int64_t k)> before) {
+  SmallVector<Value> sums(carried);
+  int64_t group = getRowGroup(tile);
   for (int64_t k = 0; k < tile.bk; ++k) {
+    before(k);
     SmallVector<Value> rowValues, columnValues;
-    for (int64_t row = 0; row < tile.tm; row += group) {
-      Value values = b.loadAligned(
-          left.tile, type,
-          {buffer, b.index(k), b.add(threadRow, row * kWarpRows)}, group);
-      for (int64_t e = 0; e < group; ++e)
-        rowValues.push_back(b.broadcast(
-            vector::ExtractOp::create(b, values, e).getResult(), kVector));
+    auto load = [&](const Slice &slice, Value own, int64_t first,
+                    int64_t count) {
+      Value at =
+          b.add(b.add(buffer, own), slice.begin + k * slice.getPitch() + first);
+      return b.loadAligned(buffers, type, at, count);
+    };
+    for (int64_t i = 0; i < tile.tm; i += group) {
+      Value values = load(left, threadRow, i * kWarpRows, group);
+      for (int64_t e = 0; e < group; ++e) {
+        Value value = vector::ExtractOp::create(b, values, e);
+        rowValues.push_back(sumLanes == 1 ? value
+                                          : b.broadcast(value, sumLanes));
+      }
     }
-    for (int64_t column = 0; column < columns; ++column)
-      columnValues.push_back(
-          b.loadAligned(right.tile, type,
-                        {buffer, b.index(k),
-                         b.add(threadColumn, column * kVector * kWarpColumns)},
-                        kVector));
-    for (int64_t i = 0; i < getVectors(); ++i)
-      sums[i] = math::FmaOp::create(b, rowValues[i / columns],
-                                    columnValues[i % columns], sums[i]);
+    for (int64_t i = 0; i < tile.tn; i += kVector) {
+      Value values = load(right, threadColumn, i * kWarpColumns, kVector);
+      if (sumLanes != 1)
+        columnValues.push_back(values);
+      else
+        for (int64_t e = 0; e < kVector; ++e)
+          columnValues.push_back(vector::ExtractOp::create(b, values, e));
+    }
+    int64_t columns = columnValues.size();
+    for (auto [i, sum] : llvm::enumerate(sums))
+      sum = math::FmaOp::create(b, rowValues[i / columns],
+                                columnValues[i % columns], sum);
   }
   return sums;
 }
 
-/// (F1), (F4) the sums of the elements [start, end).
-SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end) {
-  auto readBoth = [&](Value k) {
-    SmallVector<Value> values = readSlice(left, k, end);
-    llvm::append_range(values, readSlice(right, k, end));
-    return values;
-  };
-  auto storeBoth = [&](ArrayRef<Value> values, Value buffer) {
-    storeSlice(left, values.take_front(left.groups.size()), buffer);
-    storeSlice(right, values.drop_front(left.groups.size()), buffer);
-  };
-  storeBoth(readBoth(start), b.index(0));
+/// Puts the slice that begins at `start` into the first buffer.
+void ContractionDevice::fillBuffer(Value start, Value end) {
+  storeSlice(left, readSlice(left, start, end), b.index(0));
+  storeSlice(right, readSlice(right, start, end), b.index(0));
   b.barrier();
-  Value slices = b.div(b.add(b.sub(end, start), tile.bk - 1), tile.bk);
-  Value last = b.add(start, b.mul(b.sub(slices, b.index(1)), tile.bk));
-  SmallVector<Value> state{b.index(0)};
-  state.append(getVectors(), b.zero(vectorType));
-  state = b.loop(start, last, tile.bk, state, [&](Value k, ValueRange carried) {
-    SmallVector<Value> next = readBoth(b.add(k, tile.bk));
-    SmallVector<Value> result{b.sub(b.index(1), carried[0])};
-    llvm::append_range(result, compute(carried[0], carried.drop_front()));
-    storeBoth(next, result[0]);
+}
+
+/// (F1), (F4) the sums of the elements [start, end), whose first slice is in
+/// the buffer at `buffer`; afterwards that is where the slice behind them is,
+/// unless the block's elements end at `stop`.
+SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
+                                                   Value stop, Value &buffer) {
+  Value zero = b.zero(getLaneType(type, sumLanes == 1 ? 0 : sumLanes));
+  SmallVector<Value> state{buffer};
+  state.append(getVectors() * kVector / sumLanes, zero);
+  bool isWhole = fold.chunk % tile.bk == 0;
+  state = b.loop(start, end, tile.bk, state, [&](Value k, ValueRange carried) {
+    Value next = b.add(k, tile.bk), nextEnd = stop;
+    if (!isWhole) {
+      next = b.min(next, end);
+      nextEnd =
+          b.select(b.less(next, end), end, b.min(b.add(end, fold.chunk), stop));
+    }
+    Value isMore = b.less(next, stop);
+    Value other = b.sub(b.index(bufferSize), carried[0]);
+    // Half of the time for each factor, so that few registers hold what is on
+    // its way.
+    SmallVector<Value> onTheWay;
+    auto read = [&](const Slice &slice) {
+      onTheWay = b.choose(
+          isMore, [&] { return readSlice(slice, next, nextEnd); },
+          [&] {
+            return SmallVector<Value>(slice.groups.size(),
+                                      ub::PoisonOp::create(b, vectorType));
+          });
+    };
+    SmallVector<Value> result{other};
+    llvm::append_range(
+        result, compute(carried[0], carried.drop_front(), [&](int64_t at) {
+          if (at == 0) {
+            read(left);
+          } else if (at == tile.bk / 2) {
+            storeSlice(left, onTheWay, other);
+            read(right);
+          }
+        }));
+    storeSlice(right, onTheWay, other);
     b.barrier();
     return result;
   });
-  return compute(state[0], ArrayRef(state).drop_front());
+  buffer = state[0];
+  SmallVector<Value> sums(llvm::drop_begin(state));
+  if (sumLanes != 1)
+    return sums;
+  SmallVector<Value> vectors;
+  for (size_t i = 0; i < sums.size(); i += kVector)
+    vectors.push_back(vector::FromElementsOp::create(
+        b, vectorType, ValueRange(sums).slice(i, kVector)));
+  return vectors;
 }
 
 //===----------------------------------------------------------------------===//
@@ -520,9 +582,9 @@ void ContractionDevice::storeChunk(ArrayRef<Value> sums, Value chunk) {
 
 /// (F3) adds the chunk to the totals, which the last one makes results. Few
 /// vectors at once, so that the registers hold them beside the sums.
-void ContractionDevice::addChunk(ArrayRef<Value> sums, Value chunk) {
-  Value isFirst = b.equal(chunk, b.index(0));
-  Value isLast = b.equal(chunk, b.index(getChunks() - 1));
+void ContractionDevice::addChunk(ArrayRef<Value> sums, Value start, Value end) {
+  Value isFirst = b.equal(start, b.index(0));
+  Value isLast = b.equal(end, b.index(fold.n));
   // Adding to -0 changes nothing.
   Value none = b.broadcast(b.constant(b.getFloatAttr(type, -0.0)), kVector);
   constexpr int64_t together = 4;
@@ -582,27 +644,31 @@ void ContractionDevice::expandTiles(int64_t workspaceOffset) {
                     b.mul(b.div(lane, kWarpColumns), getRowGroup(tile)));
   threadColumn = b.add(b.mul(b.rem(warp, warpColumns), kWarpColumns * tile.tn),
                        b.mul(b.rem(lane, kWarpColumns), kVector));
+  buffers = b.createTile(2 * bufferSize, type);
   locateSlice(left, rowBegin);
   locateSlice(right, columnBegin);
-  auto getEnd = [&](Value start) {
-    return b.min(b.add(start, fold.chunk), b.index(fold.n));
-  };
+  Value n = b.index(fold.n), buffer = b.index(0);
   if (isSplit()) {
     Value start = b.mul(at[0], fold.chunk);
-    storeChunk(computeChunk(start, getEnd(start)), at[0]);
+    Value end = b.min(b.add(start, fold.chunk), n);
+    fillBuffer(start, end);
+    storeChunk(computeChunk(start, end, end, buffer), at[0]);
     return;
   }
+  fillBuffer(b.index(0), b.index(fold.chunk));
   if (getChunks() == 1) {
-    SmallVector<Value> sums = computeChunk(b.index(0), b.index(fold.n));
-    for (auto [i, sum] : llvm::enumerate(sums))
+    for (auto [i, sum] :
+         llvm::enumerate(computeChunk(b.index(0), n, n, buffer)))
       storeResult(i, sum);
     return;
   }
-  b.loop(b.index(0), b.index(getChunks()), 1, [&](Value chunk) {
-    Value start = b.mul(chunk, fold.chunk);
-    addChunk(computeChunk(start, getEnd(start)), chunk);
-    b.barrier();
-  });
+  b.loop(b.index(0), n, fold.chunk, {buffer},
+         [&](Value start, ValueRange carried) {
+           Value end = b.min(b.add(start, fold.chunk), n);
+           Value row = carried[0];
+           addChunk(computeChunk(start, end, n, row), start, end);
+           return SmallVector<Value>{row};
+         });
 }
 
 /// (F3) the chunks of each result, in their order.

@@ -26,9 +26,11 @@ static constexpr int64_t kMaxScratch = int64_t(64) << 20;
 static constexpr unsigned kWorkspaceFromEnd = 2, kErrorFromEnd = 1;
 
 DeviceBuilder::DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op,
-                             Workspace &workspace, int64_t failureWords)
+                             Workspace &workspace, int64_t failureWords,
+                             const Architecture &architecture)
     : KernelBuilder(kernel, op, cpu::VectorTarget{0}), op(op),
-      workspace(workspace), failureWords(failureWords) {}
+      workspace(workspace), failureWords(failureWords),
+      architecture(architecture) {}
 
 Value DeviceBuilder::createPlaceholder() {
   return UnrealizedConversionCastOp::create(*this, TypeRange(getIndexType()),

@@ -9,6 +9,7 @@
 #define REPRO_CODEGEN_GPU_KERNELS_DEVICEBUILDER_H
 
 #include "Codegen/CPU/Kernels/KernelBuilder.h"
+#include "Codegen/GPU/Lowering/Architecture.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
@@ -50,7 +51,9 @@ class DeviceBuilder : public cpu::KernelBuilder {
 public:
   /// `failureWords` is the number of messages of the module.
   DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op, Workspace &workspace,
-                int64_t failureWords);
+                int64_t failureWords, const Architecture &architecture);
+
+  const Architecture &getArchitecture() const { return architecture; }
 
   void forEachItem(function_ref<void(Value)> body) override;
   /// Sets the launch to as many threads as are sensible for `items`.
@@ -99,6 +102,7 @@ private:
   Operation *op;
   Workspace &workspace;
   int64_t failureWords;
+  const Architecture &architecture;
   LaunchShape launch;
   bool empty = false;
   /// The thread's number in the grid and where its scratch memory is; what of

@@ -26,6 +26,7 @@ public:
   /// Argument i of the kernels is aligned to `alignments[i]` bytes.
   DeviceKernelFactory(func::FuncOp function, Operation *op,
                       gpu::GPUModuleOp module, int64_t failureWords,
+                      const Architecture &architecture,
                       ArrayRef<int64_t> alignments);
 
   /// A new kernel; `build` expands the copy of the structured operation that it
@@ -67,6 +68,7 @@ private:
   Operation *op;
   gpu::GPUModuleOp module;
   int64_t failureWords;
+  const Architecture &architecture;
   SmallVector<int64_t> alignments;
   Workspace workspace;
   SmallVector<Kernel> kernels;
@@ -76,6 +78,8 @@ void expandElementwise(DeviceBuilder &b, linalg::GenericOp op);
 void expandCopy(DeviceBuilder &b, memref::CopyOp op);
 /// (K1) fma folds of lanes = 1 over two factors, in tiles.
 LogicalResult expandContraction(DeviceKernelFactory &factory, FoldOp op);
+/// Folds of one result by one operation, by groups of threads.
+LogicalResult expandFold(DeviceKernelFactory &factory, FoldOp op);
 void expandScatter(DeviceKernelFactory &factory, ScatterOp op);
 
 } // namespace mlir::repro::device

@@ -19,6 +19,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace mlir::repro {
@@ -39,9 +40,10 @@ static constexpr StringLiteral deviceModuleName = "device";
 DeviceKernelFactory::DeviceKernelFactory(func::FuncOp function, Operation *op,
                                          gpu::GPUModuleOp module,
                                          int64_t failureWords,
+                                         const Architecture &architecture,
                                          ArrayRef<int64_t> alignments)
     : function(function), op(op), module(module), failureWords(failureWords),
-      alignments(alignments) {}
+      architecture(architecture), alignments(alignments) {}
 
 LogicalResult DeviceKernelFactory::createKernel(
     StringRef suffix,
@@ -79,7 +81,7 @@ LogicalResult DeviceKernelFactory::createKernel(
       copy = clone;
   }
   gpu::ReturnOp::create(builder, op->getLoc());
-  DeviceBuilder b(kernel, copy, workspace, failureWords);
+  DeviceBuilder b(kernel, copy, workspace, failureWords, architecture);
   if (failed(build(b, copy))) {
     kernel.erase();
     return failure();
@@ -133,8 +135,9 @@ void DeviceKernelFactory::finish() {
   }
 }
 
-static void expandFold(DeviceKernelFactory &factory, FoldOp op) {
-  if (succeeded(device::expandContraction(factory, op)))
+static void expandAnyFold(DeviceKernelFactory &factory, FoldOp op) {
+  if (succeeded(device::expandContraction(factory, op)) ||
+      succeeded(device::expandFold(factory, op)))
     return;
   factory.create<FoldOp>("", &cpu::expandLiteralFold);
 }
@@ -145,7 +148,7 @@ static void expandKernels(DeviceKernelFactory &factory, Operation *op) {
   else if (isa<memref::CopyOp>(op))
     factory.create<memref::CopyOp>("", &device::expandCopy);
   else if (auto fold = dyn_cast<FoldOp>(op))
-    expandFold(factory, fold);
+    expandAnyFold(factory, fold);
   else if (isa<ArgReduceOp>(op))
     factory.create<ArgReduceOp>("", &cpu::expandArgReduce);
   else if (auto scatter = dyn_cast<ScatterOp>(op))
@@ -175,6 +178,7 @@ private:
   LogicalResult findAlignments();
 
   gpu::GPUModuleOp device;
+  const Architecture *architecture = nullptr;
   int64_t failureWords = 0;
   /// Of each buffer that a kernel function takes, in all its calls.
   DenseMap<Operation *, SmallVector<int64_t>> alignments;
@@ -189,7 +193,7 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
   if (!*op)
     return success();
   DeviceKernelFactory factory(function, *op, device, failureWords,
-                              alignments.lookup(function));
+                              *architecture, alignments.lookup(function));
   expandKernels(factory, *op);
   factory.finish();
   factories.try_emplace(function.getSymName(), std::move(factory));
@@ -311,6 +315,12 @@ LogicalResult ExpandDeviceKernels::guardKernels(func::FuncOp main) {
 
 void ExpandDeviceKernels::runOnOperation() {
   ModuleOp module = getOperation();
+  architecture = findArchitecture(arch);
+  if (!architecture) {
+    module.emitError("unknown architecture '")
+        << arch << "', expected one of " << listArchitectures();
+    return signalPassFailure();
+  }
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main || !main->hasAttr(planOutputsAttrName)) {
     module.emitError("expected a 'main' that repro-plan-buffers placed");

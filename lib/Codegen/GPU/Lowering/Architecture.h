@@ -20,6 +20,9 @@ namespace mlir::repro {
 struct Architecture {
   StringRef name; ///< such as sm_90
   unsigned number;
+
+  /// Whether an instruction of two fmas has twice the rate of one.
+  bool hasPackedFma() const { return number == 100; }
 };
 
 ArrayRef<Architecture> getArchitectures();

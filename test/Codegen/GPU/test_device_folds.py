@@ -1,0 +1,94 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Every way in which threads share a fold gives the bits of the compiled CPU code."""
+
+from __future__ import annotations
+
+import device_kit
+import numpy as np
+import pytest
+from repro_mlir import runtime
+
+PROGRAM = """
+func.func @main(%x: tensor<{shape}x{type}>, %y: tensor<{shape}x{type}>, %c: tensor<{result}x{type}>)
+    -> tensor<{result}x{type}> attributes {{repro.num_state = 0 : i64}} {{
+  %r = repro.fold #repro.{order} maps [affine_map<({dims}) -> ({dims})>, affine_map<({dims}) -> ({dims})>,
+      affine_map<({dims}) -> ({kept})>]
+    iterators [{iterators}] ins(%x, %y : tensor<{shape}x{type}>, tensor<{shape}x{type}>)
+    outs(%c : tensor<{result}x{type}>) {{
+  ^bb0(%a: {type}, %b: {type}, %s: {type}):
+    {body}
+    repro.yield %f : {type}
+  }} -> tensor<{result}x{type}>
+  return %r : tensor<{result}x{type}>
+}}
+"""
+ADD = "%p = arith.mulf %a, %b : {type}\n    %f = arith.addf %s, %p : {type}"
+FMA = "%f = math.fma %a, %b, %s : {type}"
+MAX = "%p = arith.mulf %a, %b : {type}\n    %f = arith.maximumf %s, %p : {type}"
+NUMPY = {"f32": np.float32, "f64": np.float64}
+
+
+def order(chunk: int, lanes: int, run: int, totals: str) -> str:
+    return f"order<chunk = {chunk}, lanes = {lanes}, run = {run}, totals = {totals}>"
+
+
+@pytest.mark.parametrize(
+    ("shape", "reduced", "order", "body", "kind"),
+    [
+        # Rows: threads share a warp.
+        ((5, 300), {1}, order(8192, 64, 1, "refold"), ADD, "f32"),
+        ((3, 1, 1500), {2}, order(256, 64, 1, "refold"), ADD, "f32"),  # two passes
+        ((2, 1500), {1}, order(16, 64, 1, "refold"), ADD, "f64"),  # three, chunks shorter than the lanes
+        ((3, 700), {1}, order(100, 8, 1, "sequential"), ADD, "f32"),  # four results in a warp
+        ((2, 900), {1}, order(600, 256, 1, "sequential"), ADD, "f32"),  # eight lanes in a thread
+        ((7, 5), {1}, order(8192, 64, 1, "refold"), FMA, "f32"),  # lanes without elements
+        ((4, 9), {1}, order(4, 64, 1, "refold"), FMA, "f32"),
+        ((3, 20, 6), {1, 2}, order(8192, 64, 1, "refold"), FMA, "f32"),  # runs shorter than the lanes
+        ((2, 20, 70), {1, 2}, order(300, 64, 1, "refold"), ADD, "f32"),  # chunks end within runs
+        ((2, 6, 128), {1, 2}, order(256, 64, 1, "refold"), ADD, "f32"),  # runs of whole lanes
+        ((3, 1, 40), {1, 2}, order(64, 16, 0, "refold"), ADD, "f32"),
+        ((40, 7, 1), {0, 2}, order(8192, 64, 1, "refold"), FMA, "f32"),  # runs of one element
+        ((3, 200), {1}, "any_order", MAX, "f32"),
+        ((2, 9000), {1}, "any_order", MAX, "f64"),
+        # Columns: a thread for a chunk.
+        ((40, 130), {0}, order(512, 1, 0, "sequential"), ADD, "f32"),
+        ((45, 33), {0}, order(8, 1, 0, "sequential"), FMA, "f32"),
+        ((3, 45, 10), {0, 1}, order(16, 1, 0, "refold"), ADD, "f32"),
+        ((600, 600), {0}, "any_order", MAX, "f32"),
+        ((11, 65600), {0}, order(4, 1, 0, "sequential"), FMA, "f32"),  # a thread for all chunks
+    ],
+)
+def test_folds(shape: tuple[int, ...], reduced: set[int], order: str, body: str, kind: str) -> None:
+    kept = [i for i in range(len(shape)) if i not in reduced]
+    program = PROGRAM.format(
+        shape="x".join(map(str, shape)),
+        result="x".join(str(shape[i]) for i in kept),
+        dims=", ".join(f"d{i}" for i in range(len(shape))),
+        kept=", ".join(f"d{i}" for i in kept),
+        iterators=", ".join("reduction" if i in reduced else "parallel" for i in range(len(shape))),
+        order=order,
+        body=body.format(type=kind),
+        type=kind,
+    )
+    random = np.random.default_rng(sum(shape))
+    inputs = [random.standard_normal(size).astype(NUMPY[kind]) for size in (shape, shape, [shape[i] for i in kept])]
+    inputs[0].reshape(-1)[::5] *= NUMPY[kind](1e-30)
+    inputs[1].reshape(-1)[::5] *= NUMPY[kind](-1e-30)
+    inputs[2].reshape(-1)[::2] = -0.0
+    want = runtime.load(runtime.compile(program)).run([], [x.copy() for x in inputs])[0]
+    want = np.ascontiguousarray(want).view(f"u{want.itemsize}")
+    assert np.array_equal(device_kit.run(program, inputs, "sm_75", checked=True)[0], want)
+    assert np.array_equal(device_kit.run(program, inputs, "sm_90", order="descending")[0], want)
+
+
+@pytest.mark.parametrize("zeros", [5, 6, 64])
+def test_a_sum_of_negative_zeros(zeros: int) -> None:
+    """(F2) lanes that took no element make +0 of -0: of fmas alone."""
+    program = PROGRAM.format(
+        shape=f"2x{zeros}", result="2", dims="d0, d1", kept="d0", iterators="parallel, reduction",
+        order=order(8192, 64, 1, "refold"), body=FMA.format(type="f32"), type="f32",
+    )  # fmt: skip
+    tiny = np.full((2, zeros), 1e-30, np.float32)
+    device_kit.check(program, [tiny, -tiny, np.full(2, -0.0, np.float32)], "sm_75")

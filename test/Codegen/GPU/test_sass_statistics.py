@@ -1,0 +1,49 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The machine code of large matrix products: nothing but multiply-adds in the main loop, as far as that goes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from repro_mlir.assembler import find_assembler
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools" / "gpu"))
+import sass_statistics
+
+LOOP = """
+.text.kernel:
+.L_x_0:
+        /*0010*/ IADD3 R1, R1, 0x1, RZ ;
+.L_x_1:
+        /*0020*/ FFMA R2, R3, R4, R2 ;
+        /*0030*/ FFMA2 R4, R6, R8, R4 ;
+        /*0040*/ LDS.128 R8, [R1] ;
+        /*0050*/ @!P0 BRA `(.L_x_1) ;
+        /*0060*/ @!P1 BRA `(.L_x_0) ;
+"""
+
+
+def test_the_innermost_loop_counts() -> None:
+    assert sass_statistics.main_loop(LOOP) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("statistics", "good"),
+    [((255, 0, 1000, 900), True), ((255, 8, 1000, 900), False), ((255, 0, 1000, 899), False), ((255, 0, 0, 0), False)],
+)
+def test_what_is_good(statistics: tuple[int, int, int, int], good: bool) -> None:
+    assert sass_statistics.Statistics(*statistics).is_good == good
+
+
+@pytest.mark.skipif(find_assembler() is None, reason="needs ptxas: pip install 'repro-mlir[cuda]'")
+@pytest.mark.parametrize(
+    ("arch", "shape", "layout"),
+    [("sm_75", (4096, 4096, 4096), "nn"), ("sm_90", (4096, 4096, 4096), "nt"), ("sm_100", (4096, 4096, 512), "tn")],
+)
+def test_matrix_products(arch: str, shape: tuple[int, int, int], layout: str) -> None:
+    found = sass_statistics.measure(find_assembler(), sass_statistics.matmul(*shape, layout), arch)
+    assert found.is_good, found
