@@ -136,6 +136,7 @@ def _integer_operations() -> list[Operation]:
             if sign == "s":
                 guard += f"setp.eq.{t} {{p}}, {{b}}, -1;  selp.b{bits} {{b}}, 1, {{b}}, {{p}};  "
                 c_guard = "(b == 0 || b == -1 ? 1 : b)"
+                found.append(Operation(f"neg.{t}", (t,), t, f"neg.{t} {{d}}, {{a}};", f"({c_type})(0 - ({u})a)"))
             for name, symbol in (("div", "/"), ("rem", "%")):
                 ptx = f"{guard}{name}.{t} {{d}}, {{a}}, {{b}};"
                 found.append(Operation(f"{name}.{t}", (t, t), t, ptx, f"a {symbol} {c_guard}"))
