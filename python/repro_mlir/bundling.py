@@ -70,11 +70,7 @@ def capture_steps(given: Training, count: int) -> tuple[Program, list[list[np.nd
     for batch in itertools.islice(batches, count):
         if not steps:
             program, captured = capture_training(given.model, given.loss_fn, given.optimizer, batch, **given.options)
-            from .frontends.torch import CaptureError
-        try:
-            values = [*captured.hyper_parameters(), *captured.flatten_batch(batch)]
-        except CaptureError as error:
-            raise ReproError(str(error)) from None
+        values = [*captured.hyper_parameters(), *captured.flatten_batch(batch)]
         pairs = zip(values, program.inputs, strict=True)
         # Copies: the script may use its arrays again.
         steps.append([np.array(as_array(value, kind, "input")) for value, kind in pairs])

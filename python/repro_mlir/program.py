@@ -267,10 +267,7 @@ def capture_with_frontend(run: Callable[[Any], Captured]) -> tuple[Program, Capt
     except ImportError as error:
         raise ReproError(f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})") from None
     with working("capturing"):
-        try:
-            captured = run(frontend)
-        except frontend.CaptureError as error:
-            raise ReproError(str(error)) from None
+        captured = run(frontend)
     with working("importing"):
         return program_of(captured), captured
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,13 +74,35 @@ def load_training(path: str, exact_digits: int | None = None) -> Training:
         raise ReproError(f"{path}: expected options of training() among {', '.join(OPTIONS)}, got {', '.join(unknown)}")
     if exact_digits is not None:
         options = options | {"exact_digits": exact_digits}
-    return Training(given[0], given[1], given[2], given[3], options)
+    return Training(given[0], given[1], given[2], _Batches(given[3], file), options)
+
+
+class _Batches:
+    """The batches of a script; what goes wrong in it while it makes them is a ReproError with its line."""
+
+    def __init__(self, given: Any, file: Path) -> None:
+        self._file = file
+        try:
+            self._iterator = iter(given)
+        except TypeError:
+            raise ReproError(f"{file}: expected training() to return batches, got a {type(given).__name__}") from None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._iterator)
+        except (StopIteration, ReproError):
+            raise
+        except (Exception, SystemExit) as error:
+            raise ReproError(_where(error, self._file)) from None
 
 
 def _where(error: BaseException, file: Path) -> str:
     """One line: the last line of the script that took part, and the error."""
     if isinstance(error, SyntaxError):
-        return f"{error.filename}:{error.lineno}: {error.msg}"
+        return f"{error.filename or file}:{error.lineno or 1}: {error.msg}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
     place = f"{file}:{lines[-1]}" if lines else str(file)
     reason = " ".join(str(error).split())

@@ -174,13 +174,7 @@ class Trainer:
         assert self._captured is not None and self._executable is not None
         if self._receipt is not None and self._recorder is None:
             raise ReproError("the receipt is finished: expected no step after close")
-        from .frontends.torch import CaptureError
-
-        try:
-            tensors = self._captured.flatten_batch(batch)
-        except CaptureError as error:
-            raise ReproError(str(error)) from None
-        inputs: list[Any] = [*self._captured.hyper_parameters(), *tensors]
+        inputs: list[Any] = [*self._captured.hyper_parameters(), *self._captured.flatten_batch(batch)]
         if self._recorder is not None:
             kinds = self._executable.program.inputs
             inputs = self._recorder.take(

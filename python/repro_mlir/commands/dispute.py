@@ -29,6 +29,7 @@ exit status:
 """
 
 _IDLE = 600.0
+_LONGEST = 1_000_000
 
 
 def register(commands: Commands) -> None:
@@ -50,8 +51,8 @@ def register(commands: Commands) -> None:
 
 
 def _dispute(options: argparse.Namespace) -> int:
-    if options.timeout <= 0:
-        raise ReproError(f"expected a timeout above 0 s, got {options.timeout:g}")
+    if not 0 < options.timeout <= _LONGEST:
+        raise ReproError(f"expected a timeout above 0 s and of at most {_LONGEST:,} s, got {options.timeout:g}")
     if options.serve is not None:
         if options.parties or options.listen is None:
             raise ReproError("expected repro dispute --serve RECEIPT --listen ADDRESS")
@@ -81,10 +82,10 @@ def _settle(options: argparse.Namespace) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     from ..dispute import Prover, serve_files, serve_socket
-    from ..dispute.addresses import listen
+    from ..dispute.addresses import listen, parts
 
     prover = Prover(_run(options.serve, options))
-    kind, _, place = options.listen.partition(":")
+    kind, place = parts(options.listen)
     if kind == "files":
         folder = Path(place)
         if not folder.is_dir():

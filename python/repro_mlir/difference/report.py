@@ -125,7 +125,7 @@ def _described(role: str, tensor: TensorDifference, more: int) -> list[str]:
         f"  at     {list(element.index)}",
         f"  first  {element.first_bits}  {element.first}",
         f"  second {element.second_bits}  {element.second}"
-        + ("" if element.ulps is None else f"  ({element.ulps:,} ulps)"),
+        + ("" if element.ulps is None else f"  ({element.ulps:,} {'ulp' if element.ulps == 1 else 'ulps'})"),
     ]
 
 

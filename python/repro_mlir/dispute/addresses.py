@@ -12,6 +12,7 @@ from ..errors import ReproError
 from .channels import Channel, FileChannel, SocketChannel
 
 _KINDS = ("tcp", "unix", "files")
+_FORMS = "tcp:HOST:PORT, unix:PATH or files:FOLDER"
 
 
 def is_address(text: str) -> bool:
@@ -21,7 +22,7 @@ def is_address(text: str) -> bool:
 
 def connect(address: str, timeout: float) -> Channel:
     """The way to a prover. ReproError where there is none."""
-    kind, _, place = address.partition(":")
+    kind, place = parts(address)
     if kind == "files":
         if not Path(place).is_dir():
             raise ReproError(f"{address}: expected a folder")
@@ -40,7 +41,7 @@ def connect(address: str, timeout: float) -> Channel:
 
 def listen(address: str) -> socket.socket:
     """A socket that waits for a referee. ReproError where there can be none."""
-    kind, _, place = address.partition(":")
+    kind, place = parts(address)
     try:
         if kind == "unix":
             listener = socket.socket(socket.AF_UNIX)
@@ -51,7 +52,16 @@ def listen(address: str) -> socket.socket:
             return socket.create_server(_host_and_port(address), backlog=1)
     except OSError as error:
         raise ReproError(f"{address}: {error.strerror or error}") from None
-    raise ReproError(f"expected an address tcp:HOST:PORT, unix:PATH or files:FOLDER, got {address}")
+    raise ReproError(f"expected an address {_FORMS}, got {address!r}")
+
+
+def parts(address: str) -> tuple[str, str]:
+    """Kind and place of an address. ReproError without a place."""
+    kind, _, place = address.partition(":")
+    # An empty place would be the folder that we are in, or a socket that nobody can find.
+    if not place or "\0" in place:
+        raise ReproError(f"expected an address {_FORMS}, got {address!r}")
+    return kind, place
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..compiler import check_target
 from ..operators import OperatorGraph, Tracer
 from ..program import Program
 from ..receipts import canonical_json, checkpoints
@@ -129,8 +130,9 @@ class ReceiptRun:
           target, threads: see `compile`.
           inputs: gives the inputs of each step; needed where the receipt does not store the batches.
         Raises:
-          ReproError: no receipt, or one that cannot be run here.
+          ReproError: no receipt, or an unknown target.
         """
+        check_target(target)
         self._receipt = receipt if isinstance(receipt, Receipt) else Receipt(receipt)
         self._target = target
         self._threads = threads

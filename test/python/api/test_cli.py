@@ -52,6 +52,11 @@ def test_mistakes_in_arguments(capsys, arguments: list[str], message: str) -> No
         ("def training():\n    return 1, 2\n", "got 2 values"),
         ("def training():\n    return 1, 2, 3, [], {'speed': 1}\n", "expected options of training() among autocast, "),
         ("def training():\n    x = {}\n    return x['lr']\n", "script.py:3: KeyError: 'lr'"),
+        ("def training():\n    return 1, 2, 3, 4\n", "expected training() to return batches, got a int"),
+        (
+            "def batches():\n    yield {}['x']\n\ndef training():\n    return 1, 2, 3, batches()\n",
+            "script.py:2: KeyError: 'x'",
+        ),
         ("import nothing_like_this\n", "script.py:1: ModuleNotFoundError"),
         ("raise SystemExit('no data')\n", "script.py:1: SystemExit: no data"),
     ],

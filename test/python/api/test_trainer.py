@@ -3,6 +3,8 @@
 
 """Trainer: what the user may do wrong, and schedulers."""
 
+import re
+
 import pytest
 import repro_mlir
 
@@ -85,6 +87,25 @@ def test_model_that_cannot_be_captured() -> None:
     with pytest.raises(repro_mlir.ReproError) as caught:
         trainer.step(*BATCH)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"clip_norm": -1.0}, "expected a number above 0 as clip_norm, got -1.0"),
+        ({"clip_norm": "1"}, "expected a number above 0 as clip_norm, got '1'"),
+        ({"autocast": "bf16"}, "expected torch.bfloat16 or torch.float16 as autocast, got 'bf16'"),
+        ({"seed": 1.5}, "expected a whole number of 64 bits as seed, got 1.5"),
+        ({"seed": 2**64}, "expected a whole number of 64 bits as seed, got 18446744073709551616"),
+    ],
+)
+def test_options_of_another_kind(options, message: str) -> None:
+    model = torch.nn.Linear(2, 1)
+    batch = torch.ones(3, 2), torch.ones(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = repro_mlir.Trainer(model, torch.nn.functional.mse_loss, optimizer, **options)
+    with pytest.raises(repro_mlir.ReproError, match=re.escape(message)):
+        trainer.step(*batch)
 
 
 def test_inference_takes_no_training_options() -> None:

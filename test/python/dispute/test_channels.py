@@ -153,9 +153,38 @@ def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (report["outcome"], report["wrong"], report["subject"]) == ("data", ["B"], "lr")
     assert cli.main(["dispute", names[0], names[1], "--target", "reference"]) == 1
     assert "wrong    B" in capsys.readouterr().out
-    for wrong in ([names[0]], [names[0], str(tmp_path / "none")], ["tcp:nowhere", names[0]], ["--serve", names[0]]):
-        assert cli.main(["dispute", *wrong]) == 2
-        assert capsys.readouterr().err.startswith("repro: error: ")
+
+
+def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    receipt, script, taken = str(folder / "honest"), str(folder / "script.py"), tmp_path / "taken"
+    taken.write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        mistakes = {
+            (receipt,): "expected two receipts or addresses",
+            (receipt, str(tmp_path / "none")): "expected a receipt, which is a directory",
+            (receipt, "tcp:nowhere"): "expected tcp:HOST:PORT, got tcp:nowhere",
+            (receipt, "unix:"): "expected an address tcp:HOST:PORT, unix:PATH or files:FOLDER, got 'unix:'",
+            (receipt, f"unix:{tmp_path}/none"): "No such file",
+            (receipt, f"unix:{'a' * 300}"): "path too long",
+            (receipt, f"files:{taken}"): "expected a folder",
+            (receipt, receipt, "--target", "nowhere"): "unknown target 'nowhere'",
+            (receipt, receipt, "--timeout", "nan"): "expected a timeout above 0 s",
+            (receipt, receipt, "--timeout", "1e300"): "expected a timeout above 0 s",
+            (receipt, receipt, "--terms", script + "x"): "no script",
+            ("--serve", receipt): "expected repro dispute --serve RECEIPT --listen ADDRESS",
+            ("--serve", receipt, "--listen", "somewhere"): "expected an address",
+            ("--serve", receipt, "--listen", "files:"): "expected an address",
+            ("--serve", receipt, "--listen", "tcp:a\0b:80"): "expected an address",
+            ("--serve", receipt, "--listen", "tcp:localhost:99999"): "expected tcp:HOST:PORT",
+            ("--serve", receipt, "--listen", f"tcp:127.0.0.1:{port}"): "Address already in use",
+            ("--serve", receipt, "--listen", f"unix:{taken}"): "Address already in use",
+        }
+        for arguments, message in mistakes.items():
+            assert cli.main(["dispute", *arguments]) == 2, arguments
+            captured = capsys.readouterr()
+            assert captured.err.startswith("repro: error: ") and captured.err.count("\n") == 1 and not captured.out
+            assert message in captured.err, captured.err
 
 
 def test_served_by_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

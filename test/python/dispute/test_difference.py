@@ -21,7 +21,7 @@ from repro_mlir.difference.page import page
 from repro_mlir.difference.sides import TargetSide, find_difference
 from repro_mlir.errors import ReproError
 from repro_mlir.operators import Operator, Tracer
-from small_receipts import CHEATED
+from small_receipts import CHEATED, SCRIPT
 
 # --- Elements ---
 
@@ -173,6 +173,27 @@ def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     check_page(html.read_text())
     assert cli.main(arguments) == 1
     assert "given    lr: f32: 1 of 1 elements differ" in capsys.readouterr().out
-    for wrong in ([script], [script, "--targets", "cpu"], ["a", "b", "c"], [script, "--targets", "cpu,nowhere"]):
-        assert cli.main(["diff", *wrong]) == 2
-        assert capsys.readouterr().err.startswith("repro: error: ")
+
+
+def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script, receipt, ragged = str(folder / "script.py"), str(folder / "honest"), tmp_path / "ragged.py"
+    # Each batch is one element longer than the one before.
+    growing = SCRIPT.replace("while True:", "for size in range(6, 9):").replace("torch.randn(6,", "torch.randn(size,")
+    ragged.write_text(growing.replace("(6,)", "(size,)"))
+    mistakes = {
+        (script,): "expected two receipts, or a script and two targets",
+        (script, "--targets", "cpu"): "expected two receipts, or a script and two targets",
+        (receipt, receipt, receipt): "expected two receipts or one script, got 3 names",
+        (receipt, script): "expected a receipt, which is a directory",
+        (receipt, "--targets", "cpu,reference"): "no script",
+        (script, "--targets", "cpu,nowhere"): "unknown target 'nowhere'",
+        (receipt, receipt, "--targets", "nowhere"): "unknown target 'nowhere'",
+        (script, "--targets", "cpu,eager", "--ulps", "-1"): "expected a number of ulps of at least 0",
+        (script, "--targets", "cpu,eager", "--html", str(tmp_path)): "Is a directory",
+        (str(ragged), "--targets", "cpu,reference", "--steps", "2"): "batch[0] has shape [7, 4]",
+    }
+    for arguments, message in mistakes.items():
+        assert cli.main(["diff", *arguments]) == 2, arguments
+        captured = capsys.readouterr()
+        assert captured.err.startswith("repro: error: ") and captured.err.count("\n") == 1 and not captured.out
+        assert message in captured.err, captured.err

@@ -4,6 +4,8 @@
 """Capture of PyTorch training steps and inference: the public functions of the frontend."""
 
 import contextlib
+import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,10 +53,11 @@ def capture_training(
     """
     if loss_fn is not None and not (isinstance(batch, tuple | list) and len(batch) >= 2):
         raise CaptureError(f"batch is a {type(batch).__name__}, expected a tuple (*inputs, target) as loss_fn is given")
+    _check_options(clip_norm, autocast, seed)
     excluded: set[str] = set()
     while True:
         step = _TrainingStep(model, loss_fn, optimizer, batch, clip_norm, autocast, excluded)
-        captured = _capture(step, seed)
+        captured = _capture(step, int(seed))
         if step.without_gradient <= excluded:
             return captured
         # torch.optim leaves a parameter without a gradient alone: it gets no optimizer state.
@@ -248,6 +251,15 @@ class _Inference(_Step):
 
 def _as_tuple(batch: Any) -> tuple[Any, ...]:
     return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+
+
+def _check_options(clip_norm: Any, autocast: Any, seed: Any) -> None:
+    if clip_norm is not None and not (isinstance(clip_norm, numbers.Real) and 0 < float(clip_norm) < math.inf):
+        raise CaptureError(f"expected a number above 0 as clip_norm, got {clip_norm!r}")
+    if autocast not in (None, torch.bfloat16, torch.float16):
+        raise CaptureError(f"expected torch.bfloat16 or torch.float16 as autocast, got {autocast!r}")
+    if not isinstance(seed, numbers.Integral) or not -(2**63) <= int(seed) < 2**64:
+        raise CaptureError(f"expected a whole number of 64 bits as seed, got {seed!r}")
 
 
 def _capture(step: _Step, seed: int) -> Captured:

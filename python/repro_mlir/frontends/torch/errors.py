@@ -3,8 +3,10 @@
 
 """The one exception of the PyTorch frontend."""
 
+from repro_mlir.errors import ReproError
 
-class CaptureError(Exception):
+
+class CaptureError(ReproError):
     """A model, optimizer or batch that the frontend cannot turn into a program.
 
     The message is one line that names what was met (an operator, an argument), what was expected,
