@@ -89,7 +89,9 @@ def test_launches_are_refused() -> None:
     module = emulator.load(text)
     memory = emulator.Memory()
 
-    def refuse(message: str, name: str = "kernel", grid=(1, 1, 1), block=(1, 1, 1), shared=0, size=8, of=module) -> None:  # type: ignore[no-untyped-def]
+    def refuse(
+        message: str, name: str = "kernel", grid=(1, 1, 1), block=(1, 1, 1), shared=0, size=8, of=module
+    ) -> None:  # type: ignore[no-untyped-def]
         with pytest.raises(emulator.LaunchError, match=re.escape(message)):
             of.launch(name, grid, block, shared, bytes(size), memory)
 
@@ -122,7 +124,12 @@ ADDRESS = load_addresses(2, [4, 4])
 @pytest.mark.parametrize("order", ["lockstep", "ascending"])
 def test_out_of_bounds(order: str) -> None:
     options = {"order": order}
-    fault(f"{ADDRESS}\n  ld.global.u32 %r5, [%rd0+4];", "out of bounds", r"thread \(63, 0, 0\): 'ld.global.u32' of 4 bytes", **options)
+    fault(
+        f"{ADDRESS}\n  ld.global.u32 %r5, [%rd0+4];",
+        "out of bounds",
+        r"thread \(63, 0, 0\): 'ld.global.u32' of 4 bytes",
+        **options,
+    )
     fault(f"{ADDRESS}\n  st.global.u32 [%rd0+-8], %r5;", "out of bounds", r"thread \(0, 0, 0\)", **options)
     fault(f"{ADDRESS}\n  red.global.add.u32 [%rd0+4], %r5;", "out of bounds", r"thread \(63, 0, 0\)", **options)
     fault("  mov.u64 %rd1, 0;\n  ld.u32 %r5, [%rd1];", "out of bounds", "at 0x0", **options)
@@ -133,7 +140,10 @@ def test_out_of_bounds(order: str) -> None:
     local = "  .local .align 4 .b8 depot[8];\n  mov.u64 %rd1, depot;"
     fault(f"{local}\n  ld.local.u32 %r1, [%rd1+8];", "out of bounds", "at byte 8 of 8 bytes of local", **options)
     fault(
-        "  mov.u32 %r1, 2;\n$l: .branchtargets $a, $a;\n  brx.idx %r1, $l;\n$a:", "out of bounds", "target 2 of 2", **options
+        "  mov.u32 %r1, 2;\n$l: .branchtargets $a, $a;\n  brx.idx %r1, $l;\n$a:",
+        "out of bounds",
+        "target 2 of 2",
+        **options,
     )
 
 
@@ -171,14 +181,18 @@ SHARED = f"""  .shared .align 4 .b8 buffer[512];
 @pytest.mark.parametrize("order", ["lockstep", "ascending", "descending", 4])
 def test_races(order: str | int) -> None:
     options = {"checked": True, "order": order}
-    fault(f"{SHARED}  st.shared.u32 [buffer], %r3;", "race", "shared memory at byte 0, which thread .* wrote", **options)
+    fault(
+        f"{SHARED}  st.shared.u32 [buffer], %r3;", "race", "shared memory at byte 0, which thread .* wrote", **options
+    )
     fault(
         f"{SHARED}  st.shared.u32 [%rd3], %r3;\n  bar.sync 0;\n  ld.shared.u32 %r5, [%rd4];\n  st.shared.u32 [%rd3], %r5;",
         "race",
         "which thread .* (read|wrote) with no barrier between",
         **options,
     )
-    fault(f"{ADDRESS}\n  ld.param.u64 %rd5, [p0];\n  st.global.u32 [%rd5], %r3;", "race", "buffer 'a0'.* wrote", **options)
+    fault(
+        f"{ADDRESS}\n  ld.param.u64 %rd5, [p0];\n  st.global.u32 [%rd5], %r3;", "race", "buffer 'a0'.* wrote", **options
+    )
     fault(
         "  ld.param.u64 %rd5, [p0];\n  mov.u32 %r1, %ctaid.x;\n  st.global.u32 [%rd5], %r1;",
         "race",
@@ -216,7 +230,9 @@ def test_divergence(order: str) -> None:
     low = "  mov.u32 %r1, %tid.x;\n  setp.lt.u32 %p1, %r1, 7;\n"
     options = {"order": order}
     fault(f"{low}  @%p1 exit;\n  bar.sync 0;", "divergence", r"thread \(0, 0, 0\) has left the kernel", **options)
-    fault(f"{low}  @%p1 bra $a;\n  bar.sync 0;\n$a:\n  bar.sync 0;", "divergence", "other threads of its warp", **options)
+    fault(
+        f"{low}  @%p1 bra $a;\n  bar.sync 0;\n$a:\n  bar.sync 0;", "divergence", "other threads of its warp", **options
+    )
     fault(
         "  mov.u32 %r1, %tid.x;\n  setp.lt.u32 %p1, %r1, 32;\n  @%p1 bra $a;\n  bar.sync 0;\n  ret;\n$a:\n  bar.sync 1;",
         "divergence",
@@ -226,13 +242,33 @@ def test_divergence(order: str) -> None:
     fault("  bar.sync 1, 32;", "divergence", "barrier of 32 threads, expected all 64", **options)
     shuffle = "  shfl.sync.idx.b32 %r2, %r1, 3, 31, -1;"
     fault(f"{low}  @%p1 bra $a;\n{shuffle}\n$a:", "divergence", "waits at 'shfl.sync.idx.b32'", **options)
-    fault(f"{low}  @%p1 exit;\n{shuffle}", "divergence", "for lane 0, which is not or no longer|other threads of its warp", **options)
-    fault("  shfl.sync.idx.b32 %r2, %r1, 3, 31, 1;", "divergence", "with a member mask that lacks it|reads lane 3", **options)
-    fault("  mov.u32 %r1, 40;\n  shfl.sync.bfly.b32 %r2, %r1, 8, 31, 0xff;", "divergence", "reads lane 8, which takes no part", block=8, **options)
+    fault(
+        f"{low}  @%p1 exit;\n{shuffle}",
+        "divergence",
+        "for lane 0, which is not or no longer|other threads of its warp",
+        **options,
+    )
+    fault(
+        "  shfl.sync.idx.b32 %r2, %r1, 3, 31, 1;",
+        "divergence",
+        "with a member mask that lacks it|reads lane 3",
+        **options,
+    )
+    fault(
+        "  mov.u32 %r1, 40;\n  shfl.sync.bfly.b32 %r2, %r1, 8, 31, 0xff;",
+        "divergence",
+        "reads lane 8, which takes no part",
+        block=8,
+        **options,
+    )
 
 
 def test_trap() -> None:
-    fault("  mov.u32 %r1, %tid.x;\n  setp.eq.u32 %p1, %r1, 40;\n  @%p1 trap;", "trap", r"thread \(40, 0, 0\): reached 'trap'")
+    fault(
+        "  mov.u32 %r1, %tid.x;\n  setp.eq.u32 %p1, %r1, 40;\n  @%p1 trap;",
+        "trap",
+        r"thread \(40, 0, 0\): reached 'trap'",
+    )
 
 
 def test_a_fault_in_one_of_many_blocks() -> None:

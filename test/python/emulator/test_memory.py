@@ -44,14 +44,18 @@ def test_loads_and_stores(space: str, kind: str) -> None:
   st{"" if dot == ".shared" else dot}.b{width} [%rd0], {register};"""
         module = emulator.load(entry(body, 2))
         dtype = np.dtype(f"{'i' if kind[0] == 's' else 'u'}{bits // 8}")
-        want = given.view(dtype)[np.arange(64) * 13 % 64].astype(f"i{width // 8}" if kind[0] == "s" else f"u{width // 8}")
+        want = given.view(dtype)[np.arange(64) * 13 % 64].astype(
+            f"i{width // 8}" if kind[0] == "s" else f"u{width // 8}"
+        )
         for order in ORDERS:
             got = np.zeros(64, want.dtype)
             launch(module, [got, given], block=(64, 1, 1), order=order)
             assert np.array_equal(got, want), (kind, width, order)
 
 
-@pytest.mark.parametrize(("count", "bits"), [(2, 8), (4, 8), (2, 16), (4, 16), (2, 32), (4, 32), (8, 32), (2, 64), (4, 64)])
+@pytest.mark.parametrize(
+    ("count", "bits"), [(2, 8), (4, 8), (2, 16), (4, 16), (2, 32), (4, 32), (8, 32), (2, 64), (4, 64)]
+)
 def test_vectors(count: int, bits: int) -> None:
     names = [f"%{ {8: 'rs', 16: 'rs', 32: 'r', 64: 'rd'}[bits] }{10 + i}" for i in range(count)]
     if count == 8:

@@ -102,7 +102,12 @@ $join:""",
 @pytest.mark.parametrize("order", ORDERS)
 def test_match_and_reduce(order: str | int) -> None:
     values = RNG.integers(0, 4, 32).astype(np.uint32)
-    got = run("  match.any.sync.b32 %r10, %r20, -1;\n  cvt.u64.u32 %rd9, %r20;\n  match.any.sync.b64 %r11, %rd9, -1;", 2, [values], order)
+    got = run(
+        "  match.any.sync.b32 %r10, %r20, -1;\n  cvt.u64.u32 %rd9, %r20;\n  match.any.sync.b64 %r11, %rd9, -1;",
+        2,
+        [values],
+        order,
+    )
     for lane in range(32):
         want = sum(1 << other for other in range(32) if values[other] == values[lane])
         assert got[lane].tolist() == [want, want]
@@ -139,7 +144,9 @@ REVERSE = f"""  .shared .align 4 .b8 buffer[1024];
   st.global.u32 [%rd0], %r5;"""
 
 
-@pytest.mark.parametrize("barrier", ["bar.sync 0;", "barrier.sync 0;", "bar.sync 1, 200;", "barrier.cta.sync.aligned 2;"])
+@pytest.mark.parametrize(
+    "barrier", ["bar.sync 0;", "barrier.sync 0;", "bar.sync 1, 200;", "barrier.cta.sync.aligned 2;"]
+)
 def test_barriers(barrier: str) -> None:
     module = emulator.load(entry(REVERSE.replace("BARRIER", barrier), 1))
     got = np.zeros(600, np.uint32)
@@ -178,18 +185,14 @@ def test_matrix_multiply(shape: str, a_kind: str, b_kind: str, order: str | int)
         steps = [16 * half + 4 * inner + i for i in range(4)]
         a_registers += [pack(a, [group + 8 * tall] * 4, steps) for tall in range(m // 8)]
         b_registers.append(pack(b, steps, [group] * 4))
-    c_registers = [
-        c[group + 8 * tall, 2 * inner + i].view(np.uint32) for tall in range(m // 8) for i in range(2)
-    ]
+    c_registers = [c[group + 8 * tall, 2 * inner + i].view(np.uint32) for tall in range(m // 8) for i in range(2)]
     sources = [*a_registers, *b_registers, *c_registers]
     names = [f"%r{20 + i}" for i in range(len(sources))]
     cut = [len(a_registers), len(a_registers) + len(b_registers)]
     parts = [names[: cut[0]], names[cut[0] : cut[1]], names[cut[1] :]]
     results = [f"%r{10 + i}" for i in range(len(c_registers))]
     lists = ", ".join("{" + ", ".join(part) + "}" for part in [results, *parts])
-    got = run(
-        f"  mma.sync.aligned.{shape}.row.col.s32.{a_kind}.{b_kind}.s32 {lists};", len(results), sources, order
-    )
+    got = run(f"  mma.sync.aligned.{shape}.row.col.s32.{a_kind}.{b_kind}.s32 {lists};", len(results), sources, order)
     want = a.astype(np.int64) @ b.astype(np.int64) + c
     for index in range(len(results)):
         row, column = group + 8 * (index // 2), 2 * inner + index % 2

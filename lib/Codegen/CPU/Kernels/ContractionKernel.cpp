@@ -3,14 +3,10 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A tile is `tileRows` times `tileVectors` vectors along N; its accumulators
-// stay in registers for a whole chunk of K, so that each result sees its
-// elements in the order of (F1). Either factor is read where it lies, or it is
-// copied, f or g applied, into a block (rows) or a panel (vectors) first.
-//
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/Contraction.h"
+#include "Codegen/CPU/Kernels/ContractionKernel.h"
+
 #include "Codegen/CPU/Kernels/StructuredKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,68 +16,13 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-namespace {
-/// A vector of results along N, or its place beyond the end.
-struct PanelVector {
-  SmallVector<Value> leafOffsets;
-  Value outputOffset;
-  Value count; ///< lanes that are results; null: all
-};
-
-class ContractionKernel : public Contraction {
-public:
-  using Contraction::Contraction;
-  LogicalResult match();
-  void expand();
-
-private:
-  /// Part of the lanes of vectors along `dims` of the factor that are results.
-  double getUse(const Factor &factor) const;
-  void chooseTiles();
-  void choosePacking();
-  void chooseItems();
-
-  void emitItem(Value item);
-  void emitChunk(Value chunkStart, Value chunkEnd);
-  void emitPanel(Value panel, Value chunkStart, Value chunkEnd);
-  void emitTile(Value row, int64_t rows, Value panel,
-                ArrayRef<PanelVector> vectors, Value chunkStart,
-                Value chunkEnd);
-  void finishTile(ArrayRef<Value> sums, Value row, int64_t rows, Value panel,
-                  ArrayRef<PanelVector> vectors, Value chunkStart,
-                  Value chunkEnd);
-  PanelVector getPanelVector(Value vectorIndex);
-  void packRows(Value chunkStart, Value chunkEnd);
-  void packPanel(ArrayRef<PanelVector> vectors, Value chunkStart,
-                 Value chunkEnd);
-  void packPanelTransposed(ArrayRef<PanelVector> vectors, Value chunkStart,
-                           Value chunkEnd);
-  Value fillTable(const Factor &factor);
-  /// Where element `k` of a factor that is not packed lies.
-  Value getReductionOffset(const Factor &factor, Value table, Value k);
-
-  bool isAlongReduction(const Factor &factor) const {
-    return factor.reduction.empty() ||
-           llvm::all_of(factor.reduction.back().coefficients,
-                        [](int64_t c) { return c == 0 || c == 1; });
-  }
-
-  int64_t lanes;
-  bool rowsPacked = false, columnsPacked = false;
-  int64_t rowVectors;  ///< vectors along the innermost loop of N
-  int64_t vectorCount; ///< of all of N
-  int64_t tileRows, tileVectors;
-  int64_t blockRows, blockPanels, rowBlocks, panelBlocks, panels;
-  bool masked;     ///< some vectors have lanes that are no results
-  bool transposed; ///< the panel is read along K
-  bool rowsAlongReduction = true;
-
-  Value rowTable, columnTable, block, panelBuffer, totals;
-  // Of the current item.
-  SmallVector<Value> rowBase, columnBase;
-  Value outputBase, firstRow, endRow, firstPanel;
-};
-} // namespace
+/// Most elements of K in a part: a panel of them is at most two thirds of an
+/// innermost cache of 48 KiB, the rows of an item a quarter of a second one.
+static constexpr int64_t kMostDepth = 256;
+/// Most rows and columns of an item.
+static constexpr int64_t kBlockRows = 384, kBlockColumns = 256;
+/// Between the rows, tiles and panels of packed factors, in elements.
+static constexpr int64_t kSlack = 16;
 
 //===----------------------------------------------------------------------===//
 // Matching
@@ -132,13 +73,13 @@ void ContractionKernel::chooseTiles() {
   // Accumulators and rows that the registers hold: 32 of 512 bits, else 16.
   int64_t target = b.getTarget().lanes;
   int64_t accumulators = target >= 16 ? 24 : target >= 8 ? 12 : 8;
-  int64_t most = target >= 16 ? 8 : target >= 8 ? 6 : 4;
+  int64_t most = target >= 16 ? 12 : target >= 8 ? 6 : 4;
   if (rows.size < most) {
     tileRows = rows.size;
     tileVectors = std::min<int64_t>(accumulators / tileRows, 8);
   } else {
     tileRows = most;
-    tileVectors = vectorCount == 3 && target >= 16 ? 3 : 2;
+    tileVectors = 2;
     if (vectorCount == 1)
       tileRows = std::min(rows.size, accumulators / 2);
   }
@@ -148,7 +89,8 @@ void ContractionKernel::chooseTiles() {
 }
 
 void ContractionKernel::choosePacking() {
-  int64_t span = std::min(fold.chunk, fold.n);
+  span = std::min(fold.chunk, fold.n);
+  depth = llvm::divideCeil(span, llvm::divideCeil(span, kMostDepth));
   int64_t tiles = llvm::divideCeil(rows.size, tileRows);
   auto isElement = [&](const Factor &factor) {
     return factor.operations == 0 && factor.leaves.size() == 1 &&
@@ -162,9 +104,12 @@ void ContractionKernel::choosePacking() {
     return std::abs(factor.reduction.back().coefficients[0]) * 4 *
            std::min(span, factor.reduction.back().size);
   };
-  rowsAlongReduction = isAlongReduction(rows);
-  rowsPacked = !isElement(rows) ||
-               (!rowsAlongReduction && panels > 2 && getReach(rows) > 131072);
+  rowsAlongRows = !isAlongReduction(rows) && rows.loops.size() == 1;
+  // Rows that are far apart fall into few sets of a cache; and what is packed
+  // is read many times.
+  rowsPacked =
+      !isElement(rows) || panels > 3 ||
+      (!isAlongReduction(rows) && panels > 2 && getReach(rows) > 131072);
   int64_t step = columns.loops.back().coefficients[0];
   bool contiguous = isElement(columns) && step == 1;
   columnsPacked =
@@ -179,14 +124,18 @@ void ContractionKernel::choosePacking() {
                                   columns.loops.back().coefficients[leaf];
                               return step != 0 && step != 1;
                             });
+  rowStride = (rowsAlongRows ? tileRows : 1) * depth + std::max(lanes, kSlack);
+  // Transposing writes whole vectors of K.
+  panelStride =
+      tileVectors * lanes * (depth + (transposed ? lanes : 0)) + kSlack;
 }
 
 void ContractionKernel::chooseItems() {
   int64_t panelWidth = tileVectors * lanes;
   int64_t tiles = llvm::divideCeil(rows.size, tileRows);
-  int64_t blockTiles = std::min<int64_t>(tiles, 256 / tileRows);
-  blockPanels =
-      std::min<int64_t>(panels, std::max<int64_t>(256 / panelWidth, 1));
+  int64_t blockTiles = std::min<int64_t>(tiles, kBlockRows / tileRows);
+  blockPanels = std::min<int64_t>(
+      panels, std::max<int64_t>(kBlockColumns / panelWidth, 1));
   int64_t batchSize = getProduct(getSizes(batch));
   auto countItems = [&] {
     return batchSize * llvm::divideCeil(tiles, blockTiles) *
@@ -233,6 +182,16 @@ Value ContractionKernel::getReductionOffset(const Factor &factor, Value table,
   return b.mul(k, factor.reduction[0].coefficients[0]);
 }
 
+SmallVector<PanelVector> ContractionKernel::getPanelVectors(Value panel) {
+  SmallVector<PanelVector> vectors;
+  Value packed = b.mul(b.sub(panel, firstPanel), panelStride);
+  for (int64_t v = 0; v < tileVectors; ++v) {
+    vectors.push_back(getPanelVector(b.add(b.mul(panel, tileVectors), v)));
+    vectors.back().packed = b.add(packed, v * lanes);
+  }
+  return vectors;
+}
+
 PanelVector ContractionKernel::getPanelVector(Value vectorIndex) {
   PanelVector vector;
   Value exists;
@@ -259,175 +218,14 @@ PanelVector ContractionKernel::getPanelVector(Value vectorIndex) {
 }
 
 //===----------------------------------------------------------------------===//
-// Packing
-//===----------------------------------------------------------------------===//
-
-/// Copies rows [firstRow, endRow) of a chunk: row after row if their elements
-/// lie along K, else one element of all rows after the other.
-void ContractionKernel::packRows(Value chunkStart, Value chunkEnd) {
-  unsigned leaves = rows.leaves.size();
-  auto rowOffset = [&](Value row, unsigned leaf) {
-    SmallVector<Value> at = b.delinearize(row, getSizes(rows.loops));
-    return b.add(rowBase[leaf], getLoopOffset(b, rows.loops, at, leaf));
-  };
-  auto load = [&](unsigned leaf, Value offset, int64_t stride, int64_t lanes) {
-    const Access &access = fold.inputs[rows.leaves[leaf]];
-    if (!lanes || !stride)
-      return b.load(access.buffer, access.element, offset);
-    return b.loadVector(access.buffer, access.element, offset, stride, lanes);
-  };
-  bool alongRows = !rowsAlongReduction && rows.loops.size() == 1;
-  if (alongRows) {
-    b.loop(chunkStart, chunkEnd, 1, [&](Value k) {
-      SmallVector<Value> at = b.delinearize(k, getSizes(rows.reduction));
-      Value target = b.mul(b.sub(k, chunkStart), blockRows);
-      SmallVector<Value> base;
-      for (unsigned leaf = 0; leaf < leaves; ++leaf)
-        base.push_back(
-            b.add(rowBase[leaf], getLoopOffset(b, rows.reduction, at, leaf)));
-      auto copy = [&](Value row, int64_t lanes) {
-        Value value = computeFactor(rows, lanes, [&](unsigned leaf) {
-          int64_t step = rows.loops[0].coefficients[leaf];
-          return load(leaf, b.add(base[leaf], b.mul(row, step)), step, lanes);
-        });
-        Value offset = b.add(target, b.sub(row, firstRow));
-        if (lanes)
-          b.storeVector(value, block, offset, 1);
-        else
-          b.store(value, block, offset);
-      };
-      Value full = b.sub(endRow, b.rem(b.sub(endRow, firstRow), lanes));
-      b.loop(firstRow, full, lanes, [&](Value row) { copy(row, lanes); });
-      b.loop(full, endRow, 1, [&](Value row) { copy(row, 0); });
-    });
-    return;
-  }
-  int64_t span = std::min(fold.chunk, fold.n);
-  b.loop(firstRow, endRow, 1, [&](Value row) {
-    Value target = b.mul(b.sub(row, firstRow), span);
-    SmallVector<Value> base;
-    for (unsigned leaf = 0; leaf < leaves; ++leaf)
-      base.push_back(rowOffset(row, leaf));
-    forEachRun(
-        b, rows.reduction, chunkStart, chunkEnd,
-        [&](ArrayRef<Value> outer, Value lower, Value upper, Value first) {
-          auto copy = [&](Value i, int64_t lanes) {
-            SmallVector<Value> at(outer);
-            if (!rows.reduction.empty())
-              at.push_back(i);
-            Value value = computeFactor(rows, lanes, [&](unsigned leaf) {
-              int64_t step = rows.reduction.empty()
-                                 ? 0
-                                 : rows.reduction.back().coefficients[leaf];
-              return load(
-                  leaf,
-                  b.add(base[leaf], getLoopOffset(b, rows.reduction, at, leaf)),
-                  step, lanes);
-            });
-            Value k = b.sub(b.add(first, b.sub(i, lower)), chunkStart);
-            if (lanes)
-              b.storeVector(value, block, b.add(target, k), 1);
-            else
-              b.store(value, block, b.add(target, k));
-          };
-          if (!rowsAlongReduction) {
-            b.loop(lower, upper, 1, [&](Value i) { copy(i, 0); });
-            return;
-          }
-          Value full = b.sub(upper, b.rem(b.sub(upper, lower), lanes));
-          b.loop(lower, full, lanes, [&](Value i) { copy(i, lanes); });
-          b.loop(full, upper, 1, [&](Value i) { copy(i, 0); });
-        });
-  });
-}
-
-void ContractionKernel::packPanel(ArrayRef<PanelVector> vectors,
-                                  Value chunkStart, Value chunkEnd) {
-  b.loop(chunkStart, chunkEnd, 1, [&](Value k) {
-    SmallVector<Value> at = b.delinearize(k, getSizes(columns.reduction));
-    Value target = b.mul(b.sub(k, chunkStart), tileVectors * lanes);
-    for (auto [v, vector] : llvm::enumerate(vectors)) {
-      // Lanes beyond the results are computed from the last one, not used.
-      Value value = computeFactor(columns, lanes, [&](unsigned leaf) {
-        const Access &access = fold.inputs[columns.leaves[leaf]];
-        int64_t step = columns.loops.back().coefficients[leaf];
-        Value offset = b.add(vector.leafOffsets[leaf],
-                             getLoopOffset(b, columns.reduction, at, leaf));
-        if (!step)
-          return b.load(access.buffer, access.element, offset);
-        LaneMask mask;
-        if (masked)
-          mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
-        return b.loadVector(access.buffer, access.element, offset, step, lanes,
-                            mask);
-      });
-      b.storeVector(value, panelBuffer, b.add(target, v * lanes), 1);
-    }
-  });
-}
-
-void ContractionKernel::packPanelTransposed(ArrayRef<PanelVector> vectors,
-                                            Value chunkStart, Value chunkEnd) {
-  int64_t width = tileVectors * lanes;
-  for (auto [v, vector] : llvm::enumerate(vectors)) {
-    Value last;
-    if (masked)
-      last = b.max(b.sub(vector.count, b.index(1)), b.index(0));
-    forEachRun(
-        b, columns.reduction, chunkStart, chunkEnd,
-        [&, v = v, &vector = vector](ArrayRef<Value> outer, Value lower,
-                                     Value upper, Value first) {
-          auto copy = [&](Value i, LaneMask mask) {
-            SmallVector<Value> at(outer);
-            at.push_back(i);
-            SmallVector<Value> elements;
-            for (int64_t lane = 0; lane < lanes; ++lane) {
-              Value n = b.index(lane);
-              if (masked && lane)
-                n = b.min(n, last);
-              elements.push_back(
-                  computeFactor(columns, lanes, [&](unsigned leaf) {
-                    const Access &access = fold.inputs[columns.leaves[leaf]];
-                    Value offset = b.add(
-                        b.add(vector.leafOffsets[leaf],
-                              getLoopOffset(b, columns.reduction, at, leaf)),
-                        b.mul(n, columns.loops.back().coefficients[leaf]));
-                    int64_t step = columns.reduction.back().coefficients[leaf];
-                    if (!step)
-                      return b.load(access.buffer, access.element, offset);
-                    return b.loadVector(access.buffer, access.element, offset,
-                                        step, lanes, mask);
-                  }));
-            }
-            elements = b.transpose(std::move(elements));
-            // Elements beyond the run are overwritten by the next run or
-            // vector, or lie in the slack behind the panel.
-            Value k = b.sub(b.add(first, b.sub(i, lower)), chunkStart);
-            for (auto [j, element] : llvm::enumerate(elements))
-              b.storeVector(element, panelBuffer,
-                            b.add(b.mul(b.add(k, j), width), v * lanes), 1);
-          };
-          Value rest = b.rem(b.sub(upper, lower), lanes);
-          Value full = b.sub(upper, rest);
-          b.loop(lower, full, lanes, [&](Value i) { copy(i, {}); });
-          b.when(b.less(full, upper),
-                 [&] { copy(full, b.getMask(rest, lanes)); });
-        });
-  }
-}
-
-//===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
 
 void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
                                  ArrayRef<PanelVector> vectors,
-                                 Value chunkStart, Value chunkEnd) {
-  auto vectorType = VectorType::get({lanes}, type);
+                                 const Part &part) {
   const Access *rowAccess = nullptr, *columnAccess = nullptr;
   SmallVector<Value> rowOffsets;
-  int64_t span = std::min(fold.chunk, fold.n);
-  bool alongRows = !rowsAlongReduction && rows.loops.size() == 1;
   if (!rowsPacked) {
     rowAccess = &fold.inputs[rows.leaves[0]];
     for (int64_t x = 0; x < rowCount; ++x) {
@@ -452,13 +250,17 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
     for (auto [mask, vector] : llvm::zip_equal(masks, vectors))
       mask = b.getMask(vector.count, lanes);
 
-  SmallVector<Value> starts(rowCount * vectors.size(),
-                            b.zero(vectorType)); // (F4)
-  Value count = b.sub(chunkEnd, chunkStart);
-  Value localRow = b.sub(row, firstRow);
+  Value blockOffset;
+  if (rowsPacked) {
+    Value local = b.sub(row, firstRow);
+    blockOffset =
+        b.mul(rowsAlongRows ? b.div(local, tileRows) : local, rowStride);
+  }
+  Value count = b.sub(part.end, part.start);
+  SmallVector<Value> starts = startTile(row, rowCount, panel, part);
   SmallVector<Value> sums =
       b.loop(b.index(0), count, 1, starts, [&](Value k, ValueRange acc) {
-        Value t = b.add(chunkStart, k);
+        Value t = b.add(part.start, k);
         SmallVector<Value> right, next;
         Value columnOffset;
         if (!columnsPacked)
@@ -467,7 +269,7 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
           if (columnsPacked)
             right.push_back(b.loadVector(
                 panelBuffer, type,
-                b.add(b.mul(k, tileVectors * lanes), v * lanes), 1, lanes));
+                b.add(vector.packed, b.mul(k, tileVectors * lanes)), 1, lanes));
           else
             right.push_back(
                 b.loadVector(columnAccess->buffer, type,
@@ -482,12 +284,12 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
           if (!rowsPacked)
             left = b.load(rowAccess->buffer, type,
                           b.add(rowOffsets[x], rowOffset));
-          else if (alongRows)
+          else if (rowsAlongRows)
             left = b.load(block, type,
-                          b.add(b.add(b.mul(k, blockRows), localRow), x));
+                          b.add(b.add(blockOffset, b.mul(k, tileRows)), x));
           else
             left = b.load(block, type,
-                          b.add(b.add(b.mul(localRow, span), x * span), k));
+                          b.add(b.add(blockOffset, x * rowStride), k));
           left = b.broadcast(left, lanes);
           for (size_t v = 0; v < vectors.size(); ++v)
             next.push_back(math::FmaOp::create(b, left, right[v],
@@ -495,113 +297,156 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
         }
         return next;
       });
-  finishTile(sums, row, rowCount, panel, vectors, chunkStart, chunkEnd);
+  finishTile(sums, row, rowCount, panel, vectors, part);
 }
 
-/// (F3) adds the chunk to the totals, or after the last one init to the total.
+Value ContractionKernel::getSlot(Value row, Value panel) {
+  Value rowOffset = b.mul(b.sub(row, firstRow), tileVectors * lanes);
+  return b.add(rowOffset, b.mul(b.sub(panel, firstPanel),
+                                blockRows * tileVectors * lanes));
+}
+
+SmallVector<Value> ContractionKernel::startTile(Value row, int64_t rowCount,
+                                                Value panel, const Part &part) {
+  auto vectorType = VectorType::get({lanes}, type);
+  SmallVector<Value> zeros(rowCount * tileVectors, b.zero(vectorType));
+  if (depth == span)
+    return zeros;
+  return b.choose(
+      b.equal(part.start, part.chunkStart), [&] { return zeros; },
+      [&] {
+        Value slot = getSlot(row, panel);
+        SmallVector<Value> sums;
+        for (int64_t i = 0; i < rowCount * tileVectors; ++i)
+          sums.push_back(
+              b.loadVector(partSums, type, b.add(slot, i * lanes), 1, lanes));
+        return sums;
+      });
+}
+
 void ContractionKernel::finishTile(ArrayRef<Value> sums, Value row,
                                    int64_t rowCount, Value panel,
                                    ArrayRef<PanelVector> vectors,
-                                   Value chunkStart, Value chunkEnd) {
-  const Access &output = fold.outputs[0];
-  unsigned outputIndex = rows.leaves.size();
-  int64_t step = columns.loops.back().coefficients.back();
-  auto writeResults = [&](ArrayRef<Value> results) {
-    for (int64_t x = 0; x < rowCount; ++x) {
-      SmallVector<Value> at =
-          b.delinearize(b.add(row, x), getSizes(rows.loops));
-      Value rowOffset =
-          b.add(outputBase, getLoopOffset(b, rows.loops, at, outputIndex));
-      for (auto [v, vector] : llvm::enumerate(vectors)) {
-        Value offset = b.add(rowOffset, vector.outputOffset);
-        auto write = [&, v = v](LaneMask mask) {
-          Value init = fold.getConstantInit(b, 0, lanes);
-          if (!init)
-            init = b.convertFloat(b.loadVector(output.buffer, output.element,
-                                               offset, step, lanes, mask),
-                                  type);
-          Value result =
-              arith::AddFOp::create(b, init, results[x * vectors.size() + v]);
-          result = b.convertFloat(b.canonicalizeNaN(result), output.element);
-          b.storeVector(result, output.buffer, offset, step, mask);
-        };
-        if (!masked) {
-          write({});
-          continue;
-        }
-        Value isFull = b.equal(vector.count, b.index(lanes));
-        b.when(
-            isFull, [&] { write({}); },
-            [&, &vector = vector] {
-              // Beyond the end there is nothing to read either.
-              b.when(b.less(b.index(0), vector.count),
-                     [&] { write(b.getMask(vector.count, lanes)); });
-            });
-      }
-    }
-  };
-  if (fold.n <= fold.chunk) {
-    writeResults(sums);
+                                   const Part &part) {
+  if (depth == span) {
+    finishChunk(sums, row, rowCount, panel, vectors, part);
     return;
   }
-  int64_t blockTiles = blockRows / tileRows;
-  Value tile = b.add(b.mul(b.sub(panel, firstPanel), blockTiles),
-                     b.div(b.sub(row, firstRow), tileRows));
-  Value base = b.mul(tile, tileRows * tileVectors * lanes);
-  auto slot = [&](size_t i) { return b.add(base, i * lanes); };
+  b.when(
+      b.equal(part.end, part.chunkEnd),
+      [&] { finishChunk(sums, row, rowCount, panel, vectors, part); },
+      [&] {
+        Value slot = getSlot(row, panel);
+        for (auto [i, sum] : llvm::enumerate(sums))
+          b.storeVector(sum, partSums, b.add(slot, i * lanes), 1);
+      });
+}
+
+void ContractionKernel::finishChunk(ArrayRef<Value> sums, Value row,
+                                    int64_t rowCount, Value panel,
+                                    ArrayRef<PanelVector> vectors,
+                                    const Part &part) {
+  if (fold.n <= fold.chunk) {
+    writeResults(sums, row, rowCount, vectors);
+    return;
+  }
+  Value base = getSlot(row, panel);
   auto addTotals = [&] {
     SmallVector<Value> results;
     for (auto [i, sum] : llvm::enumerate(sums)) {
-      Value total = b.loadVector(totals, type, slot(i), 1, lanes);
+      Value total =
+          b.loadVector(totals, type, b.add(base, i * lanes), 1, lanes);
       results.push_back(arith::AddFOp::create(b, total, sum));
     }
     return results;
   };
   auto storeTotals = [&](ArrayRef<Value> values) {
     for (auto [i, value] : llvm::enumerate(values))
-      b.storeVector(value, totals, slot(i), 1);
+      b.storeVector(value, totals, b.add(base, i * lanes), 1);
   };
   b.when(
-      b.equal(chunkStart, b.index(0)), [&] { storeTotals(sums); },
+      b.equal(part.chunkStart, b.index(0)), [&] { storeTotals(sums); },
       [&] {
         SmallVector<Value> results = addTotals();
         b.when(
-            b.equal(chunkEnd, b.index(fold.n)), [&] { writeResults(results); },
+            b.equal(part.chunkEnd, b.index(fold.n)),
+            [&] { writeResults(results, row, rowCount, vectors); },
             [&] { storeTotals(results); });
       });
+}
+
+void ContractionKernel::writeResults(ArrayRef<Value> results, Value row,
+                                     int64_t rowCount,
+                                     ArrayRef<PanelVector> vectors) {
+  const Access &output = fold.outputs[0];
+  unsigned outputIndex = rows.leaves.size();
+  int64_t step = columns.loops.back().coefficients.back();
+  for (int64_t x = 0; x < rowCount; ++x) {
+    SmallVector<Value> at = b.delinearize(b.add(row, x), getSizes(rows.loops));
+    Value rowOffset =
+        b.add(outputBase, getLoopOffset(b, rows.loops, at, outputIndex));
+    for (auto [v, vector] : llvm::enumerate(vectors)) {
+      Value offset = b.add(rowOffset, vector.outputOffset);
+      auto write = [&, v = v](LaneMask mask) {
+        Value init = fold.getConstantInit(b, 0, lanes);
+        if (!init)
+          init = b.convertFloat(b.loadVector(output.buffer, output.element,
+                                             offset, step, lanes, mask),
+                                type);
+        Value result =
+            arith::AddFOp::create(b, init, results[x * vectors.size() + v]);
+        result = b.convertFloat(b.canonicalizeNaN(result), output.element);
+        b.storeVector(result, output.buffer, offset, step, mask);
+      };
+      if (!masked) {
+        write({});
+        continue;
+      }
+      Value isFull = b.equal(vector.count, b.index(lanes));
+      b.when(
+          isFull, [&] { write({}); },
+          [&, &vector = vector] {
+            // Beyond the end there is nothing to read either.
+            b.when(b.less(b.index(0), vector.count),
+                   [&] { write(b.getMask(vector.count, lanes)); });
+          });
+    }
+  }
 }
 
 //===----------------------------------------------------------------------===//
 // Items
 //===----------------------------------------------------------------------===//
 
-void ContractionKernel::emitPanel(Value panel, Value chunkStart,
-                                  Value chunkEnd) {
-  SmallVector<PanelVector> vectors;
-  for (int64_t v = 0; v < tileVectors; ++v)
-    vectors.push_back(getPanelVector(b.add(b.mul(panel, tileVectors), v)));
-  if (columnsPacked && transposed)
-    packPanelTransposed(vectors, chunkStart, chunkEnd);
-  else if (columnsPacked)
-    packPanel(vectors, chunkStart, chunkEnd);
+void ContractionKernel::emitPanel(Value panel, const Part &part) {
+  SmallVector<PanelVector> vectors = getPanelVectors(panel);
   int64_t rest = rows.size % tileRows;
   Value full = b.min(endRow, b.index(rows.size - rest));
-  b.loop(firstRow, full, tileRows, [&](Value row) {
-    emitTile(row, tileRows, panel, vectors, chunkStart, chunkEnd);
-  });
+  b.loop(firstRow, full, tileRows,
+         [&](Value row) { emitTile(row, tileRows, panel, vectors, part); });
   if (rest)
     b.when(b.equal(endRow, b.index(rows.size)), [&] {
-      emitTile(b.index(rows.size - rest), rest, panel, vectors, chunkStart,
-               chunkEnd);
+      emitTile(b.index(rows.size - rest), rest, panel, vectors, part);
     });
 }
 
-void ContractionKernel::emitChunk(Value chunkStart, Value chunkEnd) {
+void ContractionKernel::emitPart(const Part &part) {
   if (rowsPacked)
-    packRows(chunkStart, chunkEnd);
-  Value endPanel = b.min(b.add(firstPanel, blockPanels), b.index(panels));
-  b.loop(firstPanel, endPanel, 1,
-         [&](Value panel) { emitPanel(panel, chunkStart, chunkEnd); });
+    packRows(part);
+  if (columnsPacked)
+    packColumns(part);
+  b.loop(firstPanel, endPanel, 1, [&](Value panel) { emitPanel(panel, part); });
+}
+
+void ContractionKernel::emitChunk(Value chunkStart, Value chunkEnd) {
+  if (depth == span) {
+    emitPart({chunkStart, chunkEnd, chunkStart, chunkEnd});
+    return;
+  }
+  b.loop(chunkStart, chunkEnd, depth, [&](Value start) {
+    Value end = b.min(b.add(start, depth), chunkEnd);
+    emitPart({chunkStart, chunkEnd, start, end});
+  });
 }
 
 void ContractionKernel::emitItem(Value item) {
@@ -612,6 +457,7 @@ void ContractionKernel::emitItem(Value item) {
   firstRow = b.mul(at.pop_back_val(), blockRows);
   firstPanel = b.mul(at.pop_back_val(), blockPanels);
   endRow = b.min(b.add(firstRow, blockRows), b.index(rows.size));
+  endPanel = b.min(b.add(firstPanel, blockPanels), b.index(panels));
   rowBase.clear();
   columnBase.clear();
   unsigned access = 0;
@@ -632,14 +478,16 @@ void ContractionKernel::emitItem(Value item) {
 }
 
 void ContractionKernel::expand() {
-  int64_t span = std::min(fold.chunk, fold.n);
   if (rowsPacked)
-    block = b.getScratch(type, blockRows * span);
+    block = b.getScratch(
+        type, (rowsAlongRows ? blockRows / tileRows : blockRows) * rowStride);
   if (columnsPacked)
-    // Transposing writes whole vectors of K.
-    panelBuffer = b.getScratch(type, tileVectors * lanes * (span + lanes));
+    panelBuffer = b.getScratch(type, blockPanels * panelStride);
+  int64_t sums = blockRows * blockPanels * tileVectors * lanes;
+  if (depth < span)
+    partSums = b.getScratch(type, sums);
   if (fold.n > fold.chunk)
-    totals = b.getScratch(type, blockRows * blockPanels * tileVectors * lanes);
+    totals = b.getScratch(type, sums);
   if (!rowsPacked && rows.reduction.size() > 1)
     rowTable = fillTable(rows);
   if (!columnsPacked && columns.reduction.size() > 1)

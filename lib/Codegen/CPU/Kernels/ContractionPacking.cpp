@@ -1,0 +1,206 @@
+//===- ContractionPacking.cpp - Copies of what tiles read -----------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/ContractionKernel.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+/// Vectors of neighbouring panels that are copied together: what is read of
+/// one k lies side by side.
+static constexpr int64_t kGroupVectors = 8;
+
+Value ContractionKernel::loadLeaf(const Factor &factor, unsigned leaf,
+                                  Value offset, int64_t stride, int64_t lanes,
+                                  LaneMask mask) {
+  const Access &access = fold.inputs[factor.leaves[leaf]];
+  if (!lanes || !stride)
+    return b.load(access.buffer, access.element, offset);
+  return b.loadVector(access.buffer, access.element, offset, stride, lanes,
+                      mask);
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+void ContractionKernel::packRows(const Part &part) {
+  if (rowsAlongRows)
+    packRowsAlongRows(part);
+  else
+    packRowsAlongReduction(part);
+}
+
+void ContractionKernel::packRowsAlongRows(const Part &part) {
+  b.loop(part.start, part.end, 1, [&](Value k) {
+    SmallVector<Value> at = b.delinearize(k, getSizes(rows.reduction));
+    SmallVector<Value> base;
+    for (unsigned leaf = 0; leaf < rows.leaves.size(); ++leaf)
+      base.push_back(
+          b.add(rowBase[leaf], getLoopOffset(b, rows.reduction, at, leaf)));
+    Value target = b.mul(b.sub(k, part.start), tileRows);
+    auto copy = [&](Value row, int64_t lanes, LaneMask mask) {
+      Value value = computeFactor(rows, lanes, [&](unsigned leaf) {
+        int64_t step = rows.loops[0].coefficients[leaf];
+        return loadLeaf(rows, leaf, b.add(base[leaf], b.mul(row, step)), step,
+                        lanes, mask);
+      });
+      Value tile = b.div(b.sub(row, firstRow), tileRows);
+      b.storeVector(value, block, b.add(target, b.mul(tile, rowStride)), 1,
+                    mask);
+    };
+    int64_t rest = rows.size % tileRows;
+    Value full = b.min(endRow, b.index(rows.size - rest));
+    b.loop(firstRow, full, tileRows,
+           [&](Value row) { copy(row, tileRows, {}); });
+    if (rest)
+      b.when(b.equal(endRow, b.index(rows.size)),
+             [&] { copy(b.index(rows.size - rest), rest, {}); });
+  });
+}
+
+void ContractionKernel::packRowsAlongReduction(const Part &part) {
+  b.loop(firstRow, endRow, 1, [&](Value row) {
+    Value target = b.mul(b.sub(row, firstRow), rowStride);
+    SmallVector<Value> rowAt = b.delinearize(row, getSizes(rows.loops));
+    SmallVector<Value> base;
+    for (unsigned leaf = 0; leaf < rows.leaves.size(); ++leaf)
+      base.push_back(
+          b.add(rowBase[leaf], getLoopOffset(b, rows.loops, rowAt, leaf)));
+    forEachRun(
+        b, rows.reduction, part.start, part.end,
+        [&](ArrayRef<Value> outer, Value lower, Value upper, Value first) {
+          auto copy = [&](Value i, int64_t lanes, LaneMask mask) {
+            SmallVector<Value> at(outer);
+            if (!rows.reduction.empty())
+              at.push_back(i);
+            Value value = computeFactor(rows, lanes, [&](unsigned leaf) {
+              int64_t step = rows.reduction.empty()
+                                 ? 0
+                                 : rows.reduction.back().coefficients[leaf];
+              Value offset =
+                  b.add(base[leaf], getLoopOffset(b, rows.reduction, at, leaf));
+              return loadLeaf(rows, leaf, offset, step, lanes, mask);
+            });
+            Value k = b.sub(b.add(first, b.sub(i, lower)), part.start);
+            if (lanes)
+              b.storeVector(value, block, b.add(target, k), 1);
+            else
+              b.store(value, block, b.add(target, k));
+          };
+          if (!isAlongReduction(rows)) {
+            b.loop(lower, upper, 1, [&](Value i) { copy(i, 0, {}); });
+            return;
+          }
+          Value rest = b.rem(b.sub(upper, lower), lanes);
+          Value full = b.sub(upper, rest);
+          b.loop(lower, full, lanes, [&](Value i) { copy(i, lanes, {}); });
+          // Elements beyond the run are overwritten by the next run or row, or
+          // lie in the slack behind the row.
+          b.when(b.less(full, upper),
+                 [&] { copy(full, lanes, b.getMask(rest, lanes)); });
+        });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Columns
+//===----------------------------------------------------------------------===//
+
+void ContractionKernel::packColumns(const Part &part) {
+  // Where vectors are far apart in any case, one panel at a time will do.
+  int64_t group =
+      transposed || columns.loops.size() > 1
+          ? 1
+          : std::clamp<int64_t>(kGroupVectors / tileVectors, 1, blockPanels);
+  b.loop(firstPanel, endPanel, group, [&](Value panel) {
+    SmallVector<PanelVector> vectors;
+    for (int64_t g = 0; g < group; ++g) {
+      // Panels beyond the last one repeat it.
+      Value at = b.add(panel, g);
+      if (g)
+        at = b.min(at, b.sub(endPanel, b.index(1)));
+      llvm::append_range(vectors, getPanelVectors(at));
+    }
+    if (!transposed) {
+      packVectors(vectors, part);
+      return;
+    }
+    for (const PanelVector &vector : vectors)
+      packVectorTransposed(vector, part);
+  });
+}
+
+void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
+                                    const Part &part) {
+  SmallVector<LaneMask> masks(vectors.size());
+  if (masked)
+    for (auto [mask, vector] : llvm::zip_equal(masks, vectors))
+      mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
+  b.loop(part.start, part.end, 1, [&](Value k) {
+    SmallVector<Value> at = b.delinearize(k, getSizes(columns.reduction));
+    Value target = b.mul(b.sub(k, part.start), tileVectors * lanes);
+    for (auto [vector, mask] : llvm::zip_equal(vectors, masks)) {
+      // Lanes beyond the results are computed from the last one, not used.
+      Value value = computeFactor(columns, lanes, [&](unsigned leaf) {
+        Value offset = b.add(vector.leafOffsets[leaf],
+                             getLoopOffset(b, columns.reduction, at, leaf));
+        return loadLeaf(columns, leaf, offset,
+                        columns.loops.back().coefficients[leaf], lanes, mask);
+      });
+      b.storeVector(value, panelBuffer, b.add(vector.packed, target), 1);
+    }
+  });
+}
+
+void ContractionKernel::packVectorTransposed(const PanelVector &vector,
+                                             const Part &part) {
+  Value last;
+  if (masked)
+    last = b.max(b.sub(vector.count, b.index(1)), b.index(0));
+  forEachRun(
+      b, columns.reduction, part.start, part.end,
+      [&](ArrayRef<Value> outer, Value lower, Value upper, Value first) {
+        auto copy = [&](Value i, LaneMask mask) {
+          SmallVector<Value> at(outer);
+          at.push_back(i);
+          SmallVector<Value> elements;
+          for (int64_t lane = 0; lane < lanes; ++lane) {
+            Value n = b.index(lane);
+            if (masked && lane)
+              n = b.min(n, last);
+            elements.push_back(
+                computeFactor(columns, lanes, [&](unsigned leaf) {
+                  Value offset =
+                      b.add(vector.leafOffsets[leaf],
+                            getLoopOffset(b, columns.reduction, at, leaf));
+                  offset =
+                      b.add(offset,
+                            b.mul(n, columns.loops.back().coefficients[leaf]));
+                  return loadLeaf(columns, leaf, offset,
+                                  columns.reduction.back().coefficients[leaf],
+                                  lanes, mask);
+                }));
+          }
+          elements = b.transpose(std::move(elements));
+          // Elements beyond the run are overwritten by the next run or vector,
+          // or lie in the slack behind the panel.
+          Value k = b.sub(b.add(first, b.sub(i, lower)), part.start);
+          for (auto [j, element] : llvm::enumerate(elements))
+            b.storeVector(
+                element, panelBuffer,
+                b.add(vector.packed, b.mul(b.add(k, j), tileVectors * lanes)),
+                1);
+        };
+        Value rest = b.rem(b.sub(upper, lower), lanes);
+        Value full = b.sub(upper, rest);
+        b.loop(lower, full, lanes, [&](Value i) { copy(i, {}); });
+        b.when(b.less(full, upper),
+               [&] { copy(full, b.getMask(rest, lanes)); });
+      });
+}
