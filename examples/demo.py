@@ -6,8 +6,8 @@
     python examples/demo.py [--steps N]
 
 Each example is captured once; the same program and the same batches then go to each target. The reference interpreter,
-the emulator of GPUs, x86-64-v2 and aarch64 (in qemu, where installed) run the first steps only. The exit status is 0 if all hashes agree, the
-digits are classified well and the names are predicted better than by counting letter pairs.
+the emulator of GPUs, x86-64-v2 and aarch64 (in qemu, where installed) run the first steps only. The exit status is 0 if
+all hashes agree, the digits are classified well and the names are predicted better than by counting letter pairs.
 """
 
 import argparse

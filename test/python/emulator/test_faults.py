@@ -133,7 +133,10 @@ def test_out_of_bounds(order: str) -> None:
     fault(f"{ADDRESS}\n  st.global.u32 [%rd0+-8], %r5;", "out of bounds", r"thread \(0, 0, 0\)", **options)
     fault(f"{ADDRESS}\n  red.global.add.u32 [%rd0+4], %r5;", "out of bounds", r"thread \(63, 0, 0\)", **options)
     fault("  mov.u64 %rd1, 0;\n  ld.u32 %r5, [%rd1];", "out of bounds", "at 0x0", **options)
-    shared = "  .shared .align 4 .b8 buffer[256];\n  mov.u32 %r1, %tid.x;\n  mov.u64 %rd1, buffer;\n  mad.wide.u32 %rd1, %r1, 4, %rd1;"
+    shared = (
+        "  .shared .align 4 .b8 buffer[256];\n  mov.u32 %r1, %tid.x;\n"
+        "  mov.u64 %rd1, buffer;\n  mad.wide.u32 %rd1, %r1, 4, %rd1;"
+    )
     fault(f"{shared}\n  st.shared.u32 [%rd1+4], %r1;", "out of bounds", "at byte 256 of 256 bytes of shared", **options)
     fault(f"{shared}\n  st.shared.u32 [%rd1+-4], %r1;", "out of bounds", "at byte -4 of 256 bytes of shared", **options)
     fault(f"{shared}\n  st.global.u32 [%rd1], %r1;", "out of bounds", "'st.global.u32' of 4 bytes at 0x0", **options)
@@ -185,7 +188,8 @@ def test_races(order: str | int) -> None:
         f"{SHARED}  st.shared.u32 [buffer], %r3;", "race", "shared memory at byte 0, which thread .* wrote", **options
     )
     fault(
-        f"{SHARED}  st.shared.u32 [%rd3], %r3;\n  bar.sync 0;\n  ld.shared.u32 %r5, [%rd4];\n  st.shared.u32 [%rd3], %r5;",
+        f"{SHARED}  st.shared.u32 [%rd3], %r3;\n  bar.sync 0;\n"
+        "  ld.shared.u32 %r5, [%rd4];\n  st.shared.u32 [%rd3], %r5;",
         "race",
         "which thread .* (read|wrote) with no barrier between",
         **options,
@@ -211,9 +215,11 @@ def test_races(order: str | int) -> None:
 def test_what_is_no_race() -> None:
     arrays = [np.zeros(64, np.uint32), np.zeros(64, np.uint32)]
     for body in (
-        f"{SHARED}  st.shared.u32 [%rd3], %r3;\n  bar.sync 0;\n  ld.shared.u32 %r5, [%rd4];\n  bar.sync 0;\n  st.shared.u32 [%rd3], %r5;",
+        f"{SHARED}  st.shared.u32 [%rd3], %r3;\n  bar.sync 0;\n"
+        "  ld.shared.u32 %r5, [%rd4];\n  bar.sync 0;\n  st.shared.u32 [%rd3], %r5;",
         "  ld.param.u64 %rd5, [p0];\n  ld.relaxed.gpu.global.u32 %r1, [%rd5];\n  red.global.add.u32 [%rd5], 1;",
-        f"{ADDRESS}\n  ld.global.u32 %r5, [%rd0];\n  add.u32 %r5, %r5, 1;\n  st.global.u32 [%rd0], %r5;\n  ld.global.u32 %r5, [%rd0];",
+        f"{ADDRESS}\n  ld.global.u32 %r5, [%rd0];\n  add.u32 %r5, %r5, 1;\n"
+        "  st.global.u32 [%rd0], %r5;\n  ld.global.u32 %r5, [%rd0];",
     ):
         for order in ("lockstep", "ascending", 9):
             launch(emulator.load(entry(body, 2)), arrays, block=(64, 1, 1), checked=True, order=order)
@@ -234,7 +240,8 @@ def test_divergence(order: str) -> None:
         f"{low}  @%p1 bra $a;\n  bar.sync 0;\n$a:\n  bar.sync 0;", "divergence", "other threads of its warp", **options
     )
     fault(
-        "  mov.u32 %r1, %tid.x;\n  setp.lt.u32 %p1, %r1, 32;\n  @%p1 bra $a;\n  bar.sync 0;\n  ret;\n$a:\n  bar.sync 1;",
+        "  mov.u32 %r1, %tid.x;\n  setp.lt.u32 %p1, %r1, 32;\n"
+        "  @%p1 bra $a;\n  bar.sync 0;\n  ret;\n$a:\n  bar.sync 1;",
         "divergence",
         "waits at barrier [01], but thread .* at barrier [01]",
         **options,

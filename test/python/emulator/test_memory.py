@@ -132,7 +132,10 @@ def test_reductions_in_memory(name: str) -> None:
     rng = np.random.default_rng(3)
     given = rng.integers(0, 256, 300 * dtype.itemsize).astype(np.uint8).view(dtype)
     for form in (f"red.relaxed.gpu.global.{name}", f"red.{name}", f"red.global.{name}"):
-        body = f"{load_addresses(2, [0, dtype.itemsize])}\n  ld.global.b{bits} {register}, [%rd1];\n  {form} [%rd0], {register};"
+        body = (
+            f"{load_addresses(2, [0, dtype.itemsize])}\n"
+            f"  ld.global.b{bits} {register}, [%rd1];\n  {form} [%rd0], {register};"
+        )
         module = emulator.load(entry(body, 2))
         got = np.array([dtype.type(12345)])
         want = got.copy()
@@ -225,5 +228,5 @@ def test_asynchronous_copies_arrive_late() -> None:
     assert got[:512].any() and not got[512:].any()
     with pytest.raises(emulator.Fault, match=r"data race: 'cp\.async'"):
         launch(copy_kernel("bar.sync 0;"), [got, given], shared_bytes=1024, checked=True)
-    with pytest.raises(emulator.Fault, match="data race|which the block has not written"):
+    with pytest.raises(emulator.Fault, match=r"data race|which the block has not written"):
         launch(copy_kernel("cp.async.wait_all;"), [got, given], shared_bytes=1024, checked=True, order="ascending")

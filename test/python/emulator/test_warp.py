@@ -203,7 +203,8 @@ def test_saturating_matrix_multiply() -> None:
     ones, most = np.full(32, 0x01010101), np.full(32, 2**31 - 8)
     for flag, want in ((".satfinite", 2**31 - 1), ("", (2**31 + 8) % 2**32)):
         got = run(
-            f"  mma.sync.aligned.m8n8k16.row.col{flag}.s32.s8.s8.s32 {{%r10, %r11}}, {{%r20}}, {{%r20}}, {{%r21, %r21}};",
+            f"  mma.sync.aligned.m8n8k16.row.col{flag}.s32.s8.s8.s32"
+            " {%r10, %r11}, {%r20}, {%r20}, {%r21, %r21};",
             2,
             [ones, most],
         )
