@@ -3,11 +3,13 @@
 
 """A run without PyTorch: program and batches come from a finished receipt.
 
-    python recorded_run.py SOURCE RECEIPT STEPS
+    python recorded_run.py SOURCE STEPS
 
-Prints a line when everything is loaded and another one when the run has ended.
+Reads names of receipts, one a line. Each is written by a process of its own, which begins with everything loaded: its
+number is printed, and when it has ended, how.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -35,6 +37,13 @@ def run(source: Receipt, executable: Executable, path: Path, steps: int) -> None
 if __name__ == "__main__":
     source = Receipt(sys.argv[1])
     executable = compile(source.program, "cpu", 1)
-    print("ready", flush=True)
-    run(source, executable, Path(sys.argv[2]), int(sys.argv[3]))
-    print("ended", flush=True)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            try:
+                run(source, executable, Path(line.rstrip("\n")), int(sys.argv[2]))
+                os._exit(0)
+            finally:
+                os._exit(1)
+        print(child, flush=True)
+        print("ended" if os.waitpid(child, 0)[1] == 0 else "cut off", flush=True)

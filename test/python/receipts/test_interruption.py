@@ -1,13 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs cut off at any moment: resumed, they end with the same receipt as a run that was not.
+"""Runs cut off at any moment: resumed, they end with the same receipt as a run that was not."""
 
-CI kills a few times; `REPRO_KILLS=50 pytest test/python/receipts/test_interruption.py` kills 50 times.
-"""
-
+import contextlib
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -20,8 +19,8 @@ from receipt_runs import same_files
 from repro_mlir import Receipt, ReproError, compile
 from repro_mlir.receipts import storage
 
-KILLS = int(os.environ.get("REPRO_KILLS", "5"))
-STEPS, LONG = 16, 700
+KILLS = 50
+STEPS, LONG = 16, 150
 
 
 class Killed(BaseException):
@@ -97,34 +96,36 @@ def test_every_moment(finished: Path, tmp_path: Path) -> None:
 
 
 def test_kill_9(finished: Path, tmp_path: Path) -> None:
-    command = [sys.executable, recorded_run.__file__, str(finished)]
+    command = [sys.executable, recorded_run.__file__, str(finished), str(LONG)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin is not None and writer.stdout is not None
 
-    def start(path: Path) -> subprocess.Popen[str]:
-        process = subprocess.Popen([*command, str(path), str(LONG)], stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        return process
+        def ends(path: Path, after: float | None = None) -> bool:
+            """Whether a run comes to its end; it is killed after so many seconds."""
+            writer.stdin.write(f"{path}\n")
+            writer.stdin.flush()
+            process = int(writer.stdout.readline())
+            if after is not None:
+                time.sleep(after)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            return writer.stdout.readline() == "ended\n"
 
-    process = start(tmp_path / "whole")
-    begin = time.perf_counter()
-    assert process.communicate()[0] == "ended\n"
-    seconds = time.perf_counter() - begin
-    draw = random.Random(3)
-    receipts = number = kills = 0
-    while kills < KILLS:
-        path = tmp_path / str(number)
-        process = start(path)
-        # A run is killed again and again until it is through.
-        time.sleep(draw.uniform(0, 0.6 * seconds))
-        process.kill()
-        ended = process.communicate()[0] == "ended\n"
-        kills += not ended
-        if ended:
-            assert same_files(tmp_path / "whole", path)
-            receipts, number = receipts + 1, number + 1
-    process = start(tmp_path / str(number))
-    assert process.communicate()[0] == "ended\n" and process.returncode == 0
-    assert same_files(tmp_path / "whole", tmp_path / str(number))
-    print(f"{kills} kills, {receipts + 1} receipts")
+        begin = time.perf_counter()
+        assert ends(tmp_path / "whole")
+        seconds = time.perf_counter() - begin
+        draw = random.Random(3)
+        number = kills = 0
+        while kills < KILLS:
+            # A run is killed again and again until it is through.
+            if ends(tmp_path / str(number), draw.uniform(0, 0.6 * seconds)):
+                assert same_files(tmp_path / "whole", tmp_path / str(number))
+                number += 1
+            else:
+                kills += 1
+        assert ends(tmp_path / str(number))
+        assert same_files(tmp_path / "whole", tmp_path / str(number)) and number > 0
+        writer.stdin.close()
 
 
 def test_records_are_stored_before_the_state_that_follows_them(
