@@ -30,7 +30,7 @@ lit-test: build
 unit-test: build
 	$(BIN)/python -m pytest -q test/python test/Codegen
 
-# Every operator of PyTorch's own tests; unit-test takes a twentieth of them.
+# Every operator of PyTorch's own tests; unit-test takes a tenth of them.
 coverage: build
 	REPRO_COVERAGE=all $(BIN)/python -m pytest -q test/python/coverage
 

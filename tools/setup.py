@@ -27,7 +27,7 @@ def main() -> int:
         *project["build-system"]["requires"],
         *BUILD_TOOLS,
         *project["project"]["dependencies"],
-        *(requirement for name in ("torch", "sign", "examples", "test") for requirement in extras[name]),
+        *(requirement for name in ("torch", "sign", "examples", "cuda", "test") for requirement in extras[name]),
     ]
     python = options.venv / "bin" / "python"
     if not python.exists():

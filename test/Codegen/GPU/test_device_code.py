@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+import device_kit
+import numpy as np
 import pytest
 from repro_mlir import runtime
 from repro_mlir.runtime import device_code
@@ -51,6 +53,26 @@ def test_plan_names_tensors_and_stops_before_a_state_is_written() -> None:
     assert len(plan["messages"]) == 1
     writes = [launch for launch in plan["launches"] if ["state", 0, 0] in launch["args"]]
     assert writes and writes[0]["check"], "(E1) the state is written after the check"
+
+
+def test_nothing_is_read_behind_the_end_of_a_buffer() -> None:
+    """Three elements that follow each other are no reason to load four."""
+    program = """
+func.func @main(%a: tensor<3x4xf32>, %b: tensor<3xf32>, %c: tensor<4xf32>) -> tensor<4xf32>
+    attributes {repro.num_state = 0 : i64} {
+  %r = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(k, i) -> (k, i)>, affine_map<(k, i) -> (k)>, affine_map<(k, i) -> (i)>]
+      iterators [reduction, parallel] ins(%a, %b : tensor<3x4xf32>, tensor<3xf32>) outs(%c : tensor<4xf32>) {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %p = arith.mulf %x, %y : f32
+    %t = arith.addf %p, %s : f32
+    repro.yield %t : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+"""
+    inputs = [np.arange(count, dtype=np.float32).reshape(shape) for count, shape in ((12, (3, 4)), (3, 3), (4, 4))]
+    device_kit.check(program, inputs, "sm_90")
 
 
 def test_unknown_architecture() -> None:

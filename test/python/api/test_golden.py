@@ -8,6 +8,7 @@ A change that moves one changes the bits of every program of that kind. Where th
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +18,14 @@ import repro_mlir
 from repro_mlir import runtime
 from repro_mlir.bundling import Steps, capture_steps
 from repro_mlir.hashing import state_hash
+from repro_mlir.runtime import device_code
 from repro_mlir.script import Training
 
 pytest.importorskip("torch_mlir")
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())["examples"]
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "test" / "Codegen" / "GPU"))
+import assembling  # noqa: E402
 
 Example = tuple[str, repro_mlir.Program, Steps]
 
@@ -30,7 +34,7 @@ Example = tuple[str, repro_mlir.Program, Steps]
 def example(request: pytest.FixtureRequest) -> Iterator[Example]:
     """An example's name, program and inputs."""
     steps = max(map(int, GOLDEN[request.param]))
-    sys.path.insert(0, str(EXAMPLES))
+    sys.path.insert(0, str(ROOT / "examples"))
     try:
         given = importlib.import_module(request.param).training(steps)
         yield request.param, *capture_steps(Training(*given, *([{}] if len(given) == 4 else [])), steps)
@@ -58,6 +62,15 @@ def test_state_hashes(example: Example, level: str) -> None:
     """From a state drawn by (R2), over more steps than a power of beta by a platform's libm would survive."""
     # x86-64-v2 has no fma and is slow: the first hash shows it.
     check(example, f"cpu:{level}", 3 if level == "x86-64-v2" else 120)
+
+
+@pytest.mark.parametrize("architecture", device_code.architectures())
+def test_ptxas_takes_the_device_code(example: Example, architecture: str) -> None:
+    """One example for each architecture, and all with REPRO_DEVICE_SHARE=1, without spills."""
+    name, program, _ = example
+    turn = (list(GOLDEN).index(name) + device_code.architectures().index(architecture)) % len(GOLDEN)
+    if turn == 0 or os.environ.get("REPRO_DEVICE_SHARE") == "1":
+        assembling.check([device_code.compile(program.text, architecture).ptx], architecture, [name])
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How far each of PyTorch's OpInfo entries gets: captured, imported, close to eager, bit-equal when compiled.
+"""How far each of PyTorch's OpInfo entries gets: captured, imported, close to eager, bit-equal on CPUs and as PTX.
 
 As a script: takes every float32 entry, forward and backward, through all stages, each in a process of its own, and
 writes one JSON line per entry and a table of counts.
@@ -22,19 +22,26 @@ import pickle
 import re
 import sys
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 PYTHON_TESTS = Path(__file__).resolve().parents[1]
-sys.path += [str(PYTHON_TESTS), str(PYTHON_TESTS / "differential")]
+sys.path += [str(PYTHON_TESTS), str(PYTHON_TESTS / "differential"), str(PYTHON_TESTS.parent / "Codegen" / "GPU")]
 
 EXPECTED = Path(__file__).with_name("expected.json")
 """Entry to [stage, reason] for each that is not `ok`."""
 
-STAGES = ["no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits", "crash", "timeout", "ok"]
+STAGES = [
+    *("no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits"),
+    *("ptx-compile", "ptx-bits", "assemble", "crash", "timeout", "ok"),
+]
 """Where an entry ended: in the stage that failed, or `ok`. `no-sample` has nothing to compare."""
+
+DEVICES = ("sm_75", "sm_90")
+"""Whose PTX runs on the emulator."""
 
 
 @dataclass
@@ -91,12 +98,15 @@ def _numpy(tensor: Any) -> Any:
 
 def run_entry(name: str, folder: Path | None = None) -> Outcome:
     """Takes an entry through all stages in this process; never raises an exception."""
+    import assembling
+    import device_kit
     import kit
     import numpy as np
     import torch
     from opinfo_capture import NoSampleError
     from repro_mlir.program import canonicalize
     from repro_mlir.reference.interpreter import Interpreter
+    from repro_mlir.runtime import device_code
 
     torch.set_num_threads(1)
     stage, backward = "capture", False
@@ -106,7 +116,9 @@ def run_entry(name: str, folder: Path | None = None) -> Outcome:
         stage = "import"
         canonical = canonicalize(captured["text"])
         stage = "interpret"
-        results = Interpreter(canonical).run(*captured["arguments"])
+        interpreter = Interpreter(canonical)
+        results = interpreter.run(*captured["arguments"])
+        bits = kit.bits_of(results, interpreter.program)
         stage = "accuracy"
         if captured["expected"] is not None:
             for number, (got, want) in enumerate(zip(results, captured["expected"], strict=True)):
@@ -116,7 +128,18 @@ def run_entry(name: str, folder: Path | None = None) -> Outcome:
         stage = "compile"
         kit.compiled(canonical, captured["arguments"], kit.configurations()[0], runs=1)
         stage = "bits"
-        kit.check(canonical, captured["arguments"])
+        kit.check(canonical, captured["arguments"], want=bits)
+        for arch in DEVICES:
+            stage = "ptx-compile"
+            code = device_code.compile(canonical, arch)
+            stage = "ptx-bits"
+            kit.compare(
+                interpreter.program, bits, device_kit.run_code(code, interpreter.program, captured["arguments"]), arch
+            )
+        stage = "assemble"
+        # A GPU for each entry, by its name: together they see all of them.
+        arch = device_code.architectures()[zlib.crc32(name.encode()) % len(device_code.architectures())]
+        assembling.check([device_code.compile(canonical, arch).ptx], arch)
     except NoSampleError:
         return Outcome(name, "no-sample", "no sample with two elements in a result")
     except (Exception, SystemExit) as error:
@@ -195,7 +218,8 @@ def accept(outcomes: Sequence[Outcome]) -> None:
         "",
         "PyTorch's own operator tests (OpInfo) as programs: of each float32 entry the first sample whose result has",
         "two elements, forward and backward. `ok` means: captured, imported, run by the reference interpreter with",
-        "results close to eager PyTorch (rtol 1e-3, atol 1e-4), and bit-equal to it on every CPU level of the machine.",
+        "results close to eager PyTorch (rtol 1e-3, atol 1e-4), bit-equal to it on every CPU level of the machine",
+        f"and as PTX for {' and '.join(DEVICES)} on the emulator, and taken by ptxas without spills for one GPU.",
         "",
         table(outcomes),
         "",

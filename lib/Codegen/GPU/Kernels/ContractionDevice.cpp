@@ -161,7 +161,7 @@ void ContractionDevice::chooseTile() {
   if (m <= 8)
     tile = {8, 128, 16, 2, 4};
   else if (m <= 32 || n <= 32)
-    tile = {32, 32, 16, 4, 4};
+    tile = {32, 32, type.isF64() ? 8 : 16, 4, 4};
   else if (m >= 96 && n >= 96 && countBlocks(large) * chunks >= kFewBlocks / 2)
     tile = large;
   else

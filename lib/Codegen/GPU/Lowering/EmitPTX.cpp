@@ -82,6 +82,10 @@ static std::string emit(llvm::Module &module, llvm::TargetMachine &machine,
   module.setDataLayout(machine.createDataLayout());
   module.setTargetTriple(machine.getTargetTriple());
   relaxAtomics(module);
+  // Kernels have their vectors already; the backend would read 16 bytes where
+  // 12 are the buffer's last.
+  for (llvm::Function &function : module)
+    function.addFnAttr(llvm::Attribute::NoImplicitFloat);
 
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;

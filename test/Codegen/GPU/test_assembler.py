@@ -1,0 +1,58 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""ptxas takes the PTX of every architecture, and no kernel spills.
+
+Each case of the catalogue goes to one architecture, the next case to the next one; with REPRO_DEVICE_SHARE=1 all cases
+to all of them. test/python/coverage does the same with PyTorch's operators, test/python/api/test_golden.py with the
+examples.
+"""
+
+from __future__ import annotations
+
+import os
+
+import assembling
+import device_kit  # noqa: F401  (puts the catalogue's folder on the path)
+import pytest
+from repro_mlir.runtime import device_code
+
+import catalogue  # isort: skip
+
+ARCHITECTURES = device_code.architectures()
+SHARE = 1 if os.environ.get("REPRO_DEVICE_SHARE") == "1" else len(ARCHITECTURES)
+BATCH = 20
+"""How many modules one call of ptxas takes."""
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_catalogue(arch: str) -> None:
+    cases = list(catalogue.cases())[ARCHITECTURES.index(arch) % SHARE :: SHARE]
+    for start in range(0, len(cases), BATCH):
+        batch = cases[start : start + BATCH]
+        modules = [device_code.compile(case.program, arch).ptx for case in batch]
+        assembling.check(modules, arch, [case.name for case in batch])
+
+
+def test_a_spill_is_found() -> None:
+    """As many values alive as no thread has registers for."""
+    loads = "".join(f"ld.volatile.global.u32 %r{i}, [%p+{4 * i}];\n" for i in range(400))
+    stores = "".join(f"st.volatile.global.u32 [%p+{4 * i}], %r{399 - i};\n" for i in range(400))
+    text = f""".version 8.0
+.target sm_90
+.address_size 64
+.visible .entry greedy(.param .u64 greedy_param_0)
+{{
+.reg .b64 %p;
+.reg .b32 %r<400>;
+ld.param.u64 %p, [greedy_param_0];
+{loads}{stores}ret;
+}}
+"""
+    with pytest.raises(AssertionError, match=r"the one: greedy spills \d+ bytes on sm_90"):
+        assembling.check([text], "sm_90", ["the one"])
+
+
+def test_what_ptxas_does_not_take() -> None:
+    with pytest.raises(AssertionError, match=r"sm_75: .*nothing"):
+        assembling.check([".version 6.4\n.target sm_75\n.address_size 64\n.entry k() { nothing; }\n"], "sm_75")
