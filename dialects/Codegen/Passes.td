@@ -33,8 +33,12 @@ def ReproDecomposeExact : Pass<"repro-decompose-exact", "::mlir::func::FuncOp"> 
     magnitudes of its factors, element-wise operations that make integers of the
     factors, and contractions of these in f64, in which every sum is exact, so
     that their order does not matter; with three digits one factor is split in
-    two for this.
+    two for this. A target with matrix instructions on bytes keeps those that
+    are large enough for them.
   }];
+  let options = [Option<"keepMatrices", "keep-matrices", "bool",
+                        /*default=*/"false",
+                        "leave matrix products to the target">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",
                            "::mlir::math::MathDialect",

@@ -73,7 +73,7 @@ mlir::repro::compileForGPU(ModuleOp canonical, const Architecture &architecture,
   PassManager manager(module->getContext(), ModuleOp::getOperationName());
   if (timing)
     manager.enableTiming();
-  buildSchedulePipeline(manager);
+  buildSchedulePipeline(manager, architecture.hasByteMatrices());
   buildGPUExpandPipeline(manager, architecture);
   buildGPULowerPipeline(manager, architecture);
   if (failed(manager.run(*module)))
@@ -121,7 +121,7 @@ void mlir::repro::registerGPUPipelines() {
   registerWithArchitecture(
       "gpu", "canonical programs to launches and PTX",
       [](OpPassManager &manager, const Architecture &architecture) {
-        buildSchedulePipeline(manager);
+        buildSchedulePipeline(manager, architecture.hasByteMatrices());
         buildGPUExpandPipeline(manager, architecture);
         buildGPULowerPipeline(manager, architecture);
       });

@@ -25,8 +25,9 @@ void buildCanonicalPipeline(OpPassManager &pm);
 void registerImportPipelines();
 
 /// A canonical program becomes kernel functions and a planned `main`, for all
-/// targets: pipeline `schedule`.
-void buildSchedulePipeline(OpPassManager &manager);
+/// targets: pipeline `schedule`. `keepMatrices`: (K4) the target has kernels
+/// for exact matrix products.
+void buildSchedulePipeline(OpPassManager &manager, bool keepMatrices = false);
 
 void registerSchedulePipeline();
 

@@ -15,9 +15,12 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-void mlir::repro::buildSchedulePipeline(OpPassManager &manager) {
+void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
+                                        bool keepMatrices) {
   OpPassManager &functions = manager.nest<func::FuncOp>();
-  functions.addPass(createReproDecomposeExact());
+  ReproDecomposeExactOptions exact;
+  exact.keepMatrices = keepMatrices;
+  functions.addPass(createReproDecomposeExact(exact));
   functions.addPass(createReproDecomposeRandom());
   functions.addPass(createReproSinkScalars());
   functions.addPass(createCanonicalizerPass());
@@ -35,5 +38,5 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager) {
 void mlir::repro::registerSchedulePipeline() {
   PassPipelineRegistration<>(
       "schedule", "canonical programs to kernel functions and a plan",
-      buildSchedulePipeline);
+      [](OpPassManager &manager) { buildSchedulePipeline(manager); });
 }

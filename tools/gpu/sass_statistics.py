@@ -4,15 +4,19 @@
 """What ptxas makes of the matrix products: registers, spills, and what the instructions of the main loop are.
 
     python tools/gpu/sass_statistics.py [--arch sm_90 ...] [--shape 4096x4096x4096 ...] [--layout nn nt tn]
+        [--digits 2 3]
 
 Needs the extra "cuda" (ptxas and nvdisasm), no device. The main loop is the innermost loop with the most fused
 multiply-adds, of which an FFMA is one and an FFMA2 (sm_100) two. Exits with 1 where a main loop has fewer than 0.9 of
-them for each instruction, or a kernel spills.
+them for each instruction, or a kernel spills. With --digits the products are exact ones (K4) of so many digits and the
+IMMA of the main loop are counted, each 16 x 8 x 32 multiply-adds of bytes; half of the instructions is good, as an IMMA
+keeps the tensor core busy for many cycles.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import subprocess
 import sys
@@ -26,7 +30,7 @@ from repro_mlir.runtime import device_code
 PROGRAM = """
 func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
     attributes {{repro.num_state = 0 : i64}} {{
-  %r = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+  %r = repro.fold #repro.{order}
     maps [affine_map<(i, j, k) -> ({am})>, affine_map<(i, j, k) -> ({bm})>, affine_map<(i, j, k) -> (i, j)>]
     iterators [parallel, parallel, reduction] ins(%a, %b : tensor<{a}xf32>, tensor<{b}xf32>)
     outs(%c : tensor<{m}x{n}xf32>) {{
@@ -39,11 +43,12 @@ func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{m}x{n}xf32
 """
 
 
-def matmul(m: int, n: int, k: int, layout: str) -> str:
-    """The program of C += A B; `layout` has "t" where a factor is transposed."""
+def matmul(m: int, n: int, k: int, layout: str, digits: int = 0) -> str:
+    """The program of C += A B; `layout` has "t" where a factor is transposed. Exact, if it has digits."""
+    order = f"exact<digits = {digits}>" if digits else "order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
     a, am = (f"{m}x{k}", "i, k") if layout[0] == "n" else (f"{k}x{m}", "k, i")
     b, bm = (f"{k}x{n}", "k, j") if layout[1] == "n" else (f"{n}x{k}", "j, k")
-    return PROGRAM.format(m=m, n=n, a=a, b=b, am=am, bm=bm)
+    return PROGRAM.format(m=m, n=n, a=a, b=b, am=am, bm=bm, order=order)
 
 
 class Statistics(NamedTuple):
@@ -51,6 +56,7 @@ class Statistics(NamedTuple):
     spills: int  # bytes
     instructions: int  # of the main loop
     multiply_adds: int  # in them
+    least_share: float = 0.9
 
     @property
     def share(self) -> float:
@@ -58,11 +64,11 @@ class Statistics(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        return self.share >= 0.9 and self.spills == 0
+        return self.share >= self.least_share and self.spills == 0
 
 
-def main_loop(sass: str) -> tuple[int, int]:
-    """Instructions and fused multiply-adds of the innermost loop with the most of these."""
+def main_loop(sass: str, wanted: str = "FFMA") -> tuple[int, int]:
+    """Instructions of the innermost loop with the most fused multiply-adds (or IMMA), and how many of these."""
     instruction = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\b(.*?);")
     best = (0, 0)
     for function in re.split(r"^\.text\.", sass, flags=re.M)[1:]:
@@ -81,14 +87,15 @@ def main_loop(sass: str) -> tuple[int, int]:
         for begin, end in loops:
             if any(begin <= other and last <= end and (other, last) != (begin, end) for other, last in loops):
                 continue
-            body = [name for name, _ in code[begin : end + 1]]
-            fused = sum(2 if name.startswith("FFMA2") else 1 for name in body if name.startswith("FFMA"))
+            body = [name for name, _ in code[begin : end + 1] if name != "NOP"]
+            fused = sum(2 if name.startswith("FFMA2") else 1 for name in body if name.startswith(wanted))
             if fused > best[1]:
                 best = (len(body), fused)
     return best
 
 
 def measure(assembler: str, program: str, arch: str) -> Statistics:
+    is_exact = "#repro.exact" in program
     code = device_code.compile(program, arch)
     nvdisasm = str(Path(assembler).with_name("nvdisasm"))
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +106,8 @@ def measure(assembler: str, program: str, arch: str) -> Statistics:
         sass = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
     registers = max((int(x) for x in re.findall(r"Used (\d+) registers", report)), default=0)
     spills = sum(int(x) for x in re.findall(r"(\d+) bytes spill (?:stores|loads)", report))
-    return Statistics(registers, spills, *main_loop(sass))
+    size, fused = main_loop(sass, "IMMA" if is_exact else "FFMA")
+    return Statistics(registers, spills, size, fused, 0.5 if is_exact else 0.9)
 
 
 def main() -> int:
@@ -107,22 +115,23 @@ def main() -> int:
     parser.add_argument("--arch", nargs="+", default=device_code.architectures(), choices=device_code.architectures())
     parser.add_argument("--shape", nargs="+", default=["4096x4096x4096"], help="MxNxK")
     parser.add_argument("--layout", nargs="+", default=["nn", "nt", "tn"])
+    parser.add_argument("--digits", nargs="+", type=int, default=[0], choices=[2, 3])
     options = parser.parse_args()
     assembler = find_assembler()
     if assembler is None:
         raise SystemExit("expected ptxas: pip install 'repro-mlir[cuda]'")
     failed = False
-    print(f"{'arch':8}{'shape':18}{'layout':8}{'registers':>10}{'spills':>8}{'loop':>7}{'fma':>7}{'share':>8}")
-    for arch in options.arch:
-        for shape in options.shape:
-            for layout in options.layout:
-                m, n, k = (int(x) for x in shape.split("x"))
-                found = measure(assembler, matmul(m, n, k, layout), arch)
-                failed |= not found.is_good
-                print(
-                    f"{arch:8}{shape:18}{layout:8}{found.registers:>10}{found.spills:>8}"
-                    f"{found.instructions:>7}{found.multiply_adds:>7}{found.share:>8.2f}"
-                )
+    print(
+        f"{'arch':8}{'shape':18}{'layout':8}{'digits':8}{'registers':>10}{'spills':>8}{'loop':>7}{'fma':>7}{'share':>8}"
+    )
+    for arch, shape, layout, digits in itertools.product(options.arch, options.shape, options.layout, options.digits):
+        m, n, k = (int(x) for x in shape.split("x"))
+        found = measure(assembler, matmul(m, n, k, layout, digits), arch)
+        failed |= not found.is_good
+        print(
+            f"{arch:8}{shape:18}{layout:8}{digits or '-':<8}{found.registers:>10}{found.spills:>8}"
+            f"{found.instructions:>7}{found.multiply_adds:>7}{found.share:>8.2f}"
+        )
     return int(failed)
 
 

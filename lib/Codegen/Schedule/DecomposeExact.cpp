@@ -33,6 +33,8 @@ static constexpr int64_t kExponentBias = 1023;
 namespace {
 struct DecomposeExact
     : public repro::impl::ReproDecomposeExactBase<DecomposeExact> {
+  using ReproDecomposeExactBase::ReproDecomposeExactBase;
+
   void runOnOperation() override;
 };
 
@@ -386,10 +388,33 @@ Value Decomposition::build() {
   return finish(x, y, totals);
 }
 
+/// Whether it is a product of (batches of) matrices that matrix instructions
+/// serve: each factor has enough rows, and an i32 holds every sum of products
+/// of digits.
+static bool isMatrixProduct(FoldOp fold) {
+  constexpr int64_t fewestRows = 8, mostElements = int64_t(1) << 15;
+  auto factors = *fold.getFactors();
+  SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
+  AffineMap x = maps[factors.first], y = maps[factors.second];
+  if (!x.isProjectedPermutation() || !y.isProjectedPermutation())
+    return false;
+  int64_t rows = 1, columns = 1, elements = 1, results = 1;
+  for (auto [dim, extent, kind] :
+       llvm::enumerate(fold.getExtents(), fold.getIteratorTypesArray())) {
+    bool isParallel = kind == utils::IteratorType::parallel;
+    (isParallel ? results : elements) *= extent;
+    if (isParallel && x.isFunctionOfDim(dim) != y.isFunctionOfDim(dim))
+      (x.isFunctionOfDim(dim) ? rows : columns) *= extent;
+  }
+  return rows >= fewestRows && columns >= fewestRows && results > 0 &&
+         elements > 0 && elements <= mostElements;
+}
+
 void DecomposeExact::runOnOperation() {
   SmallVector<FoldOp> work;
   getOperation().walk([&](FoldOp fold) {
-    if (isa<ExactAttr>(fold.getOrder()))
+    if (isa<ExactAttr>(fold.getOrder()) &&
+        !(keepMatrices && isMatrixProduct(fold)))
       work.push_back(fold);
   });
   for (FoldOp fold : work) {

@@ -314,6 +314,10 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
 /// place, or null if there is nothing to fuse.
 Operation *FuseElementwise::fuseOnce(Operation *consumer) {
   auto dps = cast<DestinationStyleOpInterface>(consumer);
+  // (K4) digits are made of the factors as they are in memory.
+  if (auto fold = dyn_cast<FoldOp>(consumer))
+    if (isa<ExactAttr>(fold.getOrder()))
+      return nullptr;
   for (OpOperand *operand : dps.getDpsInputOperands()) {
     auto producer = operand->get().getDefiningOp<linalg::GenericOp>();
     if (!producer || producer.getNumParallelLoops() != producer.getNumLoops())

@@ -41,9 +41,15 @@ def test_what_is_good(statistics: tuple[int, int, int, int], good: bool) -> None
 
 @pytest.mark.skipif(find_assembler() is None, reason="needs ptxas: pip install 'repro-mlir[cuda]'")
 @pytest.mark.parametrize(
-    ("arch", "shape", "layout"),
-    [("sm_75", (4096, 4096, 4096), "nn"), ("sm_90", (4096, 4096, 4096), "nt"), ("sm_100", (4096, 4096, 512), "tn")],
+    ("arch", "shape", "layout", "digits"),
+    [
+        ("sm_75", (4096, 4096, 4096), "nn", 0),
+        ("sm_90", (4096, 4096, 4096), "nt", 0),
+        ("sm_100", (4096, 4096, 512), "tn", 0),
+        ("sm_80", (4096, 4096, 4096), "nt", 2),
+        ("sm_90", (4096, 4096, 4096), "nn", 3),
+    ],
 )
-def test_matrix_products(arch: str, shape: tuple[int, int, int], layout: str) -> None:
-    found = sass_statistics.measure(find_assembler(), sass_statistics.matmul(*shape, layout), arch)
+def test_matrix_products(arch: str, shape: tuple[int, int, int], layout: str, digits: int) -> None:
+    found = sass_statistics.measure(find_assembler(), sass_statistics.matmul(*shape, layout, digits), arch)
     assert found.is_good, found

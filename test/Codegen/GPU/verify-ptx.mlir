@@ -88,3 +88,24 @@ gpu.binary @device [#gpu.object<#nvvm.target, assembly = "{ .reg .b32 tmp; sin.f
 
 // expected-error @below {{'ret' is not followed by ';'}}
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "ret">]
+
+// -----
+
+// Operands on lines of their own.
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32\0A\09{%r1, %r2, %r3, %r4},\0A\09{%r5, %r6, %r7, %r8},\0A\09{%r9, %r10},\0A\09{%r11, %r12, %r13, %r14};\0Aret;\0A">]
+
+// -----
+
+// expected-error @below {{mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32\0A\09{%r1, %r2, %r3, %r4},\0A\09{%r5, %r6, %r7, %r8},\0A\09{%r9, %r10},\0A\09{%r11, %r12, %r13, %r14};\0A">]
+
+// -----
+
+// The line of what follows is right.
+// expected-error @below {{line 4: 'sin.f32 %r1, %r2' approximates}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32\0A\09{%r1, %r2, %r3, %r4}, {%r5, %r6, %r7, %r8},\0A\09{%r9, %r10}, {%r11, %r12, %r13, %r14};\0A\09sin.f32 %r1, %r2;\0A">]
+
+// -----
+
+// expected-error @below {{'mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32' is not followed by ';'}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32">]

@@ -136,6 +136,8 @@ void DeviceKernelFactory::finish() {
 }
 
 static void expandAnyFold(DeviceKernelFactory &factory, FoldOp op) {
+  if (isa<ExactAttr>(op.getOrder()))
+    return device::expandExact(factory, op);
   if (succeeded(device::expandContraction(factory, op)) ||
       succeeded(device::expandFold(factory, op)))
     return;

@@ -23,6 +23,8 @@ struct Architecture {
 
   /// Whether an instruction of two fmas has twice the rate of one.
   bool hasPackedFma() const { return number == 100; }
+  /// Whether a warp multiplies matrices of bytes, of 16 x 32 and 32 x 8.
+  bool hasByteMatrices() const { return number >= 80; }
 };
 
 ArrayRef<Architecture> getArchitectures();

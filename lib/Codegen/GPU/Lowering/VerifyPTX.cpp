@@ -170,6 +170,8 @@ private:
   void skipSpace();
   /// Takes the text before the first of `ends`; line is that of its begin.
   StringRef takeUntil(StringRef ends);
+  /// Takes the text before the end of a statement or label.
+  StringRef takeStatement();
   void check(StringRef statement, unsigned line);
 
   StringRef rest, kernel;
@@ -197,6 +199,24 @@ StringRef PTXReader::takeUntil(StringRef ends) {
   StringRef taken = rest.take_until([&](char c) { return ends.contains(c); });
   rest = rest.drop_front(taken.size());
   line += taken.count('\n');
+  return taken;
+}
+
+static bool isMatrixOpcode(StringRef text) {
+  return text.starts_with("mma.") && !text.contains(" ");
+}
+
+/// The operands of matrix instructions have lines of their own.
+StringRef PTXReader::takeStatement() {
+  const char *begin = rest.begin();
+  StringRef taken = takeUntil(";:\n");
+  while (rest.starts_with("\n") &&
+         (taken.rtrim().ends_with(",") || isMatrixOpcode(taken.rtrim()))) {
+    ++line;
+    rest = rest.drop_front();
+    takeUntil(";:\n");
+    taken = StringRef(begin, rest.begin() - begin);
+  }
   return taken;
 }
 
@@ -230,7 +250,7 @@ void PTXReader::read() {
         report(kernel, at, directive, reason);
       continue;
     }
-    StringRef statement = takeUntil(";:\n");
+    StringRef statement = takeStatement();
     if (rest.starts_with(":")) { // a label
       rest = rest.drop_front();
       continue;
