@@ -1,5 +1,4 @@
-//===- Executor.cpp - Runs the launch plan of an artifact -----------*- C++
-//-*-===//
+//===- Executor.cpp - Runs the launch plan of an artifact -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -13,17 +12,28 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <sys/mman.h>
 
 using namespace repro_runtime;
 
 static constexpr uint64_t cacheLine = 64;
+static constexpr uint64_t hugePage = 1 << 21;
 static constexpr uint64_t sharesPerThread = 4;
 
 void Executor::Free::operator()(char *memory) const { std::free(memory); }
 
 Executor::Memory Executor::allocate(uint64_t bytes) {
-  uint64_t rounded = (bytes / cacheLine + 1) * cacheLine;
-  return Memory(static_cast<char *>(std::aligned_alloc(cacheLine, rounded)));
+  bool isLarge = bytes >= hugePage / 2;
+  uint64_t alignment = isLarge ? hugePage : cacheLine;
+  uint64_t rounded = (bytes / alignment + 1) * alignment;
+  void *memory = std::aligned_alloc(alignment, rounded);
+#ifdef MADV_HUGEPAGE
+  // A hint: with few large pages, tensors are read without misses in the
+  // translation of addresses.
+  if (memory && isLarge)
+    madvise(memory, rounded, MADV_HUGEPAGE);
+#endif
+  return Memory(static_cast<char *>(memory));
 }
 
 Executor::Executor(Plan thePlan, Bytes constants,

@@ -81,6 +81,18 @@ static bool hasGatherOrCheck(Operation *op) {
       .wasInterrupted();
 }
 
+/// Whether the operation only moves elements, and all that read its result can
+/// read them from where they were.
+static bool isReadThrough(Operation *op) {
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  return generic && generic->getNumResults() == 1 &&
+         isa<BlockArgument>(
+             generic.getBody()->getTerminator()->getOperand(0)) &&
+         llvm::all_of(generic->getUsers(), [](Operation *user) {
+           return isa<FoldOp, linalg::GenericOp>(user);
+         });
+}
+
 static SmallVector<AffineMap> getMaps(Operation *op) {
   return cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
 }
@@ -291,6 +303,9 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   }
   if (isMovement)
     return true;
+  // Else a result would be stored in another order, too.
+  if (isReadThrough(consumer))
+    return false;
   // What is computed from scalars alone is computed once.
   if (producer.getNumLoops() == 0 && map.getNumDims() != 0)
     return false;

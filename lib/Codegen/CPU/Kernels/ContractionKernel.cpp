@@ -16,11 +16,15 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Most elements of K in a part: a panel of them is at most two thirds of an
-/// innermost cache of 48 KiB, the rows of an item a quarter of a second one.
-static constexpr int64_t kMostDepth = 256;
-/// Most rows and columns of an item.
-static constexpr int64_t kBlockRows = 384, kBlockColumns = 256;
+/// Most rows of an item: a chunk of 512 of them is a MiB, half of a second
+/// cache.
+static constexpr int64_t kBlockRows = 504;
+/// Most columns of an item: the rows are packed once for all of them. Fewer
+/// where their totals are kept from chunk to chunk.
+static constexpr int64_t kBlockColumns = 1024, kChunkedBlockColumns = 512;
+/// Vectors of neighbouring panels that are packed together: what is read of one
+/// k lies side by side.
+static constexpr int64_t kGroupVectors = 8;
 /// Between the rows, tiles and panels of packed factors, in elements.
 static constexpr int64_t kSlack = 16;
 
@@ -90,7 +94,6 @@ void ContractionKernel::chooseTiles() {
 
 void ContractionKernel::choosePacking() {
   span = std::min(fold.chunk, fold.n);
-  depth = llvm::divideCeil(span, llvm::divideCeil(span, kMostDepth));
   int64_t tiles = llvm::divideCeil(rows.size, tileRows);
   auto isElement = [&](const Factor &factor) {
     return factor.operations == 0 && factor.leaves.size() == 1 &&
@@ -124,10 +127,10 @@ void ContractionKernel::choosePacking() {
                                   columns.loops.back().coefficients[leaf];
                               return step != 0 && step != 1;
                             });
-  rowStride = (rowsAlongRows ? tileRows : 1) * depth + std::max(lanes, kSlack);
+  rowStride = (rowsAlongRows ? tileRows : 1) * span + std::max(lanes, kSlack);
   // Transposing writes whole vectors of K.
   panelStride =
-      tileVectors * lanes * (depth + (transposed ? lanes : 0)) + kSlack;
+      tileVectors * lanes * (span + (transposed ? lanes : 0)) + kSlack;
 }
 
 void ContractionKernel::chooseItems() {
@@ -135,7 +138,10 @@ void ContractionKernel::chooseItems() {
   int64_t tiles = llvm::divideCeil(rows.size, tileRows);
   int64_t blockTiles = std::min<int64_t>(tiles, kBlockRows / tileRows);
   blockPanels = std::min<int64_t>(
-      panels, std::max<int64_t>(kBlockColumns / panelWidth, 1));
+      panels, std::max<int64_t>(
+                  (fold.n > fold.chunk ? kChunkedBlockColumns : kBlockColumns) /
+                      panelWidth,
+                  1));
   int64_t batchSize = getProduct(getSizes(batch));
   auto countItems = [&] {
     return batchSize * llvm::divideCeil(tiles, blockTiles) *
@@ -154,6 +160,11 @@ void ContractionKernel::chooseItems() {
     else
       blockPanels = llvm::divideCeil(blockPanels, 2);
   }
+  // Where vectors are far apart in any case, one panel at a time will do.
+  groupPanels =
+      transposed || columns.loops.size() > 1
+          ? 1
+          : std::clamp<int64_t>(kGroupVectors / tileVectors, 1, blockPanels);
   blockRows = blockTiles * tileRows;
   rowBlocks = llvm::divideCeil(tiles, blockTiles);
   panelBlocks = llvm::divideCeil(panels, blockPanels);
@@ -184,7 +195,7 @@ Value ContractionKernel::getReductionOffset(const Factor &factor, Value table,
 
 SmallVector<PanelVector> ContractionKernel::getPanelVectors(Value panel) {
   SmallVector<PanelVector> vectors;
-  Value packed = b.mul(b.sub(panel, firstPanel), panelStride);
+  Value packed = b.mul(b.sub(panel, firstPacked), panelStride);
   for (int64_t v = 0; v < tileVectors; ++v) {
     vectors.push_back(getPanelVector(b.add(b.mul(panel, tileVectors), v)));
     vectors.back().packed = b.add(packed, v * lanes);
@@ -223,7 +234,7 @@ PanelVector ContractionKernel::getPanelVector(Value vectorIndex) {
 
 void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
                                  ArrayRef<PanelVector> vectors,
-                                 const Part &part) {
+                                 const Chunk &chunk) {
   const Access *rowAccess = nullptr, *columnAccess = nullptr;
   SmallVector<Value> rowOffsets;
   if (!rowsPacked) {
@@ -256,11 +267,12 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
     blockOffset =
         b.mul(rowsAlongRows ? b.div(local, tileRows) : local, rowStride);
   }
-  Value count = b.sub(part.end, part.start);
-  SmallVector<Value> starts = startTile(row, rowCount, panel, part);
+  Value count = b.sub(chunk.end, chunk.start);
+  SmallVector<Value> starts(rowCount * vectors.size(),
+                            b.zero(VectorType::get({lanes}, type))); // (F4)
   SmallVector<Value> sums =
       b.loop(b.index(0), count, 1, starts, [&](Value k, ValueRange acc) {
-        Value t = b.add(part.start, k);
+        Value t = b.add(chunk.start, k);
         SmallVector<Value> right, next;
         Value columnOffset;
         if (!columnsPacked)
@@ -297,60 +309,21 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
         }
         return next;
       });
-  finishTile(sums, row, rowCount, panel, vectors, part);
-}
-
-Value ContractionKernel::getSlot(Value row, Value panel) {
-  Value rowOffset = b.mul(b.sub(row, firstRow), tileVectors * lanes);
-  return b.add(rowOffset, b.mul(b.sub(panel, firstPanel),
-                                blockRows * tileVectors * lanes));
-}
-
-SmallVector<Value> ContractionKernel::startTile(Value row, int64_t rowCount,
-                                                Value panel, const Part &part) {
-  auto vectorType = VectorType::get({lanes}, type);
-  SmallVector<Value> zeros(rowCount * tileVectors, b.zero(vectorType));
-  if (depth == span)
-    return zeros;
-  return b.choose(
-      b.equal(part.start, part.chunkStart), [&] { return zeros; },
-      [&] {
-        Value slot = getSlot(row, panel);
-        SmallVector<Value> sums;
-        for (int64_t i = 0; i < rowCount * tileVectors; ++i)
-          sums.push_back(
-              b.loadVector(partSums, type, b.add(slot, i * lanes), 1, lanes));
-        return sums;
-      });
+  finishTile(sums, row, rowCount, panel, vectors, chunk);
 }
 
 void ContractionKernel::finishTile(ArrayRef<Value> sums, Value row,
                                    int64_t rowCount, Value panel,
                                    ArrayRef<PanelVector> vectors,
-                                   const Part &part) {
-  if (depth == span) {
-    finishChunk(sums, row, rowCount, panel, vectors, part);
-    return;
-  }
-  b.when(
-      b.equal(part.end, part.chunkEnd),
-      [&] { finishChunk(sums, row, rowCount, panel, vectors, part); },
-      [&] {
-        Value slot = getSlot(row, panel);
-        for (auto [i, sum] : llvm::enumerate(sums))
-          b.storeVector(sum, partSums, b.add(slot, i * lanes), 1);
-      });
-}
-
-void ContractionKernel::finishChunk(ArrayRef<Value> sums, Value row,
-                                    int64_t rowCount, Value panel,
-                                    ArrayRef<PanelVector> vectors,
-                                    const Part &part) {
+                                   const Chunk &chunk) {
   if (fold.n <= fold.chunk) {
     writeResults(sums, row, rowCount, vectors);
     return;
   }
-  Value base = getSlot(row, panel);
+  int64_t blockTiles = blockRows / tileRows;
+  Value tile = b.add(b.mul(b.sub(panel, firstPanel), blockTiles),
+                     b.div(b.sub(row, firstRow), tileRows));
+  Value base = b.mul(tile, tileRows * tileVectors * lanes);
   auto addTotals = [&] {
     SmallVector<Value> results;
     for (auto [i, sum] : llvm::enumerate(sums)) {
@@ -365,11 +338,11 @@ void ContractionKernel::finishChunk(ArrayRef<Value> sums, Value row,
       b.storeVector(value, totals, b.add(base, i * lanes), 1);
   };
   b.when(
-      b.equal(part.chunkStart, b.index(0)), [&] { storeTotals(sums); },
+      b.equal(chunk.start, b.index(0)), [&] { storeTotals(sums); },
       [&] {
         SmallVector<Value> results = addTotals();
         b.when(
-            b.equal(part.chunkEnd, b.index(fold.n)),
+            b.equal(chunk.end, b.index(fold.n)),
             [&] { writeResults(results, row, rowCount, vectors); },
             [&] { storeTotals(results); });
       });
@@ -418,34 +391,27 @@ void ContractionKernel::writeResults(ArrayRef<Value> results, Value row,
 // Items
 //===----------------------------------------------------------------------===//
 
-void ContractionKernel::emitPanel(Value panel, const Part &part) {
+void ContractionKernel::emitPanel(Value panel, const Chunk &chunk) {
   SmallVector<PanelVector> vectors = getPanelVectors(panel);
   int64_t rest = rows.size % tileRows;
   Value full = b.min(endRow, b.index(rows.size - rest));
   b.loop(firstRow, full, tileRows,
-         [&](Value row) { emitTile(row, tileRows, panel, vectors, part); });
+         [&](Value row) { emitTile(row, tileRows, panel, vectors, chunk); });
   if (rest)
     b.when(b.equal(endRow, b.index(rows.size)), [&] {
-      emitTile(b.index(rows.size - rest), rest, panel, vectors, part);
+      emitTile(b.index(rows.size - rest), rest, panel, vectors, chunk);
     });
 }
 
-void ContractionKernel::emitPart(const Part &part) {
+void ContractionKernel::emitChunk(const Chunk &chunk) {
   if (rowsPacked)
-    packRows(part);
-  if (columnsPacked)
-    packColumns(part);
-  b.loop(firstPanel, endPanel, 1, [&](Value panel) { emitPanel(panel, part); });
-}
-
-void ContractionKernel::emitChunk(Value chunkStart, Value chunkEnd) {
-  if (depth == span) {
-    emitPart({chunkStart, chunkEnd, chunkStart, chunkEnd});
-    return;
-  }
-  b.loop(chunkStart, chunkEnd, depth, [&](Value start) {
-    Value end = b.min(b.add(start, depth), chunkEnd);
-    emitPart({chunkStart, chunkEnd, start, end});
+    packRows(chunk);
+  b.loop(firstPanel, endPanel, groupPanels, [&](Value first) {
+    firstPacked = first;
+    if (columnsPacked)
+      packColumns(first, chunk);
+    b.loop(first, b.min(b.add(first, groupPanels), endPanel), 1,
+           [&](Value panel) { emitPanel(panel, chunk); });
   });
 }
 
@@ -469,11 +435,11 @@ void ContractionKernel::emitItem(Value item) {
   outputBase =
       b.add(getLoopOffset(b, batch, at, access), fold.outputs[0].constant);
   if (fold.n <= fold.chunk) {
-    emitChunk(b.index(0), b.index(fold.n));
+    emitChunk({b.index(0), b.index(fold.n)});
     return;
   }
   b.loop(b.index(0), b.index(fold.n), fold.chunk, [&](Value start) {
-    emitChunk(start, b.min(b.add(start, fold.chunk), b.index(fold.n)));
+    emitChunk({start, b.min(b.add(start, fold.chunk), b.index(fold.n))});
   });
 }
 
@@ -482,12 +448,9 @@ void ContractionKernel::expand() {
     block = b.getScratch(
         type, (rowsAlongRows ? blockRows / tileRows : blockRows) * rowStride);
   if (columnsPacked)
-    panelBuffer = b.getScratch(type, blockPanels * panelStride);
-  int64_t sums = blockRows * blockPanels * tileVectors * lanes;
-  if (depth < span)
-    partSums = b.getScratch(type, sums);
+    panelBuffer = b.getScratch(type, groupPanels * panelStride);
   if (fold.n > fold.chunk)
-    totals = b.getScratch(type, sums);
+    totals = b.getScratch(type, blockRows * blockPanels * tileVectors * lanes);
   if (!rowsPacked && rows.reduction.size() > 1)
     rowTable = fillTable(rows);
   if (!columnsPacked && columns.reduction.size() > 1)

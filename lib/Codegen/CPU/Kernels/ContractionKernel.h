@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // A tile is `tileRows` times `tileVectors` vectors along N (a panel); its
-// accumulators stay in registers for a part of a chunk of K and are kept from
-// part to part, so that each result sees its elements in the order of (F1). A
-// work item is a block of rows times some panels. Either factor is read where
-// it lies, or what an item reads of a part is copied, f or g applied, first.
+// accumulators stay in registers for a whole chunk of K, so that each result
+// sees its elements in the order of (F1). A work item is a block of rows times
+// some panels. Either factor is read where it lies, or what is read of a chunk
+// is copied, f or g applied, first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,9 +28,9 @@ struct PanelVector {
   Value packed; ///< where its first element is in the packed columns
 };
 
-/// Elements [start, end) of the chunk [chunkStart, chunkEnd) of K.
-struct Part {
-  Value chunkStart, chunkEnd, start, end;
+/// Elements [start, end) of K.
+struct Chunk {
+  Value start, end;
 };
 
 class ContractionKernel : public Contraction {
@@ -47,27 +47,16 @@ private:
   void chooseItems();
 
   void emitItem(Value item);
-  void emitChunk(Value chunkStart, Value chunkEnd);
-  void emitPart(const Part &part);
-  void emitPanel(Value panel, const Part &part);
+  void emitChunk(const Chunk &chunk);
+  void emitPanel(Value panel, const Chunk &chunk);
   void emitTile(Value row, int64_t rows, Value panel,
-                ArrayRef<PanelVector> vectors, const Part &part);
-  /// The accumulators of a tile before a part: (F4), or those after the part
-  /// before it.
-  SmallVector<Value> startTile(Value row, int64_t rows, Value panel,
-                               const Part &part);
-  /// Keeps the accumulators for the next part, or finishes the chunk.
-  void finishTile(ArrayRef<Value> sums, Value row, int64_t rows, Value panel,
-                  ArrayRef<PanelVector> vectors, const Part &part);
+                ArrayRef<PanelVector> vectors, const Chunk &chunk);
   /// (F3) adds the chunk to the totals, or after the last one init to the
   /// total.
-  void finishChunk(ArrayRef<Value> sums, Value row, int64_t rows, Value panel,
-                   ArrayRef<PanelVector> vectors, const Part &part);
+  void finishTile(ArrayRef<Value> sums, Value row, int64_t rows, Value panel,
+                  ArrayRef<PanelVector> vectors, const Chunk &chunk);
   void writeResults(ArrayRef<Value> totals, Value row, int64_t rows,
                     ArrayRef<PanelVector> vectors);
-  /// Where an item keeps the accumulators of a tile.
-  Value getSlot(Value row, Value panel);
-
   SmallVector<PanelVector> getPanelVectors(Value panel);
   PanelVector getPanelVector(Value vectorIndex);
   Value fillTable(const Factor &factor);
@@ -75,15 +64,16 @@ private:
   Value getReductionOffset(const Factor &factor, Value table, Value k);
 
   // ContractionPacking.cpp
-  void packRows(const Part &part);
+  void packRows(const Chunk &chunk);
   /// Row after row.
-  void packRowsAlongReduction(const Part &part);
+  void packRowsAlongReduction(const Chunk &chunk);
   /// Tile after tile, in each one element of all rows after the other.
-  void packRowsAlongRows(const Part &part);
-  void packColumns(const Part &part);
-  void packVectors(ArrayRef<PanelVector> vectors, const Part &part);
+  void packRowsAlongRows(const Chunk &chunk);
+  /// Of the group of panels that begins with `first`.
+  void packColumns(Value first, const Chunk &chunk);
+  void packVectors(ArrayRef<PanelVector> vectors, const Chunk &chunk);
   /// Of columns whose elements lie along K.
-  void packVectorTransposed(const PanelVector &vector, const Part &part);
+  void packVectorTransposed(const PanelVector &vector, const Chunk &chunk);
   /// Whether the elements of the factor lie next to each other along K.
   static bool isAlongReduction(const Factor &factor) {
     return factor.reduction.empty() ||
@@ -99,20 +89,21 @@ private:
   int64_t vectorCount; ///< of all of N
   int64_t tileRows, tileVectors;
   int64_t blockRows, blockPanels, rowBlocks, panelBlocks, panels;
+  int64_t groupPanels;        ///< panels that are packed together
   bool masked;                ///< some vectors have lanes that are no results
   bool transposed;            ///< the columns are read along K
   bool rowsAlongRows = false; ///< the rows are read along M
   int64_t span;               ///< elements of a chunk
-  int64_t depth;              ///< elements of a part
   /// Of the packed rows: from row to row, or where `rowsAlongRows` from tile to
   /// tile; of the packed columns: from panel to panel. All have some slack, as
   /// powers of two would fall into few sets of a cache.
   int64_t rowStride, panelStride;
 
-  Value rowTable, columnTable, block, panelBuffer, totals, partSums;
+  Value rowTable, columnTable, block, panelBuffer, totals;
   // Of the current item.
   SmallVector<Value> rowBase, columnBase;
   Value outputBase, firstRow, endRow, firstPanel, endPanel;
+  Value firstPacked; ///< of the group of panels that is packed
 };
 
 } // namespace mlir::repro::cpu

@@ -11,10 +11,6 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Vectors of neighbouring panels that are copied together: what is read of
-/// one k lies side by side.
-static constexpr int64_t kGroupVectors = 8;
-
 Value ContractionKernel::loadLeaf(const Factor &factor, unsigned leaf,
                                   Value offset, int64_t stride, int64_t lanes,
                                   LaneMask mask) {
@@ -29,21 +25,21 @@ Value ContractionKernel::loadLeaf(const Factor &factor, unsigned leaf,
 // Rows
 //===----------------------------------------------------------------------===//
 
-void ContractionKernel::packRows(const Part &part) {
+void ContractionKernel::packRows(const Chunk &chunk) {
   if (rowsAlongRows)
-    packRowsAlongRows(part);
+    packRowsAlongRows(chunk);
   else
-    packRowsAlongReduction(part);
+    packRowsAlongReduction(chunk);
 }
 
-void ContractionKernel::packRowsAlongRows(const Part &part) {
-  b.loop(part.start, part.end, 1, [&](Value k) {
+void ContractionKernel::packRowsAlongRows(const Chunk &chunk) {
+  b.loop(chunk.start, chunk.end, 1, [&](Value k) {
     SmallVector<Value> at = b.delinearize(k, getSizes(rows.reduction));
     SmallVector<Value> base;
     for (unsigned leaf = 0; leaf < rows.leaves.size(); ++leaf)
       base.push_back(
           b.add(rowBase[leaf], getLoopOffset(b, rows.reduction, at, leaf)));
-    Value target = b.mul(b.sub(k, part.start), tileRows);
+    Value target = b.mul(b.sub(k, chunk.start), tileRows);
     auto copy = [&](Value row, int64_t lanes, LaneMask mask) {
       Value value = computeFactor(rows, lanes, [&](unsigned leaf) {
         int64_t step = rows.loops[0].coefficients[leaf];
@@ -64,7 +60,7 @@ void ContractionKernel::packRowsAlongRows(const Part &part) {
   });
 }
 
-void ContractionKernel::packRowsAlongReduction(const Part &part) {
+void ContractionKernel::packRowsAlongReduction(const Chunk &chunk) {
   b.loop(firstRow, endRow, 1, [&](Value row) {
     Value target = b.mul(b.sub(row, firstRow), rowStride);
     SmallVector<Value> rowAt = b.delinearize(row, getSizes(rows.loops));
@@ -73,7 +69,7 @@ void ContractionKernel::packRowsAlongReduction(const Part &part) {
       base.push_back(
           b.add(rowBase[leaf], getLoopOffset(b, rows.loops, rowAt, leaf)));
     forEachRun(
-        b, rows.reduction, part.start, part.end,
+        b, rows.reduction, chunk.start, chunk.end,
         [&](ArrayRef<Value> outer, Value lower, Value upper, Value first) {
           auto copy = [&](Value i, int64_t lanes, LaneMask mask) {
             SmallVector<Value> at(outer);
@@ -87,7 +83,7 @@ void ContractionKernel::packRowsAlongReduction(const Part &part) {
                   b.add(base[leaf], getLoopOffset(b, rows.reduction, at, leaf));
               return loadLeaf(rows, leaf, offset, step, lanes, mask);
             });
-            Value k = b.sub(b.add(first, b.sub(i, lower)), part.start);
+            Value k = b.sub(b.add(first, b.sub(i, lower)), chunk.start);
             if (lanes)
               b.storeVector(value, block, b.add(target, k), 1);
             else
@@ -112,39 +108,32 @@ void ContractionKernel::packRowsAlongReduction(const Part &part) {
 // Columns
 //===----------------------------------------------------------------------===//
 
-void ContractionKernel::packColumns(const Part &part) {
-  // Where vectors are far apart in any case, one panel at a time will do.
-  int64_t group =
-      transposed || columns.loops.size() > 1
-          ? 1
-          : std::clamp<int64_t>(kGroupVectors / tileVectors, 1, blockPanels);
-  b.loop(firstPanel, endPanel, group, [&](Value panel) {
-    SmallVector<PanelVector> vectors;
-    for (int64_t g = 0; g < group; ++g) {
-      // Panels beyond the last one repeat it.
-      Value at = b.add(panel, g);
-      if (g)
-        at = b.min(at, b.sub(endPanel, b.index(1)));
-      llvm::append_range(vectors, getPanelVectors(at));
-    }
-    if (!transposed) {
-      packVectors(vectors, part);
-      return;
-    }
-    for (const PanelVector &vector : vectors)
-      packVectorTransposed(vector, part);
-  });
+void ContractionKernel::packColumns(Value first, const Chunk &chunk) {
+  SmallVector<PanelVector> vectors;
+  for (int64_t g = 0; g < groupPanels; ++g) {
+    // Panels beyond the last one repeat it.
+    Value panel = b.add(first, g);
+    if (g)
+      panel = b.min(panel, b.sub(endPanel, b.index(1)));
+    llvm::append_range(vectors, getPanelVectors(panel));
+  }
+  if (!transposed) {
+    packVectors(vectors, chunk);
+    return;
+  }
+  for (const PanelVector &vector : vectors)
+    packVectorTransposed(vector, chunk);
 }
 
 void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
-                                    const Part &part) {
+                                    const Chunk &chunk) {
   SmallVector<LaneMask> masks(vectors.size());
   if (masked)
     for (auto [mask, vector] : llvm::zip_equal(masks, vectors))
       mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
-  b.loop(part.start, part.end, 1, [&](Value k) {
+  b.loop(chunk.start, chunk.end, 1, [&](Value k) {
     SmallVector<Value> at = b.delinearize(k, getSizes(columns.reduction));
-    Value target = b.mul(b.sub(k, part.start), tileVectors * lanes);
+    Value target = b.mul(b.sub(k, chunk.start), tileVectors * lanes);
     for (auto [vector, mask] : llvm::zip_equal(vectors, masks)) {
       // Lanes beyond the results are computed from the last one, not used.
       Value value = computeFactor(columns, lanes, [&](unsigned leaf) {
@@ -159,12 +148,12 @@ void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
 }
 
 void ContractionKernel::packVectorTransposed(const PanelVector &vector,
-                                             const Part &part) {
+                                             const Chunk &chunk) {
   Value last;
   if (masked)
     last = b.max(b.sub(vector.count, b.index(1)), b.index(0));
   forEachRun(
-      b, columns.reduction, part.start, part.end,
+      b, columns.reduction, chunk.start, chunk.end,
       [&](ArrayRef<Value> outer, Value lower, Value upper, Value first) {
         auto copy = [&](Value i, LaneMask mask) {
           SmallVector<Value> at(outer);
@@ -190,7 +179,7 @@ void ContractionKernel::packVectorTransposed(const PanelVector &vector,
           elements = b.transpose(std::move(elements));
           // Elements beyond the run are overwritten by the next run or vector,
           // or lie in the slack behind the panel.
-          Value k = b.sub(b.add(first, b.sub(i, lower)), part.start);
+          Value k = b.sub(b.add(first, b.sub(i, lower)), chunk.start);
           for (auto [j, element] : llvm::enumerate(elements))
             b.storeVector(
                 element, panelBuffer,
