@@ -403,6 +403,12 @@ void PlanBuffers::runOnOperation() {
     module.emitError("expected a function 'main' of one block");
     return signalPassFailure();
   }
+  for (Type type :
+       llvm::concat<const Type>(main.getArgumentTypes(), main.getResultTypes()))
+    if (!isa<MemRefType>(type)) {
+      main.emitError("expected memrefs as arguments and results, got ") << type;
+      return signalPassFailure();
+    }
   numStates = 0;
   if (auto attr = main->getAttrOfType<IntegerAttr>("repro.num_state"))
     numStates = attr.getInt();

@@ -189,3 +189,43 @@ func.func @scalar_with_earlier_user(%x: tensor<f32>) -> (tensor<1xf32>, tensor<f
   } -> tensor<f32>
   return %1, %2 : tensor<1xf32>, tensor<f32>
 }
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+#transposed = affine_map<(i, j) -> (j, i)>
+#left = affine_map<(i, j, k) -> (i, k)>
+#right = affine_map<(i, j, k) -> (k, j)>
+#out = affine_map<(i, j, k) -> (i, j)>
+
+// What is multiplied as it is and transposed is stored once: both read it there.
+
+// CHECK-LABEL: func.func @read_through
+// CHECK: %[[E:.*]] = linalg.generic
+// CHECK: repro.exp
+// CHECK-NOT: linalg.generic
+// CHECK: repro.fold
+// CHECK-SAME: ins(%[[E]], %{{.*}} : tensor<4x8xf32>, tensor<4x4xf32>)
+func.func @read_through(%x: tensor<4x8xf32>, %w: tensor<4x4xf32>) -> (tensor<8x4xf32>, tensor<4x8xf32>) {
+  %z = arith.constant dense<0.0> : tensor<8x4xf32>
+  %e = tensor.empty() : tensor<4x8xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = repro.exp %a : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  %f = tensor.empty() : tensor<8x4xf32>
+  %1 = linalg.generic {indexing_maps = [#transposed, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%0 : tensor<4x8xf32>) outs(%f : tensor<8x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<8x4xf32>
+  %2 = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#left, #right, #out]
+      iterators [parallel, parallel, reduction] ins(%1, %w : tensor<8x4xf32>, tensor<4x4xf32>) outs(%z : tensor<8x4xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %r = math.fma %a, %b, %s : f32
+    repro.yield %r : f32
+  } -> tensor<8x4xf32>
+  return %2, %0 : tensor<8x4xf32>, tensor<4x8xf32>
+}
