@@ -40,6 +40,7 @@ class Call:
       function: what is computed.
       arguments: its inputs.
       flops, bytes: of one call at the least; that which limits is given.
+      digits: of exact contractions (K4); 0: ordinary ones.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Call:
     arguments: tuple[Argument, ...]
     flops: float = 0
     bytes: float = 0
+    digits: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,22 @@ def _product(layout: str) -> Function:
 
 def _products(sizes: tuple[int, ...]) -> list[Call]:
     shapes = [(size, size, size) for size in sizes]
+    largest = min(max(sizes), 4096)
     if max(sizes) >= 4096:
         # GPT-2 124M at 4096 positions: queries, keys and values; the perceptron; and skinny ones.
         shapes += [(4096, 2304, 768), (4096, 3072, 768), (4096, 768, 3072), (768, 768, 8192), (16, 4096, 4096)]
-    return [
+    exact = [
+        Call(
+            f"matmul {largest} NT, {digits} digits",
+            "exact matmul",
+            _product("NT"),
+            (Argument((largest, largest)),) * 2,
+            flops=2.0 * largest**3,
+            digits=digits,
+        )
+        for digits in (2, 3)
+    ]
+    return exact + [
         Call(
             f"matmul {m if m == n == k else f'{m}x{n}x{k}'} {layout}",
             "matmul",

@@ -44,6 +44,8 @@ def prepare_call(call: Call, path: Path, architectures: list[str]) -> dict[str, 
     """Writes a bundle; gives its hashes."""
     given = arrays(call.arguments)
     program = repro_mlir.capture(Module(call.function), _torch(given))
+    if call.digits:
+        program = repro_mlir.exact_contractions(program, call.digits)
     _, outputs = repro_mlir.compile(program)(program.initial_state(), *given)
     write_bundle(path, program, compile_for(program, architectures))
     return {"outputs": {kind.name: tensor_hash(outputs[kind.name], kind.element) for kind in program.outputs}}

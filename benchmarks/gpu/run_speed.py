@@ -51,7 +51,7 @@ def run_speed(directory: Path, device: Device, results: Results, deadline: float
                 entry |= {"torch_ms": 1e3 * theirs, "torch/ours": theirs / ours}
             if case.flops:
                 entry |= {"TFLOP/s": case.flops / ours * 1e-12}
-                if peak:
+                if peak and not getattr(case, "digits", 0):  # which tensor cores compute
                     entry["% of peak"] = 100 * case.flops / ours / peak
             elif getattr(case, "bytes", 0):
                 entry |= {"GB/s": case.bytes / ours * 1e-9}

@@ -54,8 +54,8 @@ def test_everything_is_equal(prepared: Path) -> None:
     }
     assert all(row["bits"] == "equal" for row in programs)
     speed = report["parts"]["speed"]
-    assert len(speed) == 5 and all(row["ours_ms"] > 0 for row in speed)
-    assert [row["bits"] for row in speed].count("equal") == 3
+    assert len(speed) == 7 and all(row["ours_ms"] > 0 for row in speed)
+    assert [row["bits"] for row in speed].count("equal") == 5
     text = (prepared / "results.md").read_text()
     assert "## operations" in text and "| GPT tiny 2x8 | PTX sm_90 |" in text
 
@@ -92,6 +92,6 @@ def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path) -> None:
     status, report = measure(prepared, "--only", "speed", REPRO_STUB_FAIL="cuGraphLaunch=700@3")
     assert status == 1
     begun = report["begun"]["speed"]
-    assert len(begun) == 6 and len(set(begun)) == 6
-    assert "speed" not in report["parts"] and len(report["errors"]["speed"]) == 5
+    assert len(begun) == 8 and len(set(begun)) == 8
+    assert "speed" not in report["parts"] and len(report["errors"]["speed"]) == 7
     assert all("an illegal memory access" in error for error in report["errors"]["speed"])
