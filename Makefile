@@ -28,7 +28,7 @@ lit-test: build
 	$(BIN)/lit -j$(JOBS) -q test
 
 unit-test: build
-	$(BIN)/python -m pytest -q test/python test/Codegen
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal test/python test/Codegen
 
 # Every operator of PyTorch's own tests; unit-test takes a tenth of them.
 coverage: build
