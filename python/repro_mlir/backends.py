@@ -29,6 +29,12 @@ class Backend(Protocol):
 class ResidentBackend(Backend, Protocol):
     """A backend whose steps run on memory of its own: a state can stay there from step to step."""
 
+    def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """As of Backend: copies the states there and back."""
+        self.load(states)
+        self.step(inputs, outputs)
+        self.store(states)
+
     def load(self, states: Sequence[np.ndarray]) -> None:
         """Copies a state there."""
 

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .backends import ResidentBackend
 from .gpu_code import architectures_of, compile_for
 from .program import Program
 from .runner.device import Device
 from .runner.execution import Execution, choose_architecture
 
 
-class DeviceBackend:
+class DeviceBackend(ResidentBackend):
     """A ResidentBackend: `run` copies the states to the GPU and back, `step` leaves them there."""
 
     def __init__(self, program: Program, architecture: str | None) -> None:
@@ -33,11 +34,6 @@ class DeviceBackend:
         )
         (code,) = compile_for(program, [chosen])
         self._execution = Execution(self._device, code)
-
-    def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        self.load(states)
-        self.step(inputs, outputs)
-        self.store(states)
 
     def load(self, states: Sequence[np.ndarray]) -> None:
         for i, array in enumerate(states):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import emulator
+from .backends import ResidentBackend
 from .errors import StepFailed
 from .gpu_code import compile_for
 from .program import Program
@@ -85,7 +86,7 @@ class Emulation:
             raise StepFailed(self._plan.messages[int(self._word[0]) - 1])
 
 
-class EmulatorBackend:
+class EmulatorBackend(ResidentBackend):
     """A ResidentBackend: the states stay in the buffers of the emulator from step to step."""
 
     def __init__(self, program: Program, architecture: str, threads: int) -> None:
@@ -100,11 +101,6 @@ class EmulatorBackend:
         (code,) = compile_for(program, [architecture], assembled=False)
         self._emulation = Emulation(code)
         self._threads = threads
-
-    def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        self.load(states)
-        self.step(inputs, outputs)
-        self.store(states)
 
     def load(self, states: Sequence[np.ndarray]) -> None:
         for i, array in enumerate(states):

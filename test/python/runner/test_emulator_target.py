@@ -9,23 +9,12 @@ import pytest
 import repro_mlir
 from repro_mlir.errors import StepFailed
 from repro_mlir.runtime import device_code
+from target_checks import check_target
 
 
 @pytest.mark.parametrize("target", ["ptx-emulator", *(f"ptx-emulator:{name}" for name in device_code.architectures())])
 def test_it_gives_the_bits_of_the_cpu(target: str) -> None:
-    program = handmade.program()
-    executables = [repro_mlir.compile(program, name, threads=2) for name in ("cpu", target)]
-    states = [program.initial_state() for _ in executables]
-    for inputs in handmade.steps(3):
-        results = [executable(state, *inputs) for executable, state in zip(executables, states, strict=True)]
-        assert results[0][1]["loss"].tobytes() == results[1][1]["loss"].tobytes()
-        for name in states[0]:
-            assert states[0][name].tobytes() == states[1][name].tobytes()
-    lr, x, _ = handmade.steps(1)[0]
-    before = {name: value.copy() for name, value in states[1].items()}
-    with pytest.raises(StepFailed, match="index out of range"):
-        executables[1](states[1], lr, x, 3)
-    assert all(np.array_equal(before[name], states[1][name]) for name in before)
+    check_target(target)
 
 
 def test_a_state_stays_in_the_emulator() -> None:

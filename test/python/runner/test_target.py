@@ -10,24 +10,13 @@ import repro_mlir
 from repro_mlir.errors import ReproError, StepFailed
 from repro_mlir.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.stub_driver import LIBRARY
+from target_checks import check_target
 
 
 @pytest.mark.parametrize("target", ["cuda", "cuda:sm_75", "cuda:sm_90"])
 def test_a_gpu_gives_the_bits_of_the_cpu(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
-    program = handmade.program()
-    executables = [repro_mlir.compile(program, name) for name in ("cpu", target)]
-    states = [program.initial_state() for _ in executables]
-    for inputs in handmade.steps(2):
-        results = [executable(state, *inputs) for executable, state in zip(executables, states, strict=True)]
-        assert results[0][1]["loss"].tobytes() == results[1][1]["loss"].tobytes()
-        for name in states[0]:
-            assert states[0][name].tobytes() == states[1][name].tobytes()
-    lr, x, _ = handmade.steps(1)[0]
-    before = {name: value.copy() for name, value in states[1].items()}
-    with pytest.raises(StepFailed, match="index out of range"):
-        executables[1](states[1], lr, x, 3)
-    assert all(np.array_equal(before[name], states[1][name]) for name in before)
+    check_target(target)
 
 
 def test_targets_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
