@@ -27,7 +27,7 @@ from repro_mlir.hashing import state_hash
 from repro_mlir.progress import Progress
 
 EXAMPLES = ("names_gpt", "digits_cnn")
-SLOW_STEPS = {"cpu:x86-64-v2": 20, "cpu:aarch64": 20, "ptx-emulator": 3, "reference": 3}
+SLOW_STEPS = {"cpu:x86-64-v2": 5, "cpu:aarch64": 5, "ptx-emulator": 3, "reference": 3}
 ACCURACY = 0.97
 # How far below the bigram model's loss, in nats per letter, is clearly below.
 MARGIN = 0.05
@@ -166,7 +166,7 @@ def print_table(jobs: list[Job], results: dict[Job, Result]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=300, help="steps of a full run, at least 20 (300)")
+    parser.add_argument("--steps", type=int, default=300, help="steps of a full run, at least 5 (300)")
     parser.add_argument("--only", choices=EXAMPLES, help="one of the examples")
     options = parser.parse_args()
     if options.steps < max(SLOW_STEPS.values()):

@@ -87,6 +87,8 @@ def main() -> int:
     parser.add_argument("--target", default="cpu", help="where the prover trains")
     parser.add_argument("--verify-on", nargs="+", default=list(CHECKS), metavar="T", help="where the verifiers run")
     options = parser.parse_args()
+    if options.steps < 2:
+        parser.error(f"expected at least 2 steps, got {options.steps}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.receipt"
         train(options.example, options.steps, options.target, path)

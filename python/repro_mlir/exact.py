@@ -54,7 +54,7 @@ def exact_contractions(program: Program, digits: int, select: Callable[[Contract
     """
     from . import ir
 
-    if digits not in (2, 3):
+    if not isinstance(digits, int) or digits not in (2, 3):
         raise ReproError(f"expected 2 or 3 digits, got {digits!r}")
     with ir.Context():
         module = ir.Module.parse(program.text)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
@@ -69,7 +70,7 @@ def load_training(path: str, exact_digits: int | None = None) -> Training:
         kind = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
         raise ReproError(f"{path}: expected training() to return (model, loss_fn, optimizer, batches), got {kind}")
     options = given[4] if len(given) == 5 else {}
-    unknown = sorted(set(options) - set(OPTIONS))
+    unknown = sorted(str(name) for name in options if name not in OPTIONS)
     if unknown:
         raise ReproError(f"{path}: expected options of training() among {', '.join(OPTIONS)}, got {', '.join(unknown)}")
     if exact_digits is not None:
@@ -82,10 +83,14 @@ class _Batches:
 
     def __init__(self, given: Any, file: Path) -> None:
         self._file = file
+        if not isinstance(given, Iterable) and not hasattr(given, "__getitem__"):
+            raise ReproError(f"{file}: expected training() to return batches, got a {type(given).__name__}")
         try:
             self._iterator = iter(given)
-        except TypeError:
-            raise ReproError(f"{file}: expected training() to return batches, got a {type(given).__name__}") from None
+        except ReproError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ReproError(_where(error, file)) from None
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -103,7 +108,9 @@ def _where(error: BaseException, file: Path) -> str:
     """One line: the last line of the script that took part, and the error."""
     if isinstance(error, SyntaxError):
         return f"{error.filename or file}:{error.lineno or 1}: {error.msg}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
+    script = os.path.abspath(file)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if os.path.abspath(frame.filename) == script]
     place = f"{file}:{lines[-1]}" if lines else str(file)
     reason = " ".join(str(error).split())
     return f"{place}: {type(error).__name__}{f': {reason}' if reason else ''}"

@@ -86,10 +86,15 @@ static bool hasGatherOrCheck(Operation *op) {
 static bool isReadThrough(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
   return generic && generic->getNumResults() == 1 &&
+         getBodyCost(generic) == 0 && !hasGatherOrCheck(generic) &&
          isa<BlockArgument>(
              generic.getBody()->getTerminator()->getOperand(0)) &&
-         llvm::all_of(generic->getUsers(), [](Operation *user) {
-           return isa<FoldOp, linalg::GenericOp>(user);
+         llvm::all_of(generic->getUses(), [](OpOperand &use) {
+           Operation *user = use.getOwner();
+           auto fold = dyn_cast<FoldOp>(user);
+           return (isa<linalg::GenericOp>(user) ||
+                   (fold && !isa<ExactAttr>(fold.getOrder()))) &&
+                  cast<DestinationStyleOpInterface>(user).isDpsInput(&use);
          });
 }
 

@@ -65,6 +65,8 @@ def _dispute(options: argparse.Namespace) -> int:
 def _settle(options: argparse.Namespace) -> int:
     from ..dispute import settle
 
+    if options.exact_digits is not None and not (options.script or (options.terms and Path(options.terms).is_file())):
+        raise ReproError("--exact-digits belongs to a script: a receipt has its program")
     terms = _terms(options) if options.terms else None
     published = (_published(options.receipt_a), _published(options.receipt_b))
     channels = [_channel(party, options) for party in options.parties]

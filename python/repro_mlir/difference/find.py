@@ -46,6 +46,8 @@ def diff(
       ReproError: what cannot be compared.
     """
     if second is not None:
+        if exact_digits is not None:
+            raise ReproError("exact digits are for scripts: a receipt has its program")
         if targets is not None and len(targets) != 1:
             raise ReproError(f"expected one target on which to run the receipts' steps, got {', '.join(targets)}")
         return diff_receipts(first, second, targets[0] if targets else "cpu", threads)

@@ -32,6 +32,8 @@ def failing(capsys, *arguments: str) -> str:
         (["train", "x.py", "--steps", "3", "--threads", "two"], "expected a whole number of at least 1, got 'two'"),
         (["train", "none.py", "--steps", "3"], "no script none.py"),
         (["train", "x.py", "--steps", "3", "--exact-digits", "4"], "invalid choice: 4 (choose from 2, 3)"),
+        (["verify", "none", "--exact-digits", "3"], "--exact-digits belongs to --script"),
+        (["diff", "one", "other", "--exact-digits", "3"], "exact digits are for scripts"),
         (["inspect", "none.repro"], "cannot read none.repro: No such file or directory"),
         (["run", "none.repro"], "cannot read none.repro: No such file or directory"),
     ],
@@ -57,14 +59,22 @@ def test_mistakes_in_arguments(capsys, arguments: list[str], message: str) -> No
             "def batches():\n    yield {}['x']\n\ndef training():\n    return 1, 2, 3, batches()\n",
             "script.py:2: KeyError: 'x'",
         ),
+        (
+            "class Batches:\n    def __iter__(self):\n        return {}['x']\n\n"
+            "def training():\n    return 1, 2, 3, Batches()\n",
+            "script.py:3: KeyError: 'x'",
+        ),
+        ("def training():\n    return 1, 2, 3, [], {1: 2, 'speed': 1}\n", "seed, got 1, speed"),
         ("import nothing_like_this\n", "script.py:1: ModuleNotFoundError"),
         ("raise SystemExit('no data')\n", "script.py:1: SystemExit: no data"),
     ],
 )
-def test_mistakes_in_scripts(capsys, tmp_path: Path, text: str, message: str) -> None:
+def test_mistakes_in_scripts(capsys, monkeypatch, tmp_path: Path, text: str, message: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(text)
     assert message in failing(capsys, "train", str(script), "--steps", "1")
+    monkeypatch.chdir(tmp_path)
+    assert message in failing(capsys, "train", "script.py", "--steps", "1")
 
 
 def test_inspect(capsys, program: Program, tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def accept(outcomes: Sequence[Outcome]) -> None:
         "PyTorch's own operator tests (OpInfo) as programs: of each float32 entry the first sample whose result has",
         "two elements, forward and backward. `ok` means: captured, imported, run by the reference interpreter with",
         "results close to eager PyTorch (rtol 1e-3, atol 1e-4), bit-equal to it on every CPU level of the machine",
-        f"and as PTX for {' and '.join(DEVICES)} on the emulator, and taken by ptxas without spills for one GPU.",
+        f"and as PTX for {' and '.join(DEVICES)} on the emulator, and taken by ptxas for one GPU.",
         "",
         table(outcomes),
         "",

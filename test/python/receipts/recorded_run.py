@@ -5,12 +5,15 @@
 
     python recorded_run.py SOURCE STEPS
 
-Reads names of receipts, one a line. Each is written by a process of its own, which begins with everything loaded: its
-number is printed, and when it has ended, how.
+Reads lines of JSON: the name of a receipt, and after how many seconds to kill its writer (null: never). Each is written
+by a process of its own, which begins with everything loaded; how it ended is printed.
 """
 
+import json
 import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 from repro_mlir import Receipt, ReceiptOptions, compile
@@ -38,12 +41,16 @@ if __name__ == "__main__":
     source = Receipt(sys.argv[1])
     executable = compile(source.program, "cpu", 1)
     for line in sys.stdin:
+        path, seconds = json.loads(line)
         child = os.fork()
         if child == 0:
             try:
-                run(source, executable, Path(line.rstrip("\n")), int(sys.argv[2]))
+                run(source, executable, Path(path), int(sys.argv[2]))
                 os._exit(0)
             finally:
                 os._exit(1)
-        print(child, flush=True)
+        if seconds is not None:
+            time.sleep(seconds)
+            # Nobody has waited for it: the number is still its own.
+            os.kill(child, signal.SIGKILL)
         print("ended" if os.waitpid(child, 0)[1] == 0 else "cut off", flush=True)

@@ -84,8 +84,6 @@ void ContractionKernel::chooseTiles() {
   } else {
     tileRows = most;
     tileVectors = 2;
-    if (vectorCount == 1)
-      tileRows = std::min(rows.size, accumulators / 2);
   }
   tileVectors = std::min(tileVectors, vectorCount);
   panels = llvm::divideCeil(vectorCount, tileVectors);

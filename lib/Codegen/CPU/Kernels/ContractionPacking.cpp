@@ -96,8 +96,8 @@ void ContractionKernel::packRowsAlongReduction(const Chunk &chunk) {
           Value rest = b.rem(b.sub(upper, lower), lanes);
           Value full = b.sub(upper, rest);
           b.loop(lower, full, lanes, [&](Value i) { copy(i, lanes, {}); });
-          // Elements beyond the run are overwritten by the next run or row, or
-          // lie in the slack behind the row.
+          // Elements beyond the run are overwritten by the next run, or lie in
+          // the slack behind the row.
           b.when(b.less(full, upper),
                  [&] { copy(full, lanes, b.getMask(rest, lanes)); });
         });
@@ -135,7 +135,7 @@ void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
     SmallVector<Value> at = b.delinearize(k, getSizes(columns.reduction));
     Value target = b.mul(b.sub(k, chunk.start), tileVectors * lanes);
     for (auto [vector, mask] : llvm::zip_equal(vectors, masks)) {
-      // Lanes beyond the results are computed from the last one, not used.
+      // What lanes beyond the results hold is not used.
       Value value = computeFactor(columns, lanes, [&](unsigned leaf) {
         Value offset = b.add(vector.leafOffsets[leaf],
                              getLoopOffset(b, columns.reduction, at, leaf));
@@ -177,8 +177,8 @@ void ContractionKernel::packVectorTransposed(const PanelVector &vector,
                 }));
           }
           elements = b.transpose(std::move(elements));
-          // Elements beyond the run are overwritten by the next run or vector,
-          // or lie in the slack behind the panel.
+          // Elements beyond the run are overwritten by the next run, or lie in
+          // the slack behind the panel.
           Value k = b.sub(b.add(first, b.sub(i, lower)), chunk.start);
           for (auto [j, element] : llvm::enumerate(elements))
             b.storeVector(
