@@ -75,14 +75,14 @@ ACCURACY: list[tuple[str, Callable[..., Any], Callable[..., Any], list[NDArray[n
         DECOMPOSITIONS[aten.special_i0e.default],
         lambda x: mp.besseli(0, x) * mp.exp(-abs(x)),
         [*BESSEL_ARGUMENTS, _geometric(10, 1e4)],
-        1.1,
+        1.6,  # PyTorch's exp is off by up to one unit on some processors
     ),
     (
         "i1e",
         DECOMPOSITIONS[aten.special_i1e.default],
         lambda x: mp.besseli(1, x) * mp.exp(-abs(x)),
         [*BESSEL_ARGUMENTS, _geometric(10, 1e4)],
-        1.1,
+        1.6,  # PyTorch's exp is off by up to one unit on some processors
     ),
     (
         "log_ndtr",

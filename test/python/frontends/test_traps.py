@@ -202,7 +202,9 @@ def test_bf16_autocast(model: str) -> None:
         batch = (torch.randn(4, 3, 16, 16), torch.randint(0, 10, (4,)))
     else:
         module, loss, batch = MLP(), F.cross_entropy, (torch.randn(4, 16), torch.randint(0, 8, (4,)))
-    captured = compare_training(module, loss, _sgd, [batch] * 2, tolerance=2e-2, autocast=torch.bfloat16)
+    # oneDNN's convolutions for AMX are further from the sums in f32 than two steps of bf16 allow.
+    with torch.backends.mkldnn.flags(enabled=False):
+        captured = compare_training(module, loss, _sgd, [batch] * 2, tolerance=2e-2, autocast=torch.bfloat16)
     assert "bf16" in captured.text and "f64" not in captured.text
     parse_with_llvm(captured.text)
     # (F7), (V1): outside of contractions no arithmetic is done in bf16.
