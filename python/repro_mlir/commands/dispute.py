@@ -53,6 +53,8 @@ def register(commands: Commands) -> None:
 def _dispute(options: argparse.Namespace) -> int:
     if not 0 < options.timeout <= _LONGEST:
         raise ReproError(f"expected a timeout above 0 s and of at most {_LONGEST:,} s, got {options.timeout:g}")
+    if options.exact_digits is not None and not (options.script or (options.terms and Path(options.terms).is_file())):
+        raise ReproError("--exact-digits belongs to a script: a receipt has its program")
     if options.serve is not None:
         if options.parties or options.listen is None:
             raise ReproError("expected repro dispute --serve RECEIPT --listen ADDRESS")
@@ -65,8 +67,6 @@ def _dispute(options: argparse.Namespace) -> int:
 def _settle(options: argparse.Namespace) -> int:
     from ..dispute import settle
 
-    if options.exact_digits is not None and not (options.script or (options.terms and Path(options.terms).is_file())):
-        raise ReproError("--exact-digits belongs to a script: a receipt has its program")
     terms = _terms(options) if options.terms else None
     published = (_published(options.receipt_a), _published(options.receipt_b))
     channels = [_channel(party, options) for party in options.parties]

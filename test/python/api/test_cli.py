@@ -33,6 +33,11 @@ def failing(capsys, *arguments: str) -> str:
         (["train", "none.py", "--steps", "3"], "no script none.py"),
         (["train", "x.py", "--steps", "3", "--exact-digits", "4"], "invalid choice: 4 (choose from 2, 3)"),
         (["verify", "none", "--exact-digits", "3"], "--exact-digits belongs to --script"),
+        (["dispute", "one", "other", "--exact-digits", "3"], "--exact-digits belongs to a script"),
+        (
+            ["dispute", "--serve", "one", "--listen", "unix:x", "--exact-digits", "3"],
+            "--exact-digits belongs to a script",
+        ),
         (["diff", "one", "other", "--exact-digits", "3"], "exact digits are for scripts"),
         (["inspect", "none.repro"], "cannot read none.repro: No such file or directory"),
         (["run", "none.repro"], "cannot read none.repro: No such file or directory"),
