@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from repro_mlir.assembler import find_assembler
 
+SHARE = int(os.environ.get("REPRO_DEVICE_SHARE", "8"))
+"""One of so many programs goes through a check of device code; 1 for all."""
 TOLERATED = {"sm_100": 16}
 """Bytes that a kernel may spill: there ptxas 13.0 gives up a few for more blocks per processor, with some left."""
 

@@ -10,8 +10,6 @@ examples.
 
 from __future__ import annotations
 
-import os
-
 import assembling
 import device_kit  # noqa: F401  (puts the catalogue's folder on the path)
 import pytest
@@ -20,7 +18,7 @@ from repro_mlir.runtime import device_code
 import catalogue  # isort: skip
 
 ARCHITECTURES = device_code.architectures()
-SHARE = 1 if os.environ.get("REPRO_DEVICE_SHARE") == "1" else len(ARCHITECTURES)
+SHARE = min(assembling.SHARE, len(ARCHITECTURES))
 BATCH = 20
 """How many modules one call of ptxas takes."""
 

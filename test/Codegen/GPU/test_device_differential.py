@@ -12,12 +12,12 @@ import os
 
 import device_kit
 import pytest
+from assembling import SHARE
 from hypothesis import HealthCheck, given, settings
 
 import catalogue  # isort: skip  (device_kit has put its folder on the path)
 import random_programs  # isort: skip
 
-SHARE = int(os.environ.get("REPRO_DEVICE_SHARE", "8"))
 EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60")) // 3
 CASES = list(catalogue.cases())
 

@@ -8,7 +8,6 @@ A change that moves one changes the bits of every program of that kind. Where th
 
 import importlib
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,7 +68,7 @@ def test_ptxas_takes_the_device_code(example: Example, architecture: str) -> Non
     """One example for each architecture, and all with REPRO_DEVICE_SHARE=1."""
     name, program, _ = example
     turn = (list(GOLDEN).index(name) + device_code.architectures().index(architecture)) % len(GOLDEN)
-    if turn == 0 or os.environ.get("REPRO_DEVICE_SHARE") == "1":
+    if turn == 0 or assembling.SHARE == 1:
         assembling.check([device_code.compile(program.text, architecture).ptx], architecture, [name])
 
 

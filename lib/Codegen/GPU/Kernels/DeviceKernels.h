@@ -78,8 +78,9 @@ void expandElementwise(DeviceBuilder &b, linalg::GenericOp op);
 void expandCopy(DeviceBuilder &b, memref::CopyOp op);
 /// (K1) fma folds of lanes = 1 over two factors, in tiles.
 LogicalResult expandContraction(DeviceKernelFactory &factory, FoldOp op);
-/// (K4) matrix products that repro-decompose-exact kept.
-void expandExact(DeviceKernelFactory &factory, FoldOp op);
+/// (K4) matrix products that repro-decompose-exact kept; failure where the fold
+/// is none.
+LogicalResult expandExact(DeviceKernelFactory &factory, FoldOp op);
 /// Folds of one result by one operation, by groups of threads.
 LogicalResult expandFold(DeviceKernelFactory &factory, FoldOp op);
 void expandScatter(DeviceKernelFactory &factory, ScatterOp op);

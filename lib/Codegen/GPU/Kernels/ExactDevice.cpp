@@ -55,7 +55,7 @@ struct Places {
 class ExactDevice : public Contraction {
 public:
   ExactDevice(DeviceBuilder &b, FoldOp op) : Contraction(b, op), b(b) {}
-  void match();
+  LogicalResult match();
   int64_t getMagnitudeBytes(unsigned f);
   int64_t getDigitBytes(unsigned f);
   void expandMagnitudes(unsigned f, const Places &places);
@@ -98,9 +98,10 @@ private:
 };
 } // namespace
 
-void ExactDevice::match() {
-  [[maybe_unused]] LogicalResult matched = matchFactors();
-  assert(succeeded(matched) && "is no matrix product");
+LogicalResult ExactDevice::match() {
+  if (failed(matchFactors()))
+    return fold.op.emitOpError("expected a matrix product, as those that "
+                               "repro-decompose-exact keeps");
   // Neighbouring threads write neighbouring columns.
   if (!rows.loops.empty() && rows.loops.back().coefficients.back() == 1)
     std::swap(rows, columns);
@@ -110,6 +111,7 @@ void ExactDevice::match() {
   bits = 8 * digits - 2;
   steps = digits == 2 ? 2 : 1;
   slices = llvm::divideCeil(fold.n, kStep * steps);
+  return success();
 }
 
 int64_t ExactDevice::getMagnitudeBytes(unsigned f) {
@@ -537,29 +539,38 @@ void ExactDevice::expandProducts(const Places &places) {
   storeResults(places, ArrayRef<Value>(state).drop_front());
 }
 
-void device::expandExact(DeviceKernelFactory &factory, FoldOp op) {
+LogicalResult device::expandExact(DeviceKernelFactory &factory, FoldOp op) {
   Places places;
   for (unsigned f : {0, 1}) {
     std::string name = f ? "columns" : "rows";
-    factory.create<FoldOp>("magnitudes_" + name, [&](DeviceBuilder &b,
-                                                     FoldOp copy) {
+    auto expandMagnitudes = [&](DeviceBuilder &b, FoldOp copy) {
       ExactDevice kernel(b, copy);
-      kernel.match();
+      if (failed(kernel.match()))
+        return failure();
       Workspace &workspace = factory.getWorkspace();
       places.magnitudes[f] = workspace.allocate(kernel.getMagnitudeBytes(f));
       places.digits[f] = workspace.allocate(kernel.getDigitBytes(f));
       kernel.expandMagnitudes(f, places);
-    });
-    factory.create<FoldOp>("digits_" + name,
-                           [&](DeviceBuilder &b, FoldOp copy) {
-                             ExactDevice kernel(b, copy);
-                             kernel.match();
-                             kernel.expandDigits(f, places);
-                           });
+      return success();
+    };
+    if (failed(
+            factory.tryCreate<FoldOp>("magnitudes_" + name, expandMagnitudes)))
+      return failure();
+    auto expandDigits = [&](DeviceBuilder &b, FoldOp copy) {
+      ExactDevice kernel(b, copy);
+      if (failed(kernel.match()))
+        return failure();
+      kernel.expandDigits(f, places);
+      return success();
+    };
+    if (failed(factory.tryCreate<FoldOp>("digits_" + name, expandDigits)))
+      return failure();
   }
-  factory.create<FoldOp>("", [&](DeviceBuilder &b, FoldOp copy) {
+  return factory.tryCreate<FoldOp>("", [&](DeviceBuilder &b, FoldOp copy) {
     ExactDevice kernel(b, copy);
-    kernel.match();
+    if (failed(kernel.match()))
+      return failure();
     kernel.expandProducts(places);
+    return success();
   });
 }

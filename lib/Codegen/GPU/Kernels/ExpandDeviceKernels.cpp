@@ -135,22 +135,24 @@ void DeviceKernelFactory::finish() {
   }
 }
 
-static void expandAnyFold(DeviceKernelFactory &factory, FoldOp op) {
+static LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op) {
   if (isa<ExactAttr>(op.getOrder()))
     return device::expandExact(factory, op);
   if (succeeded(device::expandContraction(factory, op)) ||
       succeeded(device::expandFold(factory, op)))
-    return;
+    return success();
   factory.create<FoldOp>("", &cpu::expandLiteralFold);
+  return success();
 }
 
-static void expandKernels(DeviceKernelFactory &factory, Operation *op) {
+static LogicalResult expandKernels(DeviceKernelFactory &factory,
+                                   Operation *op) {
   if (isa<linalg::GenericOp>(op))
     factory.create<linalg::GenericOp>("", &device::expandElementwise);
   else if (isa<memref::CopyOp>(op))
     factory.create<memref::CopyOp>("", &device::expandCopy);
   else if (auto fold = dyn_cast<FoldOp>(op))
-    expandAnyFold(factory, fold);
+    return expandAnyFold(factory, fold);
   else if (isa<ArgReduceOp>(op))
     factory.create<ArgReduceOp>("", &cpu::expandArgReduce);
   else if (auto scatter = dyn_cast<ScatterOp>(op))
@@ -159,6 +161,7 @@ static void expandKernels(DeviceKernelFactory &factory, Operation *op) {
     factory.create<ScanOp>("", &cpu::expandScan);
   else if (isa<SortOp>(op))
     factory.create<SortOp>("", &cpu::expandSort);
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -196,7 +199,8 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
     return success();
   DeviceKernelFactory factory(function, *op, device, failureWords,
                               *architecture, alignments.lookup(function));
-  expandKernels(factory, *op);
+  if (failed(expandKernels(factory, *op)))
+    return failure();
   factory.finish();
   factories.try_emplace(function.getSymName(), std::move(factory));
   return success();

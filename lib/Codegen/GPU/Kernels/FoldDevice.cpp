@@ -145,7 +145,7 @@ LogicalResult FoldDevice::match() {
 
 int64_t FoldDevice::getListBytes(size_t level) const {
   Type storage = cpu::getStorageType(type);
-  int64_t bytes = storage.isIndex() ? 8 : storage.getIntOrFloatBitWidth() / 8;
+  int64_t bytes = storage.getIntOrFloatBitWidth() / 8;
   return fold.results * levels[level].getChunks() * bytes;
 }
 
