@@ -12,19 +12,27 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
+#include <limits>
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 /// Most rows of an item: a chunk of 512 of them is a MiB, half of a second
 /// cache.
-static constexpr int64_t kBlockRows = 504;
-/// Most columns of an item: the rows are packed once for all of them. Fewer
+static constexpr int64_t kBlockRows = 528;
+/// Most columns of a strip: the rows are packed once for all of them. Fewer
 /// where their totals are kept from chunk to chunk.
-static constexpr int64_t kBlockColumns = 1024, kChunkedBlockColumns = 512;
-/// Vectors of neighbouring panels that are packed together: what is read of one
-/// k lies side by side.
+static constexpr int64_t kStripColumns = 2048, kChunkedStripColumns = 1024;
+/// Vectors of neighbouring panels that are packed together where they are not
+/// taken in parts: what is read of one k lies side by side.
 static constexpr int64_t kGroupVectors = 8;
+/// Bytes of a line of the caches.
+static constexpr int64_t kLineBytes = 64;
+/// Most bytes of a panel's part: they stay in a first cache of 48 KiB while all
+/// rows of the block pass by.
+static constexpr int64_t kPartBytes = 32768;
 /// Between the rows, tiles and panels of packed factors, in elements.
 static constexpr int64_t kSlack = 16;
 
@@ -74,16 +82,27 @@ void ContractionKernel::chooseTiles() {
   int64_t inner = columns.loops.back().size;
   rowVectors = llvm::divideCeil(inner, lanes);
   vectorCount = columns.size / inner * rowVectors;
-  // Accumulators and rows that the registers hold: 32 of 512 bits, else 16.
+  // Accumulators that the registers hold, 32 of 512 bits, else 16, besides the
+  // vectors and an element of a row.
   int64_t target = b.getTarget().lanes;
   int64_t accumulators = target >= 16 ? 24 : target >= 8 ? 12 : 8;
-  int64_t most = target >= 16 ? 12 : target >= 8 ? 6 : 4;
-  if (rows.size < most) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t vectors = std::min<int64_t>(target >= 16 ? 4 : 2, vectorCount);
+       vectors >= 1; --vectors) {
+    int64_t most = std::min<int64_t>(accumulators / vectors, 12);
+    // Multiply-adds of a row, those beyond the last column too; four loads take
+    // the time of one.
+    double loads = double(most + vectors) / double(most * vectors);
+    double cost = llvm::alignTo(vectorCount, vectors) * (1 + loads / 4);
+    if (cost >= least)
+      continue;
+    least = cost;
+    tileVectors = vectors;
+    tileRows = most;
+  }
+  if (rows.size < tileRows) {
     tileRows = rows.size;
     tileVectors = std::min<int64_t>(accumulators / tileRows, 8);
-  } else {
-    tileRows = most;
-    tileVectors = 2;
   }
   tileVectors = std::min(tileVectors, vectorCount);
   panels = llvm::divideCeil(vectorCount, tileVectors);
@@ -92,7 +111,6 @@ void ContractionKernel::chooseTiles() {
 
 void ContractionKernel::choosePacking() {
   span = std::min(fold.chunk, fold.n);
-  int64_t tiles = llvm::divideCeil(rows.size, tileRows);
   auto isElement = [&](const Factor &factor) {
     return factor.operations == 0 && factor.leaves.size() == 1 &&
            fold.inputs[factor.leaves[0]].isMemory();
@@ -106,16 +124,25 @@ void ContractionKernel::choosePacking() {
            std::min(span, factor.reduction.back().size);
   };
   rowsAlongRows = !isAlongReduction(rows) && rows.loops.size() == 1;
-  // Rows that are far apart fall into few sets of a cache; and what is packed
-  // is read many times.
+  // Rows whose distance has a large power of two as a factor fall into few sets
+  // of a cache.
+  auto isSpread = [&](const CollapsedDim &loop) {
+    int64_t bytes = loop.coefficients[0] * type.getIntOrFloatBitWidth() / 8;
+    return std::gcd(bytes, int64_t(4096)) <= 512;
+  };
+  rowsInPlace = isElement(rows) && isAlongReduction(rows) &&
+                rows.loops.size() == 1 && rows.reduction.size() == 1 &&
+                isSpread(rows.loops[0]);
   rowsPacked =
-      !isElement(rows) || panels > 3 ||
-      (!isAlongReduction(rows) && panels > 2 && getReach(rows) > 131072);
+      !rowsInPlace &&
+      (!isElement(rows) || vectorCount > 6 ||
+       (!isAlongReduction(rows) && vectorCount > 4 && getReach(rows) > 131072));
   int64_t step = columns.loops.back().coefficients[0];
   bool contiguous = isElement(columns) && step == 1;
-  columnsPacked =
-      !contiguous || (masked && lanes * type.getIntOrFloatBitWidth() < 256) ||
-      (tiles > 2 && columns.reduction.size() <= 1 && getReach(columns) > 65536);
+  columnsPacked = !contiguous ||
+                  (masked && lanes * type.getIntOrFloatBitWidth() < 256) ||
+                  (rows.size > 24 && columns.reduction.size() <= 1 &&
+                   getReach(columns) > 65536);
   transposed = columnsPacked && !contiguous && columns.operations <= 3 &&
                isAlongReduction(columns) && !columns.reduction.empty() &&
                columns.reduction.back().size >= lanes / 2 &&
@@ -126,46 +153,37 @@ void ContractionKernel::choosePacking() {
                               return step != 0 && step != 1;
                             });
   rowStride = (rowsAlongRows ? tileRows : 1) * span + std::max(lanes, kSlack);
+  int64_t bytes = tileVectors * lanes * type.getIntOrFloatBitWidth() / 8;
+  partSize = columnsPacked && rows.size > tileRows
+                 ? std::min(span, kPartBytes / bytes)
+                 : span;
   // Transposing writes whole vectors of K.
   panelStride =
-      tileVectors * lanes * (span + (transposed ? lanes : 0)) + kSlack;
+      tileVectors * lanes * (partSize + (transposed ? lanes : 0)) + kSlack;
 }
 
 void ContractionKernel::chooseItems() {
   int64_t panelWidth = tileVectors * lanes;
+  groupPanels = std::clamp<int64_t>(kGroupVectors / tileVectors, 1, panels);
+  groups = llvm::divideCeil(panels, groupPanels);
   int64_t tiles = llvm::divideCeil(rows.size, tileRows);
-  int64_t blockTiles = std::min<int64_t>(tiles, kBlockRows / tileRows);
-  blockPanels = std::min<int64_t>(
-      panels, std::max<int64_t>(
-                  (fold.n > fold.chunk ? kChunkedBlockColumns : kBlockColumns) /
-                      panelWidth,
-                  1));
   int64_t batchSize = getProduct(getSizes(batch));
-  auto countItems = [&] {
-    return batchSize * llvm::divideCeil(tiles, blockTiles) *
-           llvm::divideCeil(panels, blockPanels);
+  auto divideRows = [&](int64_t count) {
+    blockTiles = llvm::divideCeil(tiles, count);
+    rowBlocks = llvm::divideCeil(tiles, blockTiles);
   };
+  auto countItems = [&] { return batchSize * rowBlocks * groups; };
   auto getWork = [&] {
-    return blockTiles * tileRows * blockPanels * panelWidth * fold.n;
+    return blockTiles * tileRows * groupPanels * panelWidth * fold.n;
   };
+  divideRows(llvm::divideCeil(rows.size, kBlockRows));
   // Enough items for a few threads, none of them tiny.
-  while (countItems() < 8 && getWork() > (1 << 21) &&
-         (blockTiles > 4 || blockPanels > 1)) {
-    if (blockPanels > 1 && blockPanels * panelWidth >= blockTiles * tileRows)
-      blockPanels = llvm::divideCeil(blockPanels, 2);
-    else if (blockTiles > 4)
-      blockTiles = llvm::divideCeil(blockTiles, 2);
-    else
-      blockPanels = llvm::divideCeil(blockPanels, 2);
-  }
-  // Where vectors are far apart in any case, one panel at a time will do.
-  groupPanels =
-      transposed || columns.loops.size() > 1
-          ? 1
-          : std::clamp<int64_t>(kGroupVectors / tileVectors, 1, blockPanels);
+  while (countItems() < 8 && getWork() > (1 << 21) && blockTiles > 8)
+    divideRows(2 * rowBlocks);
   blockRows = blockTiles * tileRows;
-  rowBlocks = llvm::divideCeil(tiles, blockTiles);
-  panelBlocks = llvm::divideCeil(panels, blockPanels);
+  int64_t most = fold.n > fold.chunk ? kChunkedStripColumns : kStripColumns;
+  stripGroups =
+      std::clamp<int64_t>(most / (groupPanels * panelWidth), 1, groups);
   b.setWork(countItems(), (1 << 18) / std::max<int64_t>(getWork(), 1));
 }
 
@@ -232,7 +250,7 @@ PanelVector ContractionKernel::getPanelVector(Value vectorIndex) {
 
 void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
                                  ArrayRef<PanelVector> vectors,
-                                 const Chunk &chunk) {
+                                 const Part &part) {
   const Access *rowAccess = nullptr, *columnAccess = nullptr;
   SmallVector<Value> rowOffsets;
   if (!rowsPacked) {
@@ -259,55 +277,190 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
     for (auto [mask, vector] : llvm::zip_equal(masks, vectors))
       mask = b.getMask(vector.count, lanes);
 
-  Value blockOffset;
-  if (rowsPacked) {
-    Value local = b.sub(row, firstRow);
+  Value local = b.sub(row, firstRow), blockOffset;
+  if (rowsPacked)
     blockOffset =
         b.mul(rowsAlongRows ? b.div(local, tileRows) : local, rowStride);
-  }
-  Value count = b.sub(chunk.end, chunk.start);
-  SmallVector<Value> starts(rowCount * vectors.size(),
-                            b.zero(VectorType::get({lanes}, type))); // (F4)
+  Value slot = b.mul(local, tileVectors * lanes);
+  SmallVector<Value> starts;
+  for (int64_t i = 0; i < rowCount * int64_t(vectors.size()); ++i)
+    starts.push_back(
+        part.isFirst
+            ? b.zero(VectorType::get({lanes}, type)) // (F4)
+            : b.loadVector(partSums, type, b.add(slot, i * lanes), 1, lanes));
+  auto step = [&](Value t, ValueRange acc) {
+    Value k = b.sub(t, part.chunk.start);
+    SmallVector<Value> right, next;
+    Value columnOffset;
+    if (!columnsPacked)
+      columnOffset = getReductionOffset(columns, columnTable, t);
+    for (auto [v, vector] : llvm::enumerate(vectors)) {
+      if (columnsPacked)
+        right.push_back(
+            b.loadVector(panelBuffer, type,
+                         b.add(vector.packed, b.mul(b.sub(t, part.start),
+                                                    tileVectors * lanes)),
+                         1, lanes));
+      else
+        right.push_back(b.loadVector(columnAccess->buffer, type,
+                                     b.add(vector.leafOffsets[0], columnOffset),
+                                     1, lanes, masks[v]));
+    }
+    Value rowOffset;
+    if (!rowsPacked)
+      rowOffset = getReductionOffset(rows, rowTable, t);
+    for (int64_t x = 0; x < rowCount; ++x) {
+      Value left;
+      if (!rowsPacked)
+        left = b.load(rowAccess->buffer, type, b.add(rowOffsets[x], rowOffset));
+      else if (rowsAlongRows)
+        left = b.load(block, type,
+                      b.add(b.add(blockOffset, b.mul(k, tileRows)), x));
+      else
+        left = b.load(block, type, b.add(b.add(blockOffset, x * rowStride), k));
+      left = b.broadcast(left, lanes);
+      for (size_t v = 0; v < vectors.size(); ++v)
+        next.push_back(math::FmaOp::create(b, left, right[v],
+                                           acc[x * vectors.size() + v]));
+    }
+    return next;
+  };
+  prefetchResults(row, rowCount, panel, vectors, part);
+  if (part.next.start)
+    prefetchColumns(b.div(local, tileRows), part.next);
+  auto stepAndPrefetch = [&](Value start, ValueRange acc) {
+    if (rowsPacked)
+      prefetchPackedRows(b.add(blockOffset, getTileStride()),
+                         b.sub(start, part.chunk.start));
+    else
+      for (Value offset : rowOffsets)
+        b.prefetch(rowAccess->buffer,
+                   b.add(offset, b.add(start, getTileStride())),
+                   /*isWrite=*/false);
+    Value end = b.min(b.add(start, getLineElements()), part.end);
+    return b.loop(start, end, 1, acc, step);
+  };
+  // The rows of the next tile are fetched meanwhile.
   SmallVector<Value> sums =
-      b.loop(b.index(0), count, 1, starts, [&](Value k, ValueRange acc) {
-        Value t = b.add(chunk.start, k);
-        SmallVector<Value> right, next;
-        Value columnOffset;
-        if (!columnsPacked)
-          columnOffset = getReductionOffset(columns, columnTable, t);
-        for (auto [v, vector] : llvm::enumerate(vectors)) {
-          if (columnsPacked)
-            right.push_back(b.loadVector(
-                panelBuffer, type,
-                b.add(vector.packed, b.mul(k, tileVectors * lanes)), 1, lanes));
-          else
-            right.push_back(
-                b.loadVector(columnAccess->buffer, type,
-                             b.add(vector.leafOffsets[0], columnOffset), 1,
-                             lanes, masks[v]));
-        }
-        Value rowOffset;
-        if (!rowsPacked)
-          rowOffset = getReductionOffset(rows, rowTable, t);
-        for (int64_t x = 0; x < rowCount; ++x) {
-          Value left;
-          if (!rowsPacked)
-            left = b.load(rowAccess->buffer, type,
-                          b.add(rowOffsets[x], rowOffset));
-          else if (rowsAlongRows)
-            left = b.load(block, type,
-                          b.add(b.add(blockOffset, b.mul(k, tileRows)), x));
-          else
-            left = b.load(block, type,
-                          b.add(b.add(blockOffset, x * rowStride), k));
-          left = b.broadcast(left, lanes);
-          for (size_t v = 0; v < vectors.size(); ++v)
-            next.push_back(math::FmaOp::create(b, left, right[v],
-                                               acc[x * vectors.size() + v]));
-        }
-        return next;
+      rowsPacked || rowsInPlace
+          ? b.loop(part.start, part.end, getLineElements(), starts,
+                   stepAndPrefetch)
+          : b.loop(part.start, part.end, 1, starts, step);
+  if (part.isFirst && part.isLast) {
+    finishTile(sums, row, rowCount, panel, vectors, part.chunk);
+    return;
+  }
+  b.when(
+      b.equal(part.end, part.chunk.end),
+      [&] { finishTile(sums, row, rowCount, panel, vectors, part.chunk); },
+      [&] {
+        for (auto [i, sum] : llvm::enumerate(sums))
+          b.storeVector(sum, partSums, b.add(slot, i * lanes), 1);
       });
-  finishTile(sums, row, rowCount, panel, vectors, chunk);
+}
+
+void ContractionKernel::prefetchPackedRows(Value tileOffset, Value k) {
+  int64_t step = rowsAlongRows ? getLineElements() : rowStride;
+  Value offset = b.add(tileOffset, rowsAlongRows ? b.mul(k, tileRows) : k);
+  for (int64_t x = 0; x < tileRows; ++x)
+    b.prefetch(block, b.add(offset, x * step), /*isWrite=*/false);
+}
+
+void ContractionKernel::prefetchColumns(Value tile, const NextPart &next) {
+  unsigned leaves = columns.leaves.size();
+  // What the tile is to prefetch of so many lines' beginnings.
+  auto getShare = [&](int64_t all) {
+    int64_t count = llvm::divideCeil(all, blockTiles);
+    return std::make_pair(b.mul(tile, count), count);
+  };
+  auto prefetch = [&](unsigned leaf, Value offset) {
+    b.prefetch(fold.inputs[columns.leaves[leaf]].buffer, offset,
+               /*isWrite=*/false);
+  };
+  auto getReductionOffset = [&](Value k, unsigned leaf) {
+    return getLoopOffset(b, columns.reduction,
+                         b.delinearize(k, getSizes(columns.reduction)), leaf);
+  };
+  if (!transposed) {
+    auto [first, count] = getShare(partSize);
+    for (int64_t i = 0; i < count; ++i) {
+      Value k = b.add(next.start, b.add(first, i));
+      for (unsigned leaf = 0; leaf < leaves; ++leaf)
+        if (columns.loops.back().coefficients[leaf] == 1)
+          for (const PanelVector &vector : next.vectors)
+            prefetch(leaf, b.add(vector.leafOffsets[leaf],
+                                 getReductionOffset(k, leaf)));
+    }
+    return;
+  }
+  if (columns.loops.size() > 1)
+    return;
+  auto [first, count] = getShare(tileVectors * lanes);
+  for (unsigned leaf = 0; leaf < leaves; ++leaf) {
+    Value base = b.add(next.vectors.front().leafOffsets[leaf],
+                       getReductionOffset(next.start, leaf));
+    for (int64_t i = 0; i < count; ++i) {
+      Value column =
+          b.mul(b.add(first, i), columns.loops.back().coefficients[leaf]);
+      for (int64_t k = 0; k < partSize; k += getLineElements())
+        prefetch(leaf, b.add(base, b.add(column, k)));
+    }
+  }
+}
+
+void ContractionKernel::prefetchResults(Value row, int64_t rowCount,
+                                        Value panel,
+                                        ArrayRef<PanelVector> vectors,
+                                        const Part &part) {
+  auto prefetchTotals = [&] {
+    Value base = getTotalsOffset(row, panel);
+    for (size_t i = 0; i < rowCount * vectors.size(); ++i)
+      b.prefetch(totals, b.add(base, i * lanes), /*isWrite=*/true);
+  };
+  auto prefetchOutputs = [&] {
+    if (columns.loops.back().coefficients.back() != 1)
+      return;
+    for (int64_t x = 0; x < rowCount; ++x) {
+      Value rowOffset = getOutputOffset(b.add(row, x));
+      for (const PanelVector &vector : vectors)
+        b.prefetch(fold.outputs[0].buffer,
+                   b.add(rowOffset, vector.outputOffset), /*isWrite=*/true);
+    }
+  };
+  auto prefetch = [&] {
+    if (fold.n <= fold.chunk) {
+      prefetchOutputs();
+      return;
+    }
+    b.when(b.less(b.index(0), part.chunk.start), prefetchTotals);
+    b.when(b.equal(part.chunk.end, b.index(fold.n)), prefetchOutputs);
+  };
+  if (part.isFirst && part.isLast)
+    prefetch();
+  else
+    b.when(b.equal(part.end, part.chunk.end), prefetch);
+}
+
+int64_t ContractionKernel::getTileStride() const {
+  if (rowsPacked && rowsAlongRows)
+    return rowStride;
+  return tileRows * (rowsPacked ? rowStride : rows.loops[0].coefficients[0]);
+}
+
+int64_t ContractionKernel::getLineElements() const {
+  return kLineBytes * 8 / type.getIntOrFloatBitWidth();
+}
+
+Value ContractionKernel::getTotalsOffset(Value row, Value panel) {
+  Value tile = b.add(b.mul(b.sub(panel, firstPanel), blockTiles),
+                     b.div(b.sub(row, firstRow), tileRows));
+  return b.mul(tile, tileRows * tileVectors * lanes);
+}
+
+Value ContractionKernel::getOutputOffset(Value row) {
+  SmallVector<Value> at = b.delinearize(row, getSizes(rows.loops));
+  return b.add(outputBase,
+               getLoopOffset(b, rows.loops, at, rows.leaves.size()));
 }
 
 void ContractionKernel::finishTile(ArrayRef<Value> sums, Value row,
@@ -318,10 +471,7 @@ void ContractionKernel::finishTile(ArrayRef<Value> sums, Value row,
     writeResults(sums, row, rowCount, vectors);
     return;
   }
-  int64_t blockTiles = blockRows / tileRows;
-  Value tile = b.add(b.mul(b.sub(panel, firstPanel), blockTiles),
-                     b.div(b.sub(row, firstRow), tileRows));
-  Value base = b.mul(tile, tileRows * tileVectors * lanes);
+  Value base = getTotalsOffset(row, panel);
   auto addTotals = [&] {
     SmallVector<Value> results;
     for (auto [i, sum] : llvm::enumerate(sums)) {
@@ -350,12 +500,9 @@ void ContractionKernel::writeResults(ArrayRef<Value> results, Value row,
                                      int64_t rowCount,
                                      ArrayRef<PanelVector> vectors) {
   const Access &output = fold.outputs[0];
-  unsigned outputIndex = rows.leaves.size();
   int64_t step = columns.loops.back().coefficients.back();
   for (int64_t x = 0; x < rowCount; ++x) {
-    SmallVector<Value> at = b.delinearize(b.add(row, x), getSizes(rows.loops));
-    Value rowOffset =
-        b.add(outputBase, getLoopOffset(b, rows.loops, at, outputIndex));
+    Value rowOffset = getOutputOffset(b.add(row, x));
     for (auto [v, vector] : llvm::enumerate(vectors)) {
       Value offset = b.add(rowOffset, vector.outputOffset);
       auto write = [&, v = v](LaneMask mask) {
@@ -389,39 +536,71 @@ void ContractionKernel::writeResults(ArrayRef<Value> results, Value row,
 // Items
 //===----------------------------------------------------------------------===//
 
-void ContractionKernel::emitPanel(Value panel, const Chunk &chunk) {
-  SmallVector<PanelVector> vectors = getPanelVectors(panel);
+void ContractionKernel::emitPart(Value panel, ArrayRef<PanelVector> vectors,
+                                 const Part &part) {
   int64_t rest = rows.size % tileRows;
   Value full = b.min(endRow, b.index(rows.size - rest));
   b.loop(firstRow, full, tileRows,
-         [&](Value row) { emitTile(row, tileRows, panel, vectors, chunk); });
+         [&](Value row) { emitTile(row, tileRows, panel, vectors, part); });
   if (rest)
     b.when(b.equal(endRow, b.index(rows.size)), [&] {
-      emitTile(b.index(rows.size - rest), rest, panel, vectors, chunk);
+      emitTile(b.index(rows.size - rest), rest, panel, vectors, part);
     });
+}
+
+void ContractionKernel::emitPanelInParts(Value panel, const Chunk &chunk) {
+  SmallVector<PanelVector> vectors = getPanelVectors(panel);
+  SmallVector<PanelVector> nextVectors =
+      getPanelVectors(b.min(b.add(panel, 1), b.sub(endPanel, b.index(1))));
+  auto emit = [&](Value start, bool isFirst) {
+    Value end = b.min(b.add(start, partSize), chunk.end);
+    Part part{chunk, start, end, isFirst, false};
+    Value isLast = b.equal(end, chunk.end);
+    part.next = {b.select(isLast, chunk.start, end), {}};
+    for (auto [here, there] : llvm::zip_equal(vectors, nextVectors)) {
+      PanelVector vector = here;
+      for (auto [x, y] : llvm::zip_equal(vector.leafOffsets, there.leafOffsets))
+        x = b.select(isLast, y, x);
+      part.next.vectors.push_back(vector);
+    }
+    packColumns(panel, 1, part);
+    emitPart(panel, vectors, part);
+  };
+  emit(chunk.start, true);
+  b.loop(b.add(chunk.start, partSize), chunk.end, partSize,
+         [&](Value start) { emit(start, false); });
 }
 
 void ContractionKernel::emitChunk(const Chunk &chunk) {
   if (rowsPacked)
     packRows(chunk);
+  if (partSize < span) {
+    b.loop(firstPanel, endPanel, 1, [&](Value panel) {
+      firstPacked = panel;
+      emitPanelInParts(panel, chunk);
+    });
+    return;
+  }
+  Part whole{chunk, chunk.start, chunk.end, true, true};
   b.loop(firstPanel, endPanel, groupPanels, [&](Value first) {
     firstPacked = first;
     if (columnsPacked)
-      packColumns(first, chunk);
-    b.loop(first, b.min(b.add(first, groupPanels), endPanel), 1,
-           [&](Value panel) { emitPanel(panel, chunk); });
+      packColumns(first, groupPanels, whole);
+    b.loop(
+        first, b.min(b.add(first, groupPanels), endPanel), 1,
+        [&](Value panel) { emitPart(panel, getPanelVectors(panel), whole); });
   });
 }
 
-void ContractionKernel::emitItem(Value item) {
+void ContractionKernel::emitStrip(Value rowBlock, Value firstGroup,
+                                  Value endGroup) {
   SmallVector<int64_t> sizes = getSizes(batch);
-  sizes.push_back(panelBlocks);
   sizes.push_back(rowBlocks);
-  SmallVector<Value> at = b.delinearize(item, sizes);
+  SmallVector<Value> at = b.delinearize(rowBlock, sizes);
   firstRow = b.mul(at.pop_back_val(), blockRows);
-  firstPanel = b.mul(at.pop_back_val(), blockPanels);
   endRow = b.min(b.add(firstRow, blockRows), b.index(rows.size));
-  endPanel = b.min(b.add(firstPanel, blockPanels), b.index(panels));
+  firstPanel = b.mul(firstGroup, groupPanels);
+  endPanel = b.min(b.mul(endGroup, groupPanels), b.index(panels));
   rowBase.clear();
   columnBase.clear();
   unsigned access = 0;
@@ -441,19 +620,37 @@ void ContractionKernel::emitItem(Value item) {
   });
 }
 
+void ContractionKernel::emitStrips() {
+  Value begin = b.getBegin(), end = b.getEnd();
+  Value endBlock = b.div(b.add(end, groups - 1), groups);
+  b.loop(b.div(begin, groups), endBlock, 1, [&](Value rowBlock) {
+    Value first = b.mul(rowBlock, groups);
+    Value lower = b.max(b.sub(begin, first), b.index(0));
+    Value upper = b.min(b.sub(end, first), b.index(groups));
+    b.loop(lower, upper, stripGroups, [&](Value group) {
+      emitStrip(rowBlock, group, b.min(b.add(group, stripGroups), upper));
+    });
+  });
+}
+
 void ContractionKernel::expand() {
+  int64_t panelWidth = tileVectors * lanes;
   if (rowsPacked)
-    block = b.getScratch(
-        type, (rowsAlongRows ? blockRows / tileRows : blockRows) * rowStride);
+    block = b.getScratch(type,
+                         (rowsAlongRows ? blockTiles : blockRows) * rowStride);
   if (columnsPacked)
-    panelBuffer = b.getScratch(type, groupPanels * panelStride);
+    panelBuffer =
+        b.getScratch(type, (partSize < span ? 1 : groupPanels) * panelStride);
+  if (partSize < span)
+    partSums = b.getScratch(type, blockRows * panelWidth);
   if (fold.n > fold.chunk)
-    totals = b.getScratch(type, blockRows * blockPanels * tileVectors * lanes);
+    totals =
+        b.getScratch(type, blockRows * stripGroups * groupPanels * panelWidth);
   if (!rowsPacked && rows.reduction.size() > 1)
     rowTable = fillTable(rows);
   if (!columnsPacked && columns.reduction.size() > 1)
     columnTable = fillTable(columns);
-  b.forEachItem([&](Value item) { emitItem(item); });
+  emitStrips();
 }
 
 LogicalResult repro::cpu::expandContraction(KernelBuilder &b, FoldOp op) {

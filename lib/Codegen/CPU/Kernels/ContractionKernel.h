@@ -5,11 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A tile is `tileRows` times `tileVectors` vectors along N (a panel); its
-// accumulators stay in registers for a whole chunk of K, so that each result
-// sees its elements in the order of (F1). A work item is a block of rows times
-// some panels. Either factor is read where it lies, or what is read of a chunk
-// is copied, f or g applied, first.
+// A tile is `tileRows` times `tileVectors` vectors along N (a panel). A chunk
+// of K is taken in parts: while one part of a panel, which fits into the first
+// cache, meets all rows of a block, the accumulators of the tiles wait in
+// memory from part to part, so that each result sees its elements in the order
+// of (F1). A work item is a block of rows times a group of panels; neighbouring
+// items of a thread form a strip, for which the rows are packed once. Either
+// factor is read where it lies, or what is read of a chunk is copied, f or g
+// applied, first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,6 +36,21 @@ struct Chunk {
   Value start, end;
 };
 
+/// The part of the columns that is packed next.
+struct NextPart {
+  Value start; ///< null: unknown
+  SmallVector<PanelVector> vectors;
+};
+
+/// Elements [start, end) of K, of one chunk.
+struct Part {
+  Chunk chunk;
+  Value start, end;
+  /// Whether it begins the chunk; whether it is known to end it.
+  bool isFirst, isLast;
+  NextPart next = {};
+};
+
 class ContractionKernel : public Contraction {
 public:
   using Contraction::Contraction;
@@ -46,17 +64,33 @@ private:
   void choosePacking();
   void chooseItems();
 
-  void emitItem(Value item);
+  /// Through this thread's items.
+  void emitStrips();
+  void emitStrip(Value rowBlock, Value firstGroup, Value endGroup);
   void emitChunk(const Chunk &chunk);
-  void emitPanel(Value panel, const Chunk &chunk);
+  void emitPanelInParts(Value panel, const Chunk &chunk);
+  void emitPart(Value panel, ArrayRef<PanelVector> vectors, const Part &part);
   void emitTile(Value row, int64_t rows, Value panel,
-                ArrayRef<PanelVector> vectors, const Chunk &chunk);
+                ArrayRef<PanelVector> vectors, const Part &part);
+  /// Of the packed tile at `tileOffset`, one line of elements from `k` on.
+  void prefetchPackedRows(Value tileOffset, Value k);
+  /// The tile's share of them.
+  void prefetchColumns(Value tile, const NextPart &next);
+  /// What finishTile will touch.
+  void prefetchResults(Value row, int64_t rows, Value panel,
+                       ArrayRef<PanelVector> vectors, const Part &part);
   /// (F3) adds the chunk to the totals, or after the last one init to the
   /// total.
   void finishTile(ArrayRef<Value> sums, Value row, int64_t rows, Value panel,
                   ArrayRef<PanelVector> vectors, const Chunk &chunk);
   void writeResults(ArrayRef<Value> totals, Value row, int64_t rows,
                     ArrayRef<PanelVector> vectors);
+  /// Where the totals of the tile are.
+  Value getTotalsOffset(Value row, Value panel);
+  Value getOutputOffset(Value row);
+  /// From tile to tile of packed rows, or of rows in place.
+  int64_t getTileStride() const;
+  int64_t getLineElements() const;
   SmallVector<PanelVector> getPanelVectors(Value panel);
   PanelVector getPanelVector(Value vectorIndex);
   Value fillTable(const Factor &factor);
@@ -69,11 +103,12 @@ private:
   void packRowsAlongReduction(const Chunk &chunk);
   /// Tile after tile, in each one element of all rows after the other.
   void packRowsAlongRows(const Chunk &chunk);
-  /// Of the group of panels that begins with `first`.
-  void packColumns(Value first, const Chunk &chunk);
-  void packVectors(ArrayRef<PanelVector> vectors, const Chunk &chunk);
+  void packElementsAlongRows(Value first, int64_t count, const Chunk &chunk);
+  /// Of `count` panels from `first` on.
+  void packColumns(Value first, int64_t count, const Part &part);
+  void packVectors(ArrayRef<PanelVector> vectors, const Part &part);
   /// Of columns whose elements lie along K.
-  void packVectorTransposed(const PanelVector &vector, const Chunk &chunk);
+  void packVectorTransposed(const PanelVector &vector, const Part &part);
   /// Whether the elements of the factor lie next to each other along K.
   static bool isAlongReduction(const Factor &factor) {
     return factor.reduction.empty() ||
@@ -85,22 +120,27 @@ private:
 
   int64_t lanes;
   bool rowsPacked = false, columnsPacked = false;
+  /// Not packed, and worth reading ahead.
+  bool rowsInPlace = false;
   int64_t rowVectors;  ///< vectors along the innermost loop of N
   int64_t vectorCount; ///< of all of N
   int64_t tileRows, tileVectors;
-  int64_t blockRows, blockPanels, rowBlocks, panelBlocks, panels;
+  int64_t blockTiles, blockRows, rowBlocks, panels;
   int64_t groupPanels;        ///< panels that are packed together
+  int64_t groups;             ///< of panels, of all of N
+  int64_t stripGroups;        ///< most of a strip
   bool masked;                ///< some vectors have lanes that are no results
   bool transposed;            ///< the columns are read along K
   bool rowsAlongRows = false; ///< the rows are read along M
   int64_t span;               ///< elements of a chunk
+  int64_t partSize;           ///< elements of a part of it
   /// Of the packed rows: from row to row, or where `rowsAlongRows` from tile to
   /// tile; of the packed columns: from panel to panel. All have some slack, as
   /// powers of two would fall into few sets of a cache.
   int64_t rowStride, panelStride;
 
-  Value rowTable, columnTable, block, panelBuffer, totals;
-  // Of the current item.
+  Value rowTable, columnTable, block, panelBuffer, partSums, totals;
+  // Of the current strip.
   SmallVector<Value> rowBase, columnBase;
   Value outputBase, firstRow, endRow, firstPanel, endPanel;
   Value firstPacked; ///< of the group of panels that is packed

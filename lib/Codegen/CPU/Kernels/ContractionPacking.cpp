@@ -11,6 +11,9 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
+/// Elements of K whose rows are packed together.
+static constexpr int64_t kTogether = 8;
+
 Value ContractionKernel::loadLeaf(const Factor &factor, unsigned leaf,
                                   Value offset, int64_t stride, int64_t lanes,
                                   LaneMask mask) {
@@ -33,31 +36,52 @@ void ContractionKernel::packRows(const Chunk &chunk) {
 }
 
 void ContractionKernel::packRowsAlongRows(const Chunk &chunk) {
-  b.loop(chunk.start, chunk.end, 1, [&](Value k) {
-    SmallVector<Value> at = b.delinearize(k, getSizes(rows.reduction));
-    SmallVector<Value> base;
+  // Several k at a time: what is written of a tile then fills lines.
+  Value rest = b.rem(b.sub(chunk.end, chunk.start), kTogether);
+  Value full = b.sub(chunk.end, rest);
+  b.loop(chunk.start, full, kTogether,
+         [&](Value k) { packElementsAlongRows(k, kTogether, chunk); });
+  b.loop(full, chunk.end, 1,
+         [&](Value k) { packElementsAlongRows(k, 1, chunk); });
+}
+
+void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
+                                              const Chunk &chunk) {
+  SmallVector<SmallVector<Value>> bases(count);
+  for (int64_t i = 0; i < count; ++i) {
+    SmallVector<Value> at =
+        b.delinearize(b.add(first, i), getSizes(rows.reduction));
     for (unsigned leaf = 0; leaf < rows.leaves.size(); ++leaf)
-      base.push_back(
+      bases[i].push_back(
           b.add(rowBase[leaf], getLoopOffset(b, rows.reduction, at, leaf)));
-    Value target = b.mul(b.sub(k, chunk.start), tileRows);
-    auto copy = [&](Value row, int64_t lanes, LaneMask mask) {
+  }
+  Value target = b.mul(b.sub(first, chunk.start), tileRows);
+  auto copy = [&](Value row, int64_t lanes) {
+    Value tile = b.div(b.sub(row, firstRow), tileRows);
+    Value offset = b.add(target, b.mul(tile, rowStride));
+    for (int64_t i = 0; i < count; ++i) {
       Value value = computeFactor(rows, lanes, [&](unsigned leaf) {
         int64_t step = rows.loops[0].coefficients[leaf];
-        return loadLeaf(rows, leaf, b.add(base[leaf], b.mul(row, step)), step,
-                        lanes, mask);
+        return loadLeaf(rows, leaf, b.add(bases[i][leaf], b.mul(row, step)),
+                        step, lanes, {});
       });
-      Value tile = b.div(b.sub(row, firstRow), tileRows);
-      b.storeVector(value, block, b.add(target, b.mul(tile, rowStride)), 1,
-                    mask);
-    };
-    int64_t rest = rows.size % tileRows;
-    Value full = b.min(endRow, b.index(rows.size - rest));
-    b.loop(firstRow, full, tileRows,
-           [&](Value row) { copy(row, tileRows, {}); });
-    if (rest)
-      b.when(b.equal(endRow, b.index(rows.size)),
-             [&] { copy(b.index(rows.size - rest), rest, {}); });
-  });
+      b.storeVector(value, block, b.add(offset, i * tileRows), 1);
+    }
+  };
+  // A tile with the first rows of the next one, which fills a vector: those
+  // are overwritten by the next k, or lie in the slack behind the tile.
+  int64_t wide = llvm::PowerOf2Ceil(tileRows);
+  int64_t endWide =
+      wide <= rows.size ? ((rows.size - wide) / tileRows + 1) * tileRows : 0;
+  int64_t rest = rows.size % tileRows;
+  Value full = b.min(endRow, b.index(rows.size - rest));
+  b.loop(firstRow, b.min(full, b.index(endWide)), tileRows,
+         [&](Value row) { copy(row, wide); });
+  b.loop(b.max(firstRow, b.index(endWide)), full, tileRows,
+         [&](Value row) { copy(row, tileRows); });
+  if (rest)
+    b.when(b.equal(endRow, b.index(rows.size)),
+           [&] { copy(b.index(rows.size - rest), rest); });
 }
 
 void ContractionKernel::packRowsAlongReduction(const Chunk &chunk) {
@@ -108,9 +132,10 @@ void ContractionKernel::packRowsAlongReduction(const Chunk &chunk) {
 // Columns
 //===----------------------------------------------------------------------===//
 
-void ContractionKernel::packColumns(Value first, const Chunk &chunk) {
+void ContractionKernel::packColumns(Value first, int64_t count,
+                                    const Part &part) {
   SmallVector<PanelVector> vectors;
-  for (int64_t g = 0; g < groupPanels; ++g) {
+  for (int64_t g = 0; g < count; ++g) {
     // Panels beyond the last one repeat it.
     Value panel = b.add(first, g);
     if (g)
@@ -118,22 +143,22 @@ void ContractionKernel::packColumns(Value first, const Chunk &chunk) {
     llvm::append_range(vectors, getPanelVectors(panel));
   }
   if (!transposed) {
-    packVectors(vectors, chunk);
+    packVectors(vectors, part);
     return;
   }
   for (const PanelVector &vector : vectors)
-    packVectorTransposed(vector, chunk);
+    packVectorTransposed(vector, part);
 }
 
 void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
-                                    const Chunk &chunk) {
+                                    const Part &part) {
   SmallVector<LaneMask> masks(vectors.size());
   if (masked)
     for (auto [mask, vector] : llvm::zip_equal(masks, vectors))
       mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
-  b.loop(chunk.start, chunk.end, 1, [&](Value k) {
+  b.loop(part.start, part.end, 1, [&](Value k) {
     SmallVector<Value> at = b.delinearize(k, getSizes(columns.reduction));
-    Value target = b.mul(b.sub(k, chunk.start), tileVectors * lanes);
+    Value target = b.mul(b.sub(k, part.start), tileVectors * lanes);
     for (auto [vector, mask] : llvm::zip_equal(vectors, masks)) {
       // What lanes beyond the results hold is not used.
       Value value = computeFactor(columns, lanes, [&](unsigned leaf) {
@@ -148,12 +173,12 @@ void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
 }
 
 void ContractionKernel::packVectorTransposed(const PanelVector &vector,
-                                             const Chunk &chunk) {
+                                             const Part &part) {
   Value last;
   if (masked)
     last = b.max(b.sub(vector.count, b.index(1)), b.index(0));
   forEachRun(
-      b, columns.reduction, chunk.start, chunk.end,
+      b, columns.reduction, part.start, part.end,
       [&](ArrayRef<Value> outer, Value lower, Value upper, Value first) {
         auto copy = [&](Value i, LaneMask mask) {
           SmallVector<Value> at(outer);
@@ -179,7 +204,7 @@ void ContractionKernel::packVectorTransposed(const PanelVector &vector,
           elements = b.transpose(std::move(elements));
           // Elements beyond the run are overwritten by the next run, or lie in
           // the slack behind the panel.
-          Value k = b.sub(b.add(first, b.sub(i, lower)), chunk.start);
+          Value k = b.sub(b.add(first, b.sub(i, lower)), part.start);
           for (auto [j, element] : llvm::enumerate(elements))
             b.storeVector(
                 element, panelBuffer,

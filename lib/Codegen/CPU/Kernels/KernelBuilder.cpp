@@ -404,6 +404,11 @@ void KernelBuilder::storeVector(Value vector, Value flat, Value offset,
   }
 }
 
+void KernelBuilder::prefetch(Value flat, Value offset, bool isWrite) {
+  memref::PrefetchOp::create(*this, flat, offset, isWrite,
+                             /*localityHint=*/3, /*isDataCache=*/true);
+}
+
 LaneMask KernelBuilder::getMask(Value count, int64_t lanes) {
   auto type = VectorType::get({lanes}, getI1Type());
   return {vector::CreateMaskOp::create(*this, type, count), count};

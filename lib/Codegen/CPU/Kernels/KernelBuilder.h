@@ -117,6 +117,9 @@ public:
                    int64_t lanes, LaneMask mask = {});
   void storeVector(Value vector, Value flat, Value offset, int64_t stride,
                    LaneMask mask = {});
+  /// A hint that the line of the element will soon be read or written; nothing
+  /// happens where it lies beyond the buffer.
+  void prefetch(Value flat, Value offset, bool isWrite);
   /// The first `count` of `lanes` lanes.
   LaneMask getMask(Value count, int64_t lanes);
 

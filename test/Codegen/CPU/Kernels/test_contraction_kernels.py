@@ -37,6 +37,14 @@ def test_large_strides_are_packed_K1() -> None:
         case.check(arrays(case, special=False), ["v4", "v3"])
 
 
+@pytest.mark.parametrize("layout", [("mk", "kn"), ("km", "nk")])
+@pytest.mark.parametrize("size", [(540, 300, 130), (13, 2100, 520)])
+def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, int, int]) -> None:
+    """More rows than a block, elements than a part of a chunk, and columns than a strip."""
+    case = matmul(*size, *layout)
+    case.check(arrays(case, special=False), ["v4", "v3"])
+
+
 @pytest.mark.parametrize("kind", ["f64", "bf16"])
 def test_other_types_F7(kind: str) -> None:
     body = None
