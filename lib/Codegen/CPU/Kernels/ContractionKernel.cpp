@@ -28,6 +28,8 @@ static constexpr int64_t kStripColumns = 2048, kChunkedStripColumns = 1024;
 /// Vectors of neighbouring panels that are packed together where they are not
 /// taken in parts: what is read of one k lies side by side.
 static constexpr int64_t kGroupVectors = 8;
+/// Most elements of K whose offsets a table holds where it can be done without.
+static constexpr int64_t kMostTable = 16384;
 /// Bytes of a line of the caches.
 static constexpr int64_t kLineBytes = 64;
 /// Most bytes of a panel's part: they stay in a first cache of 48 KiB while all
@@ -190,6 +192,18 @@ void ContractionKernel::chooseItems() {
 //===----------------------------------------------------------------------===//
 // Addresses
 //===----------------------------------------------------------------------===//
+
+bool ContractionKernel::hasLongRuns(const Factor &factor) const {
+  return isAlongReduction(factor) && !factor.reduction.empty() &&
+         factor.reduction.back().size >= lanes / 2;
+}
+
+bool ContractionKernel::needsTable(const Factor &factor, bool isInRuns) const {
+  if (factor.reduction.size() <= 1 || isInRuns)
+    return false;
+  bool isPacked = &factor == &rows ? rowsPacked : columnsPacked;
+  return !isPacked || (factor.leaves.size() == 1 && fold.n <= kMostTable);
+}
 
 Value ContractionKernel::fillTable(const Factor &factor) {
   Value table = b.getScratch(b.getIndexType(), fold.n);
@@ -367,6 +381,9 @@ void ContractionKernel::prefetchPackedRows(Value tileOffset, Value k) {
 }
 
 void ContractionKernel::prefetchColumns(Value tile, const NextPart &next) {
+  // Neighbouring elements of an image are read again and again in any case.
+  if (columns.reduction.size() > 1)
+    return;
   unsigned leaves = columns.leaves.size();
   // What the tile is to prefetch of so many lines' beginnings.
   auto getShare = [&](int64_t all) {
@@ -646,9 +663,9 @@ void ContractionKernel::expand() {
   if (fold.n > fold.chunk)
     totals =
         b.getScratch(type, blockRows * stripGroups * groupPanels * panelWidth);
-  if (!rowsPacked && rows.reduction.size() > 1)
+  if (needsTable(rows, rowsPacked && (rowsAlongRows || hasLongRuns(rows))))
     rowTable = fillTable(rows);
-  if (!columnsPacked && columns.reduction.size() > 1)
+  if (needsTable(columns, columnsPacked && transposed))
     columnTable = fillTable(columns);
   emitStrips();
 }

@@ -93,6 +93,11 @@ private:
   int64_t getLineElements() const;
   SmallVector<PanelVector> getPanelVectors(Value panel);
   PanelVector getPanelVector(Value vectorIndex);
+  /// Whether stretches of K of half a vector and more lie next to each other.
+  bool hasLongRuns(const Factor &factor) const;
+  /// Whether offsets along K are looked up; `isInRuns`: it is packed without.
+  bool needsTable(const Factor &factor, bool isInRuns) const;
+  /// The offset of each element of K.
   Value fillTable(const Factor &factor);
   /// Where element `k` of a factor that is not packed lies.
   Value getReductionOffset(const Factor &factor, Value table, Value k);
@@ -139,7 +144,8 @@ private:
   /// powers of two would fall into few sets of a cache.
   int64_t rowStride, panelStride;
 
-  Value rowTable, columnTable, block, panelBuffer, partSums, totals;
+  Value rowTable, columnTable; ///< null: not needed
+  Value block, panelBuffer, partSums, totals;
   // Of the current strip.
   SmallVector<Value> rowBase, columnBase;
   Value outputBase, firstRow, endRow, firstPanel, endPanel;

@@ -92,6 +92,16 @@ void ContractionKernel::packRowsAlongReduction(const Chunk &chunk) {
     for (unsigned leaf = 0; leaf < rows.leaves.size(); ++leaf)
       base.push_back(
           b.add(rowBase[leaf], getLoopOffset(b, rows.loops, rowAt, leaf)));
+    if (rowTable) {
+      b.loop(chunk.start, chunk.end, 1, [&](Value k) {
+        Value offset = b.add(base[0], b.load(rowTable, b.getIndexType(), k));
+        Value value = computeFactor(rows, 0, [&](unsigned leaf) {
+          return loadLeaf(rows, leaf, offset, 0, 0, {});
+        });
+        b.store(value, block, b.add(target, b.sub(k, chunk.start)));
+      });
+      return;
+    }
     forEachRun(
         b, rows.reduction, chunk.start, chunk.end,
         [&](ArrayRef<Value> outer, Value lower, Value upper, Value first) {
@@ -157,13 +167,19 @@ void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
     for (auto [mask, vector] : llvm::zip_equal(masks, vectors))
       mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
   b.loop(part.start, part.end, 1, [&](Value k) {
-    SmallVector<Value> at = b.delinearize(k, getSizes(columns.reduction));
+    SmallVector<Value> offsets;
+    if (columnTable) {
+      offsets.push_back(b.load(columnTable, b.getIndexType(), k));
+    } else {
+      SmallVector<Value> at = b.delinearize(k, getSizes(columns.reduction));
+      for (unsigned leaf = 0; leaf < columns.leaves.size(); ++leaf)
+        offsets.push_back(getLoopOffset(b, columns.reduction, at, leaf));
+    }
     Value target = b.mul(b.sub(k, part.start), tileVectors * lanes);
     for (auto [vector, mask] : llvm::zip_equal(vectors, masks)) {
       // What lanes beyond the results hold is not used.
       Value value = computeFactor(columns, lanes, [&](unsigned leaf) {
-        Value offset = b.add(vector.leafOffsets[leaf],
-                             getLoopOffset(b, columns.reduction, at, leaf));
+        Value offset = b.add(vector.leafOffsets[leaf], offsets[leaf]);
         return loadLeaf(columns, leaf, offset,
                         columns.loops.back().coefficients[leaf], lanes, mask);
       });
