@@ -12,13 +12,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <sys/mman.h>
 
 using namespace repro_runtime;
 
 static constexpr uint64_t cacheLine = 64;
 static constexpr uint64_t hugePage = 1 << 21;
-static constexpr uint64_t sharesPerThread = 4;
+/// Where a thread's range is cut, in eighths: most of it is one share, as what
+/// a share prepares serves all of it; the rest is small enough for another
+/// thread to take over from one that is interrupted.
+static constexpr uint64_t cuts[] = {0, 5, 7, 8};
+static constexpr uint64_t sharesPerThread = std::size(cuts) - 1;
 
 void Executor::Free::operator()(char *memory) const { std::free(memory); }
 
@@ -85,20 +90,22 @@ void Executor::launch(const Launch &launch, char *const *buffers) {
     pointers[i] = base + ref.offset;
   }
 
+  uint64_t grain = kernel.grain ? kernel.grain : 1;
+  uint64_t grains = (kernel.items + grain - 1) / grain;
+  uint64_t threads = std::min<uint64_t>(pool.size(), grains);
+  if (threads == 1) {
+    kernels[launch.kernel](pointers, scratch.get(), &error, 0,
+                           int64_t(kernel.items));
+    return;
+  }
+
   struct Context {
     KernelEntry entry;
     char **buffers;
     char *scratch;
-    uint64_t scratchStride, items, grain, grains, shares;
+    uint64_t scratchStride, items, grain, grains, threads;
     int64_t *error;
   };
-  uint64_t grain = kernel.grain ? kernel.grain : 1;
-  uint64_t grains = (kernel.items + grain - 1) / grain;
-  // Some for each thread: one that is interrupted leaves the rest to others.
-  uint64_t shares =
-      pool.size() == 1
-          ? 1
-          : std::min<uint64_t>(grains, sharesPerThread * pool.size());
   Context context{kernels[launch.kernel],
                   pointers,
                   scratch.get(),
@@ -106,17 +113,25 @@ void Executor::launch(const Launch &launch, char *const *buffers) {
                   kernel.items,
                   grain,
                   grains,
-                  shares,
+                  threads,
                   &error};
   pool.run(
       [](void *opaque, unsigned share, unsigned thread) {
         auto &c = *static_cast<Context *>(opaque);
-        uint64_t begin = c.grains * share / c.shares * c.grain;
-        uint64_t end = c.grains * (share + 1) / c.shares * c.grain;
+        uint64_t range = share / sharesPerThread,
+                 part = share % sharesPerThread;
+        uint64_t first = c.grains * range / c.threads;
+        uint64_t count = c.grains * (range + 1) / c.threads - first;
+        auto cut = [&](uint64_t eighths) {
+          return (first + (count * eighths + 7) / 8) * c.grain;
+        };
+        uint64_t begin = cut(cuts[part]), end = cut(cuts[part + 1]);
+        if (begin == end)
+          return;
         c.entry(c.buffers, c.scratch + thread * c.scratchStride, c.error,
                 int64_t(begin), int64_t(std::min(end, c.items)));
       },
-      &context, unsigned(shares));
+      &context, unsigned(threads * sharesPerThread));
 }
 
 Error Executor::run(char *const *buffers) { return execute(buffers, nullptr); }

@@ -166,7 +166,10 @@ void ContractionKernel::choosePacking() {
 
 void ContractionKernel::chooseItems() {
   int64_t panelWidth = tileVectors * lanes;
-  groupPanels = std::clamp<int64_t>(kGroupVectors / tileVectors, 1, panels);
+  groupPanels =
+      partSize < span
+          ? 1
+          : std::clamp<int64_t>(kGroupVectors / tileVectors, 1, panels);
   groups = llvm::divideCeil(panels, groupPanels);
   int64_t tiles = llvm::divideCeil(rows.size, tileRows);
   int64_t batchSize = getProduct(getSizes(batch));
@@ -656,8 +659,7 @@ void ContractionKernel::expand() {
     block = b.getScratch(type,
                          (rowsAlongRows ? blockTiles : blockRows) * rowStride);
   if (columnsPacked)
-    panelBuffer =
-        b.getScratch(type, (partSize < span ? 1 : groupPanels) * panelStride);
+    panelBuffer = b.getScratch(type, groupPanels * panelStride);
   if (partSize < span)
     partSums = b.getScratch(type, blockRows * panelWidth);
   if (fold.n > fold.chunk)
