@@ -94,10 +94,19 @@ def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
     Checks (`cf.assert`, loads at data-dependent indices, `repro.scatter`)
     receive the attribute `repro.message = <number> : i64`, their messages are
     listed in the module attribute `repro.messages`.
+
+    With `fuse-rows`, neighbouring operations on the same rows of which one is a
+    fold of each row (as in softmax and layer norm) become one kernel: an
+    `scf.forall` over blocks of rows that holds the operations on the parts of
+    their buffers. A buffer that nobody else uses shrinks to one block, a
+    `memref.alloc` in the loop. Each operation meets the elements it met before.
   }];
+  let options = [Option<"fuseRows", "fuse-rows", "bool", /*default=*/"false",
+                        "make one kernel of operations on the same rows">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::func::FuncDialect",
                            "::mlir::memref::MemRefDialect",
+                           "::mlir::scf::SCFDialect",
                            "::mlir::ub::UBDialect"];
 }
 

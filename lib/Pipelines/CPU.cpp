@@ -22,6 +22,12 @@
 using namespace mlir;
 using namespace mlir::repro;
 
+static ScheduleOptions getCPUSchedule() {
+  ScheduleOptions options;
+  options.fuseRows = true;
+  return options;
+}
+
 void mlir::repro::buildCPUExpandPipeline(OpPassManager &manager,
                                          const Level &level) {
   ReproExpandKernelsOptions options;
@@ -77,7 +83,7 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
     return manager.run(*module);
   };
   if (failed(run([&](OpPassManager &manager) {
-        buildSchedulePipeline(manager);
+        buildSchedulePipeline(manager, getCPUSchedule());
         buildCPUExpandPipeline(manager, level);
       })))
     return failure();
@@ -138,7 +144,7 @@ void mlir::repro::registerCPUPipelines() {
                     buildCPULowerPipeline);
   registerWithLevel("cpu", "canonical programs to kernels in the LLVM dialect",
                     [](OpPassManager &manager, const Level &level) {
-                      buildSchedulePipeline(manager);
+                      buildSchedulePipeline(manager, getCPUSchedule());
                       buildCPUExpandPipeline(manager, level);
                       buildCPULowerPipeline(manager, level);
                     });

@@ -21,6 +21,12 @@
 using namespace mlir;
 using namespace mlir::repro;
 
+static ScheduleOptions getGPUSchedule(const Architecture &architecture) {
+  ScheduleOptions options;
+  options.keepMatrices = architecture.hasByteMatrices();
+  return options;
+}
+
 void mlir::repro::buildGPUExpandPipeline(OpPassManager &manager,
                                          const Architecture &architecture) {
   ReproExpandDeviceKernelsOptions options;
@@ -73,7 +79,7 @@ mlir::repro::compileForGPU(ModuleOp canonical, const Architecture &architecture,
   PassManager manager(module->getContext(), ModuleOp::getOperationName());
   if (timing)
     manager.enableTiming();
-  buildSchedulePipeline(manager, architecture.hasByteMatrices());
+  buildSchedulePipeline(manager, getGPUSchedule(architecture));
   buildGPUExpandPipeline(manager, architecture);
   buildGPULowerPipeline(manager, architecture);
   if (failed(manager.run(*module)))
@@ -121,7 +127,7 @@ void mlir::repro::registerGPUPipelines() {
   registerWithArchitecture(
       "gpu", "canonical programs to launches and PTX",
       [](OpPassManager &manager, const Architecture &architecture) {
-        buildSchedulePipeline(manager, architecture.hasByteMatrices());
+        buildSchedulePipeline(manager, getGPUSchedule(architecture));
         buildGPUExpandPipeline(manager, architecture);
         buildGPULowerPipeline(manager, architecture);
       });

@@ -24,10 +24,18 @@ void buildCanonicalPipeline(OpPassManager &pm);
 /// Registers the three under their names.
 void registerImportPipelines();
 
+/// What the kernels of a target can be.
+struct ScheduleOptions {
+  /// (K4) the target has kernels for exact matrix products.
+  bool keepMatrices = false;
+  /// The target has kernels of several operations on blocks of rows.
+  bool fuseRows = false;
+};
+
 /// A canonical program becomes kernel functions and a planned `main`, for all
-/// targets: pipeline `schedule`. `keepMatrices`: (K4) the target has kernels
-/// for exact matrix products.
-void buildSchedulePipeline(OpPassManager &manager, bool keepMatrices = false);
+/// targets: pipeline `schedule`.
+void buildSchedulePipeline(OpPassManager &manager,
+                           const ScheduleOptions &options);
 
 void registerSchedulePipeline();
 

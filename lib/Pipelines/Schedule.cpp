@@ -16,10 +16,10 @@ using namespace mlir;
 using namespace mlir::repro;
 
 void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
-                                        bool keepMatrices) {
+                                        const ScheduleOptions &options) {
   OpPassManager &functions = manager.nest<func::FuncOp>();
   ReproDecomposeExactOptions exact;
-  exact.keepMatrices = keepMatrices;
+  exact.keepMatrices = options.keepMatrices;
   functions.addPass(createReproDecomposeExact(exact));
   functions.addPass(createReproDecomposeRandom());
   functions.addPass(createReproSinkScalars());
@@ -31,12 +31,27 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   manager.addPass(createReproBufferize());
   manager.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   manager.addNestedPass<func::FuncOp>(createCSEPass());
-  manager.addPass(createReproOutlineKernels());
+  ReproOutlineKernelsOptions outline;
+  outline.fuseRows = options.fuseRows;
+  manager.addPass(createReproOutlineKernels(outline));
   manager.addPass(createReproPlanBuffers());
 }
 
+namespace {
+struct SchedulePipelineOptions
+    : public PassPipelineOptions<SchedulePipelineOptions> {
+  Option<bool> fuseRows{
+      *this, "fuse-rows",
+      llvm::cl::desc("make one kernel of operations on the same rows")};
+};
+} // namespace
+
 void mlir::repro::registerSchedulePipeline() {
-  PassPipelineRegistration<>(
+  PassPipelineRegistration<SchedulePipelineOptions>(
       "schedule", "canonical programs to kernel functions and a plan",
-      [](OpPassManager &manager) { buildSchedulePipeline(manager); });
+      [](OpPassManager &manager, const SchedulePipelineOptions &options) {
+        ScheduleOptions schedule;
+        schedule.fuseRows = options.fuseRows;
+        buildSchedulePipeline(manager, schedule);
+      });
 }

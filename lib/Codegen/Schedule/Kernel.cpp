@@ -126,6 +126,18 @@ Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
   return result;
 }
 
+/// What is done with a buffer and views of it.
+static void findAccess(Value buffer, bool &reads, bool &writes) {
+  for (OpOperand &use : buffer.getUses()) {
+    if (auto view = dyn_cast<ViewLikeOpInterface>(use.getOwner())) {
+      findAccess(view->getResult(0), reads, writes);
+      continue;
+    }
+    reads |= readsOperand(use);
+    writes |= writesOperand(use);
+  }
+}
+
 FailureOr<func::CallOp> KernelOutliner::outline(Operation *op) {
   MLIRContext *context = op->getContext();
   OpBuilder builder(context);
@@ -186,10 +198,7 @@ FailureOr<func::CallOp> KernelOutliner::outline(Operation *op) {
   func::ReturnOp::create(builder, op->getLoc());
   for (size_t i = 0; i < numBuffers; ++i) {
     bool reads = false, writes = false;
-    for (OpOperand &use : body->getArgument(i).getUses()) {
-      reads |= readsOperand(use);
-      writes |= writesOperand(use);
-    }
+    findAccess(body->getArgument(i), reads, writes);
     (*kernel).setArgAttr(i, accessAttrName,
                          builder.getStringAttr(reads && writes ? "readwrite"
                                                : writes        ? "write"

@@ -67,7 +67,7 @@ private:
   Value placeholders[numTrailingKernelArgs];
 };
 
-/// The one structured op of a kernel function.
+/// The one structured op of a kernel function, or its loop over blocks of rows.
 Operation *getKernelBody(func::FuncOp kernel);
 
 /// Whether the op reads or writes the buffer of this operand.

@@ -6,12 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernel.h"
+#include "RowBlocks.h"
 
 #include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 
 namespace mlir::repro {
@@ -40,6 +42,8 @@ std::string describe(Location loc) {
 
 struct OutlineKernels
     : public repro::impl::ReproOutlineKernelsBase<OutlineKernels> {
+  using ReproOutlineKernelsBase::ReproOutlineKernelsBase;
+
   void runOnOperation() override;
 
 private:
@@ -98,7 +102,9 @@ void OutlineKernels::runOnOperation() {
     return signalPassFailure();
   }
   messages.clear();
-  KernelOutliner kernels(main, "kernel");
+  auto isStructured = [](Operation &op) {
+    return isa<DestinationStyleOpInterface, memref::CopyOp>(op);
+  };
   for (Operation &op : llvm::make_early_inc_range(
            main.getBody().front().without_terminator())) {
     if (isMemoryEffectFree(&op) ||
@@ -109,14 +115,19 @@ void OutlineKernels::runOnOperation() {
       op.erase();
       continue;
     }
-    if (!isa<DestinationStyleOpInterface, memref::CopyOp>(op)) {
+    if (!isStructured(op)) {
       op.emitOpError("expected structured operations on buffers alone");
       return signalPassFailure();
     }
     numberChecks(&op);
-    if (failed(kernels.outline(&op)))
-      return signalPassFailure();
   }
+  if (fuseRows)
+    repro::fuseRows(main);
+  KernelOutliner kernels(main, "kernel");
+  for (Operation &op :
+       llvm::make_early_inc_range(main.getBody().front().without_terminator()))
+    if (isStructured(op) && failed(kernels.outline(&op)))
+      return signalPassFailure();
   Builder builder(&getContext());
   module->setAttr(messagesAttrName,
                   builder.getArrayAttr(messages.getArrayRef()));

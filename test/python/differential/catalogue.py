@@ -751,6 +751,138 @@ def whole_programs() -> Iterator[Case]:
     yield Case("softmax", b.program(out, total, peak), (values.random("f32", (9, 77), 4, 3),))
 
 
+# Operations on the same rows, which one kernel runs block by block ----------------------------------------------------
+
+
+def _names(shape: Sequence[int]) -> str:
+    return ", ".join(f"d{d}" for d in range(len(shape)))
+
+
+class _Rows:
+    """Operations along the last dimension of tensors of one shape."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.b, self.shape = Builder(), shape
+        self.all, self.row = _names(shape), _names(shape[:-1])
+
+    def argument(self, element: str = "f32") -> Value:
+        return self.b.argument(self.shape, element)
+
+    def fold(self, ordering: str, inputs: Sequence[tuple[Value, str]], body: str, start: str = "0.0") -> Value:
+        init = self.b.constant(f"dense<{start}>", self.shape[:-1], "f32")
+        iterators = "p" * (len(self.shape) - 1) + "r"
+        return self.b.fold(ordering, iterators, inputs, [(init, self.row)], body)[0]
+
+    def sum(self, inputs: Sequence[tuple[Value, str]], term: str) -> Value:
+        return self.fold(ROW.format(run=1), inputs, f"{term}\n%r0 = arith.addf %t, %a0 : f32")
+
+    def peak(self, inputs: Sequence[tuple[Value, str]], masked: str = "") -> Value:
+        body = masked or "%m = arith.maximumf %x0, %x0 : f32"
+        return self.fold(ANY, inputs, f"{body}\n%r0 = arith.maximumf %m, %a0 : f32", "0xFF800000")
+
+    def map(self, inputs: Sequence[tuple[Value, str]], body: str, count: int = 1) -> list[Value]:
+        return self.b.generic(self.shape, inputs, body, *["f32"] * count)
+
+    def of_rows(self, inputs: Sequence[tuple[Value, str]], body: str, element: str = "f32") -> Value:
+        return self.b.generic(self.shape[:-1], inputs, body, element)[0]
+
+
+def _softmax_and_gradient(shape: tuple[int, ...]) -> str:
+    k = _Rows(shape)
+    x, g = k.argument(), k.argument()
+    peak = k.peak([(x, k.all)])
+    e = k.map([(x, k.all), (peak, k.row)], "%d = arith.subf %x0, %x1 : f32\n%r0 = repro.exp %d : f32")[0]
+    total = k.sum([(e, k.all)], "%t = arith.addf %x0, %x0 : f32")
+    y = k.map([(e, k.all), (total, k.row)], "%r0 = arith.divf %x0, %x1 : f32")[0]
+    dot = k.sum([(y, k.all), (g, k.all)], "%t = arith.mulf %x0, %x1 : f32")
+    body = "%d = arith.subf %x0, %x2 : f32\n%r0 = arith.mulf %d, %x1 : f32"
+    return k.b.program(y, k.map([(g, k.all), (y, k.all), (dot, k.row)], body)[0])
+
+
+def _masked_softmax(shape: tuple[int, ...]) -> str:
+    """As in attention: the mask follows the last two dimensions, and a row may be masked altogether."""
+    k = _Rows(shape)
+    x, mask = k.argument(), k.b.argument(shape[-2:], "i1")
+    rank = len(shape)
+    inputs = [(x, k.all), (mask, f"d{rank - 2}, d{rank - 1}")]
+    masked = "%low = arith.constant 0xFF800000 : f32\n%m = arith.select %x1, %x0, %low : f32"
+    peak = k.peak(inputs, masked)
+    body = f"{masked}\n%d = arith.subf %m, %x2 : f32\n%r0 = repro.exp %d : f32"
+    e = k.map([*inputs, (peak, k.row)], body)[0]
+    total = k.sum([(e, k.all)], "%t = arith.addf %x0, %x0 : f32")
+    empty = k.of_rows(
+        [(peak, k.row)], "%i = arith.constant 0xFF800000 : f32\n%r0 = arith.cmpf oeq, %x0, %i : f32", "i1"
+    )
+    body = "%q = arith.divf %x0, %x1 : f32\n%z = arith.constant 0.0 : f32\n%r0 = arith.select %x2, %z, %q : f32"
+    return k.b.program(k.map([(e, k.all), (total, k.row), (empty, k.row)], body)[0], peak)
+
+
+def _layer_norm_and_gradient(shape: tuple[int, ...]) -> str:
+    k = _Rows(shape)
+    x, g, w = k.argument(), k.argument(), k.b.argument(shape[-1:], "f32")
+    last = f"d{len(shape) - 1}"
+    divide = f"%n = arith.constant {float(shape[-1])} : f32\n%r0 = arith.divf %x0, %n : f32"
+    mean = k.of_rows([(k.sum([(x, k.all)], "%t = arith.negf %x0 : f32"), k.row)], divide)
+    square = "%d = arith.addf %x0, %x1 : f32\n%t = arith.mulf %d, %d : f32"
+    variance = k.sum([(x, k.all), (mean, k.row)], square)
+    scale = k.of_rows([(variance, k.row)], divide.replace("%r0", "%v") + "\n%r0 = repro.rsqrt %v : f32")
+    body = "%d = arith.addf %x0, %x1 : f32\n%s = arith.mulf %d, %x2 : f32\n%r0 = arith.mulf %s, %x3 : f32"
+    y = k.map([(x, k.all), (mean, k.row), (scale, k.row), (w, last)], body)[0]
+    dot = k.sum([(g, k.all), (y, k.all), (w, last)], "%p = arith.mulf %x0, %x2 : f32\n%t = arith.mulf %p, %x1 : f32")
+    body = "%d = arith.mulf %x1, %x2 : f32\n%s = arith.subf %x0, %d : f32\n%r0 = arith.mulf %s, %x3 : f32"
+    dx = k.map([(g, k.all), (y, k.all), (dot, k.row), (scale, k.row)], body)[0]
+    # The weight's gradient folds across rows.
+    zero = k.b.constant("dense<0.0>", shape[-1:], "f32")
+    iterators = "r" * (len(shape) - 1) + "p"
+    body = "%p = arith.mulf %x0, %x1 : f32\n%r0 = arith.addf %p, %a0 : f32"
+    dw = k.b.fold(COLUMN, iterators, [(g, k.all), (y, k.all)], [(zero, last)], body)[0]
+    return k.b.program(y, dx, dw)
+
+
+def _cross_entropy(rows: int, classes: int) -> str:
+    """The losses of rows are gathered from a result that nobody else needs."""
+    k = _Rows((rows, classes))
+    x, target = k.argument(), k.b.argument((rows,), "i64")
+    peak = k.peak([(x, k.all)])
+    body = "%d = arith.subf %x0, %x1 : f32\n%t = repro.exp %d : f32"
+    total = k.sum([(x, k.all), (peak, k.row)], body)
+    log = k.of_rows([(total, k.row)], "%r0 = repro.log %x0 : f32")
+    body = "%d = arith.subf %x0, %x1 : f32\n%r0 = arith.subf %d, %x2 : f32"
+    y = k.map([(x, k.all), (peak, k.row), (log, k.row)], body)[0]
+    body = (
+        "%i = linalg.index 0 : index\n%j = arith.index_cast %x0 : i64 to index\n"
+        f"%v = tensor.extract {y.name}[%i, %j] : {y.type}\n%r0 = arith.negf %v : f32"
+    )
+    return k.b.program(k.of_rows([(target, k.row)], body))
+
+
+def row_chains() -> Iterator[Case]:
+    for shape in ((7, 13), (1, 40), (17, 2000), (64, 300), (4, 6, 33), (3, 32, 70), (40, 8192)):
+        name = "x".join(map(str, shape))
+        few = max(shape) > 4000
+        x, g = (values.random("f32", shape, seed, 3) for seed in (1, 2))
+        yield Case(f"softmax-{name}", _softmax_and_gradient(shape), (x, g))
+        if few:
+            continue
+        weight = values.random("f32", shape[-1:], 3, 2)
+        yield Case(f"layer-norm-{name}", _layer_norm_and_gradient(shape), (x, g, weight))
+        wild = values.mixed("f32", shape, 4)
+        yield Case(f"special-softmax-{name}", _softmax_and_gradient(shape), (wild, g))
+        yield Case(f"special-layer-norm-{name}", _layer_norm_and_gradient(shape), (wild, g, weight))
+    for shape in ((3, 5, 16, 24), (2, 3, 7, 9), (2, 64, 40)):
+        mask = np.random.default_rng(5).random(shape[-2:]) < 0.7
+        mask[0] = False
+        name = "x".join(map(str, shape))
+        yield Case(f"masked-softmax-{name}", _masked_softmax(shape), (values.random("f32", shape, 6, 3), mask))
+    for rows, classes in ((32, 50), (13, 7), (48, 600)):
+        x = values.random("f32", (rows, classes), 7, 3)
+        target = np.random.default_rng(8).integers(0, classes, rows)
+        wrong = target.copy()
+        wrong[rows // 2] = classes
+        yield Case(f"cross-entropy-{rows}x{classes}", _cross_entropy(rows, classes), (x, target))
+        yield Case(f"cross-entropy-{rows}x{classes}-out-of-range", _cross_entropy(rows, classes), (x, wrong))
+
+
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "float-operations": float_operations,
     "float-functions": float_functions,
@@ -770,6 +902,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "scatters": scatters,
     "random-numbers": random_numbers,
     "whole-programs": whole_programs,
+    "row-chains": row_chains,
 }
 
 

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Codegen/CPU/Kernels/BlockLoop.h"
 #include "Codegen/CPU/Kernels/KernelContract.h"
 #include "Codegen/CPU/Kernels/StructuredKernels.h"
 #include "dialects/Codegen/CPU/Passes.h"
@@ -49,16 +50,33 @@ struct ExpandKernels
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal() || !function.isPrivate())
         continue;
-      FailureOr<Operation *> op = cpu::findStructuredOp(function);
+      FailureOr<Operation *> op = cpu::findKernelBody(function);
       if (failed(op))
         return signalPassFailure();
-      if (*op)
-        expand(function, *op);
+      cpu::VectorTarget target{vectorWidth / 32};
+      if (auto blocks = dyn_cast_or_null<scf::ForallOp>(*op)) {
+        expandBlocks(function, blocks, target);
+      } else if (*op) {
+        cpu::KernelBuilder b(function, *op, target);
+        expand(b, *op);
+      }
     }
   }
 
-  void expand(func::FuncOp function, Operation *op) {
-    cpu::KernelBuilder b(function, op, cpu::VectorTarget{vectorWidth / 32});
+  static void expandBlocks(func::FuncOp function, scf::ForallOp blocks,
+                           cpu::VectorTarget target) {
+    cpu::BlockLoop loop(function, blocks);
+    for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
+      if (!cpu::isStructuredOp(op))
+        continue;
+      cpu::BlockBuilder b(function, &op, target, loop);
+      expand(b, &op);
+      loop.addScratch(b.getScratchBytes());
+    }
+    loop.finish();
+  }
+
+  static void expand(cpu::KernelBuilder &b, Operation *op) {
     if (auto generic = dyn_cast<linalg::GenericOp>(op))
       cpu::expandElementwise(b, generic);
     else if (auto copy = dyn_cast<memref::CopyOp>(op))

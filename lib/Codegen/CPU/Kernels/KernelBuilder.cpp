@@ -50,7 +50,6 @@ FailureOr<SmallVector<int64_t>> repro::cpu::getStaticStrides(MemRefType type,
   }
   strides.clear(); // getStridesAndOffset appends.
   if (failed(type.getStridesAndOffset(strides, offset)) ||
-      ShapedType::isDynamic(offset) ||
       llvm::any_of(strides, ShapedType::isDynamic))
     return failure();
   return strides;
@@ -268,9 +267,13 @@ Value KernelBuilder::flatten(Value memref) {
   auto flatType = MemRefType::get(
       {last + 1}, type.getElementType(),
       StridedLayoutAttr::get(getContext(), offset, /*strides=*/{1}));
+  OpFoldResult start = getIndexAttr(offset);
+  if (ShapedType::isDynamic(offset))
+    start = memref::ExtractStridedMetadataOp::create(*this, memref).getOffset();
   Value result = memref::ReinterpretCastOp::create(
-      *this, flatType, memref, offset, ArrayRef<int64_t>{last + 1},
-      ArrayRef<int64_t>{1});
+      *this, flatType, memref, start,
+      ArrayRef<OpFoldResult>{getIndexAttr(last + 1)},
+      ArrayRef<OpFoldResult>{getIndexAttr(1)});
   Type storage = getStorageType(type.getElementType());
   if (storage != type.getElementType()) {
     // Both types become the same LLVM type, so that this cast disappears.

@@ -67,6 +67,9 @@ public:
   /// which shares of fewer than `grain` are not worth a thread.
   virtual void setWork(int64_t items, int64_t grain);
 
+  /// Bytes of per-thread scratch memory that are in use.
+  int64_t getScratchBytes() const { return scratchBytes; }
+
   /// `count` elements of per-thread scratch memory, 64-byte aligned.
   Value getScratch(Type element, int64_t count);
 
@@ -165,7 +168,8 @@ Type getStorageType(Type element);
 /// `type` or, for lanes > 0, a vector of it.
 Type getLaneType(Type type, int64_t lanes);
 
-/// Strides of a memref, and its offset; failure where they are not static.
+/// Strides of a memref, and its offset, which may be dynamic; failure where
+/// shape or strides are not static.
 FailureOr<SmallVector<int64_t>> getStaticStrides(MemRefType type,
                                                  int64_t &offset);
 

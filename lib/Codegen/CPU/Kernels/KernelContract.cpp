@@ -12,16 +12,21 @@
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The structured operation of a kernel function, null if there is none.
+bool mlir::repro::cpu::isStructuredOp(Operation &op) {
+  return isa<linalg::GenericOp, memref::CopyOp, FoldOp, ArgReduceOp, ScatterOp,
+             ScanOp, SortOp>(op);
+}
+
+/// The structured operation of a kernel function, or its loop over blocks.
 static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
   Operation *found = nullptr;
   for (Operation &op : function.getBody().front()) {
-    if (!isa<linalg::GenericOp, memref::CopyOp, FoldOp, ArgReduceOp, ScatterOp,
-             ScanOp, SortOp>(op))
+    if (!cpu::isStructuredOp(op) && !isa<scf::ForallOp>(op))
       continue;
     if (found)
       return op.emitError("expected one structured operation in a kernel "
@@ -32,8 +37,8 @@ static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
   return found;
 }
 
-/// The contract of docs/architecture.md on signature and operands.
-static LogicalResult verifyKernel(func::FuncOp function, Operation *op) {
+/// The contract of docs/architecture.md on the signature.
+static LogicalResult verifySignature(func::FuncOp function) {
   FunctionType type = function.getFunctionType();
   auto isArgument = [&](unsigned fromEnd, Type expected) {
     return type.getNumInputs() >= fromEnd &&
@@ -48,6 +53,11 @@ static LogicalResult verifyKernel(func::FuncOp function, Operation *op) {
                               "(memref<?xi8>, memref<1xi64>, index, index) and "
                               "returns nothing, got ")
            << type;
+  return success();
+}
+
+/// The contract of docs/architecture.md on a structured operation.
+static LogicalResult verifyOp(Operation *op) {
   for (Value operand : op->getOperands()) {
     auto memref = dyn_cast<MemRefType>(operand.getType());
     if (!memref) {
@@ -57,7 +67,11 @@ static LogicalResult verifyKernel(func::FuncOp function, Operation *op) {
       continue;
     }
     int64_t offset;
-    if (failed(cpu::getStaticStrides(memref, offset)))
+    // The part of a buffer that belongs to a block begins anywhere.
+    bool isPart = operand.getDefiningOp<memref::ReinterpretCastOp>() &&
+                  isa<scf::ForallOp>(op->getParentOp());
+    if (failed(cpu::getStaticStrides(memref, offset)) ||
+        (ShapedType::isDynamic(offset) && !isPart))
       return op->emitError("expected static shapes, strides and offsets, got ")
              << memref;
   }
@@ -68,10 +82,40 @@ static LogicalResult verifyKernel(func::FuncOp function, Operation *op) {
   return success();
 }
 
-FailureOr<Operation *>
-mlir::repro::cpu::findStructuredOp(func::FuncOp function) {
+/// The contract of docs/architecture.md on a loop over blocks of rows.
+static LogicalResult verifyBlocks(scf::ForallOp loop) {
+  if (!loop.isNormalized() || loop.getRank() != 1 ||
+      !getConstantIntValue(loop.getMixedUpperBound()[0]) ||
+      loop->getNumResults())
+    return loop.emitError("expected a loop over blocks of rows from 0 to a "
+                          "constant, without results");
+  for (Operation &op : loop.getBody()->without_terminator()) {
+    if (isa<linalg::GenericOp, FoldOp>(op)) {
+      if (failed(verifyOp(&op)))
+        return failure();
+    } else if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
+      if (alloc.getType().getRank() != 1 || !alloc.getType().hasStaticShape())
+        return alloc.emitError("expected a block of static size and rank 1, "
+                               "got ")
+               << alloc.getType();
+    } else if (!isMemoryEffectFree(&op)) {
+      return op.emitError(
+                 "expected linalg.generic, repro.fold and memref.alloc "
+                 "in a loop over blocks of rows, got '")
+             << op.getName() << "'";
+    }
+  }
+  return success();
+}
+
+FailureOr<Operation *> mlir::repro::cpu::findKernelBody(func::FuncOp function) {
   FailureOr<Operation *> op = findOnlyOp(function);
-  if (failed(op) || (*op && failed(verifyKernel(function, *op))))
+  if (failed(op) || !*op)
+    return op;
+  if (failed(verifySignature(function)))
+    return failure();
+  auto loop = dyn_cast<scf::ForallOp>(*op);
+  if (loop ? failed(verifyBlocks(loop)) : failed(verifyOp(*op)))
     return failure();
   return op;
 }

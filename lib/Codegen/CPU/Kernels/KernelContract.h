@@ -12,9 +12,13 @@
 
 namespace mlir::repro::cpu {
 
-/// The structured operation of a kernel function, null if there is none; an
-/// error where it violates the contract of docs/architecture.md.
-FailureOr<Operation *> findStructuredOp(func::FuncOp function);
+/// The structured operation of a kernel function, or the `scf.forall` over
+/// blocks of rows that holds several; null if there is none. An error where it
+/// violates the contract of docs/architecture.md.
+FailureOr<Operation *> findKernelBody(func::FuncOp function);
+
+/// Whether the operation is one that `repro-expand-kernels` expands.
+bool isStructuredOp(Operation &op);
 
 } // namespace mlir::repro::cpu
 

@@ -192,11 +192,14 @@ private:
 } // namespace
 
 LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
-  FailureOr<Operation *> op = cpu::findStructuredOp(function);
+  FailureOr<Operation *> op = cpu::findKernelBody(function);
   if (failed(op))
     return failure();
   if (!*op)
     return success();
+  if (isa<scf::ForallOp>(*op))
+    return (*op)->emitError("expected one structured operation in a kernel of "
+                            "a device, got a loop over blocks of rows");
   DeviceKernelFactory factory(function, *op, device, failureWords,
                               *architecture, alignments.lookup(function));
   if (failed(expandKernels(factory, *op)))

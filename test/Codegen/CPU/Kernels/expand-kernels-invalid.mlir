@@ -25,3 +25,40 @@ func.func private @two(%a: memref<4xf32>, %b: memref<4xf32>, %scratch: memref<?x
   memref.copy %b, %a : memref<4xf32> to memref<4xf32>
   return
 }
+
+// -----
+
+func.func private @nested(%a: memref<4xf32>, %b: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  // expected-error @below {{expected a loop over blocks of rows from 0 to a constant, without results}}
+  scf.forall (%i, %j) in (2, 2) {
+  }
+  return
+}
+
+// -----
+
+func.func private @block(%a: memref<4xf32>, %b: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  scf.forall (%i) in (2) {
+    // expected-error @below {{expected a block of static size and rank 1, got 'memref<2x2xf32>'}}
+    %block = memref.alloc() : memref<2x2xf32>
+  }
+  return
+}
+
+// -----
+
+func.func private @other(%a: memref<4xf32>, %b: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  scf.forall (%i) in (2) {
+    // expected-error @below {{expected linalg.generic, repro.fold and memref.alloc in a loop over blocks of rows, got 'memref.copy'}}
+    memref.copy %a, %b : memref<4xf32> to memref<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func private @offset(%a: memref<4xf32, strided<[1], offset: ?>>, %b: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  // expected-error @below {{expected static shapes, strides and offsets, got 'memref<4xf32, strided<[1], offset: ?>>'}}
+  memref.copy %a, %b : memref<4xf32, strided<[1], offset: ?>> to memref<4xf32>
+  return
+}

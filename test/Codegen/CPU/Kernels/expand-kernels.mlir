@@ -88,3 +88,39 @@ func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) {
   memref.copy %a, %b : memref<4xf32> to memref<4xf32>
   return
 }
+
+// -----
+
+// A block of rows is a work item: both ops run on it, with the sums in scratch memory.
+// CHECK-LABEL: func.func private @blocks
+// CHECK-SAME: %[[A:[a-z0-9]*]]: memref<512xf32>, %{{.*}}: memref<512xf32>, %[[SCRATCH:.*]]: memref<?xi8>, %{{.*}}: memref<1xi64>, %[[BEGIN:.*]]: index, %[[END:.*]]: index)
+// CHECK-SAME: repro.scratch_bytes = 64 : i64
+// CHECK-SAME: repro.work_grain = 1 : i64
+// CHECK-SAME: repro.work_items = 4 : i64
+// CHECK: memref.view %[[SCRATCH]]{{.*}} to memref<2xf32>
+// CHECK: scf.for %[[BLOCK:.*]] = %[[BEGIN]] to %[[END]]
+// CHECK: arith.muli %[[BLOCK]]
+// CHECK: scf.for %{{.*}} = %c0 to %c2
+// CHECK: arith.addf {{.*}} : vector<8xf32>
+// CHECK: arith.divf {{.*}} : vector<8xf32>
+// CHECK-NOT: scf.forall
+func.func private @blocks(%a: memref<512xf32>, %o: memref<512xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  %rows = arith.constant 128 : index
+  scf.forall (%block) in (4) {
+    %sums = memref.alloc() : memref<2xf32>
+    %start = arith.muli %block, %rows : index
+    %x = memref.reinterpret_cast %a to offset: [%start], sizes: [2, 64], strides: [64, 1] : memref<512xf32> to memref<2x64xf32, strided<[64, 1], offset: ?>>
+    %y = memref.reinterpret_cast %o to offset: [%start], sizes: [2, 64], strides: [64, 1] : memref<512xf32> to memref<2x64xf32, strided<[64, 1], offset: ?>>
+    repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold> maps [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>] iterators [parallel, reduction] ins(%x : memref<2x64xf32, strided<[64, 1], offset: ?>>) outs(%sums : memref<2xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%u: f32, %acc: f32):
+      %r = arith.addf %acc, %u : f32
+      repro.yield %r : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x, %sums : memref<2x64xf32, strided<[64, 1], offset: ?>>, memref<2xf32>) outs(%y : memref<2x64xf32, strided<[64, 1], offset: ?>>) {
+    ^bb0(%u: f32, %s: f32, %z: f32):
+      %r = arith.divf %u, %s : f32
+      linalg.yield %r : f32
+    }
+  }
+  return
+}

@@ -1,0 +1,14 @@
+// RUN: %repro-opt %s --verify-diagnostics --repro-expand-device-kernels
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+func.func private @blocks(%a: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  // expected-error @below {{expected one structured operation in a kernel of a device, got a loop over blocks of rows}}
+  scf.forall (%i) in (2) {
+  }
+  return
+}
+
+func.func @main(%arena: memref<0xi8>) attributes {repro.plan_states = 0 : i64, repro.plan_inputs = 0 : i64, repro.plan_outputs = 0 : i64, repro.plan_live_bytes = 0 : i64} {
+  return
+}

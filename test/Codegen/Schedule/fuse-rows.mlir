@@ -1,0 +1,169 @@
+// RUN: %repro-opt %s --split-input-file --repro-outline-kernels=fuse-rows | FileCheck %s
+// RUN: %repro-opt %s --split-input-file --repro-outline-kernels | FileCheck %s --check-prefix=ALONE
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#rows = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+#column = affine_map<(i, j) -> (j)>
+
+// What only the run uses is as large as a block; the fold across rows is a kernel of its own.
+
+// ALONE-NOT: scf.forall
+// CHECK: func.func private @kernel_0(%[[X:.*]]: memref<65536xf32> {repro.access = "read"}, %[[Y:.*]]: memref<65536xf32> {repro.access = "write"}, %{{.*}}: memref<?xi8>
+// CHECK-NEXT: scf.forall (%[[BLOCK:.*]]) in (16) {
+// CHECK-NEXT: %[[SUM:.*]] = memref.alloc() : memref<16xf32>
+// CHECK: %[[START:.*]] = arith.muli %[[BLOCK]], %c4096
+// CHECK: %[[PART:.*]] = memref.reinterpret_cast %[[X]] to offset: [%[[START]]], sizes: [16, 256], strides: [256, 1]
+// CHECK: %[[INTO:.*]] = memref.reinterpret_cast %[[SUM]] to offset: [0], sizes: [16], strides: [1]
+// CHECK: repro.fold {{.*}} ins(%[[PART]] : {{.*}}) outs(%[[INTO]] :
+// CHECK: %[[FROM:.*]] = memref.reinterpret_cast %[[SUM]]
+// CHECK: %[[RESULT:.*]] = memref.reinterpret_cast %[[Y]]
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[FROM]] : {{.*}}) outs(%[[RESULT]] :
+// CHECK: func.func private @kernel_1(
+// CHECK-NOT: scf.forall
+// CHECK: func.func @main
+// CHECK-NOT: memref<256xf32>{{$}}
+// CHECK: call @kernel_0
+// CHECK: call @kernel_1
+func.func @main(%x: memref<256x256xf32>) -> (memref<256x256xf32>, memref<256xf32>) {
+  %sum = memref.alloc() : memref<256xf32>
+  repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold> maps [#rows, #row] iterators [parallel, reduction] ins(%x : memref<256x256xf32>) outs(%sum : memref<256xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.addf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %y = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #row, #rows], iterator_types = ["parallel", "parallel"]} ins(%x, %sum : memref<256x256xf32>, memref<256xf32>) outs(%y : memref<256x256xf32>) {
+  ^bb0(%u: f32, %s: f32, %o: f32):
+    %r = arith.divf %u, %s : f32
+    linalg.yield %r : f32
+  }
+  %across = memref.alloc() : memref<256xf32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#rows, #column] iterators [reduction, parallel] ins(%y : memref<256x256xf32>) outs(%across : memref<256xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.addf %u, %a : f32
+    repro.yield %r : f32
+  }
+  return %y, %across : memref<256x256xf32>, memref<256xf32>
+}
+
+// -----
+
+#rows = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+#id = affine_map<(i) -> (i)>
+
+// A gather of its own row from what the run writes; its message names the whole tensor.
+
+// CHECK: repro.messages = ["index out of range for a tensor of shape [256, 256]"]
+// CHECK: scf.forall (%{{.*}}) in (16)
+// CHECK: %[[PART:.*]] = memref.alloc() : memref<4096xf32>
+// CHECK: linalg.generic
+// CHECK: linalg.index 0
+// CHECK: memref.load %{{.*}}[%{{.*}}, %{{.*}}] {repro.message = 0 : i64} : memref<16x256xf32, strided<[256, 1]>>
+// CHECK-NOT: scf.forall
+func.func @main(%x: memref<256x256xf32>, %t: memref<256xindex>) -> (memref<256xf32>) {
+  %sum = memref.alloc() : memref<256xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%x : memref<256x256xf32>) outs(%sum : memref<256xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %y = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #row, #rows], iterator_types = ["parallel", "parallel"]} ins(%x, %sum : memref<256x256xf32>, memref<256xf32>) outs(%y : memref<256x256xf32>) {
+  ^bb0(%u: f32, %s: f32, %o: f32):
+    %r = arith.subf %u, %s : f32
+    linalg.yield %r : f32
+  }
+  %loss = memref.alloc() : memref<256xf32>
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%t : memref<256xindex>) outs(%loss : memref<256xf32>) {
+  ^bb0(%k: index, %o: f32):
+    %i = linalg.index 0 : index
+    %v = memref.load %y[%i, %k] : memref<256x256xf32> loc(unknown)
+    linalg.yield %v : f32
+  }
+  return %loss : memref<256xf32>
+}
+
+// -----
+
+#rows = affine_map<(i, j, k) -> (i, j, k)>
+#row = affine_map<(i, j, k) -> (i, j)>
+#mask = affine_map<(i, j, k) -> (j, k)>
+
+// An operand of others that follows one dimension of the rows alone.
+
+// CHECK: scf.forall (%[[BLOCK:.*]]) in (16)
+// CHECK: %[[AT:.*]] = arith.remui %[[BLOCK]], %c2
+// CHECK: %[[POSITION:.*]] = arith.muli %[[AT]], %c32
+// CHECK: %[[OFFSET:.*]] = arith.muli %[[POSITION]], %c128
+// CHECK: memref.reinterpret_cast %{{.*}} to offset: [%[[OFFSET]]], sizes: [32, 128], strides: [128, 1] : memref<8192xf32>
+// CHECK: repro.fold {{.*}} memref<1x32x128xf32, {{.*}}>, memref<32x128xf32, strided<[128, 1], offset: ?>>
+// CHECK: linalg.generic
+func.func @main(%x: memref<8x64x128xf32>, %m: memref<64x128xf32>) -> (memref<8x64x128xf32>) {
+  %sum = memref.alloc() : memref<8x64xf32>
+  repro.fold #repro.any_order maps [#rows, #mask, #row] iterators [parallel, parallel, reduction] ins(%x, %m : memref<8x64x128xf32>, memref<64x128xf32>) outs(%sum : memref<8x64xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%u: f32, %v: f32, %a: f32):
+    %w = arith.mulf %u, %v : f32
+    %r = arith.maximumf %w, %a : f32
+    repro.yield %r : f32
+  }
+  %y = memref.alloc() : memref<8x64x128xf32>
+  linalg.generic {indexing_maps = [#rows, #row, #rows], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %sum : memref<8x64x128xf32>, memref<8x64xf32>) outs(%y : memref<8x64x128xf32>) {
+  ^bb0(%u: f32, %s: f32, %o: f32):
+    %r = arith.subf %u, %s : f32
+    linalg.yield %r : f32
+  }
+  return %y : memref<8x64x128xf32>
+}
+
+// -----
+
+#rows = affine_map<(i, j) -> (i, j)>
+#turned = affine_map<(i, j) -> (j, i)>
+#row = affine_map<(i, j) -> (i)>
+#column = affine_map<(i, j) -> (j)>
+
+// Not by rows: the sums as a row; a number of a row in arithmetic; a result that is written turned round.
+
+// CHECK-NOT: scf.forall
+func.func @main(%x: memref<256x256xf32>, %v: memref<256x256xf32>, %w: memref<256x256xf32>) -> (memref<256x256xf32>, memref<256x256xindex>, memref<256x256xf32>) {
+  %sum = memref.alloc() : memref<256xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%x : memref<256x256xf32>) outs(%sum : memref<256xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %y = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #column, #rows], iterator_types = ["parallel", "parallel"]} ins(%x, %sum : memref<256x256xf32>, memref<256xf32>) outs(%y : memref<256x256xf32>) {
+  ^bb0(%u: f32, %s: f32, %o: f32):
+    %r = arith.subf %u, %s : f32
+    linalg.yield %r : f32
+  }
+  %peak = memref.alloc() : memref<256xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%v : memref<256x256xf32>) outs(%peak : memref<256xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %n = memref.alloc() : memref<256x256xindex>
+  linalg.generic {indexing_maps = [#row, #rows], iterator_types = ["parallel", "parallel"]} ins(%peak : memref<256xf32>) outs(%n : memref<256x256xindex>) {
+  ^bb0(%s: f32, %o: index):
+    %i = linalg.index 0 : index
+    linalg.yield %i : index
+  }
+  %low = memref.alloc() : memref<256xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%w : memref<256x256xf32>) outs(%low : memref<256xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.minimumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %z = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #row, #turned], iterator_types = ["parallel", "parallel"]} ins(%w, %low : memref<256x256xf32>, memref<256xf32>) outs(%z : memref<256x256xf32>) {
+  ^bb0(%u: f32, %s: f32, %o: f32):
+    %r = arith.subf %u, %s : f32
+    linalg.yield %r : f32
+  }
+  return %y, %n, %z : memref<256x256xf32>, memref<256x256xindex>, memref<256x256xf32>
+}
