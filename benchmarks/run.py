@@ -103,16 +103,21 @@ def main() -> int:
                 assert process.stdout is not None
                 for text in process.stdout:
                     _take(json.loads(text), report, progress)
+                    if options.json:
+                        _write(report, Path(options.json))
             if process.returncode:
-                report["failures"].append(
-                    {"name": "all", "level": level, "threads": 0, "error": f"exit status {process.returncode}"}
-                )
-    add_percentages(report)
-    report["machine"]["load_after"] = round(os.getloadavg()[0], 2)
-    print(f"\n{summary(report['rows'])}".rstrip())
+                failure = {"name": "all", "level": level, "threads": 0, "error": f"exit status {process.returncode}"}
+                _take({"failure": failure}, report, progress)
     if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
+        _write(report, Path(options.json))
+    print(f"\n{summary(report['rows'])}".rstrip())
     return 1 if report["failures"] else 0
+
+
+def _write(report: dict[str, Any], path: Path) -> None:
+    """After each row, so that a run that is interrupted leaves what it has measured."""
+    report["machine"]["load_after"] = round(os.getloadavg()[0], 2)
+    path.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def _take(message: dict[str, Any], report: dict[str, Any], progress: Progress) -> None:
