@@ -31,7 +31,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// What a block may touch: a part of a small second-level cache.
+/// What a block of several rows may touch of what is by rows: a part of a small
+/// second-level cache. One row alone may touch four times as much.
 static constexpr int64_t blockBytes = 128 << 10;
 /// What it should touch, so that a loop over its rows is worth the while.
 static constexpr int64_t leastBlockBytes = 16 << 10;
@@ -72,7 +73,7 @@ private:
   void grow(size_t position, int64_t rows);
 
   func::FuncOp main;
-  /// The structured ops of `main`; null where a run has been.
+  /// The structured ops of `main`; null where a run has been, or a call.
   SmallVector<Operation *> ops;
 };
 
@@ -208,6 +209,11 @@ static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
     SmallVector<int64_t> rowDims;
     for (Value index : load.getIndices())
       rowDims.push_back(getRowIndex(index.getDefiningOp()));
+    // Rows beyond the memref's are an error of the step, which a block would
+    // not see.
+    for (auto [dim, size] :
+         llvm::zip_equal(rowDims, load.getMemRefType().getShape()))
+      fits &= dim < 0 || result.sizes[dim] <= size;
     addAccess(load.getMemrefMutable(), /*writes=*/false, rowDims);
   });
   if (!fits)
@@ -470,8 +476,8 @@ void RowFuser::grow(size_t position, int64_t rows) {
 
 void RowFuser::run() {
   for (Operation &op : main.getBody().front().without_terminator())
-    if (isa<DestinationStyleOpInterface, memref::CopyOp>(op))
-      ops.push_back(&op);
+    if (isa<DestinationStyleOpInterface, memref::CopyOp, func::CallOp>(op))
+      ops.push_back(isa<func::CallOp>(op) ? nullptr : &op);
   for (size_t position = 0; position < ops.size(); ++position)
     if (isRowFold(ops[position])) {
       int64_t rows = 1;

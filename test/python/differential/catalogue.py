@@ -856,6 +856,16 @@ def _cross_entropy(rows: int, classes: int) -> str:
     return k.b.program(k.of_rows([(target, k.row)], body))
 
 
+def _rows_of_another(rows: int, count: int) -> str:
+    """Each row subtracts what its maximum exceeds one of `count` others by: an error where those are too few (E1)."""
+    k = _Rows((rows, 40))
+    x, other = k.argument(), k.b.argument((count,), "f32")
+    load = f"%v = tensor.extract {other.name}[%i] : {other.type}"
+    body = f"%i = linalg.index 0 : index\n{load}\n%r0 = arith.subf %x0, %v : f32"
+    low = k.of_rows([(k.peak([(x, k.all)]), k.row)], body)
+    return k.b.program(k.map([(x, k.all), (low, k.row)], "%r0 = arith.subf %x0, %x1 : f32")[0])
+
+
 def row_chains() -> Iterator[Case]:
     for shape in ((7, 13), (1, 40), (17, 2000), (64, 300), (4, 6, 33), (3, 32, 70), (40, 8192)):
         name = "x".join(map(str, shape))
@@ -881,6 +891,9 @@ def row_chains() -> Iterator[Case]:
         wrong[rows // 2] = classes
         yield Case(f"cross-entropy-{rows}x{classes}", _cross_entropy(rows, classes), (x, target))
         yield Case(f"cross-entropy-{rows}x{classes}-out-of-range", _cross_entropy(rows, classes), (x, wrong))
+    for count in (256, 300, 128):
+        inputs = values.random("f32", (256, 40), 9, 3), values.random("f32", (count,), 10, 3)
+        yield Case(f"rows-of-another-256-{count}", _rows_of_another(256, count), inputs)
 
 
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {

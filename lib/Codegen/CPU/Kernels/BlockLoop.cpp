@@ -52,6 +52,7 @@ void BlockLoop::finish() {
 }
 
 void BlockBuilder::forEachItem(function_ref<void(Value)> body) {
+  assert(!numItems && "has one loop over its items");
   // `setWork` comes later.
   numItems = arith::ConstantOp::create(*this, getIndexAttr(0));
   loop(index(0), numItems, 1, body);

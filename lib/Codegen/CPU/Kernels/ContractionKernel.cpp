@@ -397,7 +397,7 @@ void ContractionKernel::prefetchColumns(Value tile, const NextPart &next) {
     b.prefetch(fold.inputs[columns.leaves[leaf]].buffer, offset,
                /*isWrite=*/false);
   };
-  auto getReductionOffset = [&](Value k, unsigned leaf) {
+  auto getOffset = [&](Value k, unsigned leaf) {
     return getLoopOffset(b, columns.reduction,
                          b.delinearize(k, getSizes(columns.reduction)), leaf);
   };
@@ -408,8 +408,7 @@ void ContractionKernel::prefetchColumns(Value tile, const NextPart &next) {
       for (unsigned leaf = 0; leaf < leaves; ++leaf)
         if (columns.loops.back().coefficients[leaf] == 1)
           for (const PanelVector &vector : next.vectors)
-            prefetch(leaf, b.add(vector.leafOffsets[leaf],
-                                 getReductionOffset(k, leaf)));
+            prefetch(leaf, b.add(vector.leafOffsets[leaf], getOffset(k, leaf)));
     }
     return;
   }
@@ -417,8 +416,10 @@ void ContractionKernel::prefetchColumns(Value tile, const NextPart &next) {
     return;
   auto [first, count] = getShare(tileVectors * lanes);
   for (unsigned leaf = 0; leaf < leaves; ++leaf) {
+    if (columns.reduction.back().coefficients[leaf] != 1)
+      continue;
     Value base = b.add(next.vectors.front().leafOffsets[leaf],
-                       getReductionOffset(next.start, leaf));
+                       getOffset(next.start, leaf));
     for (int64_t i = 0; i < count; ++i) {
       Value column =
           b.mul(b.add(first, i), columns.loops.back().coefficients[leaf]);

@@ -112,6 +112,8 @@ LogicalResult FoldDevice::match() {
   if (llvm::any_of(accesses, [](const Access *a) { return !a->linear; }))
     return failure();
   type = fold.getAccumulatorType();
+  if (type.isIndex()) // has no size of its own
+    return failure();
   // Neighbouring threads read neighbouring elements.
   SmallVector<unsigned> dims(fold.parallel);
   auto getStep = [&](unsigned dim) {

@@ -45,6 +45,24 @@ def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, in
     case.check(arrays(case, special=False), ["v4", "v3"])
 
 
+@pytest.mark.parametrize("b", ["kn", "nk"])
+def test_parts_on_all_levels_F1(b: str) -> None:
+    """A chunk that is longer than a part at any vector width, and f64."""
+    maps = ["(m, n, k) -> (m, k)", f"(m, n, k) -> ({b[0]}, {b[1]})", "(m, n, k) -> (m, n)"]
+    size = {"k": 2100, "n": 37}
+    case = contraction(maps, "ppr", ["21x2100xf32", f"{size[b[0]]}x{size[b[1]]}xf32", "21x37xf32"], chunk=2048)
+    case.check(arrays(case, special=False))
+    case = matmul(30, 64, 600, b=b, kind="f64")
+    case.check(arrays(case, special=False))
+
+
+def test_long_neighbourhoods_K2() -> None:
+    """More elements of K than a table holds offsets for."""
+    maps = ["(o, i, n, h, w) -> (n, o, h, w)", "(o, i, n, h, w) -> (n, i, h, w)", "(o, i, n, h, w) -> (o, i)"]
+    case = contraction(maps, "pprrr", ["34x7x25x20xf32", "34x9x25x20xf32", "7x9xf32"])
+    case.check(arrays(case, special=False), ["v4", "v3"])
+
+
 @pytest.mark.parametrize("kind", ["f64", "bf16"])
 def test_other_types_F7(kind: str) -> None:
     body = None
