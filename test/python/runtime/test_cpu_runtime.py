@@ -92,7 +92,7 @@ def test_levels_and_threads_give_the_same_bits(artifact: bytes) -> None:
     want = run_bits(runtime.load(artifact, threads=1))
     for level in _repro.runnable_cpu_levels():
         compiled = runtime.compile(STEP, level)
-        for threads in (1, 2, 5):
+        for threads in (1, 2, 5, 33):
             assert run_bits(runtime.load(compiled, threads)) == want, (level, threads)
 
 
