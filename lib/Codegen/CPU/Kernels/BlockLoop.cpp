@@ -30,9 +30,8 @@ BlockLoop::BlockLoop(func::FuncOp kernel, scf::ForallOp blocks)
                          memref::ViewOp::create(b, loc, type, argument(4),
                                                 offset, ValueRange()));
     b.eraseOp(alloc);
-    Type storage = getStorageType(type.getElementType());
-    int64_t bits = storage.isIndex() ? 64 : storage.getIntOrFloatBitWidth();
-    bufferBytes += llvm::alignTo(type.getNumElements() * bits / 8, 64);
+    bufferBytes +=
+        getScratchBytes(type.getElementType(), type.getNumElements());
   }
   scratchBytes = bufferBytes;
   Value one = arith::ConstantIndexOp::create(b, loc, 1);

@@ -167,9 +167,8 @@ void ContractionKernel::choosePacking() {
 void ContractionKernel::chooseItems() {
   int64_t panelWidth = tileVectors * lanes;
   groupPanels =
-      partSize < span
-          ? 1
-          : std::clamp<int64_t>(kGroupVectors / tileVectors, 1, panels);
+      hasParts() ? 1
+                 : std::clamp<int64_t>(kGroupVectors / tileVectors, 1, panels);
   groups = llvm::divideCeil(panels, groupPanels);
   int64_t tiles = llvm::divideCeil(rows.size, tileRows);
   int64_t batchSize = getProduct(getSizes(batch));
@@ -201,10 +200,10 @@ bool ContractionKernel::hasLongRuns(const Factor &factor) const {
          factor.reduction.back().size >= lanes / 2;
 }
 
-bool ContractionKernel::needsTable(const Factor &factor, bool isInRuns) const {
-  if (factor.reduction.size() <= 1 || isInRuns)
+bool ContractionKernel::needsTable(const Factor &factor, bool isPacked,
+                                   bool isInRuns) const {
+  if (factor.reduction.size() <= 1 || (isPacked && isInRuns))
     return false;
-  bool isPacked = &factor == &rows ? rowsPacked : columnsPacked;
   return !isPacked || (factor.leaves.size() == 1 && fold.n <= kMostTable);
 }
 
@@ -363,7 +362,7 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
           ? b.loop(part.start, part.end, getLineElements(), starts,
                    stepAndPrefetch)
           : b.loop(part.start, part.end, 1, starts, step);
-  if (part.isFirst && part.isLast) {
+  if (!hasParts()) {
     finishTile(sums, row, rowCount, panel, vectors, part.chunk);
     return;
   }
@@ -456,7 +455,7 @@ void ContractionKernel::prefetchResults(Value row, int64_t rowCount,
     b.when(b.less(b.index(0), part.chunk.start), prefetchTotals);
     b.when(b.equal(part.chunk.end, b.index(fold.n)), prefetchOutputs);
   };
-  if (part.isFirst && part.isLast)
+  if (!hasParts())
     prefetch();
   else
     b.when(b.equal(part.end, part.chunk.end), prefetch);
@@ -575,7 +574,7 @@ void ContractionKernel::emitPanelInParts(Value panel, const Chunk &chunk) {
       getPanelVectors(b.min(b.add(panel, 1), b.sub(endPanel, b.index(1))));
   auto emit = [&](Value start, bool isFirst) {
     Value end = b.min(b.add(start, partSize), chunk.end);
-    Part part{chunk, start, end, isFirst, false};
+    Part part{chunk, start, end, isFirst};
     Value isLast = b.equal(end, chunk.end);
     part.next = {b.select(isLast, chunk.start, end), {}};
     for (auto [here, there] : llvm::zip_equal(vectors, nextVectors)) {
@@ -584,7 +583,7 @@ void ContractionKernel::emitPanelInParts(Value panel, const Chunk &chunk) {
         x = b.select(isLast, y, x);
       part.next.vectors.push_back(vector);
     }
-    packColumns(panel, 1, part);
+    packColumns(panel, part);
     emitPart(panel, vectors, part);
   };
   emit(chunk.start, true);
@@ -595,18 +594,18 @@ void ContractionKernel::emitPanelInParts(Value panel, const Chunk &chunk) {
 void ContractionKernel::emitChunk(const Chunk &chunk) {
   if (rowsPacked)
     packRows(chunk);
-  if (partSize < span) {
+  if (hasParts()) {
     b.loop(firstPanel, endPanel, 1, [&](Value panel) {
       firstPacked = panel;
       emitPanelInParts(panel, chunk);
     });
     return;
   }
-  Part whole{chunk, chunk.start, chunk.end, true, true};
+  Part whole{chunk, chunk.start, chunk.end, /*isFirst=*/true};
   b.loop(firstPanel, endPanel, groupPanels, [&](Value first) {
     firstPacked = first;
     if (columnsPacked)
-      packColumns(first, groupPanels, whole);
+      packColumns(first, whole);
     b.loop(
         first, b.min(b.add(first, groupPanels), endPanel), 1,
         [&](Value panel) { emitPart(panel, getPanelVectors(panel), whole); });
@@ -661,14 +660,14 @@ void ContractionKernel::expand() {
                          (rowsAlongRows ? blockTiles : blockRows) * rowStride);
   if (columnsPacked)
     panelBuffer = b.getScratch(type, groupPanels * panelStride);
-  if (partSize < span)
+  if (hasParts())
     partSums = b.getScratch(type, blockRows * panelWidth);
   if (fold.n > fold.chunk)
     totals =
         b.getScratch(type, blockRows * stripGroups * groupPanels * panelWidth);
-  if (needsTable(rows, rowsPacked && (rowsAlongRows || hasLongRuns(rows))))
+  if (needsTable(rows, rowsPacked, rowsAlongRows || hasLongRuns(rows)))
     rowTable = fillTable(rows);
-  if (needsTable(columns, columnsPacked && transposed))
+  if (needsTable(columns, columnsPacked, transposed))
     columnTable = fillTable(columns);
   emitStrips();
 }

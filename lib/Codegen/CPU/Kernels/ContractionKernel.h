@@ -46,8 +46,7 @@ struct NextPart {
 struct Part {
   Chunk chunk;
   Value start, end;
-  /// Whether it begins the chunk; whether it is known to end it.
-  bool isFirst, isLast;
+  bool isFirst; ///< begins the chunk
   NextPart next = {};
 };
 
@@ -95,8 +94,8 @@ private:
   PanelVector getPanelVector(Value vectorIndex);
   /// Whether stretches of K of half a vector and more lie next to each other.
   bool hasLongRuns(const Factor &factor) const;
-  /// Whether offsets along K are looked up; `isInRuns`: it is packed without.
-  bool needsTable(const Factor &factor, bool isInRuns) const;
+  /// Whether offsets along K are looked up; `isInRuns`: packing does without.
+  bool needsTable(const Factor &factor, bool isPacked, bool isInRuns) const;
   /// The offset of each element of K.
   Value fillTable(const Factor &factor);
   /// Where element `k` of a factor that is not packed lies.
@@ -109,8 +108,8 @@ private:
   /// Tile after tile, in each one element of all rows after the other.
   void packRowsAlongRows(const Chunk &chunk);
   void packElementsAlongRows(Value first, int64_t count, const Chunk &chunk);
-  /// Of `count` panels from `first` on.
-  void packColumns(Value first, int64_t count, const Part &part);
+  /// Of the group of panels that begins with `first`.
+  void packColumns(Value first, const Part &part);
   void packVectors(ArrayRef<PanelVector> vectors, const Part &part);
   /// Of columns whose elements lie along K.
   void packVectorTransposed(const PanelVector &vector, const Part &part);
@@ -139,6 +138,7 @@ private:
   bool rowsAlongRows = false; ///< the rows are read along M
   int64_t span;               ///< elements of a chunk
   int64_t partSize;           ///< elements of a part of it
+  bool hasParts() const { return partSize < span; }
   /// Of the packed rows: from row to row, or where `rowsAlongRows` from tile to
   /// tile; of the packed columns: from panel to panel. All have some slack, as
   /// powers of two would fall into few sets of a cache.

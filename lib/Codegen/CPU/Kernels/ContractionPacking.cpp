@@ -142,10 +142,9 @@ void ContractionKernel::packRowsAlongReduction(const Chunk &chunk) {
 // Columns
 //===----------------------------------------------------------------------===//
 
-void ContractionKernel::packColumns(Value first, int64_t count,
-                                    const Part &part) {
+void ContractionKernel::packColumns(Value first, const Part &part) {
   SmallVector<PanelVector> vectors;
-  for (int64_t g = 0; g < count; ++g) {
+  for (int64_t g = 0; g < groupPanels; ++g) {
     // Panels beyond the last one repeat it.
     Value panel = b.add(first, g);
     if (g)

@@ -88,15 +88,19 @@ void KernelBuilder::setWork(int64_t items, int64_t grain) {
   kernel->setAttr("repro.scratch_bytes", getI64IntegerAttr(scratchBytes));
 }
 
+int64_t repro::cpu::getScratchBytes(Type element, int64_t count) {
+  Type storage = getStorageType(element);
+  int64_t bits = storage.isIndex() ? 64 : storage.getIntOrFloatBitWidth();
+  return llvm::alignTo(std::max<int64_t>(bits / 8, 1) * count, 64);
+}
+
 Value KernelBuilder::getScratch(Type element, int64_t count) {
   OpBuilder::InsertionGuard guard(*this);
   setInsertionPoint(prologueEnd);
   element = getStorageType(element);
-  int64_t bits = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
-  int64_t bytes = std::max<int64_t>(bits / 8, 1) * std::max<int64_t>(count, 1);
-  Value view = createScratch(
-      MemRefType::get({std::max<int64_t>(count, 1)}, element), scratchBytes);
-  scratchBytes += (bytes + 63) / 64 * 64;
+  count = std::max<int64_t>(count, 1);
+  Value view = createScratch(MemRefType::get({count}, element), scratchBytes);
+  scratchBytes += cpu::getScratchBytes(element, count);
   kernel->setAttr("repro.scratch_bytes", getI64IntegerAttr(scratchBytes));
   return view;
 }

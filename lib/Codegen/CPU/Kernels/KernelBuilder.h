@@ -165,6 +165,9 @@ private:
 /// integers, as not all targets move vectors of them.
 Type getStorageType(Type element);
 
+/// Bytes that `count` elements take in memory, up to the next line of a cache.
+int64_t getScratchBytes(Type element, int64_t count);
+
 /// `type` or, for lanes > 0, a vector of it.
 Type getLaneType(Type type, int64_t lanes);
 
