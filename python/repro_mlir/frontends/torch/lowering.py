@@ -66,13 +66,13 @@ def lower(
     Raises:
       CaptureError: an operator has no lowering.
     """
-    module, sites = _random_operators_to_arguments(module)
+    graph, sites = _random_operators_to_arguments(module.graph)
     context = ir.Context()
     torch_dialect.register_dialect(context)
-    imported = _import(module, context, name_nodes)
+    imported = _import(graph, context, name_nodes)
     lowered = _run_pipeline(imported)
     if lowered is None:
-        raise CaptureError(_crash_reason(module))
+        raise CaptureError(_crash_reason(graph))
     with context:
         # Running the passes on nothing makes their dialects known.
         PassManager.parse(_PIPELINE).run(ir.Module.parse("module {}").operation)
@@ -90,15 +90,15 @@ def lower(
 # --- torch-mlir ---
 
 
-def _import(module: torch.fx.GraphModule, context: ir.Context, name_nodes: bool = False) -> ir.Module:
-    for node in module.graph.nodes:
+def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False) -> ir.Module:
+    for node in graph.nodes:
         # Where there is none, torch-mlir would take the line of the operator before.
         node.meta.setdefault("stack_trace", "")
     importer = FxImporter(context=context, hooks=_InlineConstants())
     if name_nodes:
         importer._cc = _NamedNodes(context, py_attr_tracker=importer._py_attr_tracker)
     try:
-        importer.import_stateless_graph(module.graph, func_name="main")
+        importer.import_stateless_graph(graph, func_name="main")
     except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
         raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
     return importer.module
@@ -127,12 +127,12 @@ def _run_pipeline(module: ir.Module) -> bytes | None:
     raise CaptureError(f"lowering by torch-mlir failed: {done.stderr.decode(errors='replace').strip()[:200]}")
 
 
-def _crash_reason(module: torch.fx.GraphModule) -> str:
+def _crash_reason(whole: torch.fx.Graph) -> str:
     """Names the operator that crashes torch-mlir: the last of the shortest prefix of the graph that does."""
-    nodes = list(module.graph.nodes)
+    nodes = list(whole.nodes)
 
     def crashes(count: int) -> bool:
-        graph = torch.fx.Graph()
+        graph = torch.fx.Graph(whole.owning_module)
         values: dict[torch.fx.Node, torch.fx.Node] = {}
         for node in nodes[:count]:
             values[node] = graph.node_copy(node, values.__getitem__)
@@ -145,7 +145,7 @@ def _crash_reason(module: torch.fx.GraphModule) -> str:
         context = ir.Context()
         torch_dialect.register_dialect(context)
         try:
-            return _run_pipeline(_import(torch.fx.GraphModule(module, graph), context)) is None
+            return _run_pipeline(_import(graph, context)) is None
         except CaptureError:
             return False
 
@@ -178,27 +178,27 @@ def _require_static_shapes(module: ir.Module) -> None:
 # --- Random sites ---
 
 
-def _random_operators_to_arguments(module: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, list[_Site]]:
-    """A copy of the module whose random operators, which torch-mlir does not know, are arguments behind the others."""
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(module.graph, {}))
-    copy = torch.fx.GraphModule(module, graph)
-    placeholders = [node for node in copy.graph.nodes if node.op == "placeholder"]
+def _random_operators_to_arguments(graph: torch.fx.Graph) -> tuple[torch.fx.Graph, list[_Site]]:
+    """A copy of the graph whose random operators, which torch-mlir does not know, are arguments behind the others."""
+    # The owner holds the tensors that the graph has as constants.
+    copy = torch.fx.Graph(graph.owning_module)
+    copy.output(copy.graph_copy(graph, {}))
+    placeholders = [node for node in copy.nodes if node.op == "placeholder"]
     sites: dict[_Site, torch.fx.Node] = {}
     last = placeholders[-1] if placeholders else None
-    for node in list(copy.graph.nodes):
+    for node in list(copy.nodes):
         distribution = RANDOM_OPS.get(node.target)
         if distribution is None:
             continue
         seed, step, number, _ = node.args
         site = _Site(number, distribution, placeholders.index(seed), placeholders.index(step))
         if site not in sites:
-            with copy.graph.inserting_after(last):
-                last = copy.graph.placeholder(f"random_{len(sites)}")
+            with copy.inserting_after(last):
+                last = copy.placeholder(f"random_{len(sites)}")
             last.meta = dict(node.meta)
             sites[site] = last
         node.replace_all_uses_with(sites[site])
-        copy.graph.erase_node(node)
+        copy.erase_node(node)
     return copy, list(sites)
 
 

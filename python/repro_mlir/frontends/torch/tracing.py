@@ -17,6 +17,7 @@ import torch
 import torch.fx
 import torch.fx.traceback
 from torch._dispatch.python import enable_python_dispatcher
+from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -45,6 +46,8 @@ def _tracing_environment() -> Iterator[None]:
         sdpa_kernel(SDPBackend.MATH),
         _without_mkldnn(),
         torch.fx.traceback.preserve_node_meta(),
+        # Python code for each graph would be a third of the time of a capture, and most graphs are only read.
+        _use_lazy_graph_module(True),
     ):
         yield
 
