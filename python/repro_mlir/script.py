@@ -37,6 +37,12 @@ class Training:
     options: dict[str, Any]
 
 
+def allow_exact_digits(exact_digits: int | None, script: object) -> None:
+    """Raises a ReproError if `exact_digits` are given where there is no `script` whose option they could replace."""
+    if exact_digits is not None and not script:
+        raise ReproError("exact digits are for scripts: a receipt has its program")
+
+
 def load_training(path: str, exact_digits: int | None = None) -> Training:
     """Runs a script and its `training()`.
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ReproError
+from ..script import allow_exact_digits
 from .options import Commands, add_command, add_exact_digits, add_target
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ def register(commands: Commands) -> None:
 def _dispute(options: argparse.Namespace) -> int:
     if not 0 < options.timeout <= _LONGEST:
         raise ReproError(f"expected a timeout above 0 s and of at most {_LONGEST:,} s, got {options.timeout:g}")
-    if options.exact_digits is not None and not (options.script or (options.terms and Path(options.terms).is_file())):
-        raise ReproError("--exact-digits belongs to a script: a receipt has its program")
+    allow_exact_digits(options.exact_digits, options.script or (options.terms and Path(options.terms).is_file()))
     if options.serve is not None:
         if options.parties or options.listen is None:
             raise ReproError("expected repro dispute --serve RECEIPT --listen ADDRESS")

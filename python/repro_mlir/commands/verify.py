@@ -11,6 +11,7 @@ import random
 import time
 
 from ..errors import ReceiptWrong, ReproError
+from ..script import allow_exact_digits
 from .options import Commands, add_command, add_exact_digits, add_target
 
 _STATUS = """exit status:
@@ -41,8 +42,7 @@ def _verify(options: argparse.Namespace) -> int:
     from ..receipts.signing import read_public_key
     from ..receipts.verification import verify
 
-    if options.exact_digits is not None and not options.script:
-        raise ReproError("--exact-digits belongs to --script: a receipt has its program")
+    allow_exact_digits(options.exact_digits, options.script)
     receipt = Receipt(options.receipt)
     key = read_public_key(options.key) if options.key else None
     start = time.perf_counter()

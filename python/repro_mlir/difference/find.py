@@ -13,6 +13,7 @@ from ..errors import ReproError
 from ..operators import OperatorGraph
 from ..progress import Progress
 from ..receipts.script_inputs import ScriptBatches
+from ..script import allow_exact_digits
 from .receipts import diff_receipts
 from .report import Difference
 from .sides import Side, TargetSide, find_difference
@@ -46,8 +47,7 @@ def diff(
       ReproError: what cannot be compared.
     """
     if second is not None:
-        if exact_digits is not None:
-            raise ReproError("exact digits are for scripts: a receipt has its program")
+        allow_exact_digits(exact_digits, script=None)
         if targets is not None and len(targets) != 1:
             raise ReproError(f"expected one target on which to run the receipts' steps, got {', '.join(targets)}")
         return diff_receipts(first, second, targets[0] if targets else "cpu", threads)
