@@ -10,7 +10,7 @@ import json
 import random
 import time
 
-from ..errors import ReceiptWrong, ReproError
+from ..errors import ReceiptWrong
 from ..script import allow_exact_digits
 from .options import Commands, add_command, add_exact_digits, add_target
 

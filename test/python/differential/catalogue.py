@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import inputs as values
 import numpy as np
-from builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value, order
+from builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value, order, tensor
 
 
 @dataclass(frozen=True)
@@ -759,44 +759,78 @@ def _names(shape: Sequence[int]) -> str:
 
 
 class _Rows:
-    """Operations along the last dimension of tensors of one shape."""
+    """Operations along the last dimension of tensors of one shape.
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.b, self.shape = Builder(), shape
+    Bodies are written for `%x0: f32`. With tensors of bf16 they compute in f32. With tensors of f64 they compute in
+    f64, for which there are no functions (S5): squares take the place of exponentials.
+    """
+
+    def __init__(self, shape: tuple[int, ...], element: str = "f32") -> None:
+        self.b, self.shape, self.element = Builder(), shape, element
+        self.wide = "f64" if element == "f64" else "f32"
+        self.least = {"f32": "0xFF800000", "f64": "0xFFF0000000000000"}[self.wide]
         self.all, self.row = _names(shape), _names(shape[:-1])
 
-    def argument(self, element: str = "f32") -> Value:
-        return self.b.argument(self.shape, element)
+    def argument(self, element: str | None = None) -> Value:
+        return self.b.argument(self.shape, element or self.element)
+
+    def _body(self, inputs: Sequence[tuple[Value, str]], body: str) -> str:
+        """`body` for the element types of the inputs."""
+        if self.wide == "f64":
+            body = body.replace("repro.exp %d", "arith.mulf %d, %d").replace("repro.rsqrt", "math.sqrt")
+            body = body.replace("f32", "f64").replace("0xFF800000", self.least)
+        for i, (value, _) in enumerate(inputs):
+            if value.element == "bf16":
+                body = f"%w{i} = arith.extf %x{i} : bf16 to f32\n" + body.replace(f"%x{i}", f"%w{i}")
+        return body
 
     def fold(self, ordering: str, inputs: Sequence[tuple[Value, str]], body: str, start: str = "0.0") -> Value:
-        init = self.b.constant(f"dense<{start}>", self.shape[:-1], "f32")
+        init = self.b.constant(f"dense<{start}>", self.shape[:-1], self.wide)
         iterators = "p" * (len(self.shape) - 1) + "r"
-        return self.b.fold(ordering, iterators, inputs, [(init, self.row)], body)[0]
+        return self.b.fold(ordering, iterators, inputs, [(init, self.row)], self._body(inputs, body))[0]
 
     def sum(self, inputs: Sequence[tuple[Value, str]], term: str) -> Value:
         return self.fold(ROW.format(run=1), inputs, f"{term}\n%r0 = arith.addf %t, %a0 : f32")
 
     def peak(self, inputs: Sequence[tuple[Value, str]], masked: str = "") -> Value:
         body = masked or "%m = arith.maximumf %x0, %x0 : f32"
-        return self.fold(ANY, inputs, f"{body}\n%r0 = arith.maximumf %m, %a0 : f32", "0xFF800000")
+        return self.fold(ANY, inputs, f"{body}\n%r0 = arith.maximumf %m, %a0 : f32", self.least)
 
-    def map(self, inputs: Sequence[tuple[Value, str]], body: str, count: int = 1) -> list[Value]:
-        return self.b.generic(self.shape, inputs, body, *["f32"] * count)
+    def sum_of_columns(self, inputs: Sequence[tuple[Value, str]], term: str) -> Value:
+        zero = self.b.constant("dense<0.0>", self.shape[-1:], self.wide)
+        iterators, last = "r" * (len(self.shape) - 1) + "p", f"d{len(self.shape) - 1}"
+        body = self._body(inputs, f"{term}\n%r0 = arith.addf %t, %a0 : f32")
+        return self.b.fold(COLUMN, iterators, inputs, [(zero, last)], body)[0]
 
-    def of_rows(self, inputs: Sequence[tuple[Value, str]], body: str, element: str = "f32") -> Value:
-        return self.b.generic(self.shape[:-1], inputs, body, element)[0]
+    def map(self, inputs: Sequence[tuple[Value, str]], body: str) -> Value:
+        """Elements of the type in which bodies compute."""
+        return self.b.generic(self.shape, inputs, self._body(inputs, body), self.wide)[0]
+
+    def store(self, inputs: Sequence[tuple[Value, str]], body: str) -> Value:
+        """Elements of the type of the tensors."""
+        body = self._body(inputs, body)
+        if self.element != self.wide:
+            body = body.replace("%r0", "%r") + f"\n%r0 = arith.truncf %r : {self.wide} to {self.element}"
+        return self.b.generic(self.shape, inputs, body, self.element)[0]
+
+    def of_rows(self, inputs: Sequence[tuple[Value, str]], body: str, element: str | None = None) -> Value:
+        return self.b.generic(self.shape[:-1], inputs, self._body(inputs, body), element or self.wide)[0]
+
+    def softmax(self, x: Value) -> Value:
+        peak = self.peak([(x, self.all)])
+        body = "%d = arith.subf %x0, %x1 : f32\n%r0 = repro.exp %d : f32"
+        e = self.map([(x, self.all), (peak, self.row)], body)
+        total = self.sum([(e, self.all)], "%t = arith.addf %x0, %x0 : f32")
+        return self.store([(e, self.all), (total, self.row)], "%r0 = arith.divf %x0, %x1 : f32")
 
 
-def _softmax_and_gradient(shape: tuple[int, ...]) -> str:
-    k = _Rows(shape)
+def _softmax_and_gradient(shape: tuple[int, ...], element: str = "f32") -> str:
+    k = _Rows(shape, element)
     x, g = k.argument(), k.argument()
-    peak = k.peak([(x, k.all)])
-    e = k.map([(x, k.all), (peak, k.row)], "%d = arith.subf %x0, %x1 : f32\n%r0 = repro.exp %d : f32")[0]
-    total = k.sum([(e, k.all)], "%t = arith.addf %x0, %x0 : f32")
-    y = k.map([(e, k.all), (total, k.row)], "%r0 = arith.divf %x0, %x1 : f32")[0]
+    y = k.softmax(x)
     dot = k.sum([(y, k.all), (g, k.all)], "%t = arith.mulf %x0, %x1 : f32")
     body = "%d = arith.subf %x0, %x2 : f32\n%r0 = arith.mulf %d, %x1 : f32"
-    return k.b.program(y, k.map([(g, k.all), (y, k.all), (dot, k.row)], body)[0])
+    return k.b.program(y, k.store([(g, k.all), (y, k.all), (dot, k.row)], body))
 
 
 def _masked_softmax(shape: tuple[int, ...]) -> str:
@@ -808,18 +842,18 @@ def _masked_softmax(shape: tuple[int, ...]) -> str:
     masked = "%low = arith.constant 0xFF800000 : f32\n%m = arith.select %x1, %x0, %low : f32"
     peak = k.peak(inputs, masked)
     body = f"{masked}\n%d = arith.subf %m, %x2 : f32\n%r0 = repro.exp %d : f32"
-    e = k.map([*inputs, (peak, k.row)], body)[0]
+    e = k.map([*inputs, (peak, k.row)], body)
     total = k.sum([(e, k.all)], "%t = arith.addf %x0, %x0 : f32")
     empty = k.of_rows(
         [(peak, k.row)], "%i = arith.constant 0xFF800000 : f32\n%r0 = arith.cmpf oeq, %x0, %i : f32", "i1"
     )
     body = "%q = arith.divf %x0, %x1 : f32\n%z = arith.constant 0.0 : f32\n%r0 = arith.select %x2, %z, %q : f32"
-    return k.b.program(k.map([(e, k.all), (total, k.row), (empty, k.row)], body)[0], peak)
+    return k.b.program(k.map([(e, k.all), (total, k.row), (empty, k.row)], body), peak)
 
 
-def _layer_norm_and_gradient(shape: tuple[int, ...]) -> str:
-    k = _Rows(shape)
-    x, g, w = k.argument(), k.argument(), k.b.argument(shape[-1:], "f32")
+def _layer_norm_and_gradient(shape: tuple[int, ...], element: str = "f32") -> str:
+    k = _Rows(shape, element)
+    x, g, w = k.argument(), k.argument(), k.b.argument(shape[-1:], element)
     last = f"d{len(shape) - 1}"
     divide = f"%n = arith.constant {float(shape[-1])} : f32\n%r0 = arith.divf %x0, %n : f32"
     mean = k.of_rows([(k.sum([(x, k.all)], "%t = arith.negf %x0 : f32"), k.row)], divide)
@@ -827,15 +861,12 @@ def _layer_norm_and_gradient(shape: tuple[int, ...]) -> str:
     variance = k.sum([(x, k.all), (mean, k.row)], square)
     scale = k.of_rows([(variance, k.row)], divide.replace("%r0", "%v") + "\n%r0 = repro.rsqrt %v : f32")
     body = "%d = arith.addf %x0, %x1 : f32\n%s = arith.mulf %d, %x2 : f32\n%r0 = arith.mulf %s, %x3 : f32"
-    y = k.map([(x, k.all), (mean, k.row), (scale, k.row), (w, last)], body)[0]
+    y = k.store([(x, k.all), (mean, k.row), (scale, k.row), (w, last)], body)
     dot = k.sum([(g, k.all), (y, k.all), (w, last)], "%p = arith.mulf %x0, %x2 : f32\n%t = arith.mulf %p, %x1 : f32")
     body = "%d = arith.mulf %x1, %x2 : f32\n%s = arith.subf %x0, %d : f32\n%r0 = arith.mulf %s, %x3 : f32"
-    dx = k.map([(g, k.all), (y, k.all), (dot, k.row), (scale, k.row)], body)[0]
+    dx = k.store([(g, k.all), (y, k.all), (dot, k.row), (scale, k.row)], body)
     # The weight's gradient folds across rows.
-    zero = k.b.constant("dense<0.0>", shape[-1:], "f32")
-    iterators = "r" * (len(shape) - 1) + "p"
-    body = "%p = arith.mulf %x0, %x1 : f32\n%r0 = arith.addf %p, %a0 : f32"
-    dw = k.b.fold(COLUMN, iterators, [(g, k.all), (y, k.all)], [(zero, last)], body)[0]
+    dw = k.sum_of_columns([(g, k.all), (y, k.all)], "%t = arith.mulf %x0, %x1 : f32")
     return k.b.program(y, dx, dw)
 
 
@@ -848,7 +879,7 @@ def _cross_entropy(rows: int, classes: int) -> str:
     total = k.sum([(x, k.all), (peak, k.row)], body)
     log = k.of_rows([(total, k.row)], "%r0 = repro.log %x0 : f32")
     body = "%d = arith.subf %x0, %x1 : f32\n%r0 = arith.subf %d, %x2 : f32"
-    y = k.map([(x, k.all), (peak, k.row), (log, k.row)], body)[0]
+    y = k.map([(x, k.all), (peak, k.row), (log, k.row)], body)
     body = (
         "%i = linalg.index 0 : index\n%j = arith.index_cast %x0 : i64 to index\n"
         f"%v = tensor.extract {y.name}[%i, %j] : {y.type}\n%r0 = arith.negf %v : f32"
@@ -863,7 +894,35 @@ def _rows_of_another(rows: int, count: int) -> str:
     load = f"%v = tensor.extract {other.name}[%i] : {other.type}"
     body = f"%i = linalg.index 0 : index\n{load}\n%r0 = arith.subf %x0, %v : f32"
     low = k.of_rows([(k.peak([(x, k.all)]), k.row)], body)
-    return k.b.program(k.map([(x, k.all), (low, k.row)], "%r0 = arith.subf %x0, %x1 : f32")[0])
+    return k.b.program(k.map([(x, k.all), (low, k.row)], "%r0 = arith.subf %x0, %x1 : f32"))
+
+
+def _softmax_of_columns(shape: tuple[int, ...], width: int, first: int) -> str:
+    """Of a slice along the last dimension of a tensor that is `width` wide."""
+    k = _Rows(shape)
+    x = k.b.argument((*shape[:-1], width), "f32")
+    offsets, sizes, strides = [0] * (len(shape) - 1) + [first], list(shape), [1] * len(shape)
+    part = k.b.op(
+        f"tensor.extract_slice {x.name}{offsets} {sizes} {strides} : {x.type} to {tensor(shape, 'f32')}", shape, "f32"
+    )
+    return k.b.program(k.softmax(part))
+
+
+def _softmax_of_gathered_rows(rows: int, count: int, width: int, of_state: bool) -> str:
+    """A state plus the chosen ones of `count` rows, of another tensor or of the state itself; softmax is the new state.
+
+    An index outside is an error that leaves the state (E1), also if other rows come first.
+    """
+    k = _Rows((rows, width))
+    state, index = k.argument(), k.b.argument((rows,), "i64")
+    table = state if of_state else k.b.argument((count, width), "f32")
+    body = (
+        "%i = arith.index_cast %x0 : i64 to index\n%j = linalg.index 1 : index\n"
+        f"%v = tensor.extract {table.name}[%i, %j] : {table.type}\n%r0 = arith.addf %x1, %v : f32"
+    )
+    total = k.map([(index, k.row), (state, k.all)], body)
+    new = k.softmax(total)
+    return k.b.program(new, k.sum([(total, k.all)], "%t = arith.negf %x0 : f32"), states=1)
 
 
 def row_chains() -> Iterator[Case]:
@@ -897,6 +956,38 @@ def row_chains() -> Iterator[Case]:
         yield Case(f"rows-of-another-256-{count}{suffix}", _rows_of_another(256, count), inputs)
 
 
+def row_chains_of_other_types() -> Iterator[Case]:
+    for element in ("f64", "bf16"):
+        for shape in ((7, 13), (64, 300), (4, 6, 33)):
+            name = f"{element}-{'x'.join(map(str, shape))}"
+            x, g, wild = (*(values.random(element, shape, seed, 3) for seed in (1, 2)), values.mixed(element, shape, 4))
+            weight = values.random(element, shape[-1:], 3, 2)
+            softmax, norm = _softmax_and_gradient(shape, element), _layer_norm_and_gradient(shape, element)
+            yield Case(f"softmax-{name}", softmax, (x, g))
+            yield Case(f"layer-norm-{name}", norm, (x, g, weight))
+            if shape == (7, 13):
+                yield Case(f"special-softmax-{name}", softmax, (wild, g))
+                yield Case(f"special-layer-norm-{name}", norm, (wild, g, weight))
+
+
+def row_chains_of_parts() -> Iterator[Case]:
+    for shape, width, first in (((7, 13), 40, 5), ((64, 48), 144, 48), ((4, 6, 33), 100, 67)):
+        x = values.random("f32", (*shape[:-1], width), 1, 3)
+        name = f"{'x'.join(map(str, shape))}-from-{first}-of-{width}"
+        yield Case(f"softmax-of-columns-{name}", _softmax_of_columns(shape, width, first), (x,))
+    for rows, count, width in ((7, 30, 13), (96, 50, 40)):
+        state, table = values.random("f32", (rows, width), 1, 3), values.random("f32", (count, width), 2, 3)
+        for of_state, limit in ((False, count), (True, rows)):
+            program = _softmax_of_gathered_rows(rows, count, width, of_state)
+            tables = () if of_state else (table,)
+            for suffix, wrong in (("", None), ("-outside-above", limit), ("-outside-below", -1)):
+                index = np.random.default_rng(3).integers(0, limit, rows)
+                if wrong is not None:
+                    index[-1] = wrong
+                name = f"softmax-of-rows-of-{'the-state' if of_state else 'another'}-{rows}-{limit}{suffix}"
+                yield Case(name, program, (state, index, *tables))
+
+
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "float-operations": float_operations,
     "float-functions": float_functions,
@@ -917,6 +1008,8 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "random-numbers": random_numbers,
     "whole-programs": whole_programs,
     "row-chains": row_chains,
+    "row-chains-of-other-types": row_chains_of_other_types,
+    "row-chains-of-parts": row_chains_of_parts,
 }
 
 

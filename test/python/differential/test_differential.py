@@ -12,6 +12,7 @@ import kit
 import pytest
 import random_programs
 from hypothesis import HealthCheck, given, settings
+from repro_mlir.runtime import emulation
 
 EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60"))
 
@@ -19,6 +20,13 @@ EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60"))
 @pytest.mark.parametrize("case", list(catalogue.cases()), ids=lambda case: case.name)
 def test_catalogue(case: catalogue.Case) -> None:
     kit.check(case.program, case.inputs)
+
+
+@pytest.mark.skipif(not emulation.is_available(), reason="no aarch64 compiler or emulator")
+@pytest.mark.parametrize("group", ["row-chains-of-other-types", "row-chains-of-parts"])
+def test_row_chains_on_aarch64(group: str) -> None:
+    for case in catalogue.GROUPS[group]():
+        kit.check(case.program, case.inputs, [kit.Configuration("aarch64", 3)], runs=1)
 
 
 @given(random_programs.programs())

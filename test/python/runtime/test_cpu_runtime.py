@@ -96,6 +96,43 @@ def test_levels_and_threads_give_the_same_bits(artifact: bytes) -> None:
             assert run_bits(runtime.load(compiled, threads)) == want, (level, threads)
 
 
+def test_every_item_runs_once() -> None:
+    """Numbers of threads and of grains that do not divide each other, with shares that are empty."""
+    item, grain, grains = 4096, 8, (1, 2, 3, 5, 7, 9, 31, 33, 34, 67)
+    sizes = [count * grain * item - 3 * item - 5 for count in grains]
+    types = [f"tensor<{size}xi8>" for size in sizes]
+    arguments = ", ".join(f"%w{i}: {kind}" for i, kind in enumerate(types))
+    additions = "\n".join(
+        f"""
+  %e{i} = tensor.empty() : {kind}
+  %r{i} = linalg.generic {{indexing_maps = [#map, #map], iterator_types = ["parallel"]}}
+      ins(%w{i} : {kind}) outs(%e{i} : {kind}) {{
+  ^bb0(%a: i8, %o: i8):
+    %0 = arith.addi %a, %one : i8
+    linalg.yield %0 : i8
+  }} -> {kind}"""
+        for i, kind in enumerate(types)
+    )
+    program = f"""
+#map = affine_map<(i) -> (i)>
+func.func @main({arguments}) -> ({", ".join(types)}) attributes {{repro.num_state = {len(types)} : i64}} {{
+  %one = arith.constant 1 : i8{additions}
+  return {", ".join(f"%r{i}" for i in range(len(types)))} : {", ".join(types)}
+}}"""
+    compiled = runtime.compile(program, "x86-64-v2")
+    contents = read_artifact(compiled)
+    # Each kernel counts up in place, so that a second run of an item would show.
+    assert [[b[0] for b in launch.buffers] for launch in contents.launches] == [[Space.STATE] * 2] * len(grains)
+    assert [-(-k[1] // k[2]) for k in contents.kernels] == list(grains)
+    for threads in (1, 2, 3, 5, 7, 16, 33):
+        executable = runtime.load(compiled, threads)
+        states = [np.full(size, threads, np.int8) for size in sizes]
+        for _ in range(3):
+            executable.run(states, [])
+        for count, state in zip(grains, states, strict=True):
+            assert (state == threads + 3).all(), (threads, count)
+
+
 @pytest.mark.skipif(not emulation.is_available(), reason="no aarch64 compiler or emulator")
 def test_aarch64_gives_the_same_bits(artifact: bytes) -> None:
     want = run_bits(runtime.load(artifact))
