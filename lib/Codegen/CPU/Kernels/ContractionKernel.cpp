@@ -9,7 +9,6 @@
 
 #include "Codegen/CPU/Kernels/StructuredKernels.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 #include <limits>
@@ -35,6 +34,8 @@ static constexpr int64_t kLineBytes = 64;
 /// Most bytes of a panel's part: they stay in a first cache of 48 KiB while all
 /// rows of the block pass by.
 static constexpr int64_t kPartBytes = 32768;
+/// What results that lie next to each other are worth, as lanes in use.
+static constexpr double kContiguous = 1.1;
 /// Between the rows, tiles and panels of packed factors, in elements.
 static constexpr int64_t kSlack = 16;
 
@@ -61,9 +62,9 @@ LogicalResult ContractionKernel::match() {
   };
   double rowUse = getUse(rows), columnUse = getUse(columns);
   if (isContiguous(rows))
-    rowUse *= 1.3;
+    rowUse *= kContiguous;
   if (isContiguous(columns))
-    columnUse *= 1.3;
+    columnUse *= kContiguous;
   if (rowUse > columnUse)
     std::swap(rows, columns);
   if (columns.loops.empty())
@@ -133,10 +134,13 @@ void ContractionKernel::choosePacking() {
     return std::gcd(bytes, int64_t(4096)) <= 512;
   };
   rowsInPlace = isElement(rows) && isAlongReduction(rows) &&
-                rows.loops.size() == 1 && rows.reduction.size() == 1 &&
-                isSpread(rows.loops[0]);
+                rows.loops.size() == 1 && isSpread(rows.loops[0]);
+  // Neighbouring pixels of an image lie in the same lines.
+  bool isImage = isElement(rows) && rows.reduction.size() > 1 &&
+                 !rows.loops.empty() &&
+                 rows.loops.back().coefficients[0] < lanes;
   rowsPacked =
-      !rowsInPlace &&
+      !rowsInPlace && !isImage &&
       (!isElement(rows) || vectorCount > 6 ||
        (!isAlongReduction(rows) && vectorCount > 4 && getReach(rows) > 131072));
   int64_t step = columns.loops.back().coefficients[0];
@@ -345,14 +349,16 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
   if (part.next.start)
     prefetchColumns(b.div(local, tileRows), part.next);
   auto stepAndPrefetch = [&](Value start, ValueRange acc) {
-    if (rowsPacked)
+    if (rowsPacked) {
       prefetchPackedRows(b.add(blockOffset, getTileStride()),
                          b.sub(start, part.chunk.start));
-    else
+    } else {
+      Value position = getReductionOffset(rows, rowTable, start);
       for (Value offset : rowOffsets)
         b.prefetch(rowAccess->buffer,
-                   b.add(offset, b.add(start, getTileStride())),
+                   b.add(offset, b.add(position, getTileStride())),
                    /*isWrite=*/false);
+    }
     Value end = b.min(b.add(start, getLineElements()), part.end);
     return b.loop(start, end, 1, acc, step);
   };
@@ -428,39 +434,6 @@ void ContractionKernel::prefetchColumns(Value tile, const NextPart &next) {
   }
 }
 
-void ContractionKernel::prefetchResults(Value row, int64_t rowCount,
-                                        Value panel,
-                                        ArrayRef<PanelVector> vectors,
-                                        const Part &part) {
-  auto prefetchTotals = [&] {
-    Value base = getTotalsOffset(row, panel);
-    for (size_t i = 0; i < rowCount * vectors.size(); ++i)
-      b.prefetch(totals, b.add(base, i * lanes), /*isWrite=*/true);
-  };
-  auto prefetchOutputs = [&] {
-    if (columns.loops.back().coefficients.back() != 1)
-      return;
-    for (int64_t x = 0; x < rowCount; ++x) {
-      Value rowOffset = getOutputOffset(b.add(row, x));
-      for (const PanelVector &vector : vectors)
-        b.prefetch(fold.outputs[0].buffer,
-                   b.add(rowOffset, vector.outputOffset), /*isWrite=*/true);
-    }
-  };
-  auto prefetch = [&] {
-    if (fold.n <= fold.chunk) {
-      prefetchOutputs();
-      return;
-    }
-    b.when(b.less(b.index(0), part.chunk.start), prefetchTotals);
-    b.when(b.equal(part.chunk.end, b.index(fold.n)), prefetchOutputs);
-  };
-  if (!hasParts())
-    prefetch();
-  else
-    b.when(b.equal(part.end, part.chunk.end), prefetch);
-}
-
 int64_t ContractionKernel::getTileStride() const {
   if (rowsPacked && rowsAlongRows)
     return rowStride;
@@ -469,87 +442,6 @@ int64_t ContractionKernel::getTileStride() const {
 
 int64_t ContractionKernel::getLineElements() const {
   return kLineBytes * 8 / type.getIntOrFloatBitWidth();
-}
-
-Value ContractionKernel::getTotalsOffset(Value row, Value panel) {
-  Value tile = b.add(b.mul(b.sub(panel, firstPanel), blockTiles),
-                     b.div(b.sub(row, firstRow), tileRows));
-  return b.mul(tile, tileRows * tileVectors * lanes);
-}
-
-Value ContractionKernel::getOutputOffset(Value row) {
-  SmallVector<Value> at = b.delinearize(row, getSizes(rows.loops));
-  return b.add(outputBase,
-               getLoopOffset(b, rows.loops, at, rows.leaves.size()));
-}
-
-void ContractionKernel::finishTile(ArrayRef<Value> sums, Value row,
-                                   int64_t rowCount, Value panel,
-                                   ArrayRef<PanelVector> vectors,
-                                   const Chunk &chunk) {
-  if (fold.n <= fold.chunk) {
-    writeResults(sums, row, rowCount, vectors);
-    return;
-  }
-  Value base = getTotalsOffset(row, panel);
-  auto addTotals = [&] {
-    SmallVector<Value> results;
-    for (auto [i, sum] : llvm::enumerate(sums)) {
-      Value total =
-          b.loadVector(totals, type, b.add(base, i * lanes), 1, lanes);
-      results.push_back(arith::AddFOp::create(b, total, sum));
-    }
-    return results;
-  };
-  auto storeTotals = [&](ArrayRef<Value> values) {
-    for (auto [i, value] : llvm::enumerate(values))
-      b.storeVector(value, totals, b.add(base, i * lanes), 1);
-  };
-  b.when(
-      b.equal(chunk.start, b.index(0)), [&] { storeTotals(sums); },
-      [&] {
-        SmallVector<Value> results = addTotals();
-        b.when(
-            b.equal(chunk.end, b.index(fold.n)),
-            [&] { writeResults(results, row, rowCount, vectors); },
-            [&] { storeTotals(results); });
-      });
-}
-
-void ContractionKernel::writeResults(ArrayRef<Value> results, Value row,
-                                     int64_t rowCount,
-                                     ArrayRef<PanelVector> vectors) {
-  const Access &output = fold.outputs[0];
-  int64_t step = columns.loops.back().coefficients.back();
-  for (int64_t x = 0; x < rowCount; ++x) {
-    Value rowOffset = getOutputOffset(b.add(row, x));
-    for (auto [v, vector] : llvm::enumerate(vectors)) {
-      Value offset = b.add(rowOffset, vector.outputOffset);
-      auto write = [&, v = v](LaneMask mask) {
-        Value init = fold.getConstantInit(b, 0, lanes);
-        if (!init)
-          init = b.convertFloat(b.loadVector(output.buffer, output.element,
-                                             offset, step, lanes, mask),
-                                type);
-        Value result =
-            arith::AddFOp::create(b, init, results[x * vectors.size() + v]);
-        result = b.convertFloat(b.canonicalizeNaN(result), output.element);
-        b.storeVector(result, output.buffer, offset, step, mask);
-      };
-      if (!masked) {
-        write({});
-        continue;
-      }
-      Value isFull = b.equal(vector.count, b.index(lanes));
-      b.when(
-          isFull, [&] { write({}); },
-          [&, &vector = vector] {
-            // Beyond the end there is nothing to read either.
-            b.when(b.less(b.index(0), vector.count),
-                   [&] { write(b.getMask(vector.count, lanes)); });
-          });
-    }
-  }
 }
 
 //===----------------------------------------------------------------------===//

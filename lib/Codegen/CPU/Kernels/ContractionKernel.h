@@ -75,18 +75,6 @@ private:
   void prefetchPackedRows(Value tileOffset, Value k);
   /// The tile's share of them.
   void prefetchColumns(Value tile, const NextPart &next);
-  /// What finishTile will touch.
-  void prefetchResults(Value row, int64_t rows, Value panel,
-                       ArrayRef<PanelVector> vectors, const Part &part);
-  /// (F3) adds the chunk to the totals, or after the last one init to the
-  /// total.
-  void finishTile(ArrayRef<Value> sums, Value row, int64_t rows, Value panel,
-                  ArrayRef<PanelVector> vectors, const Chunk &chunk);
-  void writeResults(ArrayRef<Value> totals, Value row, int64_t rows,
-                    ArrayRef<PanelVector> vectors);
-  /// Where the totals of the tile are.
-  Value getTotalsOffset(Value row, Value panel);
-  Value getOutputOffset(Value row);
   /// From tile to tile of packed rows, or of rows in place.
   int64_t getTileStride() const;
   int64_t getLineElements() const;
@@ -121,6 +109,28 @@ private:
   }
   Value loadLeaf(const Factor &factor, unsigned leaf, Value offset,
                  int64_t stride, int64_t lanes, LaneMask mask);
+
+  // ContractionResults.cpp
+  /// What finishTile will touch.
+  void prefetchResults(Value row, int64_t rows, Value panel,
+                       ArrayRef<PanelVector> vectors, const Part &part);
+  /// (F3) adds the chunk to the totals, or after the last one init to the
+  /// total.
+  void finishTile(ArrayRef<Value> sums, Value row, int64_t rows, Value panel,
+                  ArrayRef<PanelVector> vectors, const Chunk &chunk);
+  void writeResults(ArrayRef<Value> totals, Value row, int64_t rows,
+                    ArrayRef<PanelVector> vectors);
+  /// The totals of one vector, row by row, or where `alongRows` lane by lane
+  /// from the first row on.
+  void writeVector(ArrayRef<Value> totals, ArrayRef<Value> rowOffsets,
+                   const PanelVector &vector, bool alongRows);
+  void writeAlongRows(ArrayRef<Value> totals, Value first,
+                      const PanelVector &vector);
+  /// What is stored at `offset` and the lanes after it.
+  Value getResult(Value total, Value offset, LaneMask mask);
+  /// Where the totals of the tile are.
+  Value getTotalsOffset(Value row, Value panel);
+  Value getOutputOffset(Value row);
 
   int64_t lanes;
   bool rowsPacked = false, columnsPacked = false;

@@ -124,6 +124,17 @@ def test_convolution_K2(n: int, o: int, c: int, size: int, kernel: int, stride: 
     case.check(arrays(case))
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize(("size", "stride"), [(14, 1), (12, 2)])
+def test_pixels_of_several_images_K2(kind: str, size: int, stride: int) -> None:
+    """Tiles of pixels that lie in two images, more pixels than a block has rows, chunks and parts of K."""
+    image = (size - 1) * stride + 3
+    maps = [m.format(s=stride) for m in CONVOLUTION] + ["(n, o, h, w, c, y, x) -> (n, o, h, w)"]
+    types = [f"4x60x{image}x{image}x{kind}", f"33x60x3x3x{kind}", f"4x33x{size}x{size}x{kind}"]
+    case = contraction(maps, "pppprrr", types)
+    case.check(arrays(case, special=False), ["v4", "v3"])
+
+
 @pytest.mark.parametrize(("n", "o", "c", "size"), [(2, 16, 3, 8), (3, 20, 5, 14), (2, 33, 17, 7)])
 def test_convolution_weight_gradient_K2(n: int, o: int, c: int, size: int) -> None:
     head = "(o, c, y, x, n, h, w)"
