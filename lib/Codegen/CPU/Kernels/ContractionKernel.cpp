@@ -220,6 +220,22 @@ Value ContractionKernel::fillTable(const Factor &factor) {
   return table;
 }
 
+void ContractionKernel::fillPositions(Value table, unsigned access) {
+  b.loop(firstRow, endRow, 1, [&](Value row) {
+    SmallVector<Value> at = b.delinearize(row, getSizes(rows.loops));
+    b.store(getLoopOffset(b, rows.loops, at, access), table,
+            b.sub(row, firstRow));
+  });
+}
+
+Value ContractionKernel::getRowOffset(Value row, Value table, unsigned access) {
+  if (table)
+    return b.load(table, b.getIndexType(), b.sub(row, firstRow));
+  return getLoopOffset(
+      b, rows.loops,
+      rows.loops.empty() ? ArrayRef<Value>() : ArrayRef<Value>(row), access);
+}
+
 Value ContractionKernel::getReductionOffset(const Factor &factor, Value table,
                                             Value k) {
   if (table)
@@ -275,20 +291,9 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
   SmallVector<Value> rowOffsets;
   if (!rowsPacked) {
     rowAccess = &fold.inputs[rows.leaves[0]];
-    for (int64_t x = 0; x < rowCount; ++x) {
-      if (rows.loops.size() <= 1) {
-        Value at = getLoopOffset(
-            b, rows.loops,
-            rows.loops.empty() ? ArrayRef<Value>() : ArrayRef<Value>(row), 0);
-        int64_t step = rows.loops.empty() ? 0 : rows.loops[0].coefficients[0];
-        rowOffsets.push_back(b.add(b.add(rowBase[0], at), x * step));
-        continue;
-      }
-      SmallVector<Value> at =
-          b.delinearize(b.add(row, x), getSizes(rows.loops));
+    for (int64_t x = 0; x < rowCount; ++x)
       rowOffsets.push_back(
-          b.add(rowBase[0], getLoopOffset(b, rows.loops, at, 0)));
-    }
+          b.add(rowBase[0], getRowOffset(b.add(row, x), rowPositions, 0)));
   }
   if (!columnsPacked)
     columnAccess = &fold.inputs[columns.leaves[0]];
@@ -523,6 +528,10 @@ void ContractionKernel::emitStrip(Value rowBlock, Value firstGroup,
                            fold.inputs[leaf].constant));
   outputBase =
       b.add(getLoopOffset(b, batch, at, access), fold.outputs[0].constant);
+  if (rowPositions)
+    fillPositions(rowPositions, 0);
+  if (outputPositions)
+    fillPositions(outputPositions, rows.leaves.size());
   if (fold.n <= fold.chunk) {
     emitChunk({b.index(0), b.index(fold.n)});
     return;
@@ -557,6 +566,11 @@ void ContractionKernel::expand() {
   if (fold.n > fold.chunk)
     totals =
         b.getScratch(type, blockRows * stripGroups * groupPanels * panelWidth);
+  if (rows.loops.size() > 1) {
+    if (!rowsPacked)
+      rowPositions = b.getScratch(b.getIndexType(), blockRows);
+    outputPositions = b.getScratch(b.getIndexType(), blockRows);
+  }
   if (needsTable(rows, rowsPacked, rowsAlongRows || hasLongRuns(rows)))
     rowTable = fillTable(rows);
   if (needsTable(columns, columnsPacked, transposed))

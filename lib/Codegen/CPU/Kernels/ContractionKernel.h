@@ -86,6 +86,10 @@ private:
   bool needsTable(const Factor &factor, bool isPacked, bool isInRuns) const;
   /// The offset of each element of K.
   Value fillTable(const Factor &factor);
+  /// The offset of each row of the block, in one of its accesses.
+  void fillPositions(Value table, unsigned access);
+  /// `table`: null where it takes a multiplication.
+  Value getRowOffset(Value row, Value table, unsigned access);
   /// Where element `k` of a factor that is not packed lies.
   Value getReductionOffset(const Factor &factor, Value table, Value k);
 
@@ -155,6 +159,7 @@ private:
   int64_t rowStride, panelStride;
 
   Value rowTable, columnTable; ///< null: not needed
+  Value rowPositions, outputPositions; ///< of the block; null: not needed
   Value block, panelBuffer, partSums, totals;
   // Of the current strip.
   SmallVector<Value> rowBase, columnBase;

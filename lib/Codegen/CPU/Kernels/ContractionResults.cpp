@@ -55,9 +55,8 @@ Value ContractionKernel::getTotalsOffset(Value row, Value panel) {
 }
 
 Value ContractionKernel::getOutputOffset(Value row) {
-  SmallVector<Value> at = b.delinearize(row, getSizes(rows.loops));
   return b.add(outputBase,
-               getLoopOffset(b, rows.loops, at, rows.leaves.size()));
+               getRowOffset(row, outputPositions, rows.leaves.size()));
 }
 
 void ContractionKernel::finishTile(ArrayRef<Value> sums, Value row,
