@@ -192,6 +192,13 @@ void ContractionKernel::chooseItems() {
   int64_t most = fold.n > fold.chunk ? kChunkedStripColumns : kStripColumns;
   stripGroups =
       std::clamp<int64_t>(most / (groupPanels * panelWidth), 1, groups);
+  // Or of all that have the same columns, which are then packed once.
+  int64_t mostRows = (rowsPacked ? 1 : 2) * kBlockRows;
+  stripBlocks = groups == 1 && batchSize == 1 && columnsPacked
+                    ? std::clamp<int64_t>(mostRows / blockRows, 1, rowBlocks)
+                    : 1;
+  stripTiles = stripBlocks * blockTiles;
+  stripRows = stripBlocks * blockRows;
   b.setWork(countItems(), (1 << 18) / std::max<int64_t>(getWork(), 1));
 }
 
@@ -400,7 +407,7 @@ void ContractionKernel::prefetchColumns(Value tile, const NextPart &next) {
   unsigned leaves = columns.leaves.size();
   // What the tile is to prefetch of so many lines' beginnings.
   auto getShare = [&](int64_t all) {
-    int64_t count = llvm::divideCeil(all, blockTiles);
+    int64_t count = llvm::divideCeil(all, stripTiles);
     return std::make_pair(b.mul(tile, count), count);
   };
   auto prefetch = [&](unsigned leaf, Value offset) {
@@ -509,13 +516,14 @@ void ContractionKernel::emitChunk(const Chunk &chunk) {
   });
 }
 
-void ContractionKernel::emitStrip(Value rowBlock, Value firstGroup,
-                                  Value endGroup) {
+void ContractionKernel::emitStrip(Value rowBlock, Value endRowBlock,
+                                  Value firstGroup, Value endGroup) {
   SmallVector<int64_t> sizes = getSizes(batch);
   sizes.push_back(rowBlocks);
   SmallVector<Value> at = b.delinearize(rowBlock, sizes);
   firstRow = b.mul(at.pop_back_val(), blockRows);
-  endRow = b.min(b.add(firstRow, blockRows), b.index(rows.size));
+  Value size = b.mul(b.sub(endRowBlock, rowBlock), blockRows);
+  endRow = b.min(b.add(firstRow, size), b.index(rows.size));
   firstPanel = b.mul(firstGroup, groupPanels);
   endPanel = b.min(b.mul(endGroup, groupPanels), b.index(panels));
   rowBase.clear();
@@ -543,13 +551,21 @@ void ContractionKernel::emitStrip(Value rowBlock, Value firstGroup,
 
 void ContractionKernel::emitStrips() {
   Value begin = b.getBegin(), end = b.getEnd();
+  if (stripBlocks > 1) {
+    b.loop(begin, end, stripBlocks, [&](Value rowBlock) {
+      emitStrip(rowBlock, b.min(b.add(rowBlock, stripBlocks), end), b.index(0),
+                b.index(groups));
+    });
+    return;
+  }
   Value endBlock = b.div(b.add(end, groups - 1), groups);
   b.loop(b.div(begin, groups), endBlock, 1, [&](Value rowBlock) {
     Value first = b.mul(rowBlock, groups);
     Value lower = b.max(b.sub(begin, first), b.index(0));
     Value upper = b.min(b.sub(end, first), b.index(groups));
     b.loop(lower, upper, stripGroups, [&](Value group) {
-      emitStrip(rowBlock, group, b.min(b.add(group, stripGroups), upper));
+      emitStrip(rowBlock, b.add(rowBlock, 1), group,
+                b.min(b.add(group, stripGroups), upper));
     });
   });
 }
@@ -558,18 +574,18 @@ void ContractionKernel::expand() {
   int64_t panelWidth = tileVectors * lanes;
   if (rowsPacked)
     block = b.getScratch(type,
-                         (rowsAlongRows ? blockTiles : blockRows) * rowStride);
+                         (rowsAlongRows ? stripTiles : stripRows) * rowStride);
   if (columnsPacked)
     panelBuffer = b.getScratch(type, groupPanels * panelStride);
   if (hasParts())
-    partSums = b.getScratch(type, blockRows * panelWidth);
+    partSums = b.getScratch(type, stripRows * panelWidth);
   if (fold.n > fold.chunk)
     totals =
-        b.getScratch(type, blockRows * stripGroups * groupPanels * panelWidth);
+        b.getScratch(type, stripRows * stripGroups * groupPanels * panelWidth);
   if (rows.loops.size() > 1) {
     if (!rowsPacked)
-      rowPositions = b.getScratch(b.getIndexType(), blockRows);
-    outputPositions = b.getScratch(b.getIndexType(), blockRows);
+      rowPositions = b.getScratch(b.getIndexType(), stripRows);
+    outputPositions = b.getScratch(b.getIndexType(), stripRows);
   }
   if (needsTable(rows, rowsPacked, rowsAlongRows || hasLongRuns(rows)))
     rowTable = fillTable(rows);

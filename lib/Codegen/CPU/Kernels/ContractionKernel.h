@@ -10,9 +10,9 @@
 // cache, meets all rows of a block, the accumulators of the tiles wait in
 // memory from part to part, so that each result sees its elements in the order
 // of (F1). A work item is a block of rows times a group of panels; neighbouring
-// items of a thread form a strip, for which the rows are packed once. Either
-// factor is read where it lies, or what is read of a chunk is copied, f or g
-// applied, first.
+// items of a thread form a strip, for which the rows are packed once, or where
+// a group has all columns the columns. Either factor is read where it lies, or
+// what is read of a chunk is copied, f or g applied, first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,7 +65,8 @@ private:
 
   /// Through this thread's items.
   void emitStrips();
-  void emitStrip(Value rowBlock, Value firstGroup, Value endGroup);
+  void emitStrip(Value rowBlock, Value endRowBlock, Value firstGroup,
+                 Value endGroup);
   void emitChunk(const Chunk &chunk);
   void emitPanelInParts(Value panel, const Chunk &chunk);
   void emitPart(Value panel, ArrayRef<PanelVector> vectors, const Part &part);
@@ -144,9 +145,11 @@ private:
   int64_t vectorCount; ///< of all of N
   int64_t tileRows, tileVectors;
   int64_t blockTiles, blockRows, rowBlocks, panels;
-  int64_t groupPanels;        ///< panels that are packed together
-  int64_t groups;             ///< of panels, of all of N
-  int64_t stripGroups;        ///< most of a strip
+  int64_t groupPanels; ///< panels that are packed together
+  int64_t groups;      ///< of panels, of all of N
+  int64_t stripGroups; ///< most of a strip
+  int64_t stripBlocks; ///< blocks of rows, most of a strip
+  int64_t stripTiles, stripRows;
   bool masked;                ///< some vectors have lanes that are no results
   bool transposed;            ///< the columns are read along K
   bool rowsAlongRows = false; ///< the rows are read along M
@@ -158,7 +161,7 @@ private:
   /// powers of two would fall into few sets of a cache.
   int64_t rowStride, panelStride;
 
-  Value rowTable, columnTable; ///< null: not needed
+  Value rowTable, columnTable;         ///< null: not needed
   Value rowPositions, outputPositions; ///< of the block; null: not needed
   Value block, panelBuffer, partSums, totals;
   // Of the current strip.

@@ -49,7 +49,7 @@ void ContractionKernel::prefetchResults(Value row, int64_t rowCount,
 }
 
 Value ContractionKernel::getTotalsOffset(Value row, Value panel) {
-  Value tile = b.add(b.mul(b.sub(panel, firstPanel), blockTiles),
+  Value tile = b.add(b.mul(b.sub(panel, firstPanel), stripTiles),
                      b.div(b.sub(row, firstRow), tileRows));
   return b.mul(tile, tileRows * tileVectors * lanes);
 }
