@@ -36,6 +36,8 @@ static constexpr int64_t kLineBytes = 64;
 static constexpr int64_t kPartBytes = 32768;
 /// What results that lie next to each other are worth, as lanes in use.
 static constexpr double kContiguous = 1.1;
+/// The time of copying an element, as that of a vector's multiply-add.
+static constexpr double kPackingCost = 0.75;
 /// Between the rows, tiles and panels of packed factors, in elements.
 static constexpr int64_t kSlack = 16;
 
@@ -43,29 +45,27 @@ static constexpr int64_t kSlack = 16;
 // Matching
 //===----------------------------------------------------------------------===//
 
-double ContractionKernel::getUse(const Factor &factor) const {
-  if (factor.loops.empty())
-    return 1.0 / lanes;
-  int64_t inner = factor.loops.back().size;
-  return double(inner) / (llvm::divideCeil(inner, lanes) * lanes);
+double ContractionKernel::rateVectors(const Factor &vectors,
+                                      const Factor &other) const {
+  if (vectors.loops.empty())
+    return 0;
+  const CollapsedDim &inner = vectors.loops.back();
+  // Part of the lanes that are results.
+  double rate = double(inner.size) / llvm::alignTo(inner.size, lanes);
+  if (inner.coefficients.back() == 1)
+    rate *= kContiguous;
+  double packing = 1.0 / other.size;
+  if (!canStayInPlace(other))
+    packing += 1.0 / vectors.size;
+  return rate / (1 + kPackingCost * lanes * packing);
 }
 
 LogicalResult ContractionKernel::match() {
   if (failed(matchFactors()))
     return failure();
   lanes = b.getNativeLanes(type);
-  // fma(x, y, acc) = fma(y, x, acc): vectors go where they are used best, then
-  // where results lie next to each other.
-  auto isContiguous = [&](const Factor &factor) {
-    return !factor.loops.empty() &&
-           factor.loops.back().coefficients.back() == 1;
-  };
-  double rowUse = getUse(rows), columnUse = getUse(columns);
-  if (isContiguous(rows))
-    rowUse *= kContiguous;
-  if (isContiguous(columns))
-    columnUse *= kContiguous;
-  if (rowUse > columnUse)
+  // fma(x, y, acc) = fma(y, x, acc)
+  if (rateVectors(rows, columns) > rateVectors(columns, rows))
     std::swap(rows, columns);
   if (columns.loops.empty())
     return failure();
@@ -112,12 +112,27 @@ void ContractionKernel::chooseTiles() {
   masked = inner % lanes != 0 || vectorCount % tileVectors != 0;
 }
 
+bool ContractionKernel::isElement(const Factor &factor) const {
+  return factor.operations == 0 && factor.leaves.size() == 1 &&
+         fold.inputs[factor.leaves[0]].isMemory();
+}
+
+bool ContractionKernel::canStayInPlace(const Factor &factor) const {
+  if (!isElement(factor) || factor.loops.empty())
+    return false;
+  int64_t step = std::abs(factor.loops.back().coefficients[0]);
+  // Neighbouring pixels of an image lie in the same lines.
+  if (factor.reduction.size() > 1 && step < lanes)
+    return true;
+  // Rows whose distance has a large power of two as a factor fall into few sets
+  // of a cache.
+  int64_t bytes = step * type.getIntOrFloatBitWidth() / 8;
+  return isAlongReduction(factor) && factor.loops.size() == 1 &&
+         std::gcd(bytes, int64_t(4096)) <= 512;
+}
+
 void ContractionKernel::choosePacking() {
   span = std::min(fold.chunk, fold.n);
-  auto isElement = [&](const Factor &factor) {
-    return factor.operations == 0 && factor.leaves.size() == 1 &&
-           fold.inputs[factor.leaves[0]].isMemory();
-  };
   // What one chunk of K spans in memory decides on whether the pages and lines
   // that a factor is read from stay at hand.
   auto getReach = [&](const Factor &factor) -> int64_t {
@@ -127,20 +142,10 @@ void ContractionKernel::choosePacking() {
            std::min(span, factor.reduction.back().size);
   };
   rowsAlongRows = !isAlongReduction(rows) && rows.loops.size() == 1;
-  // Rows whose distance has a large power of two as a factor fall into few sets
-  // of a cache.
-  auto isSpread = [&](const CollapsedDim &loop) {
-    int64_t bytes = loop.coefficients[0] * type.getIntOrFloatBitWidth() / 8;
-    return std::gcd(bytes, int64_t(4096)) <= 512;
-  };
-  rowsInPlace = isElement(rows) && isAlongReduction(rows) &&
-                rows.loops.size() == 1 && isSpread(rows.loops[0]);
-  // Neighbouring pixels of an image lie in the same lines.
-  bool isImage = isElement(rows) && rows.reduction.size() > 1 &&
-                 !rows.loops.empty() &&
-                 rows.loops.back().coefficients[0] < lanes;
+  bool staysInPlace = canStayInPlace(rows);
+  rowsInPlace = staysInPlace && rows.loops.size() == 1;
   rowsPacked =
-      !rowsInPlace && !isImage &&
+      !staysInPlace &&
       (!isElement(rows) || vectorCount > 6 ||
        (!isAlongReduction(rows) && vectorCount > 4 && getReach(rows) > 131072));
   int64_t step = columns.loops.back().coefficients[0];

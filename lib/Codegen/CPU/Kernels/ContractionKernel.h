@@ -57,8 +57,11 @@ public:
   void expand();
 
 private:
-  /// Part of the lanes of vectors along `dims` of the factor that are results.
-  double getUse(const Factor &factor) const;
+  /// How well the one factor's dims suit as N, along which vectors go.
+  double rateVectors(const Factor &vectors, const Factor &other) const;
+  bool isElement(const Factor &factor) const;
+  /// Whether as rows it is best read where it lies.
+  bool canStayInPlace(const Factor &factor) const;
   void chooseTiles();
   void choosePacking();
   void chooseItems();
