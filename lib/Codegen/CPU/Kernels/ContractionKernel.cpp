@@ -38,6 +38,8 @@ static constexpr int64_t kPartBytes = 32768;
 static constexpr double kContiguous = 1.1;
 /// The time of copying an element, as that of a vector's multiply-add.
 static constexpr double kPackingCost = 0.75;
+/// Tiles among which what is fetched ahead is divided well enough.
+static constexpr int64_t kManyTiles = 32;
 /// Between the rows, tiles and panels of packed factors, in elements.
 static constexpr int64_t kSlack = 16;
 
@@ -363,8 +365,15 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
     return next;
   };
   prefetchResults(row, rowCount, panel, vectors, part);
-  if (part.next.start)
-    prefetchColumns(b.div(local, tileRows), part.next);
+  // The rows of the next tile are fetched meanwhile, and some of the columns of
+  // the next part: few at a time where the tiles are few, as a first cache
+  // waits for no more than 10 to 16 lines.
+  bool prefetchesRows = rowsPacked || rowsInPlace;
+  int64_t linesOfPart = llvm::divideCeil(partSize, getLineElements());
+  bool isSpread = prefetchesRows && stripTiles < kManyTiles;
+  Value tile = b.div(local, tileRows);
+  if (part.next.start && !isSpread)
+    prefetchColumns(tile, stripTiles, part.next);
   auto stepAndPrefetch = [&](Value start, ValueRange acc) {
     if (rowsPacked) {
       prefetchPackedRows(b.add(blockOffset, getTileStride()),
@@ -376,12 +385,16 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
                    b.add(offset, b.add(position, getTileStride())),
                    /*isWrite=*/false);
     }
+    if (part.next.start && isSpread) {
+      Value line = b.div(b.sub(start, part.start), getLineElements());
+      prefetchColumns(b.add(b.mul(tile, linesOfPart), line),
+                      stripTiles * linesOfPart, part.next);
+    }
     Value end = b.min(b.add(start, getLineElements()), part.end);
     return b.loop(start, end, 1, acc, step);
   };
-  // The rows of the next tile are fetched meanwhile.
   SmallVector<Value> sums =
-      rowsPacked || rowsInPlace
+      prefetchesRows
           ? b.loop(part.start, part.end, getLineElements(), starts,
                    stepAndPrefetch)
           : b.loop(part.start, part.end, 1, starts, step);
@@ -405,15 +418,16 @@ void ContractionKernel::prefetchPackedRows(Value tileOffset, Value k) {
     b.prefetch(block, b.add(offset, x * step), /*isWrite=*/false);
 }
 
-void ContractionKernel::prefetchColumns(Value tile, const NextPart &next) {
+void ContractionKernel::prefetchColumns(Value share, int64_t shares,
+                                        const NextPart &next) {
   // Neighbouring elements of an image are read again and again in any case.
   if (columns.reduction.size() > 1)
     return;
   unsigned leaves = columns.leaves.size();
-  // What the tile is to prefetch of so many lines' beginnings.
+  // The first of so many lines' beginnings, and their number.
   auto getShare = [&](int64_t all) {
-    int64_t count = llvm::divideCeil(all, stripTiles);
-    return std::make_pair(b.mul(tile, count), count);
+    int64_t count = llvm::divideCeil(all, shares);
+    return std::make_pair(b.mul(share, count), count);
   };
   auto prefetch = [&](unsigned leaf, Value offset) {
     b.prefetch(fold.inputs[columns.leaves[leaf]].buffer, offset,

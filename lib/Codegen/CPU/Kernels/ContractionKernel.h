@@ -77,8 +77,8 @@ private:
                 ArrayRef<PanelVector> vectors, const Part &part);
   /// Of the packed tile at `tileOffset`, one line of elements from `k` on.
   void prefetchPackedRows(Value tileOffset, Value k);
-  /// The tile's share of them.
-  void prefetchColumns(Value tile, const NextPart &next);
+  /// Of the columns, one of so many shares.
+  void prefetchColumns(Value share, int64_t shares, const NextPart &next);
   /// From tile to tile of packed rows, or of rows in place.
   int64_t getTileStride() const;
   int64_t getLineElements() const;
