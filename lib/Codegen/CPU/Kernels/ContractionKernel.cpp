@@ -9,8 +9,6 @@
 
 #include "Codegen/CPU/Kernels/StructuredKernels.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
-
 #include <limits>
 #include <numeric>
 
@@ -29,8 +27,6 @@ static constexpr int64_t kStripColumns = 2048, kChunkedStripColumns = 1024;
 static constexpr int64_t kGroupVectors = 8;
 /// Most elements of K whose offsets a table holds where it can be done without.
 static constexpr int64_t kMostTable = 16384;
-/// Bytes of a line of the caches.
-static constexpr int64_t kLineBytes = 64;
 /// Most bytes of a panel's part: they stay in a first cache of 48 KiB while all
 /// rows of the block pass by.
 static constexpr int64_t kPartBytes = 32768;
@@ -38,8 +34,6 @@ static constexpr int64_t kPartBytes = 32768;
 static constexpr double kContiguous = 1.1;
 /// The time of copying an element, as that of a vector's multiply-add.
 static constexpr double kPackingCost = 0.75;
-/// Tiles among which what is fetched ahead is divided well enough.
-static constexpr int64_t kManyTiles = 32;
 /// Between the rows, tiles and panels of packed factors, in elements.
 static constexpr int64_t kSlack = 16;
 
@@ -292,187 +286,6 @@ PanelVector ContractionKernel::getPanelVector(Value vectorIndex) {
   vector.outputOffset =
       getLoopOffset(b, columns.loops, at, columns.leaves.size());
   return vector;
-}
-
-//===----------------------------------------------------------------------===//
-// Tiles
-//===----------------------------------------------------------------------===//
-
-void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
-                                 ArrayRef<PanelVector> vectors,
-                                 const Part &part) {
-  const Access *rowAccess = nullptr, *columnAccess = nullptr;
-  SmallVector<Value> rowOffsets;
-  if (!rowsPacked) {
-    rowAccess = &fold.inputs[rows.leaves[0]];
-    for (int64_t x = 0; x < rowCount; ++x)
-      rowOffsets.push_back(
-          b.add(rowBase[0], getRowOffset(b.add(row, x), rowPositions, 0)));
-  }
-  if (!columnsPacked)
-    columnAccess = &fold.inputs[columns.leaves[0]];
-  SmallVector<LaneMask> masks(vectors.size());
-  if (masked && !columnsPacked)
-    for (auto [mask, vector] : llvm::zip_equal(masks, vectors))
-      mask = b.getMask(vector.count, lanes);
-
-  Value local = b.sub(row, firstRow), blockOffset;
-  if (rowsPacked)
-    blockOffset =
-        b.mul(rowsAlongRows ? b.div(local, tileRows) : local, rowStride);
-  Value slot = b.mul(local, tileVectors * lanes);
-  SmallVector<Value> starts;
-  for (int64_t i = 0; i < rowCount * int64_t(vectors.size()); ++i)
-    starts.push_back(
-        part.isFirst
-            ? b.zero(VectorType::get({lanes}, type)) // (F4)
-            : b.loadVector(partSums, type, b.add(slot, i * lanes), 1, lanes));
-  auto step = [&](Value t, ValueRange acc) {
-    Value k = b.sub(t, part.chunk.start);
-    SmallVector<Value> right, next;
-    Value columnOffset;
-    if (!columnsPacked)
-      columnOffset = getReductionOffset(columns, columnTable, t);
-    for (auto [v, vector] : llvm::enumerate(vectors)) {
-      if (columnsPacked)
-        right.push_back(
-            b.loadVector(panelBuffer, type,
-                         b.add(vector.packed, b.mul(b.sub(t, part.start),
-                                                    tileVectors * lanes)),
-                         1, lanes));
-      else
-        right.push_back(b.loadVector(columnAccess->buffer, type,
-                                     b.add(vector.leafOffsets[0], columnOffset),
-                                     1, lanes, masks[v]));
-    }
-    Value rowOffset;
-    if (!rowsPacked)
-      rowOffset = getReductionOffset(rows, rowTable, t);
-    for (int64_t x = 0; x < rowCount; ++x) {
-      Value left;
-      if (!rowsPacked)
-        left = b.load(rowAccess->buffer, type, b.add(rowOffsets[x], rowOffset));
-      else if (rowsAlongRows)
-        left = b.load(block, type,
-                      b.add(b.add(blockOffset, b.mul(k, tileRows)), x));
-      else
-        left = b.load(block, type, b.add(b.add(blockOffset, x * rowStride), k));
-      left = b.broadcast(left, lanes);
-      for (size_t v = 0; v < vectors.size(); ++v)
-        next.push_back(math::FmaOp::create(b, left, right[v],
-                                           acc[x * vectors.size() + v]));
-    }
-    return next;
-  };
-  prefetchResults(row, rowCount, panel, vectors, part);
-  // The rows of the next tile are fetched meanwhile, and some of the columns of
-  // the next part: few at a time where the tiles are few, as a first cache
-  // waits for no more than 10 to 16 lines.
-  bool prefetchesRows = rowsPacked || rowsInPlace;
-  int64_t linesOfPart = llvm::divideCeil(partSize, getLineElements());
-  bool isSpread = prefetchesRows && stripTiles < kManyTiles;
-  Value tile = b.div(local, tileRows);
-  if (part.next.start && !isSpread)
-    prefetchColumns(tile, stripTiles, part.next);
-  auto stepAndPrefetch = [&](Value start, ValueRange acc) {
-    if (rowsPacked) {
-      prefetchPackedRows(b.add(blockOffset, getTileStride()),
-                         b.sub(start, part.chunk.start));
-    } else {
-      Value position = getReductionOffset(rows, rowTable, start);
-      for (Value offset : rowOffsets)
-        b.prefetch(rowAccess->buffer,
-                   b.add(offset, b.add(position, getTileStride())),
-                   /*isWrite=*/false);
-    }
-    if (part.next.start && isSpread) {
-      Value line = b.div(b.sub(start, part.start), getLineElements());
-      prefetchColumns(b.add(b.mul(tile, linesOfPart), line),
-                      stripTiles * linesOfPart, part.next);
-    }
-    Value end = b.min(b.add(start, getLineElements()), part.end);
-    return b.loop(start, end, 1, acc, step);
-  };
-  SmallVector<Value> sums =
-      prefetchesRows
-          ? b.loop(part.start, part.end, getLineElements(), starts,
-                   stepAndPrefetch)
-          : b.loop(part.start, part.end, 1, starts, step);
-  if (!hasParts()) {
-    finishTile(sums, row, rowCount, panel, vectors, part.chunk);
-    return;
-  }
-  b.when(
-      b.equal(part.end, part.chunk.end),
-      [&] { finishTile(sums, row, rowCount, panel, vectors, part.chunk); },
-      [&] {
-        for (auto [i, sum] : llvm::enumerate(sums))
-          b.storeVector(sum, partSums, b.add(slot, i * lanes), 1);
-      });
-}
-
-void ContractionKernel::prefetchPackedRows(Value tileOffset, Value k) {
-  int64_t step = rowsAlongRows ? getLineElements() : rowStride;
-  Value offset = b.add(tileOffset, rowsAlongRows ? b.mul(k, tileRows) : k);
-  for (int64_t x = 0; x < tileRows; ++x)
-    b.prefetch(block, b.add(offset, x * step), /*isWrite=*/false);
-}
-
-void ContractionKernel::prefetchColumns(Value share, int64_t shares,
-                                        const NextPart &next) {
-  // Neighbouring elements of an image are read again and again in any case.
-  if (columns.reduction.size() > 1)
-    return;
-  unsigned leaves = columns.leaves.size();
-  // The first of so many lines' beginnings, and their number.
-  auto getShare = [&](int64_t all) {
-    int64_t count = llvm::divideCeil(all, shares);
-    return std::make_pair(b.mul(share, count), count);
-  };
-  auto prefetch = [&](unsigned leaf, Value offset) {
-    b.prefetch(fold.inputs[columns.leaves[leaf]].buffer, offset,
-               /*isWrite=*/false);
-  };
-  auto getOffset = [&](Value k, unsigned leaf) {
-    return getLoopOffset(b, columns.reduction,
-                         b.delinearize(k, getSizes(columns.reduction)), leaf);
-  };
-  if (!transposed) {
-    auto [first, count] = getShare(partSize);
-    for (int64_t i = 0; i < count; ++i) {
-      Value k = b.add(next.start, b.add(first, i));
-      for (unsigned leaf = 0; leaf < leaves; ++leaf)
-        if (columns.loops.back().coefficients[leaf] == 1)
-          for (const PanelVector &vector : next.vectors)
-            prefetch(leaf, b.add(vector.leafOffsets[leaf], getOffset(k, leaf)));
-    }
-    return;
-  }
-  if (columns.loops.size() > 1)
-    return;
-  auto [first, count] = getShare(tileVectors * lanes);
-  for (unsigned leaf = 0; leaf < leaves; ++leaf) {
-    if (columns.reduction.back().coefficients[leaf] != 1)
-      continue;
-    Value base = b.add(next.vectors.front().leafOffsets[leaf],
-                       getOffset(next.start, leaf));
-    for (int64_t i = 0; i < count; ++i) {
-      Value column =
-          b.mul(b.add(first, i), columns.loops.back().coefficients[leaf]);
-      for (int64_t k = 0; k < partSize; k += getLineElements())
-        prefetch(leaf, b.add(base, b.add(column, k)));
-    }
-  }
-}
-
-int64_t ContractionKernel::getTileStride() const {
-  if (rowsPacked && rowsAlongRows)
-    return rowStride;
-  return tileRows * (rowsPacked ? rowStride : rows.loops[0].coefficients[0]);
-}
-
-int64_t ContractionKernel::getLineElements() const {
-  return kLineBytes * 8 / type.getIntOrFloatBitWidth();
 }
 
 //===----------------------------------------------------------------------===//

@@ -50,6 +50,19 @@ struct Part {
   NextPart next = {};
 };
 
+/// Results in registers: rows from `row` on times the vectors of a panel.
+struct Tile {
+  Value row;
+  int64_t rowCount;
+  Value panel;
+  ArrayRef<PanelVector> vectors;
+  const Part &part;
+  Value number = {};     ///< in a strip's rows
+  Value packedRows = {}; ///< where those begin, if the rows are packed
+  SmallVector<Value> rowOffsets = {}; ///< else where each begins
+  SmallVector<LaneMask> masks = {};   ///< of columns that are not packed
+};
+
 class ContractionKernel : public Contraction {
 public:
   using Contraction::Contraction;
@@ -73,15 +86,6 @@ private:
   void emitChunk(const Chunk &chunk);
   void emitPanelInParts(Value panel, const Chunk &chunk);
   void emitPart(Value panel, ArrayRef<PanelVector> vectors, const Part &part);
-  void emitTile(Value row, int64_t rows, Value panel,
-                ArrayRef<PanelVector> vectors, const Part &part);
-  /// Of the packed tile at `tileOffset`, one line of elements from `k` on.
-  void prefetchPackedRows(Value tileOffset, Value k);
-  /// Of the columns, one of so many shares.
-  void prefetchColumns(Value share, int64_t shares, const NextPart &next);
-  /// From tile to tile of packed rows, or of rows in place.
-  int64_t getTileStride() const;
-  int64_t getLineElements() const;
   SmallVector<PanelVector> getPanelVectors(Value panel);
   PanelVector getPanelVector(Value vectorIndex);
   /// Whether stretches of K of half a vector and more lie next to each other.
@@ -96,6 +100,24 @@ private:
   Value getRowOffset(Value row, Value table, unsigned access);
   /// Where element `k` of a factor that is not packed lies.
   Value getReductionOffset(const Factor &factor, Value table, Value k);
+
+  // ContractionTile.cpp
+  void emitTile(Value row, int64_t rowCount, Value panel,
+                ArrayRef<PanelVector> vectors, const Part &part);
+  /// The accumulators after the part.
+  SmallVector<Value> emitSums(const Tile &tile, ValueRange starts);
+  /// The accumulators after element `k`.
+  SmallVector<Value> multiplyAdd(const Tile &tile, Value k, ValueRange sums);
+  /// Row `x` of the tile; `offset` is that of `k` in rows that are not packed.
+  Value loadRow(const Tile &tile, int64_t x, Value k, Value offset);
+  SmallVector<Value> loadColumns(const Tile &tile, Value k);
+  /// Of the next tile, one line of elements from `k` on.
+  void prefetchRows(const Tile &tile, Value k);
+  /// Of the columns, one of so many shares.
+  void prefetchColumns(Value share, int64_t shares, const NextPart &next);
+  /// From tile to tile of packed rows, or of rows in place.
+  int64_t getTileStride() const;
+  int64_t getLineElements() const;
 
   // ContractionPacking.cpp
   void packRows(const Chunk &chunk);
@@ -120,14 +142,11 @@ private:
 
   // ContractionResults.cpp
   /// What finishTile will touch.
-  void prefetchResults(Value row, int64_t rows, Value panel,
-                       ArrayRef<PanelVector> vectors, const Part &part);
+  void prefetchResults(const Tile &tile);
   /// (F3) adds the chunk to the totals, or after the last one init to the
   /// total.
-  void finishTile(ArrayRef<Value> sums, Value row, int64_t rows, Value panel,
-                  ArrayRef<PanelVector> vectors, const Chunk &chunk);
-  void writeResults(ArrayRef<Value> totals, Value row, int64_t rows,
-                    ArrayRef<PanelVector> vectors);
+  void finishTile(const Tile &tile, ArrayRef<Value> sums);
+  void writeResults(const Tile &tile, ArrayRef<Value> totals);
   /// The totals of one vector, row by row, or where `alongRows` lane by lane
   /// from the first row on.
   void writeVector(ArrayRef<Value> totals, ArrayRef<Value> rowOffsets,
@@ -137,7 +156,7 @@ private:
   /// What is stored at `offset` and the lanes after it.
   Value getResult(Value total, Value offset, LaneMask mask);
   /// Where the totals of the tile are.
-  Value getTotalsOffset(Value row, Value panel);
+  Value getTotalsOffset(const Tile &tile);
   Value getOutputOffset(Value row);
 
   int64_t lanes;

@@ -15,21 +15,18 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-void ContractionKernel::prefetchResults(Value row, int64_t rowCount,
-                                        Value panel,
-                                        ArrayRef<PanelVector> vectors,
-                                        const Part &part) {
+void ContractionKernel::prefetchResults(const Tile &tile) {
   auto prefetchTotals = [&] {
-    Value base = getTotalsOffset(row, panel);
-    for (size_t i = 0; i < rowCount * vectors.size(); ++i)
+    Value base = getTotalsOffset(tile);
+    for (size_t i = 0; i < tile.rowCount * tile.vectors.size(); ++i)
       b.prefetch(totals, b.add(base, i * lanes), /*isWrite=*/true);
   };
   auto prefetchOutputs = [&] {
     if (columns.loops.back().coefficients.back() != 1)
       return;
-    for (int64_t x = 0; x < rowCount; ++x) {
-      Value rowOffset = getOutputOffset(b.add(row, x));
-      for (const PanelVector &vector : vectors)
+    for (int64_t x = 0; x < tile.rowCount; ++x) {
+      Value rowOffset = getOutputOffset(b.add(tile.row, x));
+      for (const PanelVector &vector : tile.vectors)
         b.prefetch(fold.outputs[0].buffer,
                    b.add(rowOffset, vector.outputOffset), /*isWrite=*/true);
     }
@@ -39,19 +36,19 @@ void ContractionKernel::prefetchResults(Value row, int64_t rowCount,
       prefetchOutputs();
       return;
     }
-    b.when(b.less(b.index(0), part.chunk.start), prefetchTotals);
-    b.when(b.equal(part.chunk.end, b.index(fold.n)), prefetchOutputs);
+    b.when(b.less(b.index(0), tile.part.chunk.start), prefetchTotals);
+    b.when(b.equal(tile.part.chunk.end, b.index(fold.n)), prefetchOutputs);
   };
   if (!hasParts())
     prefetch();
   else
-    b.when(b.equal(part.end, part.chunk.end), prefetch);
+    b.when(b.equal(tile.part.end, tile.part.chunk.end), prefetch);
 }
 
-Value ContractionKernel::getTotalsOffset(Value row, Value panel) {
-  Value tile = b.add(b.mul(b.sub(panel, firstPanel), stripTiles),
-                     b.div(b.sub(row, firstRow), tileRows));
-  return b.mul(tile, tileRows * tileVectors * lanes);
+Value ContractionKernel::getTotalsOffset(const Tile &tile) {
+  Value number =
+      b.add(b.mul(b.sub(tile.panel, firstPanel), stripTiles), tile.number);
+  return b.mul(number, tileRows * tileVectors * lanes);
 }
 
 Value ContractionKernel::getOutputOffset(Value row) {
@@ -59,15 +56,13 @@ Value ContractionKernel::getOutputOffset(Value row) {
                getRowOffset(row, outputPositions, rows.leaves.size()));
 }
 
-void ContractionKernel::finishTile(ArrayRef<Value> sums, Value row,
-                                   int64_t rowCount, Value panel,
-                                   ArrayRef<PanelVector> vectors,
-                                   const Chunk &chunk) {
+void ContractionKernel::finishTile(const Tile &tile, ArrayRef<Value> sums) {
   if (fold.n <= fold.chunk) {
-    writeResults(sums, row, rowCount, vectors);
+    writeResults(tile, sums);
     return;
   }
-  Value base = getTotalsOffset(row, panel);
+  Value base = getTotalsOffset(tile);
+  const Chunk &chunk = tile.part.chunk;
   auto addTotals = [&] {
     SmallVector<Value> results;
     for (auto [i, sum] : llvm::enumerate(sums)) {
@@ -87,7 +82,7 @@ void ContractionKernel::finishTile(ArrayRef<Value> sums, Value row,
         SmallVector<Value> results = addTotals();
         b.when(
             b.equal(chunk.end, b.index(fold.n)),
-            [&] { writeResults(results, row, rowCount, vectors); },
+            [&] { writeResults(tile, results); },
             [&] { storeTotals(results); });
       });
 }
@@ -154,17 +149,16 @@ void ContractionKernel::writeAlongRows(ArrayRef<Value> totals, Value first,
   }
 }
 
-void ContractionKernel::writeResults(ArrayRef<Value> totals, Value row,
-                                     int64_t rowCount,
-                                     ArrayRef<PanelVector> vectors) {
+void ContractionKernel::writeResults(const Tile &tile, ArrayRef<Value> totals) {
+  int64_t rowCount = tile.rowCount;
   SmallVector<Value> rowOffsets;
   for (int64_t x = 0; x < rowCount; ++x)
-    rowOffsets.push_back(getOutputOffset(b.add(row, x)));
+    rowOffsets.push_back(getOutputOffset(b.add(tile.row, x)));
   auto writeAll = [&](bool alongRows) {
-    for (auto [v, vector] : llvm::enumerate(vectors)) {
+    for (auto [v, vector] : llvm::enumerate(tile.vectors)) {
       SmallVector<Value> ofVector;
       for (int64_t x = 0; x < rowCount; ++x)
-        ofVector.push_back(totals[x * vectors.size() + v]);
+        ofVector.push_back(totals[x * tile.vectors.size() + v]);
       writeVector(ofVector, rowOffsets, vector, alongRows);
     }
   };

@@ -1,0 +1,208 @@
+//===- ContractionTile.cpp - The multiply-adds of one tile ----------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/ContractionKernel.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+/// Bytes of a line of the caches.
+static constexpr int64_t kLineBytes = 64;
+/// Tiles among which what is fetched ahead is divided well enough.
+static constexpr int64_t kManyTiles = 32;
+
+void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
+                                 ArrayRef<PanelVector> vectors,
+                                 const Part &part) {
+  Value local = b.sub(row, firstRow);
+  Tile tile{row, rowCount, panel, vectors, part};
+  tile.number = b.div(local, tileRows);
+  if (rowsPacked)
+    tile.packedRows = b.mul(rowsAlongRows ? tile.number : local, rowStride);
+  else
+    for (int64_t x = 0; x < rowCount; ++x)
+      tile.rowOffsets.push_back(
+          b.add(rowBase[0], getRowOffset(b.add(row, x), rowPositions, 0)));
+  tile.masks.resize(vectors.size());
+  if (masked && !columnsPacked)
+    for (auto [mask, vector] : llvm::zip_equal(tile.masks, vectors))
+      mask = b.getMask(vector.count, lanes);
+
+  Value slot = b.mul(local, tileVectors * lanes);
+  SmallVector<Value> starts;
+  for (int64_t i = 0; i < rowCount * int64_t(vectors.size()); ++i)
+    starts.push_back(
+        part.isFirst
+            ? b.zero(VectorType::get({lanes}, type)) // (F4)
+            : b.loadVector(partSums, type, b.add(slot, i * lanes), 1, lanes));
+  SmallVector<Value> sums = emitSums(tile, starts);
+  if (!hasParts()) {
+    finishTile(tile, sums);
+    return;
+  }
+  b.when(
+      b.equal(part.end, part.chunk.end), [&] { finishTile(tile, sums); },
+      [&] {
+        for (auto [i, sum] : llvm::enumerate(sums))
+          b.storeVector(sum, partSums, b.add(slot, i * lanes), 1);
+      });
+}
+
+SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
+                                               ValueRange starts) {
+  const Part &part = tile.part;
+  prefetchResults(tile);
+  // The rows of the next tile are fetched meanwhile, and some of the columns of
+  // the next part: few at a time where the tiles are few, as a first cache
+  // waits for no more than 10 to 16 lines.
+  bool prefetchesRows = rowsPacked || rowsInPlace;
+  bool spreadsColumns =
+      part.next.start && prefetchesRows && stripTiles < kManyTiles;
+  if (part.next.start && !spreadsColumns)
+    prefetchColumns(tile.number, stripTiles, part.next);
+  auto step = [&](Value k, ValueRange sums) {
+    return multiplyAdd(tile, k, sums);
+  };
+  if (!prefetchesRows)
+    return b.loop(part.start, part.end, 1, starts, step);
+  int64_t line = getLineElements();
+  return b.loop(part.start, part.end, line, starts,
+                [&](Value start, ValueRange sums) {
+                  prefetchRows(tile, start);
+                  if (spreadsColumns) {
+                    int64_t lines = llvm::divideCeil(partSize, line);
+                    Value share = b.add(b.mul(tile.number, lines),
+                                        b.div(b.sub(start, part.start), line));
+                    prefetchColumns(share, stripTiles * lines, part.next);
+                  }
+                  Value end = b.min(b.add(start, line), part.end);
+                  return b.loop(start, end, 1, sums, step);
+                });
+}
+
+SmallVector<Value> ContractionKernel::multiplyAdd(const Tile &tile, Value k,
+                                                  ValueRange sums) {
+  SmallVector<Value> columnVectors = loadColumns(tile, k), next;
+  Value rowOffset;
+  if (!rowsPacked)
+    rowOffset = getReductionOffset(rows, rowTable, k);
+  for (int64_t x = 0; x < tile.rowCount; ++x) {
+    Value element = b.broadcast(loadRow(tile, x, k, rowOffset), lanes);
+    for (Value column : columnVectors)
+      next.push_back(
+          math::FmaOp::create(b, element, column, sums[next.size()]));
+  }
+  return next;
+}
+
+Value ContractionKernel::loadRow(const Tile &tile, int64_t x, Value k,
+                                 Value offset) {
+  if (!rowsPacked)
+    return b.load(fold.inputs[rows.leaves[0]].buffer, type,
+                  b.add(tile.rowOffsets[x], offset));
+  Value local = b.sub(k, tile.part.chunk.start);
+  if (rowsAlongRows)
+    return b.load(block, type,
+                  b.add(b.add(tile.packedRows, b.mul(local, tileRows)), x));
+  return b.load(block, type,
+                b.add(b.add(tile.packedRows, x * rowStride), local));
+}
+
+SmallVector<Value> ContractionKernel::loadColumns(const Tile &tile, Value k) {
+  SmallVector<Value> columnVectors;
+  Value offset = columnsPacked
+                     ? b.mul(b.sub(k, tile.part.start), tileVectors * lanes)
+                     : getReductionOffset(columns, columnTable, k);
+  for (auto [vector, mask] : llvm::zip_equal(tile.vectors, tile.masks))
+    columnVectors.push_back(
+        columnsPacked ? b.loadVector(panelBuffer, type,
+                                     b.add(vector.packed, offset), 1, lanes)
+                      : b.loadVector(fold.inputs[columns.leaves[0]].buffer,
+                                     type, b.add(vector.leafOffsets[0], offset),
+                                     1, lanes, mask));
+  return columnVectors;
+}
+
+//===----------------------------------------------------------------------===//
+// Prefetching
+//===----------------------------------------------------------------------===//
+
+void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
+  if (!rowsPacked) {
+    Value next = b.add(getReductionOffset(rows, rowTable, k), getTileStride());
+    for (Value offset : tile.rowOffsets)
+      b.prefetch(fold.inputs[rows.leaves[0]].buffer, b.add(offset, next),
+                 /*isWrite=*/false);
+    return;
+  }
+  Value local = b.sub(k, tile.part.chunk.start);
+  int64_t step = rowsAlongRows ? getLineElements() : rowStride;
+  Value offset = b.add(b.add(tile.packedRows, getTileStride()),
+                       rowsAlongRows ? b.mul(local, tileRows) : local);
+  for (int64_t x = 0; x < tileRows; ++x)
+    b.prefetch(block, b.add(offset, x * step), /*isWrite=*/false);
+}
+
+void ContractionKernel::prefetchColumns(Value share, int64_t shares,
+                                        const NextPart &next) {
+  // Neighbouring elements of an image are read again and again in any case.
+  if (columns.reduction.size() > 1)
+    return;
+  unsigned leaves = columns.leaves.size();
+  // The first of so many lines' beginnings, and their number.
+  auto getShare = [&](int64_t all) {
+    int64_t count = llvm::divideCeil(all, shares);
+    return std::make_pair(b.mul(share, count), count);
+  };
+  auto prefetch = [&](unsigned leaf, Value offset) {
+    b.prefetch(fold.inputs[columns.leaves[leaf]].buffer, offset,
+               /*isWrite=*/false);
+  };
+  auto getOffset = [&](Value k, unsigned leaf) {
+    return getLoopOffset(b, columns.reduction,
+                         b.delinearize(k, getSizes(columns.reduction)), leaf);
+  };
+  if (!transposed) {
+    auto [first, count] = getShare(partSize);
+    for (int64_t i = 0; i < count; ++i) {
+      Value k = b.add(next.start, b.add(first, i));
+      for (unsigned leaf = 0; leaf < leaves; ++leaf)
+        if (columns.loops.back().coefficients[leaf] == 1)
+          for (const PanelVector &vector : next.vectors)
+            prefetch(leaf, b.add(vector.leafOffsets[leaf], getOffset(k, leaf)));
+    }
+    return;
+  }
+  if (columns.loops.size() > 1)
+    return;
+  auto [first, count] = getShare(tileVectors * lanes);
+  for (unsigned leaf = 0; leaf < leaves; ++leaf) {
+    if (columns.reduction.back().coefficients[leaf] != 1)
+      continue;
+    Value base = b.add(next.vectors.front().leafOffsets[leaf],
+                       getOffset(next.start, leaf));
+    for (int64_t i = 0; i < count; ++i) {
+      Value column =
+          b.mul(b.add(first, i), columns.loops.back().coefficients[leaf]);
+      for (int64_t k = 0; k < partSize; k += getLineElements())
+        prefetch(leaf, b.add(base, b.add(column, k)));
+    }
+  }
+}
+
+int64_t ContractionKernel::getTileStride() const {
+  if (rowsPacked && rowsAlongRows)
+    return rowStride;
+  return tileRows * (rowsPacked ? rowStride : rows.loops[0].coefficients[0]);
+}
+
+int64_t ContractionKernel::getLineElements() const {
+  return kLineBytes * 8 / type.getIntOrFloatBitWidth();
+}
