@@ -118,7 +118,8 @@ bool ContractionKernel::canStayInPlace(const Factor &factor) const {
     return false;
   int64_t step = std::abs(factor.loops.back().coefficients[0]);
   // Neighbouring pixels of an image lie in the same lines.
-  if (factor.reduction.size() > 1 && step < lanes)
+  if (factor.reduction.size() > 1 && step < lanes &&
+      std::abs(factor.reduction.back().coefficients[0]) < lanes)
     return true;
   // Rows whose distance has a large power of two as a factor fall into few sets
   // of a cache.
