@@ -20,7 +20,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -36,6 +35,9 @@ using namespace mlir::repro;
 static constexpr int64_t blockBytes = 128 << 10;
 /// What it should touch, so that a loop over its rows is worth the while.
 static constexpr int64_t leastBlockBytes = 16 << 10;
+/// What one row may touch where the run contracts factors (an item of batched
+/// products): a share of a third-level cache.
+static constexpr int64_t itemBytes = 4 << 20;
 /// Blocks that all threads together should have.
 static constexpr int64_t leastBlocks = 16;
 
@@ -83,26 +85,39 @@ static SmallVector<int64_t> getSizes(Operation *op) {
   return cast<IndexingMapOpInterface>(op).getStaticLoopRanges();
 }
 
-/// Whether the op is a fold of rows, which neither contracts two factors nor
-/// runs along one element after the other.
+static bool isContraction(Operation *op) {
+  auto fold = dyn_cast<FoldOp>(op);
+  return fold && fold.isContraction();
+}
+
+/// Whether the op is a fold of rows, or of products, but not one that runs
+/// along one element after the other.
 static bool isRowFold(Operation *op) {
   auto fold = dyn_cast_or_null<FoldOp>(op);
   if (!fold)
     return false;
-  if (auto order = dyn_cast<OrderAttr>(fold.getOrder()))
-    return order.getLanes() > 1;
-  return isa<AnyOrderAttr>(fold.getOrder()) &&
-         !isa_and_nonnull<math::FmaOp>(fold.getStep());
+  auto order = dyn_cast<OrderAttr>(fold.getOrder());
+  return fold.isContraction() || isa<AnyOrderAttr>(fold.getOrder()) ||
+         (order && order.getLanes() > 1);
 }
 
-/// Extents of the parallel dimensions before the first other one.
+/// Extents of the parallel dimensions before the first other one. Those of a
+/// contraction are its batch: a factor that rows share would be packed again
+/// for each block of them.
 static SmallVector<int64_t> getLeadingSizes(Operation *op) {
   SmallVector<utils::IteratorType> types =
       isa<FoldOp>(op) ? cast<FoldOp>(op).getIteratorTypesArray()
                       : cast<linalg::GenericOp>(op).getIteratorTypesArray();
+  SmallVector<AffineMap> maps =
+      cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
+  auto isShared = [&](unsigned dim) {
+    return !llvm::all_of(
+        maps, [&](AffineMap map) { return map.isFunctionOfDim(dim); });
+  };
   SmallVector<int64_t> sizes;
-  for (auto [type, size] : llvm::zip_equal(types, getSizes(op))) {
-    if (type != utils::IteratorType::parallel)
+  for (auto [dim, type, size] : llvm::enumerate(types, getSizes(op))) {
+    if (type != utils::IteratorType::parallel ||
+        (isContraction(op) && isShared(dim)))
       break;
     sizes.push_back(size);
   }
@@ -268,6 +283,9 @@ static int64_t chooseBlock(ArrayRef<RowOp> run, int64_t rows) {
     for (const RowAccess &access : op.accesses)
       touched[access.root] =
           access.rowStride * getElementBytes(access.getType().getElementType());
+  bool hasProducts =
+      llvm::any_of(run, [](const RowOp &op) { return isContraction(op.op); });
+  int64_t most = hasProducts ? itemBytes : 4 * blockBytes;
   int64_t rowBytes = 0;
   for (auto [root, bytes] : touched)
     rowBytes += bytes;
@@ -277,11 +295,12 @@ static int64_t chooseBlock(ArrayRef<RowOp> run, int64_t rows) {
     bool isEven = rows % block == 0 && llvm::all_of(run, [&](const RowOp &op) {
                     return !getTile(op.sizes, block).empty();
                   });
-    if (!isEven ||
-        (rows / block < leastBlocks && bytes > leastBlockBytes && block > 1))
+    // Alone, one row of products is shared by threads.
+    if (!isEven || (rows / block < leastBlocks && bytes > leastBlockBytes &&
+                    (block > 1 || hasProducts)))
       continue;
     bool isWorthIt = bytes >= leastBlockBytes / 4 || block == rows;
-    return isWorthIt && bytes <= 4 * blockBytes ? block : 0;
+    return isWorthIt && bytes <= most ? block : 0;
   }
   return 0;
 }

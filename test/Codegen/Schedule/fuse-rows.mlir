@@ -167,3 +167,135 @@ func.func @main(%x: memref<256x256xf32>, %v: memref<256x256xf32>, %w: memref<256
   }
   return %y, %n, %z : memref<256x256xf32>, memref<256x256xindex>, memref<256x256xf32>
 }
+
+// -----
+
+#left = affine_map<(b, i, j, k) -> (b, i, k)>
+#right = affine_map<(b, i, j, k) -> (b, k, j)>
+#turned = affine_map<(b, i, j, k) -> (b, j, k)>
+#result = affine_map<(b, i, j, k) -> (b, i, j)>
+#all = affine_map<(b, i, j) -> (b, i, j)>
+#row = affine_map<(b, i, j) -> (b, i)>
+
+// Attention: an item, with its scores, is one row.
+
+// CHECK: scf.forall (%{{.*}}) in (24)
+// CHECK-COUNT-3: memref.alloc() : memref<{{4096|64}}xf32>
+// CHECK: math.fma
+// CHECK: arith.maximumf
+// CHECK: arith.subf
+// CHECK: math.fma
+// CHECK-NOT: func.func private
+func.func @main(%q: memref<24x64x32xf32>, %k: memref<24x64x32xf32>, %v: memref<24x64x32xf32>) -> (memref<24x64x32xf32>) {
+  %scores = memref.alloc() : memref<24x64x64xf32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#left, #turned, #result] iterators [parallel, parallel, parallel, reduction] ins(%q, %k : memref<24x64x32xf32>, memref<24x64x32xf32>) outs(%scores : memref<24x64x64xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%m: f32, %n: f32, %a: f32):
+    %r = math.fma %m, %n, %a : f32
+    repro.yield %r : f32
+  }
+  %peak = memref.alloc() : memref<24x64xf32>
+  repro.fold #repro.any_order maps [#all, #row] iterators [parallel, parallel, reduction] ins(%scores : memref<24x64x64xf32>) outs(%peak : memref<24x64xf32>) attributes {repro.init = [0xFF800000 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %p = memref.alloc() : memref<24x64x64xf32>
+  linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel", "parallel"]} ins(%scores, %peak : memref<24x64x64xf32>, memref<24x64xf32>) outs(%p : memref<24x64x64xf32>) {
+  ^bb0(%u: f32, %s: f32, %o: f32):
+    %r = arith.subf %u, %s : f32
+    linalg.yield %r : f32
+  }
+  %out = memref.alloc() : memref<24x64x32xf32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#left, #right, #result] iterators [parallel, parallel, parallel, reduction] ins(%p, %v : memref<24x64x64xf32>, memref<24x64x32xf32>) outs(%out : memref<24x64x32xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%m: f32, %n: f32, %a: f32):
+    %r = math.fma %m, %n, %a : f32
+    repro.yield %r : f32
+  }
+  return %out : memref<24x64x32xf32>
+}
+
+// -----
+
+#left = affine_map<(b, i, j, k) -> (b, i, k)>
+#right = affine_map<(b, i, j, k) -> (b, k, j)>
+#turned = affine_map<(b, i, j, k) -> (b, j, k)>
+#result = affine_map<(b, i, j, k) -> (b, i, j)>
+#all = affine_map<(b, i, j) -> (b, i, j)>
+#row = affine_map<(b, i, j) -> (b, i)>
+
+// Too few items for the threads: the rows of the scores alone are fused.
+
+// CHECK: @kernel_0(
+// CHECK-NOT: scf.forall
+// CHECK: math.fma
+// CHECK: scf.forall (%{{.*}}) in (16)
+// CHECK-NOT: math.fma
+// CHECK: @kernel_2(
+// CHECK-NOT: scf.forall
+// CHECK: math.fma
+// CHECK: func.func @main
+func.func @main(%q: memref<8x64x32xf32>, %k: memref<8x64x32xf32>, %v: memref<8x64x32xf32>) -> (memref<8x64x32xf32>) {
+  %scores = memref.alloc() : memref<8x64x64xf32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#left, #turned, #result] iterators [parallel, parallel, parallel, reduction] ins(%q, %k : memref<8x64x32xf32>, memref<8x64x32xf32>) outs(%scores : memref<8x64x64xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%m: f32, %n: f32, %a: f32):
+    %r = math.fma %m, %n, %a : f32
+    repro.yield %r : f32
+  }
+  %peak = memref.alloc() : memref<8x64xf32>
+  repro.fold #repro.any_order maps [#all, #row] iterators [parallel, parallel, reduction] ins(%scores : memref<8x64x64xf32>) outs(%peak : memref<8x64xf32>) attributes {repro.init = [0xFF800000 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %p = memref.alloc() : memref<8x64x64xf32>
+  linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel", "parallel"]} ins(%scores, %peak : memref<8x64x64xf32>, memref<8x64xf32>) outs(%p : memref<8x64x64xf32>) {
+  ^bb0(%u: f32, %s: f32, %o: f32):
+    %r = arith.subf %u, %s : f32
+    linalg.yield %r : f32
+  }
+  %out = memref.alloc() : memref<8x64x32xf32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#left, #right, #result] iterators [parallel, parallel, parallel, reduction] ins(%p, %v : memref<8x64x64xf32>, memref<8x64x32xf32>) outs(%out : memref<8x64x32xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%m: f32, %n: f32, %a: f32):
+    %r = math.fma %m, %n, %a : f32
+    repro.yield %r : f32
+  }
+  return %out : memref<8x64x32xf32>
+}
+
+// -----
+
+#rows = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+#left = affine_map<(i, j, k) -> (i, k)>
+#right = affine_map<(i, j, k) -> (k, j)>
+#result = affine_map<(i, j, k) -> (i, j)>
+
+// A factor that all rows share: its product is a kernel of its own.
+
+// CHECK: @kernel_0(
+// CHECK-NOT: scf.forall
+// CHECK: math.fma
+// CHECK: scf.forall
+// CHECK-NOT: math.fma
+// CHECK: func.func @main
+func.func @main(%x: memref<256x64xf32>, %w: memref<64x256xf32>) -> (memref<256x256xf32>) {
+  %s = memref.alloc() : memref<256x256xf32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#left, #right, #result] iterators [parallel, parallel, reduction] ins(%x, %w : memref<256x64xf32>, memref<64x256xf32>) outs(%s : memref<256x256xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%m: f32, %n: f32, %a: f32):
+    %r = math.fma %m, %n, %a : f32
+    repro.yield %r : f32
+  }
+  %peak = memref.alloc() : memref<256xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%s : memref<256x256xf32>) outs(%peak : memref<256xf32>) attributes {repro.init = [0xFF800000 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %y = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #row, #rows], iterator_types = ["parallel", "parallel"]} ins(%s, %peak : memref<256x256xf32>, memref<256xf32>) outs(%y : memref<256x256xf32>) {
+  ^bb0(%u: f32, %v: f32, %o: f32):
+    %r = arith.subf %u, %v : f32
+    linalg.yield %r : f32
+  }
+  return %y : memref<256x256xf32>
+}

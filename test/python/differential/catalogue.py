@@ -925,6 +925,50 @@ def _softmax_of_gathered_rows(rows: int, count: int, width: int, of_state: bool)
     return k.b.program(new, k.sum([(total, k.all)], "%t = arith.negf %x0 : f32"), states=1)
 
 
+def _attention(batch: tuple[int, ...], length: int, width: int, element: str, turned: bool) -> str:
+    """Attention of the items of `batch`, and its gradients. `turned`: a row of all heads lies side by side."""
+    k = _Rows((*batch, length, length), element)
+    b, names, rank = k.b, _names(batch), len(batch)
+    row, column, inner = (f"d{rank + i}" for i in range(3))
+    items = (*batch, length, width)
+    outside = (*batch[:1], length, *batch[1:], width) if turned else items
+    places = [0, rank, *range(1, rank)] if turned else range(rank + 1)
+    order = ", ".join([*(f"d{i}" for i in places), column])
+    q, key, v, g = (b.argument(outside, element) for _ in range(4))
+    mask = b.argument((length, length), "i1")
+    scale = f"%s = arith.constant 0.375 : {element}\n%r0 = arith.mulf %x0, %s : {element}"
+    if turned:
+        q, key, v, g = (b.generic(items, [(x, order)], scale, element)[0] for x in (q, key, v, g))
+
+    def product(x: Value, turn_x: bool, y: Value, turn_y: bool) -> Value:
+        """x y of each item, either factor transposed first."""
+        left = f"{names}, {inner}, {row}" if turn_x else f"{names}, {row}, {inner}"
+        right = f"{names}, {column}, {inner}" if turn_y else f"{names}, {inner}, {column}"
+        (*_, i, j), (*_, m, n) = x.shape or (), y.shape or ()
+        init = b.constant("dense<0.0>", (*batch, j if turn_x else i, m if turn_y else n), element)
+        body = f"%r0 = math.fma %x0, %x1, %a0 : {element}"
+        output = f"{names}, {row}, {column}"
+        return b.fold(COLUMN, "p" * (rank + 2) + "r", [(x, left), (y, right)], [(init, output)], body)[0]
+
+    inputs = [(product(q, False, key, True), k.all), (mask, f"{row}, {column}")]
+    masked = "%low = arith.constant -1.0e4 : f32\n%m = arith.select %x1, %x0, %low : f32"
+    peak = k.peak(inputs, masked)
+    e = k.map([*inputs, (peak, k.row)], f"{masked}\n%d = arith.subf %m, %x2 : f32\n%r0 = repro.exp %d : f32")
+    total = k.sum([(e, k.all)], "%t = arith.negf %x0 : f32")
+    p = k.map([(e, k.all), (total, k.row)], "%r0 = arith.divf %x0, %x1 : f32")
+    out = product(p, False, v, False)
+    dv = product(p, True, g, False)
+    dp = product(g, False, v, True)
+    dot = k.sum([(p, k.all), (dp, k.all)], "%t = arith.mulf %x0, %x1 : f32")
+    body = "%d = arith.subf %x0, %x2 : f32\n%r0 = arith.mulf %d, %x1 : f32"
+    ds = k.map([(dp, k.all), (p, k.all), (dot, k.row)], body)
+    results = [out, dv, product(ds, False, key, False), product(ds, True, q, False)]
+    if turned:
+        back = [(x, f"{names}, {row}, {column}") for x in results]
+        results = [b.generic(outside, [x], scale, element, output=order, dims=items)[0] for x in back]
+    return b.program(*results)
+
+
 def row_chains() -> Iterator[Case]:
     for shape in ((7, 13), (1, 40), (17, 2000), (64, 300), (4, 6, 33), (3, 32, 70), (40, 8192)):
         name = "x".join(map(str, shape))
@@ -988,6 +1032,25 @@ def row_chains_of_parts() -> Iterator[Case]:
                 yield Case(name, program, (state, index, *tables))
 
 
+def attention() -> Iterator[Case]:
+    for batch, length, width, element, turned in (
+        ((3,), 37, 5, "f32", False),
+        ((1,), 20, 8, "f32", False),
+        ((2, 9), 17, 16, "f32", True),
+        ((2, 2, 5), 16, 7, "f64", True),
+        ((20,), 24, 33, "f32", False),
+        ((8, 4), 8, 3, "f32", False),
+    ):
+        mask = np.random.default_rng(5).random((length, length)) < 0.7
+        mask[0] = False
+        shape = (batch[0], length, *batch[1:], width) if turned else (*batch, length, width)
+        text = _attention(batch, length, width, element, turned)
+        name = f"{'x'.join(map(str, (*batch, length, width)))}-{element}"
+        for kind, draw in (("", values.random), ("special-", values.mixed)):
+            arrays = [draw(element, shape, seed) for seed in range(4)]
+            yield Case(f"{kind}attention-{name}", text, (*arrays, mask))
+
+
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "float-operations": float_operations,
     "float-functions": float_functions,
@@ -1010,6 +1073,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "row-chains": row_chains,
     "row-chains-of-other-types": row_chains_of_other_types,
     "row-chains-of-parts": row_chains_of_parts,
+    "attention": attention,
 }
 
 

@@ -9,10 +9,55 @@
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 
 using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
+
+namespace {
+/// A block's part of a buffer in scratch memory.
+struct BlockBuffer {
+  int64_t bytes;
+  Operation *first, *last; ///< that use it
+  int64_t offset = 0;
+};
+} // namespace
+
+static BlockBuffer getBlockBuffer(memref::AllocOp alloc) {
+  MemRefType type = alloc.getType();
+  BlockBuffer buffer{
+      getScratchBytes(type.getElementType(), type.getNumElements()), alloc,
+      alloc};
+  SmallVector<Value> views = {alloc};
+  while (!views.empty())
+    for (Operation *user : views.pop_back_val().getUsers()) {
+      if (isa<ViewLikeOpInterface>(user)) {
+        llvm::append_range(views, user->getResults());
+        continue;
+      }
+      user = alloc->getBlock()->findAncestorOpInBlock(*user);
+      if (buffer.first == alloc || user->isBeforeInBlock(buffer.first))
+        buffer.first = user;
+      if (buffer.last->isBeforeInBlock(user))
+        buffer.last = user;
+    }
+  return buffer;
+}
+
+/// Puts the buffer at the first place where none is that is in use at the same
+/// time.
+static void place(BlockBuffer &buffer, ArrayRef<BlockBuffer> placed) {
+  auto isInTheWay = [&](const BlockBuffer &other) {
+    return !buffer.last->isBeforeInBlock(other.first) &&
+           !other.last->isBeforeInBlock(buffer.first) &&
+           buffer.offset < other.offset + other.bytes &&
+           other.offset < buffer.offset + buffer.bytes;
+  };
+  for (const auto *other = llvm::find_if(placed, isInTheWay);
+       other != placed.end(); other = llvm::find_if(placed, isInTheWay))
+    buffer.offset = other->offset + other->bytes;
+}
 
 BlockLoop::BlockLoop(func::FuncOp kernel, scf::ForallOp blocks)
     : kernel(kernel),
@@ -22,16 +67,18 @@ BlockLoop::BlockLoop(func::FuncOp kernel, scf::ForallOp blocks)
   auto argument = [&](unsigned fromEnd) {
     return kernel.getArgument(kernel.getNumArguments() - fromEnd);
   };
+  SmallVector<BlockBuffer> placed;
   for (auto alloc : llvm::make_early_inc_range(
            blocks.getBody()->getOps<memref::AllocOp>())) {
-    MemRefType type = alloc.getType();
-    Value offset = arith::ConstantIndexOp::create(b, loc, bufferBytes);
-    b.replaceAllUsesWith(alloc,
-                         memref::ViewOp::create(b, loc, type, argument(4),
-                                                offset, ValueRange()));
+    BlockBuffer buffer = getBlockBuffer(alloc);
+    place(buffer, placed);
+    placed.push_back(buffer);
+    bufferBytes = std::max(bufferBytes, buffer.offset + buffer.bytes);
+    Value offset = arith::ConstantIndexOp::create(b, loc, buffer.offset);
+    b.replaceAllUsesWith(alloc, memref::ViewOp::create(b, loc, alloc.getType(),
+                                                       argument(4), offset,
+                                                       ValueRange()));
     b.eraseOp(alloc);
-    bufferBytes +=
-        getScratchBytes(type.getElementType(), type.getNumElements());
   }
   scratchBytes = bufferBytes;
   Value one = arith::ConstantIndexOp::create(b, loc, 1);
@@ -50,14 +97,16 @@ void BlockLoop::finish() {
   kernel->setAttr("repro.scratch_bytes", b.getI64IntegerAttr(scratchBytes));
 }
 
-void BlockBuilder::forEachItem(function_ref<void(Value)> body) {
-  assert(!numItems && "has one loop over its items");
-  // `setWork` comes later.
-  numItems = arith::ConstantOp::create(*this, getIndexAttr(0));
-  loop(index(0), numItems, 1, body);
+Value BlockBuilder::getBegin() { return index(0); }
+
+Value BlockBuilder::getEnd() {
+  assert(!end && "has one loop over its items");
+  return end = arith::ConstantOp::create(*this, getIndexAttr(numItems));
 }
 
 void BlockBuilder::setWork(int64_t items, int64_t) {
-  if (numItems)
-    numItems.setValueAttr(getIndexAttr(items));
+  numItems = items;
+  // A loop may be there before the number of its items.
+  if (end)
+    end.setValueAttr(getIndexAttr(items));
 }

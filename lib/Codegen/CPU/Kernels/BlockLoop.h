@@ -51,11 +51,14 @@ public:
     scratchBytes = loop.getBufferBytes();
   }
 
-  void forEachItem(function_ref<void(Value item)> body) override;
+  bool isShared() const override { return false; }
+  Value getBegin() override;
+  Value getEnd() override;
   void setWork(int64_t items, int64_t grain) override;
 
 private:
-  arith::ConstantOp numItems;
+  int64_t numItems = 0;
+  arith::ConstantOp end;
 };
 
 } // namespace mlir::repro::cpu

@@ -59,8 +59,7 @@ void Contraction::collapseFactor(Factor &factor) {
 }
 
 LogicalResult Contraction::matchFactors() {
-  if (!isa_and_nonnull<math::FmaOp>(fold.step) || fold.lanes != 1 ||
-      fold.refold || fold.n == 0 || fold.results == 0 ||
+  if (!fold.op.isContraction() || fold.n == 0 || fold.results == 0 ||
       !fold.outputs[0].linear)
     return failure();
   Block &body = *fold.op.getBody();

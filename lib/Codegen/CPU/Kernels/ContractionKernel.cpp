@@ -188,7 +188,8 @@ void ContractionKernel::chooseItems() {
   };
   divideRows(llvm::divideCeil(rows.size, kBlockRows));
   // Enough items for a few threads, none of them tiny.
-  while (countItems() < 8 && getWork() > (1 << 21) && blockTiles > 8)
+  while (b.isShared() && countItems() < 8 && getWork() > (1 << 21) &&
+         blockTiles > 8)
     divideRows(2 * rowBlocks);
   blockRows = blockTiles * tileRows;
   int64_t most = fold.n > fold.chunk ? kChunkedStripColumns : kStripColumns;

@@ -56,8 +56,10 @@ public:
   /// Runs through the work items that are this thread's.
   virtual void forEachItem(function_ref<void(Value item)> body);
 
-  Value getBegin();
-  Value getEnd();
+  /// Whether threads share the items: having a few of them is worth something.
+  virtual bool isShared() const { return true; }
+  virtual Value getBegin();
+  virtual Value getEnd();
   VectorTarget getTarget() const { return target; }
 
   /// Lanes of a vector of `element` in as many bits as `target.lanes` f32.

@@ -11,7 +11,6 @@
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -83,15 +82,6 @@ static LogicalResult verifyOp(Operation *op) {
   return success();
 }
 
-/// Whether the op is one of those whose kernel divides its work by itself.
-static bool isContraction(Operation &op) {
-  auto fold = dyn_cast<FoldOp>(op);
-  if (!fold || !isa_and_nonnull<math::FmaOp>(fold.getStep()))
-    return false;
-  auto order = dyn_cast<OrderAttr>(fold.getOrder());
-  return !order || order.getLanes() == 1;
-}
-
 /// The contract of docs/architecture.md on a loop over blocks of rows.
 static LogicalResult verifyBlocks(scf::ForallOp loop) {
   if (!loop.isNormalized() || loop.getRank() != 1 ||
@@ -103,9 +93,6 @@ static LogicalResult verifyBlocks(scf::ForallOp loop) {
     if (isa<linalg::GenericOp, FoldOp>(op)) {
       if (failed(verifyOp(&op)))
         return failure();
-      if (isContraction(op))
-        return op.emitError("expected no contraction in a loop over blocks of "
-                            "rows: it has work items of its own");
     } else if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
       if (alloc.getType().getRank() != 1 || !alloc.getType().hasStaticShape())
         return alloc.emitError("expected a block of static size and rank 1, "

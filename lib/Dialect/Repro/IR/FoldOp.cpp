@@ -115,6 +115,14 @@ Operation *FoldOp::getStep() {
                   [](Operation *) { return true; });
 }
 
+bool FoldOp::isContraction() {
+  if (!isa_and_nonnull<math::FmaOp>(getStep()))
+    return false;
+  if (auto order = dyn_cast<OrderAttr>(getOrder()))
+    return order.getLanes() == 1 && order.getTotals() == Totals::sequential;
+  return isa<AnyOrderAttr>(getOrder());
+}
+
 BlockArgument repro::getExtendedArgument(Value value, Block *body) {
   while (auto extension = value.getDefiningOp<arith::ExtFOp>())
     value = extension.getIn();

@@ -65,22 +65,6 @@ func.func private @offset(%a: memref<4xf32, strided<[1], offset: ?>>, %b: memref
 
 // -----
 
-func.func private @contraction(%a: memref<4x8xf32>, %b: memref<8x4xf32>, %c: memref<4x4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
-  scf.forall (%i) in (1) {
-    // expected-error @below {{expected no contraction in a loop over blocks of rows: it has work items of its own}}
-    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
-        maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>]
-        iterators [parallel, parallel, reduction] ins(%a, %b : memref<4x8xf32>, memref<8x4xf32>) outs(%c : memref<4x4xf32>) {
-    ^bb0(%x: f32, %y: f32, %s: f32):
-      %f = math.fma %x, %y, %s : f32
-      repro.yield %f : f32
-    }
-  }
-  return
-}
-
-// -----
-
 func.func private @bound(%a: memref<4xf32>, %n: index, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
   // expected-error @below {{expected a loop over blocks of rows from 0 to a constant, without results}}
   scf.forall (%i) in (%n) {

@@ -124,3 +124,48 @@ func.func private @blocks(%a: memref<512xf32>, %o: memref<512xf32>, %scratch: me
   }
   return
 }
+
+// A contraction runs through all of its own items, which nobody shares; scratch memory is that of two buffers of three,
+// as the last one is used when the first is not any more.
+// CHECK-LABEL: func.func private @products
+// CHECK-SAME: %[[SCRATCH:[a-z0-9]*]]: memref<?xi8>, %{{.*}}: memref<1xi64>, %[[BEGIN:.*]]: index, %[[END:.*]]: index)
+// CHECK-SAME: repro.scratch_bytes = 2048 : i64
+// CHECK-SAME: repro.work_items = 4 : i64
+// CHECK-DAG: memref.view %[[SCRATCH]][%c0][] {{.*}} to memref<256xf32>
+// CHECK-DAG: memref.view %[[SCRATCH]][%c1024][] {{.*}} to memref<256xf32>
+// CHECK-NOT: memref.view
+// CHECK: scf.for %[[BLOCK:.*]] = %[[BEGIN]] to %[[END]]
+// CHECK: math.fma {{.*}} : vector<8xf32>
+// CHECK-NOT: repro.fold
+func.func private @products(%a: memref<1024xf32>, %o: memref<1024xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  %items = arith.constant 256 : index
+  scf.forall (%block) in (4) {
+    %s = memref.alloc() : memref<256xf32>
+    %t = memref.alloc() : memref<256xf32>
+    %u = memref.alloc() : memref<256xf32>
+    %start = arith.muli %block, %items : index
+    %x = memref.reinterpret_cast %a to offset: [%start], sizes: [16, 16], strides: [16, 1] : memref<1024xf32> to memref<16x16xf32, strided<[16, 1], offset: ?>>
+    %y = memref.reinterpret_cast %o to offset: [%start], sizes: [256], strides: [1] : memref<1024xf32> to memref<256xf32, strided<[1], offset: ?>>
+    %r = memref.reinterpret_cast %s to offset: [0], sizes: [16, 16], strides: [16, 1] : memref<256xf32> to memref<16x16xf32>
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+        maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>]
+        iterators [parallel, parallel, reduction] ins(%x, %x : memref<16x16xf32, strided<[16, 1], offset: ?>>, memref<16x16xf32, strided<[16, 1], offset: ?>>) outs(%r : memref<16x16xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%p: f32, %q: f32, %acc: f32):
+      %f = math.fma %p, %q, %acc : f32
+      repro.yield %f : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%s : memref<256xf32>) outs(%t : memref<256xf32>) {
+    ^bb0(%p: f32, %z: f32):
+      linalg.yield %p : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%t : memref<256xf32>) outs(%u : memref<256xf32>) {
+    ^bb0(%p: f32, %z: f32):
+      linalg.yield %p : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%u : memref<256xf32>) outs(%y : memref<256xf32, strided<[1], offset: ?>>) {
+    ^bb0(%p: f32, %z: f32):
+      linalg.yield %p : f32
+    }
+  }
+  return
+}
