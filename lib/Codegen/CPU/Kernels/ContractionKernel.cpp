@@ -28,8 +28,8 @@ static constexpr int64_t kGroupVectors = 8;
 /// Most elements of K whose offsets a table holds where it can be done without.
 static constexpr int64_t kMostTable = 16384;
 /// Most bytes of a panel's part: they stay in a first cache of 48 KiB while all
-/// rows of the block pass by.
-static constexpr int64_t kPartBytes = 32768;
+/// rows of the block pass by, also where another thread of the core uses half.
+static constexpr int64_t kPartBytes = 16384;
 /// What results that lie next to each other are worth, as lanes in use.
 static constexpr double kContiguous = 1.1;
 /// The time of copying an element, as that of a vector's multiply-add.

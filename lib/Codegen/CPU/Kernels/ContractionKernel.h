@@ -113,6 +113,8 @@ private:
   SmallVector<Value> loadColumns(const Tile &tile, Value k);
   /// Of the next tile, one line of elements from `k` on.
   void prefetchRows(const Tile &tile, Value k);
+  /// Of the next tile's accumulators, the share of a line of elements.
+  void prefetchSums(const Tile &tile, Value k);
   /// Of the columns, one of so many shares.
   void prefetchColumns(Value share, int64_t shares, const NextPart &next);
   /// From tile to tile of packed rows, or of rows in place.

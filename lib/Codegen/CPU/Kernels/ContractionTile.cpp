@@ -76,6 +76,7 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
   return b.loop(part.start, part.end, line, starts,
                 [&](Value start, ValueRange sums) {
                   prefetchRows(tile, start);
+                  prefetchSums(tile, start);
                   if (spreadsColumns) {
                     int64_t lines = llvm::divideCeil(partSize, line);
                     Value share = b.add(b.mul(tile.number, lines),
@@ -148,6 +149,18 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
                        rowsAlongRows ? b.mul(local, tileRows) : local);
   for (int64_t x = 0; x < tileRows; ++x)
     b.prefetch(block, b.add(offset, x * step), /*isWrite=*/false);
+}
+
+void ContractionKernel::prefetchSums(const Tile &tile, Value k) {
+  if (!hasParts())
+    return;
+  int64_t sums = tileRows * tileVectors;
+  int64_t lines = llvm::divideCeil(partSize, getLineElements());
+  int64_t count = llvm::divideCeil(sums, lines);
+  Value line = b.div(b.sub(k, tile.part.start), getLineElements());
+  Value first = b.add(b.mul(b.add(tile.number, 1), sums), b.mul(line, count));
+  for (int64_t i = 0; i < count; ++i)
+    b.prefetch(partSums, b.mul(b.add(first, i), lanes), /*isWrite=*/true);
 }
 
 void ContractionKernel::prefetchColumns(Value share, int64_t shares,
