@@ -96,7 +96,8 @@ def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
     listed in the module attribute `repro.messages`.
 
     With `fuse-rows`, neighbouring operations on the same rows of which one is a
-    fold of each row (as in softmax and layer norm) become one kernel: an
+    fold of each row (as in softmax and layer norm) or a product of each (as in
+    attention) become one kernel: an
     `scf.forall` over blocks of rows that holds the operations on the parts of
     their buffers. A buffer that nobody else uses shrinks to one block, a
     `memref.alloc` in the loop. Each operation meets the elements it met before.

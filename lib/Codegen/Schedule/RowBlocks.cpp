@@ -72,7 +72,7 @@ public:
   void run();
 
 private:
-  void grow(size_t position, int64_t rows);
+  bool grow(size_t position, int64_t rows, bool takesProducts);
 
   func::FuncOp main;
   /// The structured ops of `main`; null where a run has been, or a call.
@@ -90,8 +90,8 @@ static bool isContraction(Operation *op) {
   return fold && fold.isContraction();
 }
 
-/// Whether the op is a fold of rows, or of products, but not one that runs
-/// along one element after the other.
+/// Whether the op is a fold that a run of ops may grow from: a contraction, or
+/// one whose elements do not come one after the other.
 static bool isRowFold(Operation *op) {
   auto fold = dyn_cast_or_null<FoldOp>(op);
   if (!fold)
@@ -457,16 +457,16 @@ void BlockWriter::write() {
 
 /// Makes a loop of the op at `position` and all neighbours that work on the
 /// same rows.
-void RowFuser::grow(size_t position, int64_t rows) {
+bool RowFuser::grow(size_t position, int64_t rows, bool takesProducts) {
   std::optional<RowOp> seed = getRowOp(ops[position], rows);
   if (!seed || !canFuse(*seed))
-    return;
+    return false;
   std::deque<RowOp> found;
   found.push_back(*seed);
   size_t begin = position, end = position + 1;
   auto tryOne = [&](size_t next, bool atEnd) {
     std::optional<RowOp> op = getRowOp(ops[next], rows);
-    if (!op ||
+    if (!op || (isContraction(ops[next]) && !takesProducts) ||
         llvm::none_of(found, [&](RowOp &o) { return shareRows(o, *op); }))
       return false;
     std::deque<RowOp> longer = found;
@@ -484,13 +484,14 @@ void RowFuser::grow(size_t position, int64_t rows) {
       changed = true;
   }
   if (found.size() < 2)
-    return;
+    return false;
   SmallVector<RowOp> run(found.begin(), found.end());
   int64_t block = chooseBlock(run, rows);
   if (!block)
-    return;
+    return false;
   BlockWriter(run, rows, block).write();
   std::fill(ops.begin() + begin, ops.begin() + end, nullptr);
+  return true;
 }
 
 void RowFuser::run() {
@@ -502,8 +503,10 @@ void RowFuser::run() {
       int64_t rows = 1;
       for (int64_t size : getLeadingSizes(ops[position]))
         rows *= size;
-      if (rows > 1)
-        grow(position, rows);
+      // What is too much with products may be worth a loop without.
+      if (rows > 1 && !grow(position, rows, /*takesProducts=*/true) &&
+          !isContraction(ops[position]))
+        grow(position, rows, /*takesProducts=*/false);
     }
   // Allocations and views that nobody uses any more.
   for (Operation &op :

@@ -13,9 +13,10 @@
 namespace mlir::repro {
 
 /// Neighbouring structured ops on buffers that work on the same rows, with a
-/// fold of each row among them, become one `scf.forall` over blocks of rows:
-/// what one op writes for the next is in the cache then. Buffers that nobody
-/// else uses shrink to a block, a `memref.alloc` in the loop.
+/// fold of each row or a batched product among them, become one `scf.forall`
+/// over blocks of rows: what one op writes for the next is in the cache then.
+/// Buffers that nobody else uses shrink to a block, a `memref.alloc` in the
+/// loop.
 void fuseRows(func::FuncOp main);
 
 } // namespace mlir::repro

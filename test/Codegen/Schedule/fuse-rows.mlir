@@ -264,6 +264,44 @@ func.func @main(%q: memref<8x64x32xf32>, %k: memref<8x64x32xf32>, %v: memref<8x6
 
 // -----
 
+#all = affine_map<(i, j, k) -> (i, j, k)>
+#item = affine_map<(i, j, k) -> (i)>
+#left = affine_map<(b, i, j, k) -> (b, i, k)>
+#turned = affine_map<(b, i, j, k) -> (b, j, k)>
+#result = affine_map<(b, i, j, k) -> (b, i, j)>
+
+// Few items: what follows their products is fused without those.
+
+// CHECK: @kernel_0(
+// CHECK-NOT: scf.forall
+// CHECK: math.fma
+// CHECK: scf.forall (%{{.*}}) in (8)
+// CHECK-NOT: math.fma
+// CHECK: func.func @main
+func.func @main(%q: memref<8x128x32xf32>, %k: memref<8x128x32xf32>) -> (memref<8x128x128xf32>) {
+  %scores = memref.alloc() : memref<8x128x128xf32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#left, #turned, #result] iterators [parallel, parallel, parallel, reduction] ins(%q, %k : memref<8x128x32xf32>, memref<8x128x32xf32>) outs(%scores : memref<8x128x128xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%m: f32, %n: f32, %a: f32):
+    %r = math.fma %m, %n, %a : f32
+    repro.yield %r : f32
+  }
+  %peak = memref.alloc() : memref<8xf32>
+  repro.fold #repro.any_order maps [#all, #item] iterators [parallel, reduction, reduction] ins(%scores : memref<8x128x128xf32>) outs(%peak : memref<8xf32>) attributes {repro.init = [0xFF800000 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %p = memref.alloc() : memref<8x128x128xf32>
+  linalg.generic {indexing_maps = [#all, #item, #all], iterator_types = ["parallel", "parallel", "parallel"]} ins(%scores, %peak : memref<8x128x128xf32>, memref<8xf32>) outs(%p : memref<8x128x128xf32>) {
+  ^bb0(%u: f32, %s: f32, %o: f32):
+    %r = arith.subf %u, %s : f32
+    linalg.yield %r : f32
+  }
+  return %p : memref<8x128x128xf32>
+}
+
+// -----
+
 #rows = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>
 #left = affine_map<(i, j, k) -> (i, k)>

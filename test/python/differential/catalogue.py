@@ -925,11 +925,35 @@ def _softmax_of_gathered_rows(rows: int, count: int, width: int, of_state: bool)
     return k.b.program(new, k.sum([(total, k.all)], "%t = arith.negf %x0 : f32"), states=1)
 
 
+def _product(b: Builder, x: Value, turn_x: bool, y: Value, turn_y: bool) -> Value:
+    """x y of each item, either factor transposed first."""
+    (*batch, i, j), (*_, m, n) = x.shape or (), y.shape or ()
+    names, rank = _names(batch), len(batch)
+    row, column, inner = (f"d{rank + i}" for i in range(3))
+    left = f"{names}, {inner}, {row}" if turn_x else f"{names}, {row}, {inner}"
+    right = f"{names}, {column}, {inner}" if turn_y else f"{names}, {inner}, {column}"
+    init = b.constant("dense<0.0>", (*batch, j if turn_x else i, m if turn_y else n), x.element)
+    body = f"%r0 = math.fma %x0, %x1, %a0 : {x.element}"
+    output = f"{names}, {row}, {column}"
+    return b.fold(COLUMN, "p" * (rank + 2) + "r", [(x, left), (y, right)], [(init, output)], body)[0]
+
+
+def long_items() -> Case:
+    """Items whose products have more rows than a block of a kernel, and elements than a chunk."""
+    b = Builder()
+    q, key, v = (b.argument((16, 530, 8), "f32") for _ in range(3))
+    scores = _product(b, q, False, key, True)
+    body = "%z = arith.constant 0.0 : f32\n%r0 = arith.maximumf %x0, %z : f32"
+    (kept,) = b.generic((16, 530, 530), [(scores, "d0, d1, d2")], body, "f32")
+    arrays = [values.random("f32", (16, 530, 8), seed) for seed in range(3)]
+    return Case("long-items", b.program(_product(b, kept, False, v, False)), tuple(arrays))
+
+
 def _attention(batch: tuple[int, ...], length: int, width: int, element: str, turned: bool) -> str:
     """Attention of the items of `batch`, and its gradients. `turned`: a row of all heads lies side by side."""
     k = _Rows((*batch, length, length), element)
     b, names, rank = k.b, _names(batch), len(batch)
-    row, column, inner = (f"d{rank + i}" for i in range(3))
+    row, column = (f"d{rank + i}" for i in range(2))
     items = (*batch, length, width)
     outside = (*batch[:1], length, *batch[1:], width) if turned else items
     places = [0, rank, *range(1, rank)] if turned else range(rank + 1)
@@ -940,29 +964,19 @@ def _attention(batch: tuple[int, ...], length: int, width: int, element: str, tu
     if turned:
         q, key, v, g = (b.generic(items, [(x, order)], scale, element)[0] for x in (q, key, v, g))
 
-    def product(x: Value, turn_x: bool, y: Value, turn_y: bool) -> Value:
-        """x y of each item, either factor transposed first."""
-        left = f"{names}, {inner}, {row}" if turn_x else f"{names}, {row}, {inner}"
-        right = f"{names}, {column}, {inner}" if turn_y else f"{names}, {inner}, {column}"
-        (*_, i, j), (*_, m, n) = x.shape or (), y.shape or ()
-        init = b.constant("dense<0.0>", (*batch, j if turn_x else i, m if turn_y else n), element)
-        body = f"%r0 = math.fma %x0, %x1, %a0 : {element}"
-        output = f"{names}, {row}, {column}"
-        return b.fold(COLUMN, "p" * (rank + 2) + "r", [(x, left), (y, right)], [(init, output)], body)[0]
-
-    inputs = [(product(q, False, key, True), k.all), (mask, f"{row}, {column}")]
+    inputs = [(_product(b, q, False, key, True), k.all), (mask, f"{row}, {column}")]
     masked = "%low = arith.constant -1.0e4 : f32\n%m = arith.select %x1, %x0, %low : f32"
     peak = k.peak(inputs, masked)
     e = k.map([*inputs, (peak, k.row)], f"{masked}\n%d = arith.subf %m, %x2 : f32\n%r0 = repro.exp %d : f32")
     total = k.sum([(e, k.all)], "%t = arith.negf %x0 : f32")
     p = k.map([(e, k.all), (total, k.row)], "%r0 = arith.divf %x0, %x1 : f32")
-    out = product(p, False, v, False)
-    dv = product(p, True, g, False)
-    dp = product(g, False, v, True)
+    out = _product(b, p, False, v, False)
+    dv = _product(b, p, True, g, False)
+    dp = _product(b, g, False, v, True)
     dot = k.sum([(p, k.all), (dp, k.all)], "%t = arith.mulf %x0, %x1 : f32")
     body = "%d = arith.subf %x0, %x2 : f32\n%r0 = arith.mulf %d, %x1 : f32"
     ds = k.map([(dp, k.all), (p, k.all), (dot, k.row)], body)
-    results = [out, dv, product(ds, False, key, False), product(ds, True, q, False)]
+    results = [out, dv, _product(b, ds, False, key, False), _product(b, ds, True, q, False)]
     if turned:
         back = [(x, f"{names}, {row}, {column}") for x in results]
         results = [b.generic(outside, [x], scale, element, output=order, dims=items)[0] for x in back]

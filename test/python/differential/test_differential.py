@@ -23,10 +23,16 @@ def test_catalogue(case: catalogue.Case) -> None:
 
 
 @pytest.mark.skipif(not emulation.is_available(), reason="no aarch64 compiler or emulator")
-@pytest.mark.parametrize("group", ["row-chains-of-other-types", "row-chains-of-parts"])
+@pytest.mark.parametrize("group", ["row-chains-of-other-types", "row-chains-of-parts", "attention"])
 def test_row_chains_on_aarch64(group: str) -> None:
     for case in catalogue.GROUPS[group]():
         kit.check(case.program, case.inputs, [kit.Configuration("aarch64", 3)], runs=1)
+
+
+def test_products_of_long_items() -> None:
+    """Chunks, parts and blocks of rows of products that run item by item."""
+    case = catalogue.long_items()
+    kit.check(case.program, case.inputs)
 
 
 @given(random_programs.programs())

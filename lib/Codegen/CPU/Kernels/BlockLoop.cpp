@@ -70,6 +70,10 @@ BlockLoop::BlockLoop(func::FuncOp kernel, scf::ForallOp blocks)
   SmallVector<BlockBuffer> placed;
   for (auto alloc : llvm::make_early_inc_range(
            blocks.getBody()->getOps<memref::AllocOp>())) {
+    if (alloc->use_empty()) {
+      b.eraseOp(alloc);
+      continue;
+    }
     BlockBuffer buffer = getBlockBuffer(alloc);
     place(buffer, placed);
     placed.push_back(buffer);

@@ -94,7 +94,7 @@ private:
   bool needsTable(const Factor &factor, bool isPacked, bool isInRuns) const;
   /// The offset of each element of K.
   Value fillTable(const Factor &factor);
-  /// The offset of each row of the block, in one of its accesses.
+  /// The offset of each row of the strip, in one of its accesses.
   void fillPositions(Value table, unsigned access);
   /// `table`: null where it takes a multiplication.
   Value getRowOffset(Value row, Value table, unsigned access);
@@ -155,7 +155,8 @@ private:
                    const PanelVector &vector, bool alongRows);
   void writeAlongRows(ArrayRef<Value> totals, Value first,
                       const PanelVector &vector);
-  /// What is stored at `offset` and the lanes after it.
+  /// What is stored at `offset` and the lanes after it, not yet rounded to the
+  /// output's type.
   Value getResult(Value total, Value offset, LaneMask mask);
   /// Where the totals of the tile are.
   Value getTotalsOffset(const Tile &tile);
@@ -185,13 +186,13 @@ private:
   /// powers of two would fall into few sets of a cache.
   int64_t rowStride, panelStride;
 
-  Value rowTable, columnTable;         ///< null: not needed
-  Value rowPositions, outputPositions; ///< of the block; null: not needed
+  Value rowTable, columnTable; ///< null: not needed
   Value block, panelBuffer, partSums, totals;
   // Of the current strip.
   SmallVector<Value> rowBase, columnBase;
   Value outputBase, firstRow, endRow, firstPanel, endPanel;
   Value firstPacked; ///< of the group of panels that is packed
+  Value rowPositions, outputPositions; ///< of its rows; null: not needed
 };
 
 } // namespace mlir::repro::cpu

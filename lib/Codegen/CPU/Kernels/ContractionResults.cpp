@@ -96,7 +96,7 @@ Value ContractionKernel::getResult(Value total, Value offset, LaneMask mask) {
                                        lanes, mask),
                           type);
   Value result = arith::AddFOp::create(b, init, total);
-  return b.convertFloat(b.canonicalizeNaN(result), output.element);
+  return b.canonicalizeNaN(result);
 }
 
 void ContractionKernel::writeVector(ArrayRef<Value> totals,
@@ -106,7 +106,9 @@ void ContractionKernel::writeVector(ArrayRef<Value> totals,
   auto write = [&](LaneMask mask) {
     for (auto [total, rowOffset] : llvm::zip_equal(totals, rowOffsets)) {
       Value offset = b.add(rowOffset, vector.outputOffset);
-      b.storeVector(getResult(total, offset, mask), output.buffer, offset,
+      Value result =
+          b.convertFloat(getResult(total, offset, mask), output.element);
+      b.storeVector(result, output.buffer, offset,
                     columns.loops.back().coefficients.back(), mask);
     }
   };
@@ -134,6 +136,7 @@ void ContractionKernel::writeAlongRows(ArrayRef<Value> totals, Value first,
   SmallVector<Value> results;
   for (auto [x, total] : llvm::enumerate(totals))
     results.push_back(getResult(total, b.add(offset, x), {}));
+  // Storage types are not shuffled: not all targets move vectors of them.
   results.resize(lanes, ub::PoisonOp::create(b, results[0].getType()));
   for (auto [lane, values] : llvm::enumerate(b.transpose(std::move(results)))) {
     Value column =
@@ -144,7 +147,8 @@ void ContractionKernel::writeAlongRows(ArrayRef<Value> totals, Value first,
       count = llvm::bit_floor(uint64_t(rows - x));
       Value part = vector::ExtractStridedSliceOp::create(b, values, x, count,
                                                          /*stride=*/1);
-      b.storeVector(part, output.buffer, b.add(column, x), 1);
+      b.storeVector(b.convertFloat(part, output.element), output.buffer,
+                    b.add(column, x), 1);
     }
   }
 }

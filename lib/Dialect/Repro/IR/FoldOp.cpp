@@ -116,11 +116,10 @@ Operation *FoldOp::getStep() {
 }
 
 bool FoldOp::isContraction() {
-  if (!isa_and_nonnull<math::FmaOp>(getStep()))
-    return false;
-  if (auto order = dyn_cast<OrderAttr>(getOrder()))
-    return order.getLanes() == 1 && order.getTotals() == Totals::sequential;
-  return isa<AnyOrderAttr>(getOrder());
+  auto order = dyn_cast<OrderAttr>(getOrder());
+  return order && order.getLanes() == 1 &&
+         order.getTotals() == Totals::sequential &&
+         isa_and_nonnull<math::FmaOp>(getStep());
 }
 
 BlockArgument repro::getExtendedArgument(Value value, Block *body) {

@@ -140,6 +140,7 @@ func.func private @blocks(%a: memref<512xf32>, %o: memref<512xf32>, %scratch: me
 func.func private @products(%a: memref<1024xf32>, %o: memref<1024xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
   %items = arith.constant 256 : index
   scf.forall (%block) in (4) {
+    %unused = memref.alloc() : memref<4xf32>
     %s = memref.alloc() : memref<256xf32>
     %t = memref.alloc() : memref<256xf32>
     %u = memref.alloc() : memref<256xf32>

@@ -72,10 +72,11 @@ def test_other_types_F7(kind: str) -> None:
   %f = arith.extf %y : bf16 to f32
   %r = math.fma %e, %f, %acc : f32
   repro.yield %r : f32"""
-    for b in ("kn", "nk"):
-        maps = ["(m, n, k) -> (m, k)", f"(m, n, k) -> ({b[0]}, {b[1]})", "(m, n, k) -> (m, n)"]
-        size = {"k": 600, "n": 35}
-        case = contraction(maps, "ppr", [f"11x600x{kind}", f"{size[b[0]]}x{size[b[1]]}x{kind}", f"11x35x{kind}"], body)
+    size = {"m": 11, "k": 600, "n": 35}
+    for b, output in (("kn", "mn"), ("nk", "mn"), ("kn", "nm")):
+        maps = ["(m, n, k) -> (m, k)", f"(m, n, k) -> ({b[0]}, {b[1]})", f"(m, n, k) -> ({output[0]}, {output[1]})"]
+        types = [f"{size[x[0]]}x{size[x[1]]}x{kind}" for x in ("mk", b, output)]
+        case = contraction(maps, "ppr", types, body)
         case.check(arrays(case, special=False))
 
 
