@@ -51,8 +51,8 @@ class OperatorTree:
 
     @cached_property
     def levels(self) -> list[list[bytes]]:
-        """All nodes, see `merkle.levels`."""
-        return merkle.levels(self.leaves)
+        """All nodes, see `merkle.levels`; of a step without operators the hash of nothing."""
+        return merkle.levels(self.leaves) if self.leaves else [[blake3.blake3().digest()]]
 
     @property
     def root(self) -> bytes:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import blake3
 import catalogue
 import numpy as np
 import pytest
@@ -141,6 +142,14 @@ def test_what_is_no_program() -> None:
     empty = Program("module { foo", (), (), (), 0, ())
     with pytest.raises(ReproError, match="the program cannot be read"):
         OperatorGraph(empty)
+
+
+def test_a_program_without_operators() -> None:
+    text = "func.func @main(%x: tensor<f32>) -> (tensor<f32>) attributes {repro.num_state = 0 : i64} {\n"
+    graph = OperatorGraph(read_signature(text + "  return %x : tensor<f32>\n}\n"))
+    trees = [commit_operators(graph, Tracer(graph, *target), [np.float32(1)]) for target in ((), ("cpu", 2))]
+    assert trees[0].root == trees[1].root
+    assert trees[0].levels == [[blake3.blake3().digest()]]
 
 
 @given(random_programs.programs())

@@ -117,9 +117,9 @@ Operation *FoldOp::getStep() {
 
 bool FoldOp::isContraction() {
   auto order = dyn_cast<OrderAttr>(getOrder());
-  return order && order.getLanes() == 1 &&
-         order.getTotals() == Totals::sequential &&
-         isa_and_nonnull<math::FmaOp>(getStep());
+  bool isInLanes = order && (order.getLanes() > 1 ||
+                             order.getTotals() != Totals::sequential);
+  return !isInLanes && isa_and_nonnull<math::FmaOp>(getStep());
 }
 
 BlockArgument repro::getExtendedArgument(Value value, Block *body) {
