@@ -10,9 +10,9 @@
 // cache, meets all rows of a block, the accumulators of the tiles wait in
 // memory from part to part, so that each result sees its elements in the order
 // of (F1). A work item is a block of rows times a group of panels; neighbouring
-// items of a thread form a strip: groups of panels for which the rows are packed
-// once, or, where one group holds all panels, blocks of rows for which those
-// are. Either factor is read where it lies, or what is read of a chunk is
+// items of a thread form a strip: groups of panels for which the rows are
+// packed once, or, where one group holds all panels, blocks of rows for which
+// those are. Either factor is read where it lies, or what is read of a chunk is
 // copied, f or g applied, first.
 //
 //===----------------------------------------------------------------------===//
