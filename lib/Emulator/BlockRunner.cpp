@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 using namespace repro_emulator;
 
@@ -206,9 +207,9 @@ Fault BlockRunner::run(uint64_t number) {
   for (bool allDone = false; !allDone;) {
     for (uint32_t index : warpOrder)
       if (!warps[index].ready.empty() && !runWarp(warps[index]))
-        return std::move(fault);
+        return std::exchange(fault, {});
     if (!releaseBarrier(allDone))
-      return std::move(fault);
+      return std::exchange(fault, {});
   }
   return {};
 }

@@ -278,9 +278,20 @@ def test_trap() -> None:
     )
 
 
-def test_a_fault_in_one_of_many_blocks() -> None:
-    """Whichever host thread runs it, the first faulting block is reported."""
-    body = f"{load_addresses(2, [4, 4])}\n  setp.ge.u32 %p1, %r1, 500;\n  @%p1 trap;"
+@pytest.mark.parametrize("spins", [1, 300_000])
+def test_a_fault_in_one_of_many_blocks(spins: int) -> None:
+    """Whichever host thread runs it, the first faulting block is reported: also where block 0 keeps one thread busy,
+    so that the other one meets later blocks before earlier ones."""
+    spin = f"""
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra $go;
+  mov.u32 %r2, 0;
+$spin:
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p1, %r2, {spins};
+  @%p1 bra $spin;
+$go:"""
+    body = f"{load_addresses(2, [4, 4])}{spin}\n  setp.ge.u32 %p1, %r1, 500;\n  @%p1 trap;"
     module = emulator.load(entry(body, 2))
     with pytest.raises(emulator.Fault, match=r"block \(500, 0, 0\)"):
         launch(module, [np.zeros(1), np.zeros(1)], grid=(2000, 1, 1), threads=2)
