@@ -45,15 +45,29 @@ def ReproDecomposeExact : Pass<"repro-decompose-exact", "::mlir::func::FuncOp"> 
                            "::mlir::tensor::TensorDialect"];
 }
 
+def ReproPlaceParts : Pass<"repro-place-parts", "::mlir::func::FuncOp"> {
+  let summary = "compute the parts of a tensor where they end up";
+  let description = [{
+    `tensor.concat` and `tensor.pad` become insertions into an empty tensor and
+    into one of equal elements. Reshapes of such chains go to the parts, a chain
+    that is a part of another one goes up in it, equal elements that are half of
+    a tensor fill it before the other parts come, and every part is inserted as
+    soon as it is there. Then bufferization lets an operation write its part of
+    the whole: the stride phases of a transposed convolution (K2), which concats
+    and reshapes interleave, are stored with that stride.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ReproSinkScalars : Pass<"repro-sink-scalars", "::mlir::func::FuncOp"> {
   let summary = "leave no computation on scalars outside of structured ops";
   let description = [{
     `tensor.extract`, `arith` operations and `cf.assert` between the structured
     operations become rank-0 `linalg.generic`s; a scalar that a structured
     operation captures or takes as an input becomes a rank-0 tensor operand, a
-    constant moves into the body. `tensor.splat`, `from_elements`, `pad` and
-    `concat` become generics and slices. Afterwards structured operations
-    depend on tensors alone.
+    constant moves into the body. `tensor.splat` and `from_elements` become
+    generics. Afterwards structured operations depend on tensors alone.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",

@@ -22,6 +22,7 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   exact.keepMatrices = options.keepMatrices;
   functions.addPass(createReproDecomposeExact(exact));
   functions.addPass(createReproDecomposeRandom());
+  functions.addPass(createReproPlaceParts());
   functions.addPass(createReproSinkScalars());
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createCSEPass());

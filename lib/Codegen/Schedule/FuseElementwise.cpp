@@ -220,8 +220,92 @@ static void dropUnreadInits(linalg::GenericOp op) {
   }
 }
 
-/// Fuses a generic into the body of a fold; false where the fold would lose the
-/// extent of a dimension or the body cannot be expressed.
+//===----------------------------------------------------------------------===//
+// Gathers at affine positions
+//===----------------------------------------------------------------------===//
+
+/// An index of a generic's body as a linear expression of its loops, or null.
+static AffineExpr getLinearExpr(Value index) {
+  if (auto loop = index.getDefiningOp<linalg::IndexOp>())
+    return getAffineDimExpr(loop.getDim(), index.getContext());
+  APInt constant;
+  if (matchPattern(index, m_ConstantInt(&constant)))
+    return getAffineConstantExpr(constant.getSExtValue(), index.getContext());
+  Operation *op = index.getDefiningOp();
+  if (!op || !isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
+    return {};
+  AffineExpr x = getLinearExpr(op->getOperand(0));
+  AffineExpr y = getLinearExpr(op->getOperand(1));
+  if (!x || !y)
+    return {};
+  if (isa<arith::AddIOp>(op))
+    return x + y;
+  if (isa<arith::SubIOp>(op))
+    return x - y;
+  return x.isSymbolicOrConstant() || y.isSymbolicOrConstant() ? x * y
+                                                              : AffineExpr();
+}
+
+/// Whether the expression stays in [0, extent) over the loops.
+static bool isWithin(AffineExpr expr, ArrayRef<int64_t> loops, int64_t extent) {
+  SmallVector<int64_t> coefficients;
+  if (failed(getFlattenedAffineExpr(expr, loops.size(), 0, &coefficients)))
+    return false;
+  int64_t least = coefficients.back(), most = least;
+  for (auto [coefficient, size] : llvm::zip(coefficients, loops)) {
+    int64_t reach = coefficient * (size - 1);
+    (reach < 0 ? least : most) += reach;
+  }
+  return least >= 0 && most < extent;
+}
+
+/// What a body extracts at positions that are linear in the loops, as a flip
+/// does, becomes an input, which can be read through.
+static void readLinearGathers(linalg::GenericOp op) {
+  SmallVector<int64_t> loops = op.getStaticLoopRanges();
+  for (auto extract :
+       llvm::make_early_inc_range(op.getBody()->getOps<tensor::ExtractOp>())) {
+    Value tensor = extract.getTensor();
+    auto type = cast<RankedTensorType>(tensor.getType());
+    SmallVector<AffineExpr> exprs;
+    for (auto [index, extent] :
+         llvm::zip_equal(extract.getIndices(), type.getShape())) {
+      AffineExpr expr = getLinearExpr(index);
+      if (!expr || !isWithin(expr, loops, extent))
+        break;
+      exprs.push_back(expr);
+    }
+    if (exprs.size() != size_t(type.getRank()) || exprs.empty())
+      continue;
+    SmallVector<Value> inputs = op.getDpsInputs();
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    maps.insert(maps.begin() + inputs.size(),
+                AffineMap::get(loops.size(), 0, exprs, op.getContext()));
+    extract.replaceAllUsesWith(op.getBody()->insertArgument(
+        inputs.size(), type.getElementType(), extract.getLoc()));
+    extract.erase();
+    inputs.push_back(tensor);
+    setInputs(op, inputs, maps);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Fusion
+//===----------------------------------------------------------------------===//
+
+/// The dimensions whose extent no operand has as one of its own.
+static SmallVector<unsigned> getUnboundDims(ArrayRef<AffineMap> maps) {
+  llvm::SmallBitVector bound(maps.front().getNumDims());
+  for (AffineMap map : maps)
+    for (AffineExpr expr : map.getResults())
+      if (auto dim = dyn_cast<AffineDimExpr>(expr))
+        bound.set(dim.getPosition());
+  bound.flip();
+  return llvm::to_vector_of<unsigned>(bound.set_bits());
+}
+
+/// Fuses a generic into the body of a fold; false where the body cannot be
+/// expressed.
 static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
                          linalg::GenericOp producer) {
   auto result = cast<OpResult>(operand.get());
@@ -255,9 +339,7 @@ static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
   maps.erase(maps.begin() + index);
   inputs.insert(inputs.begin() + index, added.begin(), added.end());
   maps.insert(maps.begin() + index, addedMaps.begin(), addedMaps.end());
-  if (!inversePermutation(concatAffineMaps(maps, fold.getContext())))
-    return false;
-
+  SmallVector<int64_t> extents = fold.getStaticLoopRanges();
   Block &body = fold.getRegion().front();
   Block &inner = producer.getRegion().front();
   IRMapping mapping;
@@ -283,6 +365,22 @@ static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
       inner.getTerminator()->getOperand(result.getResultNumber()));
   body.getArgument(index).replaceAllUsesWith(yielded);
   body.eraseArgument(index);
+  // Nothing is read of an input that is there for its shape.
+  if (SmallVector<unsigned> unbound = getUnboundDims(maps); !unbound.empty()) {
+    SmallVector<int64_t> shape;
+    SmallVector<AffineExpr> dims;
+    for (unsigned dim : unbound) {
+      shape.push_back(extents[dim]);
+      dims.push_back(getAffineDimExpr(dim, fold.getContext()));
+    }
+    builder.setInsertionPoint(fold);
+    Type element = body.getArgument(index).getType();
+    maps.insert(maps.begin() + inputs.size(),
+                AffineMap::get(extents.size(), 0, dims, fold.getContext()));
+    body.insertArgument(inputs.size(), element, fold.getLoc());
+    inputs.push_back(
+        tensor::EmptyOp::create(builder, fold.getLoc(), shape, element));
+  }
   setInputs(fold, inputs, maps);
   dropInputs(fold);
   return true;
@@ -428,6 +526,7 @@ void FuseElementwise::runOnOperation() {
   Block &body = function.getBody().front();
   for (auto generic : body.getOps<linalg::GenericOp>()) {
     dropUnreadInits(generic);
+    readLinearGathers(generic);
     dropInputs(generic);
   }
   if (failed(moveReshapes(function)))

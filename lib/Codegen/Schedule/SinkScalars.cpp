@@ -39,8 +39,6 @@ private:
   void sinkCaptures(Operation *op);
   void replaceSplat(tensor::SplatOp op);
   void replaceFromElements(tensor::FromElementsOp op);
-  LogicalResult replacePad(tensor::PadOp op);
-  void replaceConcat(tensor::ConcatOp op);
   void fillConstantInits(Operation *op);
 
   DenseMap<Value, Value> tensors;
@@ -278,53 +276,6 @@ void SinkScalars::replaceFromElements(tensor::FromElementsOp op) {
   op.erase();
 }
 
-LogicalResult SinkScalars::replacePad(tensor::PadOp op) {
-  Value padding = op.getConstantPaddingValue();
-  auto type = cast<RankedTensorType>(op.getResultType());
-  if (!padding || !type.hasStaticShape())
-    return op.emitOpError("expected a static shape and one padding value for "
-                          "all elements");
-  OpBuilder builder(op);
-  Location loc = op.getLoc();
-  if (op.getRegion().isAncestor(padding.getParentRegion()))
-    padding = builder.clone(*padding.getDefiningOp())->getResult(0);
-  auto splat = tensor::SplatOp::create(builder, loc, padding, type);
-  auto source = cast<RankedTensorType>(op.getSource().getType());
-  SmallVector<OpFoldResult> sizes;
-  for (int64_t extent : source.getShape())
-    sizes.push_back(builder.getIndexAttr(extent));
-  SmallVector<OpFoldResult> strides(type.getRank(), builder.getIndexAttr(1));
-  Value result = tensor::InsertSliceOp::create(
-      builder, loc, op.getSource(), splat, op.getMixedLowPad(), sizes, strides);
-  op.replaceAllUsesWith(result);
-  op.erase();
-  replaceSplat(splat);
-  return success();
-}
-
-void SinkScalars::replaceConcat(tensor::ConcatOp op) {
-  OpBuilder builder(op);
-  Location loc = op.getLoc();
-  auto type = cast<RankedTensorType>(op.getType());
-  Value result = tensor::EmptyOp::create(builder, loc, type.getShape(),
-                                         type.getElementType());
-  int64_t at = 0;
-  for (Value input : op.getInputs()) {
-    auto inputType = cast<RankedTensorType>(input.getType());
-    SmallVector<OpFoldResult> offsets(type.getRank(), builder.getIndexAttr(0));
-    SmallVector<OpFoldResult> strides(type.getRank(), builder.getIndexAttr(1));
-    SmallVector<OpFoldResult> sizes;
-    for (int64_t extent : inputType.getShape())
-      sizes.push_back(builder.getIndexAttr(extent));
-    offsets[op.getDim()] = builder.getIndexAttr(at);
-    at += inputType.getDimSize(op.getDim());
-    result = tensor::InsertSliceOp::create(builder, loc, input, result, offsets,
-                                           sizes, strides);
-  }
-  op.replaceAllUsesWith(result);
-  op.erase();
-}
-
 /// A constant that an operation writes over would be copied from the artifact;
 /// a splat is filled in instead.
 void SinkScalars::fillConstantInits(Operation *op) {
@@ -369,26 +320,14 @@ void SinkScalars::runOnOperation() {
       scalarOps.push_back(&op);
       continue;
     }
-    LogicalResult done =
-        TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case([&](tensor::SplatOp o) { return replaceSplat(o), success(); })
-            .Case([&](tensor::FromElementsOp o) {
-              return replaceFromElements(o), success();
-            })
-            .Case([&](tensor::PadOp o) { return replacePad(o); })
-            .Case(
-                [&](tensor::ConcatOp o) { return replaceConcat(o), success(); })
-            .Case<linalg::GenericOp, FoldOp>([&](Operation *o) {
-              sinkCaptures(o);
-              fillConstantInits(o);
-              return success();
-            })
-            .Default([&](Operation *o) {
-              fillConstantInits(o);
-              return success();
-            });
-    if (failed(done))
-      return signalPassFailure();
+    TypeSwitch<Operation *>(&op)
+        .Case([&](tensor::SplatOp o) { replaceSplat(o); })
+        .Case([&](tensor::FromElementsOp o) { replaceFromElements(o); })
+        .Case<linalg::GenericOp, FoldOp>([&](Operation *o) {
+          sinkCaptures(o);
+          fillConstantInits(o);
+        })
+        .Default([&](Operation *o) { fillConstantInits(o); });
   }
   for (Operation *op : llvm::reverse(scalarOps))
     if (op->use_empty())

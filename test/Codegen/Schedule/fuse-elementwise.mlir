@@ -229,3 +229,56 @@ func.func @read_through(%x: tensor<4x8xf32>, %w: tensor<4x4xf32>) -> (tensor<8x4
   } -> tensor<8x4xf32>
   return %2, %0 : tensor<8x4xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// (K2) A flip is read through where it is linear in the loops; the extents that
+// the fold's other operands do not have come from one that nothing is read of.
+
+// CHECK-DAG: #[[$DOWN:.*]] = affine_map<(d0, d1, d2) -> (d2, -d1 + 2)>
+// CHECK-DAG: #[[$SHAPE:.*]] = affine_map<(d0, d1, d2) -> (d1)>
+// CHECK-LABEL: func.func @flip
+// CHECK-NOT: tensor.extract
+// CHECK: %[[E:.*]] = tensor.empty() : tensor<3xf32>
+// CHECK: repro.fold {{.*}} maps [#{{.*}}, #[[$DOWN]], #[[$SHAPE]], #{{.*}}]
+// CHECK-SAME: ins(%arg0, %arg1, %[[E]] : tensor<6x5xf32>, tensor<5x3xf32>, tensor<3xf32>)
+func.func @flip(%x: tensor<6x5xf32>, %w: tensor<5x3xf32>, %i: tensor<4xf32>) -> tensor<4xf32> {
+  %c2 = arith.constant 2 : index
+  %e = tensor.empty() : tensor<5x3xf32>
+  %f = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      outs(%e : tensor<5x3xf32>) {
+  ^bb0(%o: f32):
+    %a = linalg.index 0 : index
+    %b = linalg.index 1 : index
+    %d = arith.subi %c2, %b : index
+    %v = tensor.extract %w[%a, %d] : tensor<5x3xf32>
+    linalg.yield %v : f32
+  } -> tensor<5x3xf32>
+  %r = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(h, y, c) -> (h + y, c)>, affine_map<(h, y, c) -> (c, y)>, affine_map<(h, y, c) -> (h)>]
+      iterators [parallel, reduction, reduction] ins(%x, %f : tensor<6x5xf32>, tensor<5x3xf32>) outs(%i : tensor<4xf32>) {
+  ^bb0(%p: f32, %q: f32, %acc: f32):
+    %s = math.fma %p, %q, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
+// A position that may lie outside stays a gather.
+
+// CHECK-LABEL: func.func @outside
+// CHECK: tensor.extract
+func.func @outside(%w: tensor<3xf32>) -> tensor<4xf32> {
+  %c2 = arith.constant 2 : index
+  %e = tensor.empty() : tensor<4xf32>
+  %f = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%e : tensor<4xf32>) {
+  ^bb0(%o: f32):
+    %b = linalg.index 0 : index
+    %d = arith.subi %c2, %b : index
+    %v = tensor.extract %w[%d] : tensor<3xf32>
+    linalg.yield %v : f32
+  } -> tensor<4xf32>
+  return %f : tensor<4xf32>
+}

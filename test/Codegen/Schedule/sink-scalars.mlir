@@ -64,28 +64,3 @@ func.func @assertion(%s: tensor<i64>) -> tensor<i64> {
   cf.assert %ok, "too small"
   return %s : tensor<i64>
 }
-
-// -----
-
-// CHECK-LABEL: func.func @pad
-// CHECK-NOT: tensor.pad
-// CHECK: linalg.generic
-// CHECK: tensor.insert_slice %{{.*}} into %{{.*}}[1, 2] [2, 3] [1, 1]
-func.func @pad(%x: tensor<2x3xf32>) -> tensor<4x6xf32> {
-  %c = arith.constant 0.0 : f32
-  %r = tensor.pad %x low[1, 2] high[1, 1] {
-  ^bb0(%i: index, %j: index):
-    tensor.yield %c : f32
-  } : tensor<2x3xf32> to tensor<4x6xf32>
-  return %r : tensor<4x6xf32>
-}
-
-// -----
-
-// CHECK-LABEL: func.func @concat
-// CHECK: tensor.insert_slice %arg0 into %{{.*}}[0, 0] [2, 3] [1, 1]
-// CHECK: tensor.insert_slice %arg1 into %{{.*}}[0, 3] [2, 2] [1, 1]
-func.func @concat(%x: tensor<2x3xf32>, %y: tensor<2x2xf32>) -> tensor<2x5xf32> {
-  %r = tensor.concat dim(1) %x, %y : (tensor<2x3xf32>, tensor<2x2xf32>) -> tensor<2x5xf32>
-  return %r : tensor<2x5xf32>
-}

@@ -34,6 +34,8 @@ static constexpr int64_t kPartBytes = 16384;
 static constexpr double kContiguous = 1.1;
 /// The time of copying an element, as that of a vector's multiply-add.
 static constexpr double kPackingCost = 0.75;
+/// The time of copying it alone, as that of one in a vector.
+static constexpr double kOneByOne = 3;
 /// Between the rows, tiles and panels of packed factors, in elements.
 static constexpr int64_t kSlack = 16;
 
@@ -51,8 +53,10 @@ double ContractionKernel::rateVectors(const Factor &vectors,
   if (inner.coefficients.back() == 1)
     rate *= kContiguous;
   double packing = 1.0 / other.size;
-  if (!canStayInPlace(other))
-    packing += 1.0 / vectors.size;
+  if (!canStayInPlace(other)) {
+    bool oneByOne = other.loops.size() > 1 && !isInRuns(other);
+    packing += (oneByOne ? kOneByOne : 1) / vectors.size;
+  }
   return rate / (1 + kPackingCost * lanes * packing);
 }
 
@@ -138,7 +142,7 @@ void ContractionKernel::choosePacking() {
     return std::abs(factor.reduction.back().coefficients[0]) * 4 *
            std::min(span, factor.reduction.back().size);
   };
-  rowsAlongRows = !isAlongReduction(rows) && rows.loops.size() == 1;
+  rowsAlongRows = !isInRuns(rows) && rows.loops.size() == 1;
   bool staysInPlace = canStayInPlace(rows);
   rowsInPlace = staysInPlace && rows.loops.size() == 1;
   rowsPacked =
@@ -152,7 +156,7 @@ void ContractionKernel::choosePacking() {
                   (rows.size > 24 && columns.reduction.size() <= 1 &&
                    getReach(columns) > 65536);
   transposed = columnsPacked && !contiguous && columns.operations <= 3 &&
-               isAlongReduction(columns) && !columns.reduction.empty() &&
+               isInRuns(columns) && !columns.reduction.empty() &&
                columns.reduction.back().size >= lanes / 2 &&
                llvm::any_of(llvm::seq<unsigned>(columns.leaves.size()),
                             [&](unsigned leaf) {
@@ -210,7 +214,7 @@ void ContractionKernel::chooseItems() {
 //===----------------------------------------------------------------------===//
 
 bool ContractionKernel::hasLongRuns(const Factor &factor) const {
-  return isAlongReduction(factor) && !factor.reduction.empty() &&
+  return isInRuns(factor) && !factor.reduction.empty() &&
          factor.reduction.back().size >= lanes / 2;
 }
 

@@ -140,6 +140,12 @@ private:
            llvm::all_of(factor.reduction.back().coefficients,
                         [](int64_t c) { return c == 0 || c == 1; });
   }
+  /// The same, or in descending order, as in a flipped kernel.
+  static bool isInRuns(const Factor &factor) {
+    return factor.reduction.empty() ||
+           llvm::all_of(factor.reduction.back().coefficients,
+                        [](int64_t c) { return std::abs(c) <= 1; });
+  }
   Value loadLeaf(const Factor &factor, unsigned leaf, Value offset,
                  int64_t stride, int64_t lanes, LaneMask mask);
 
@@ -150,12 +156,22 @@ private:
   /// total.
   void finishTile(const Tile &tile, ArrayRef<Value> sums);
   void writeResults(const Tile &tile, ArrayRef<Value> totals);
-  /// The totals of one vector, row by row, or where `alongRows` lane by lane
-  /// from the first row on.
+  /// How far the results of neighbouring rows lie apart where they lie next to
+  /// each other or are every second there, those of neighbouring columns far
+  /// apart; else 0.
+  int64_t getStepAlongRows(const Tile &tile) const;
+  /// The totals of one vector, row by row, or where `alongRows` lane by lane:
+  /// the results of rows [0, neighbours) and [neighbours, end) lie `step`
+  /// apart.
+  struct AlongRows {
+    int64_t step;
+    Value neighbours; ///< null: all rows
+  };
   void writeVector(ArrayRef<Value> totals, ArrayRef<Value> rowOffsets,
-                   const PanelVector &vector, bool alongRows);
-  void writeAlongRows(ArrayRef<Value> totals, Value first,
-                      const PanelVector &vector);
+                   const PanelVector &vector,
+                   std::optional<AlongRows> alongRows);
+  void writeAlongRows(ArrayRef<Value> totals, ArrayRef<Value> rowOffsets,
+                      const PanelVector &vector, AlongRows alongRows);
   /// What is stored at `offset` and the lanes after it, not yet rounded to the
   /// output's type.
   Value getResult(Value total, Value offset, LaneMask mask);

@@ -123,7 +123,7 @@ void ContractionKernel::packRowsAlongReduction(const Chunk &chunk) {
             else
               b.store(value, block, b.add(target, k));
           };
-          if (!isAlongReduction(rows)) {
+          if (!isInRuns(rows)) {
             b.loop(lower, upper, 1, [&](Value i) { copy(i, 0, {}); });
             return;
           }

@@ -22,13 +22,21 @@ void ContractionKernel::prefetchResults(const Tile &tile) {
       b.prefetch(totals, b.add(base, i * lanes), /*isWrite=*/true);
   };
   auto prefetchOutputs = [&] {
-    if (columns.loops.back().coefficients.back() != 1)
-      return;
-    for (int64_t x = 0; x < tile.rowCount; ++x) {
-      Value rowOffset = getOutputOffset(b.add(tile.row, x));
+    auto prefetchRow = [&](int64_t row, int64_t count, int64_t step) {
+      Value rowOffset = getOutputOffset(b.add(tile.row, row));
       for (const PanelVector &vector : tile.vectors)
-        b.prefetch(fold.outputs[0].buffer,
-                   b.add(rowOffset, vector.outputOffset), /*isWrite=*/true);
+        for (int64_t lane = 0; lane < count; ++lane)
+          b.prefetch(fold.outputs[0].buffer,
+                     b.add(b.add(rowOffset, vector.outputOffset), lane * step),
+                     /*isWrite=*/true);
+    };
+    int64_t step = columns.loops.back().coefficients.back();
+    if (step == 1) {
+      for (int64_t x = 0; x < tile.rowCount; ++x)
+        prefetchRow(x, 1, step);
+    } else if (getStepAlongRows(tile) != 0) {
+      prefetchRow(0, lanes, step);
+      prefetchRow(tile.rowCount - 1, lanes, step);
     }
   };
   auto prefetch = [&] {
@@ -43,6 +51,14 @@ void ContractionKernel::prefetchResults(const Tile &tile) {
     prefetch();
   else
     b.when(b.equal(tile.part.end, tile.part.chunk.end), prefetch);
+}
+
+int64_t ContractionKernel::getStepAlongRows(const Tile &tile) const {
+  if (tile.rowCount == 1 || tile.rowCount > lanes || rows.loops.empty() ||
+      columns.loops.back().coefficients.back() <= 2)
+    return 0;
+  int64_t step = rows.loops.back().coefficients.back();
+  return step == 1 || step == 2 ? step : 0;
 }
 
 Value ContractionKernel::getTotalsOffset(const Tile &tile) {
@@ -101,7 +117,8 @@ Value ContractionKernel::getResult(Value total, Value offset, LaneMask mask) {
 
 void ContractionKernel::writeVector(ArrayRef<Value> totals,
                                     ArrayRef<Value> rowOffsets,
-                                    const PanelVector &vector, bool alongRows) {
+                                    const PanelVector &vector,
+                                    std::optional<AlongRows> alongRows) {
   const Access &output = fold.outputs[0];
   auto write = [&](LaneMask mask) {
     for (auto [total, rowOffset] : llvm::zip_equal(totals, rowOffsets)) {
@@ -114,7 +131,7 @@ void ContractionKernel::writeVector(ArrayRef<Value> totals,
   };
   auto writeFull = [&] {
     if (alongRows)
-      writeAlongRows(totals, rowOffsets[0], vector);
+      writeAlongRows(totals, rowOffsets, vector, *alongRows);
     else
       write({});
   };
@@ -129,26 +146,44 @@ void ContractionKernel::writeVector(ArrayRef<Value> totals,
   });
 }
 
-void ContractionKernel::writeAlongRows(ArrayRef<Value> totals, Value first,
-                                       const PanelVector &vector) {
+void ContractionKernel::writeAlongRows(ArrayRef<Value> totals,
+                                       ArrayRef<Value> rowOffsets,
+                                       const PanelVector &vector,
+                                       AlongRows alongRows) {
   const Access &output = fold.outputs[0];
-  Value offset = b.add(first, vector.outputOffset);
+  int64_t rowCount = totals.size(), step = alongRows.step;
   SmallVector<Value> results;
-  for (auto [x, total] : llvm::enumerate(totals))
-    results.push_back(getResult(total, b.add(offset, x), {}));
+  for (auto [total, rowOffset] : llvm::zip_equal(totals, rowOffsets))
+    results.push_back(
+        getResult(total, b.add(rowOffset, vector.outputOffset), {}));
   // Storage types are not shuffled: not all targets move vectors of them.
   results.resize(lanes, ub::PoisonOp::create(b, results[0].getType()));
+  Value first = b.add(rowOffsets.front(), vector.outputOffset);
+  Value last = b.add(rowOffsets.back(), vector.outputOffset);
   for (auto [lane, values] : llvm::enumerate(b.transpose(std::move(results)))) {
-    Value column =
-        b.add(offset, lane * columns.loops.back().coefficients.back());
+    int64_t column = lane * columns.loops.back().coefficients.back();
+    auto store = [&](Value begin, Value end, Value offset) {
+      b.storeLanes(b.convertFloat(values, output.element), output.buffer,
+                   offset, step, begin, end);
+    };
+    Value end = b.index(rowCount);
+    if (alongRows.neighbours) {
+      store(b.index(0), alongRows.neighbours, b.add(first, column));
+      store(alongRows.neighbours, end,
+            b.add(last, column - (rowCount - 1) * step));
+      continue;
+    }
+    if (step != 1) {
+      store(b.index(0), end, b.add(first, column));
+      continue;
+    }
     // Vectors of a power of two of lanes.
-    int64_t rows = totals.size();
-    for (int64_t x = 0, count; x < rows; x += count) {
-      count = llvm::bit_floor(uint64_t(rows - x));
+    for (int64_t x = 0, count; x < rowCount; x += count) {
+      count = llvm::bit_floor(uint64_t(rowCount - x));
       Value part = vector::ExtractStridedSliceOp::create(b, values, x, count,
                                                          /*stride=*/1);
       b.storeVector(b.convertFloat(part, output.element), output.buffer,
-                    b.add(column, x), 1);
+                    b.add(first, column + x), 1);
     }
   }
 }
@@ -158,7 +193,7 @@ void ContractionKernel::writeResults(const Tile &tile, ArrayRef<Value> totals) {
   SmallVector<Value> rowOffsets;
   for (int64_t x = 0; x < rowCount; ++x)
     rowOffsets.push_back(getOutputOffset(b.add(tile.row, x)));
-  auto writeAll = [&](bool alongRows) {
+  auto writeAll = [&](std::optional<AlongRows> alongRows) {
     for (auto [v, vector] : llvm::enumerate(tile.vectors)) {
       SmallVector<Value> ofVector;
       for (int64_t x = 0; x < rowCount; ++x)
@@ -166,16 +201,31 @@ void ContractionKernel::writeResults(const Tile &tile, ArrayRef<Value> totals) {
       writeVector(ofVector, rowOffsets, vector, alongRows);
     }
   };
-  // Where the results of neighbouring rows lie next to each other, those of
-  // neighbouring columns far apart.
-  if (rowCount == 1 || rowCount > lanes || rows.loops.empty() ||
-      rows.loops.back().coefficients.back() != 1 ||
-      columns.loops.back().coefficients.back() == 1) {
-    writeAll(false);
+  int64_t step = getStepAlongRows(tile);
+  if (step == 0) {
+    writeAll(std::nullopt);
     return;
   }
-  Value distance = b.sub(rowOffsets.back(), rowOffsets.front());
+  if (rows.loops.size() == 1) {
+    writeAll(AlongRows{step, {}});
+    return;
+  }
+  auto isNeighbour = [&](int64_t row) {
+    Value distance = b.sub(rowOffsets[row], rowOffsets[0]);
+    return b.equal(distance, b.index(row * step));
+  };
   b.when(
-      b.equal(distance, b.index(rowCount - 1)), [&] { writeAll(true); },
-      [&] { writeAll(false); });
+      isNeighbour(rowCount - 1), [&] { writeAll(AlongRows{step, {}}); },
+      [&] {
+        // With one end of a line of images among the rows the results lie in
+        // two places. Only with masks in registers this is worth it.
+        if (b.getTarget().lanes < 8 || rows.loops.back().size < rowCount - 1) {
+          writeAll(std::nullopt);
+          return;
+        }
+        Value neighbours = b.index(1);
+        for (int64_t x = 1; x < rowCount - 1; ++x)
+          neighbours = b.select(isNeighbour(x), b.index(x + 1), neighbours);
+        writeAll(AlongRows{step, neighbours});
+      });
 }

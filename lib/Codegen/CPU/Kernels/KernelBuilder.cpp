@@ -376,6 +376,10 @@ Value KernelBuilder::loadVector(Value flat, Type element, Value offset,
       loaded = vector::LoadOp::create(*this, type, flat, offset);
     return fromStorage(loaded, element);
   }
+  if (stride == -1)
+    return fromStorage(loadDescending(flat, type, offset, mask), element);
+  if (stride == 2 && lanes >= 4)
+    return fromStorage(loadEverySecond(flat, type, offset, mask), element);
   // Lanes that take no part repeat the last one that does.
   SmallVector<Value> elements;
   Value last = mask ? sub(mask.count, index(1)) : Value();
@@ -399,6 +403,11 @@ void KernelBuilder::storeVector(Value vector, Value flat, Value offset,
       vector::StoreOp::create(*this, vector, flat, offset);
     return;
   }
+  if (stride == 2 && lanes >= 4) {
+    storeLanes(vector, flat, offset, stride, index(0),
+               mask ? mask.count : index(lanes));
+    return;
+  }
   for (int64_t lane = 0; lane < lanes; ++lane) {
     auto storeLane = [&] {
       Value element = vector::ExtractOp::create(*this, vector, lane);
@@ -408,6 +417,74 @@ void KernelBuilder::storeVector(Value vector, Value flat, Value offset,
       when(less(index(lane), mask.count), storeLane);
     else
       storeLane();
+  }
+}
+
+Value KernelBuilder::loadDescending(Value flat, VectorType type, Value offset,
+                                    LaneMask mask) {
+  int64_t lanes = type.getDimSize(0);
+  Value first = sub(offset, index(lanes - 1));
+  Value loaded;
+  if (mask) {
+    // The last lanes instead of the first ones.
+    Value others = getMask(sub(index(lanes), mask.count), lanes).mask;
+    Value all = constant(
+        DenseElementsAttr::get(cast<ShapedType>(others.getType()), true));
+    Value taken = arith::XOrIOp::create(*this, others, all);
+    loaded = vector::MaskedLoadOp::create(*this, type, flat, first, taken,
+                                          zero(type));
+  } else {
+    loaded = vector::LoadOp::create(*this, type, flat, first);
+  }
+  SmallVector<int64_t> positions;
+  for (int64_t lane = lanes; lane-- > 0;)
+    positions.push_back(lane);
+  return vector::ShuffleOp::create(*this, loaded, loaded, positions);
+}
+
+Value KernelBuilder::loadEverySecond(Value flat, VectorType type, Value offset,
+                                     LaneMask mask) {
+  int64_t lanes = type.getDimSize(0);
+  // The second half ends with the last element, as nothing may lie behind it.
+  auto loadHalf = [&](int64_t begin) -> Value {
+    Value at = add(offset, begin);
+    if (!mask)
+      return vector::LoadOp::create(*this, type, flat, at);
+    Value count = sub(mul(mask.count, 2), index(1 + begin));
+    return vector::MaskedLoadOp::create(*this, type, flat, at,
+                                        getMask(count, lanes).mask, zero(type));
+  };
+  SmallVector<int64_t> positions;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    positions.push_back(2 * lane + (2 * lane < lanes ? 0 : 1));
+  return vector::ShuffleOp::create(*this, loadHalf(0), loadHalf(lanes - 1),
+                                   positions);
+}
+
+void KernelBuilder::storeLanes(Value vector, Value flat, Value offset,
+                               int64_t stride, Value first, Value end) {
+  assert((stride == 1 || stride == 2) && "what lies between is in two vectors");
+  vector = toStorage(vector);
+  int64_t lanes = cast<VectorType>(vector.getType()).getDimSize(0);
+  auto type = VectorType::get({lanes}, getI1Type());
+  SmallVector<bool> isElement;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    isElement.push_back(lane % stride == 0);
+  Value elements = constant(DenseElementsAttr::get(type, isElement));
+  Value all = constant(DenseElementsAttr::get(type, true));
+  for (int64_t begin = 0; begin < stride * lanes; begin += lanes) {
+    SmallVector<int64_t> positions;
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      positions.push_back((begin + lane) / stride);
+    Value part = vector::ShuffleOp::create(*this, vector, vector, positions);
+    auto getLanesBelow = [&](Value count) {
+      return getMask(sub(mul(count, stride), index(begin)), lanes).mask;
+    };
+    Value others = arith::XOrIOp::create(*this, getLanesBelow(first), all);
+    Value stored = arith::AndIOp::create(*this, getLanesBelow(end), others);
+    stored = arith::AndIOp::create(*this, stored, elements);
+    vector::MaskedStoreOp::create(*this, flat, add(offset, begin), stored,
+                                  part);
   }
 }
 

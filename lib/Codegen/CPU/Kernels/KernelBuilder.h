@@ -122,6 +122,10 @@ public:
                    int64_t lanes, LaneMask mask = {});
   void storeVector(Value vector, Value flat, Value offset, int64_t stride,
                    LaneMask mask = {});
+  /// The lanes [first, end) of a vector whose elements are 1 or 2 apart; lane 0
+  /// is at `offset`.
+  void storeLanes(Value vector, Value flat, Value offset, int64_t stride,
+                  Value first, Value end);
   /// A hint that the line of the element will soon be read or written; nothing
   /// happens where it lies beyond the buffer.
   void prefetch(Value flat, Value offset, bool isWrite);
@@ -159,6 +163,12 @@ protected:
   Operation *prologueEnd;
 
 private:
+  Value loadDescending(Value flat, VectorType type, Value offset,
+                       LaneMask mask);
+  /// With vectors of what lies between, too, of which nothing is used.
+  Value loadEverySecond(Value flat, VectorType type, Value offset,
+                        LaneMask mask);
+
   llvm::DenseMap<Value, Value> flattened;
 };
 

@@ -8,6 +8,7 @@ no zero is ever inserted. A weight gradient is a convolution whose channel is th
 output gradient, so that it folds over (batch, output height, output width).
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,6 +57,48 @@ def _plain(
     return aten.convolution(x, weight, bias, stride, padding, dilation, False, [0] * spatial, groups)
 
 
+def _exchange_channels(weight: torch.Tensor, groups: int) -> torch.Tensor:
+    """From [groups * I, O, *kernel], the layout of a transposed convolution, to [groups * O, I, *kernel], that of a
+    plain one."""
+    if groups == 1:
+        return weight.transpose(0, 1)
+    inputs, outputs, *kernel = weight.shape
+    weight = weight.reshape(groups, inputs // groups, outputs, *kernel).transpose(1, 2)
+    return weight.reshape(groups * outputs, inputs // groups, *kernel)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Phase:
+    """A stride phase along one dimension."""
+
+    first: int
+    """Its first tap of the kernel."""
+    period: int
+    """From tap to tap."""
+    dilation: int
+    """How far those are apart in the input."""
+    low: int
+    """The padding of the input before its first element; negative: what is cut off."""
+    high: int
+    """The same after its last element."""
+
+
+def _phase(
+    residue: int, stride: int, padding: int, dilation: int, kernel: int, extent: int, length: int
+) -> _Phase | None:
+    """The phase of `length` results whose position is `residue` modulo `stride`; None where it has no taps."""
+    common = math.gcd(stride, dilation)
+    period = stride // common
+    shift = residue + padding
+    first = next((k for k in range(min(period, kernel)) if (shift - k * dilation) % stride == 0), None)
+    if first is None:
+        return None
+    reach = (len(range(first, kernel, period)) - 1) * (dilation // common)
+    # Where in the input its element 0 begins.
+    begin = (shift - first * dilation) // stride - reach
+    return _Phase(first, period, dilation // common, -begin, length - 1 + begin + reach - (extent - 1))
+
+
 def transposed(
     x: torch.Tensor,
     weight: torch.Tensor,
@@ -81,40 +124,42 @@ def transposed(
       [N, groups * O, *size].
     """
     spatial = x.dim() - 2
-    inputs, outputs = weight.shape[0] // groups, weight.shape[1]
-    # [groups * O, I, *kernel], the layout of a plain convolution.
-    weight = weight.reshape(groups, inputs, outputs, *weight.shape[2:]).transpose(1, 2)
-    weight = weight.reshape(groups * outputs, inputs, *weight.shape[3:])
+    outputs = weight.shape[1]
     lengths = [-(-extent // step) for extent, step in zip(size, stride, strict=True)]
 
-    def phase(residues: tuple[int, ...]) -> torch.Tensor:
-        taps, low, high, steps = weight, [], [], []
-        for index, residue in enumerate(residues):
-            step, spread, kernel = stride[index], dilation[index], weight.shape[2 + index]
-            common = math.gcd(step, spread)
-            period = step // common
-            shift = residue + padding[index]
-            first = next((k for k in range(min(period, kernel)) if (shift - k * spread) % step == 0), None)
-            if first is None:
+    phases = [
+        [_phase(residue, *along) for residue in range(along[0])]
+        for along in zip(stride, padding, dilation, weight.shape[2:], x.shape[2:], lengths, strict=True)
+    ]
+    # As much as any phase needs, so that `x` is padded once.
+    low = [max(0, *(phase.low for phase in along if phase)) for along in phases]
+    high = [max(0, *(phase.high for phase in along if phase)) for along in phases]
+    padded = _pad(x, low, high)
+
+    def convolve(residues: tuple[int, ...]) -> torch.Tensor:
+        chosen = [along[residue] for along, residue in zip(phases, residues, strict=True)]
+        taps, cut_low, cut_high, steps = weight, [], [], []
+        for index, phase in enumerate(chosen):
+            if phase is None:
                 shape = [x.shape[0], groups * outputs, *lengths]
                 if bias is None:
                     return x.new_zeros(shape)
                 return bias.reshape(1, -1, *[1] * spatial).expand(shape)
-            taps = taps[(slice(None),) * (2 + index) + (slice(first, None, period),)]
-            count = taps.shape[2 + index]
-            steps.append(spread // common)
-            # Element q of the phase begins at position q + begin of x.
-            begin = (shift - first * spread) // step - (count - 1) * steps[-1]
-            low.append(-begin)
-            high.append(lengths[index] - 1 + begin + (count - 1) * steps[-1] - (x.shape[2 + index] - 1))
+            taps = taps[(slice(None),) * (2 + index) + (slice(phase.first, None, phase.period),)]
+            cut_low.append(phase.low - low[index])
+            cut_high.append(phase.high - high[index])
+            steps.append(phase.dilation)
         if any(extent > 1 for extent in taps.shape[2:]):
             taps = taps.flip([2 + i for i in range(spatial) if taps.shape[2 + i] > 1])
-        return _plain(_pad(x, low, high), taps, bias, [1] * spatial, [0] * spatial, steps, groups)
+        taps = _exchange_channels(taps, groups)
+        needs_padding = any(phase.low or phase.high for phase in chosen if phase)
+        image = _pad(padded, cut_low, cut_high) if needs_padding else x
+        return _plain(image, taps, bias, [1] * spatial, [0] * spatial, steps, groups)
 
     def interleave(prefix: tuple[int, ...]) -> torch.Tensor:
         index = len(prefix)
         if index == spatial:
-            return phase(prefix)
+            return convolve(prefix)
         parts = [interleave((*prefix, residue)) for residue in range(stride[index])]
         if len(parts) == 1:
             return parts[0]

@@ -143,3 +143,37 @@ def test_convolution_weight_gradient_K2(n: int, o: int, c: int, size: int) -> No
     types = [f"{n}x{c}x{size + 2}x{size + 2}xf32", f"{n}x{o}x{size}x{size}xf32", f"{o}x{c}x3x3xf32"]
     case = contraction(maps, "pppprrr", types)
     case.check(arrays(case))
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("size", [3, 7, 14, 19, 32])
+def test_results_of_a_stride_phase_K2(kind: str, size: int) -> None:
+    """Every second pixel of every second row of a larger image; what lies between stays."""
+    maps = [m.format(s=1) for m in CONVOLUTION] + ["(n, o, h, w, c, y, x) -> (n, o, h, w)"]
+    types = [f"2x5x{size + 1}x{size}x{kind}", f"37x5x2x1x{kind}", f"2x37x{size}x{size}x{kind}"]
+    case = contraction(maps, "pppprrr", types)
+    row = 2 * size
+    case.layouts = {2: ((37 * 2 * size * row, 2 * size * row, 2 * row, 2), row + 1)}
+    case.check(arrays(case))
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize(("c", "o", "kernel"), [(5, 37, 3), (70, 40, 3), (3, 66, 5), (40, 7, 2)])
+def test_flipped_kernel_K2(kind: str, c: int, o: int, kernel: int) -> None:
+    """Taps in descending order, channels exchanged: the weight of an input gradient read where it is."""
+    head = "(n, o, h, w, c, y, x)"
+    last = kernel - 1
+    for size in (6, 33):
+        image = size + kernel - 1
+        maps = [
+            f"{head} -> (n, c, h + y, w + x)",
+            f"{head} -> (c, o, {last} - y, {last} - x)",
+            f"{head} -> (y, x)",
+            f"{head} -> (n, o, h, w)",
+        ]
+        body = f"""^bb0(%x: {kind}, %y: {kind}, %shape: {kind}, %acc: {kind}):
+  %r = math.fma %x, %y, %acc : {kind}
+  repro.yield %r : {kind}"""
+        shapes = [f"2x{c}x{image}x{image}", f"{c}x{o}x{kernel}x{kernel}", f"{kernel}x{kernel}", f"2x{o}x{size}x{size}"]
+        case = contraction(maps, "pppprrr", [f"{s}x{kind}" for s in shapes], body)
+        case.check(arrays(case, special=size == 6))

@@ -1,0 +1,413 @@
+//===- PlaceParts.cpp - Parts are computed where they end up --------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A tensor of parts is a chain of insertions into an empty tensor or one of
+// equal elements. Bufferization lets a part be computed in its place of the
+// chain's buffer where nothing stands between: no reshape of the chain, no
+// chain that is a part of another one, no part that comes later than the next
+// insertion. The stride phases of a transposed convolution (K2), concats of
+// concats and reshapes, are the case that matters.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Codegen/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Tensor/Transforms/Transforms.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+#include <numeric>
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROPLACEPARTS
+#include "dialects/Codegen/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+
+namespace {
+
+struct PlaceParts : public repro::impl::ReproPlacePartsBase<PlaceParts> {
+  void runOnOperation() override;
+};
+
+/// Elements offset + i * stride for i < size, along one dimension.
+struct Stretch {
+  int64_t offset, size, stride;
+
+  bool meets(const Stretch &other) const {
+    if (offset > other.offset)
+      return other.meets(*this);
+    if (offset + (size - 1) * stride < other.offset)
+      return false;
+    // Those of both, were they endless.
+    return (other.offset - offset) % std::gcd(stride, other.stride) == 0;
+  }
+};
+
+/// One stretch per dimension.
+using Place = SmallVector<Stretch>;
+
+} // namespace
+
+/// Where the source goes; nothing where that is dynamic or the source has fewer
+/// dimensions.
+static std::optional<Place> getPlace(tensor::InsertSliceOp op) {
+  if (op.getSourceType().getRank() != op.getDestType().getRank() ||
+      !op.getDestType().hasStaticShape())
+    return std::nullopt;
+  Place place;
+  for (auto [offset, size, stride] : llvm::zip_equal(
+           op.getStaticOffsets(), op.getStaticSizes(), op.getStaticStrides())) {
+    if (ShapedType::isDynamic(offset) || ShapedType::isDynamic(size) ||
+        ShapedType::isDynamic(stride) || size == 0)
+      return std::nullopt;
+    place.push_back({offset, size, stride});
+  }
+  return place;
+}
+
+static Value createInsertion(OpBuilder &builder, Location loc, Value source,
+                             Value target, const Place &place) {
+  SmallVector<OpFoldResult> offsets, sizes, strides;
+  for (const Stretch &stretch : place) {
+    offsets.push_back(builder.getIndexAttr(stretch.offset));
+    sizes.push_back(builder.getIndexAttr(stretch.size));
+    strides.push_back(builder.getIndexAttr(stretch.stride));
+  }
+  return tensor::InsertSliceOp::create(builder, loc, source, target, offsets,
+                                       sizes, strides);
+}
+
+/// The element that fills the tensor, or null.
+static TypedAttr getSplat(Value tensor) {
+  TypedAttr element;
+  if (auto splat = tensor.getDefiningOp<tensor::SplatOp>()) {
+    matchPattern(splat.getInput(), m_Constant(&element));
+    return element;
+  }
+  SplatElementsAttr elements;
+  if (matchPattern(tensor, m_Constant(&elements)))
+    return elements.getSplatValue<TypedAttr>();
+  return {};
+}
+
+/// What the chain of insertions that ends with `tensor` starts from.
+static Value getBase(Value tensor) {
+  while (auto insertion = tensor.getDefiningOp<tensor::InsertSliceOp>())
+    tensor = insertion.getDest();
+  return tensor;
+}
+
+static bool isAssembled(Value tensor) {
+  Value base = getBase(tensor);
+  return base.getDefiningOp<tensor::EmptyOp>() || getSplat(base);
+}
+
+//===----------------------------------------------------------------------===//
+// Reshapes
+//===----------------------------------------------------------------------===//
+
+/// The stretch of a collapsed dimension, or nothing where it is not one.
+static std::optional<Stretch> collapse(ArrayRef<Stretch> stretches,
+                                       ArrayRef<int64_t> extents) {
+  Stretch result{0, 1, 1};
+  int64_t inner = 1;
+  for (auto [stretch, extent] :
+       llvm::zip_equal(llvm::reverse(stretches), llvm::reverse(extents))) {
+    result.offset += stretch.offset * inner;
+    if (stretch.size > 1) {
+      int64_t stride = stretch.stride * inner;
+      if (result.size == 1)
+        result.stride = stride;
+      else if (stride != result.stride * result.size)
+        return std::nullopt;
+      result.size *= stretch.size;
+    }
+    inner *= extent;
+  }
+  return result;
+}
+
+/// The stretches of the dimensions that one is expanded to, or nothing.
+static std::optional<Place> expand(const Stretch &stretch,
+                                   ArrayRef<int64_t> extents) {
+  Place result;
+  int64_t offset = stretch.offset;
+  for (int64_t extent : llvm::reverse(extents)) {
+    result.push_back({offset % extent, 1, 1});
+    offset /= extent;
+  }
+  std::reverse(result.begin(), result.end());
+  // All of the inner dimensions that are passed, of the next one a stretch.
+  Stretch rest = stretch;
+  for (int64_t i = extents.size() - 1; i >= 0 && rest.size > 1; --i) {
+    if (result[i].offset + (rest.size - 1) * rest.stride < extents[i]) {
+      result[i].size = rest.size;
+      result[i].stride = rest.stride;
+      return result;
+    }
+    if (rest.stride % extents[i] == 0) {
+      rest.stride /= extents[i];
+      continue;
+    }
+    if (rest.stride != 1 || result[i].offset != 0 ||
+        rest.size % extents[i] != 0)
+      return std::nullopt;
+    result[i].size = extents[i];
+    rest.size /= extents[i];
+  }
+  if (rest.size > 1)
+    return std::nullopt;
+  return result;
+}
+
+namespace {
+
+/// collapse(insert(x, y)) = insert(collapse(x), collapse(y))
+struct CollapseInsertion : public OpRewritePattern<tensor::CollapseShapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::CollapseShapeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto insertion = op.getSrc().getDefiningOp<tensor::InsertSliceOp>();
+    if (!insertion || !insertion->hasOneUse() || !isAssembled(insertion))
+      return failure();
+    std::optional<Place> place = getPlace(insertion);
+    if (!place)
+      return failure();
+    ArrayRef<int64_t> extents = insertion.getDestType().getShape();
+    Place collapsed;
+    for (const ReassociationIndices &group : op.getReassociationIndices()) {
+      std::optional<Stretch> stretch =
+          collapse(ArrayRef(*place).slice(group.front(), group.size()),
+                   extents.slice(group.front(), group.size()));
+      if (!stretch)
+        return failure();
+      collapsed.push_back(*stretch);
+    }
+    auto reshape = [&](Value tensor) {
+      return tensor::CollapseShapeOp::create(rewriter, op.getLoc(), tensor,
+                                             op.getReassociationIndices());
+    };
+    Value source = reshape(insertion.getSource());
+    Value target = reshape(insertion.getDest());
+    rewriter.replaceOp(op, createInsertion(rewriter, insertion.getLoc(), source,
+                                           target, collapsed));
+    return success();
+  }
+};
+
+/// expand(insert(x, y)) = insert(expand(x), expand(y))
+struct ExpandInsertion : public OpRewritePattern<tensor::ExpandShapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::ExpandShapeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto insertion = op.getSrc().getDefiningOp<tensor::InsertSliceOp>();
+    if (!insertion || !insertion->hasOneUse() || !isAssembled(insertion) ||
+        !op.getResultType().hasStaticShape())
+      return failure();
+    std::optional<Place> place = getPlace(insertion);
+    if (!place)
+      return failure();
+    ArrayRef<int64_t> extents = op.getResultType().getShape();
+    Place expanded;
+    for (auto [stretch, group] :
+         llvm::zip_equal(*place, op.getReassociationIndices())) {
+      std::optional<Place> stretches =
+          expand(stretch, extents.slice(group.front(), group.size()));
+      if (!stretches)
+        return failure();
+      llvm::append_range(expanded, *stretches);
+    }
+    auto reshape = [&](Value tensor, ArrayRef<int64_t> shape) {
+      auto type = cast<RankedTensorType>(tensor.getType());
+      return tensor::ExpandShapeOp::create(rewriter, op.getLoc(),
+                                           type.clone(shape), tensor,
+                                           op.getReassociationIndices());
+    };
+    SmallVector<int64_t> sizes;
+    for (const Stretch &stretch : expanded)
+      sizes.push_back(stretch.size);
+    Value source = reshape(insertion.getSource(), sizes);
+    Value target = reshape(insertion.getDest(), extents);
+    rewriter.replaceOp(op, createInsertion(rewriter, insertion.getLoc(), source,
+                                           target, expanded));
+    return success();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Chains
+//===----------------------------------------------------------------------===//
+
+/// insert(insert(x, y), z) = insert(x, insert(y, z))
+struct FlattenInsertion : public OpRewritePattern<tensor::InsertSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::InsertSliceOp outer,
+                                PatternRewriter &rewriter) const override {
+    auto inner = outer.getSource().getDefiningOp<tensor::InsertSliceOp>();
+    if (!inner || !inner->hasOneUse() || !isAssembled(inner))
+      return failure();
+    std::optional<Place> place = getPlace(inner), whole = getPlace(outer);
+    if (!place || !whole)
+      return failure();
+    Value target = createInsertion(rewriter, outer.getLoc(), inner.getDest(),
+                                   outer.getDest(), *whole);
+    for (auto [stretch, of] : llvm::zip_equal(*place, *whole))
+      stretch = {of.offset + stretch.offset * of.stride, stretch.size,
+                 stretch.stride * of.stride};
+    rewriter.replaceOp(outer,
+                       createInsertion(rewriter, inner.getLoc(),
+                                       inner.getSource(), target, *place));
+    return success();
+  }
+};
+
+/// insert(empty, y) = y
+struct DropEmptyPart : public OpRewritePattern<tensor::InsertSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::InsertSliceOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getSource().getDefiningOp<tensor::EmptyOp>())
+      return failure();
+    rewriter.replaceOp(op, op.getDest());
+    return success();
+  }
+};
+
+/// Equal elements that are half of the tensor and more fill all of it, before
+/// the other parts are inserted.
+struct FillWithPart : public OpRewritePattern<tensor::InsertSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::InsertSliceOp op,
+                                PatternRewriter &rewriter) const override {
+    TypedAttr element = getSplat(op.getSource());
+    std::optional<Place> place = getPlace(op);
+    if (!element || !place)
+      return failure();
+    Value base = op.getDest();
+    while (auto other = base.getDefiningOp<tensor::InsertSliceOp>()) {
+      std::optional<Place> taken = getPlace(other);
+      if (!taken ||
+          llvm::all_of(llvm::zip_equal(*place, *taken), [](auto pair) {
+            return std::get<0>(pair).meets(std::get<1>(pair));
+          }))
+        return failure();
+      base = other.getDest();
+    }
+    if (getSplat(base) == element) {
+      rewriter.replaceOp(op, op.getDest());
+      return success();
+    }
+    auto empty = base.getDefiningOp<tensor::EmptyOp>();
+    if (!empty || !empty->hasOneUse() ||
+        2 * op.getSourceType().getNumElements() <
+            op.getDestType().getNumElements())
+      return failure();
+    rewriter.setInsertionPoint(empty);
+    Value scalar = arith::ConstantOp::create(rewriter, op.getLoc(), element);
+    rewriter.replaceOpWithNewOp<tensor::SplatOp>(empty, scalar,
+                                                 empty.getType());
+    rewriter.replaceOp(op, op.getDest());
+    return success();
+  }
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+static Place getWhole(RankedTensorType type) {
+  Place place;
+  for (int64_t extent : type.getShape())
+    place.push_back({0, extent, 1});
+  return place;
+}
+
+static void replaceConcat(tensor::ConcatOp op) {
+  OpBuilder builder(op);
+  auto type = cast<RankedTensorType>(op.getType());
+  Value result = tensor::EmptyOp::create(builder, op.getLoc(), type.getShape(),
+                                         type.getElementType());
+  int64_t at = 0;
+  for (Value input : op.getInputs()) {
+    Place place = getWhole(cast<RankedTensorType>(input.getType()));
+    place[op.getDim()].offset = at;
+    at += place[op.getDim()].size;
+    result = createInsertion(builder, op.getLoc(), input, result, place);
+  }
+  op.replaceAllUsesWith(result);
+  op.erase();
+}
+
+static LogicalResult replacePad(tensor::PadOp op) {
+  Value padding = op.getConstantPaddingValue();
+  RankedTensorType type = op.getResultType();
+  if (!padding || !type.hasStaticShape())
+    return op.emitOpError("expected a static shape and one padding value for "
+                          "all elements");
+  OpBuilder builder(op);
+  if (op.getRegion().isAncestor(padding.getParentRegion()))
+    padding = builder.clone(*padding.getDefiningOp())->getResult(0);
+  Value splat = tensor::SplatOp::create(builder, op.getLoc(), padding, type);
+  Place place = getWhole(op.getSourceType());
+  for (auto [stretch, low] : llvm::zip_equal(place, op.getStaticLow()))
+    stretch.offset = low;
+  op.replaceAllUsesWith(
+      createInsertion(builder, op.getLoc(), op.getSource(), splat, place));
+  op.erase();
+  return success();
+}
+
+/// To where its operands are there, so that parts that are computed later can
+/// be computed in what it results in.
+static void hoist(tensor::InsertSliceOp op) {
+  Operation *last = nullptr;
+  for (Value operand : op->getOperands())
+    if (Operation *def = operand.getDefiningOp();
+        def && (!last || last->isBeforeInBlock(def)))
+      last = def;
+  if (last)
+    op->moveAfter(last);
+  else
+    op->moveBefore(&op->getBlock()->front());
+}
+
+void PlaceParts::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return;
+  Block &block = function.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (auto concat = dyn_cast<tensor::ConcatOp>(op))
+      replaceConcat(concat);
+    else if (auto pad = dyn_cast<tensor::PadOp>(op);
+             pad && failed(replacePad(pad)))
+      return signalPassFailure();
+  }
+  RewritePatternSet patterns(&getContext());
+  patterns.add<CollapseInsertion, ExpandInsertion, FlattenInsertion,
+               DropEmptyPart, FillWithPart>(&getContext());
+  tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns, &getContext());
+  tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, &getContext());
+  tensor::populateFoldTensorEmptyPatterns(patterns);
+  if (failed(applyPatternsGreedily(function, std::move(patterns))))
+    return signalPassFailure();
+  for (auto op :
+       llvm::make_early_inc_range(block.getOps<tensor::InsertSliceOp>()))
+    hoist(op);
+}

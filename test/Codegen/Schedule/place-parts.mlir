@@ -1,0 +1,117 @@
+// RUN: %repro-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(repro-place-parts))' | FileCheck %s
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// CHECK-LABEL: func.func @pad
+// CHECK-NOT: tensor.pad
+// CHECK: %[[C:.*]] = arith.constant dense<0.0
+// CHECK: tensor.insert_slice %{{.*}} into %[[C]][1, 2] [2, 3] [1, 1]
+func.func @pad(%x: tensor<2x3xf32>) -> tensor<4x6xf32> {
+  %c = arith.constant 0.0 : f32
+  %r = tensor.pad %x low[1, 2] high[1, 1] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %c : f32
+  } : tensor<2x3xf32> to tensor<4x6xf32>
+  return %r : tensor<4x6xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @concat
+// CHECK: tensor.insert_slice %arg0 into %{{.*}}[0, 0] [2, 3] [1, 1]
+// CHECK: tensor.insert_slice %arg1 into %{{.*}}[0, 3] [2, 2] [1, 1]
+func.func @concat(%x: tensor<2x3xf32>, %y: tensor<2x2xf32>) -> tensor<2x5xf32> {
+  %r = tensor.concat dim(1) %x, %y : (tensor<2x3xf32>, tensor<2x2xf32>) -> tensor<2x5xf32>
+  return %r : tensor<2x5xf32>
+}
+
+// -----
+
+// (K2) Four stride phases: each is inserted at every second place of both
+// dimensions of the whole.
+
+// CHECK-LABEL: func.func @phases
+// CHECK-SAME: (%[[A:.*]]: tensor<5x6xf32>, %[[B:.*]]: tensor<5x6xf32>, %[[C:.*]]: tensor<5x6xf32>, %[[D:.*]]: tensor<5x6xf32>)
+// CHECK: %[[E:.*]] = tensor.empty() : tensor<10x12xf32>
+// CHECK: %[[R0:.*]] = tensor.insert_slice %[[A]] into %[[E]][0, 0] [5, 6] [2, 2]
+// CHECK: %[[R1:.*]] = tensor.insert_slice %[[B]] into %[[R0]][0, 1] [5, 6] [2, 2]
+// CHECK: %[[R2:.*]] = tensor.insert_slice %[[C]] into %[[R1]][1, 0] [5, 6] [2, 2]
+// CHECK: %[[R3:.*]] = tensor.insert_slice %[[D]] into %[[R2]][1, 1] [5, 6] [2, 2]
+// CHECK: return %[[R3]]
+func.func @phases(%a: tensor<5x6xf32>, %b: tensor<5x6xf32>, %c: tensor<5x6xf32>, %d: tensor<5x6xf32>) -> tensor<10x12xf32> {
+  %a1 = tensor.expand_shape %a [[0], [1, 2]] output_shape [5, 6, 1] : tensor<5x6xf32> into tensor<5x6x1xf32>
+  %b1 = tensor.expand_shape %b [[0], [1, 2]] output_shape [5, 6, 1] : tensor<5x6xf32> into tensor<5x6x1xf32>
+  %c1 = tensor.expand_shape %c [[0], [1, 2]] output_shape [5, 6, 1] : tensor<5x6xf32> into tensor<5x6x1xf32>
+  %d1 = tensor.expand_shape %d [[0], [1, 2]] output_shape [5, 6, 1] : tensor<5x6xf32> into tensor<5x6x1xf32>
+  %ab = tensor.concat dim(2) %a1, %b1 : (tensor<5x6x1xf32>, tensor<5x6x1xf32>) -> tensor<5x6x2xf32>
+  %cd = tensor.concat dim(2) %c1, %d1 : (tensor<5x6x1xf32>, tensor<5x6x1xf32>) -> tensor<5x6x2xf32>
+  %x = tensor.collapse_shape %ab [[0], [1, 2]] : tensor<5x6x2xf32> into tensor<5x12xf32>
+  %y = tensor.collapse_shape %cd [[0], [1, 2]] : tensor<5x6x2xf32> into tensor<5x12xf32>
+  %xy = tensor.concat dim(1) %x, %y : (tensor<5x12xf32>, tensor<5x12xf32>) -> tensor<5x24xf32>
+  %e = tensor.expand_shape %xy [[0], [1, 2]] output_shape [5, 2, 12] : tensor<5x24xf32> into tensor<5x2x12xf32>
+  %r = tensor.collapse_shape %e [[0, 1], [2]] : tensor<5x2x12xf32> into tensor<10x12xf32>
+  return %r : tensor<10x12xf32>
+}
+
+// -----
+
+// Equal elements that are half of the whole fill it; the same once more adds
+// nothing.
+
+// CHECK-LABEL: func.func @fill
+// CHECK: %[[C:.*]] = arith.constant dense<1.0{{.*}}> : tensor<8xf32>
+// CHECK: %[[R:.*]] = tensor.insert_slice %{{.*}} into %[[C]][4] [2] [1]
+// CHECK: return %[[R]]
+func.func @fill(%x: tensor<2xf32>) -> tensor<8xf32> {
+  %c = arith.constant dense<1.0> : tensor<4xf32>
+  %d = arith.constant dense<1.0> : tensor<2xf32>
+  %r = tensor.concat dim(0) %c, %x, %d : (tensor<4xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+
+// -----
+
+// Zeros of the other sign are other elements, and an overwritten part is not
+// what it was filled with.
+
+// CHECK-LABEL: func.func @not_filled
+// CHECK-DAG: %[[Z:.*]] = arith.constant dense<0.0{{.*}}> : tensor<4xf32>
+// CHECK-DAG: %[[N:.*]] = arith.constant dense<-0.0{{.*}}> : tensor<2xf32>
+// CHECK: %[[A:.*]] = tensor.insert_slice %[[N]] into %[[Z]][2] [2] [1]
+// CHECK: tensor.insert_slice %{{.*}} into %[[A]][3] [1] [1]
+func.func @not_filled() -> tensor<4xf32> {
+  %z = arith.constant dense<0.0> : tensor<4xf32>
+  %n = arith.constant dense<-0.0> : tensor<2xf32>
+  %p = arith.constant dense<0.0> : tensor<1xf32>
+  %a = tensor.insert_slice %n into %z[2] [2] [1] : tensor<2xf32> into tensor<4xf32>
+  %r = tensor.insert_slice %p into %a[3] [1] [1] : tensor<1xf32> into tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
+// A reshape that would tear a part stays behind it.
+
+// CHECK-LABEL: func.func @torn
+// CHECK: tensor.insert_slice
+// CHECK: tensor.insert_slice
+// CHECK: tensor.expand_shape
+func.func @torn(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3x2xf32> {
+  %c = tensor.concat dim(0) %x, %y : (tensor<3xf32>, tensor<3xf32>) -> tensor<6xf32>
+  %r = tensor.expand_shape %c [[0, 1]] output_shape [3, 2] : tensor<6xf32> into tensor<3x2xf32>
+  return %r : tensor<3x2xf32>
+}
+
+// -----
+
+// What others read, too, is not taken apart.
+
+// CHECK-LABEL: func.func @two_users
+// CHECK: %[[C:.*]] = tensor.insert_slice %arg1
+// CHECK: %[[R:.*]] = tensor.collapse_shape %[[C]]
+// CHECK: return %[[C]], %[[R]]
+func.func @two_users(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> (tensor<4x3xf32>, tensor<12xf32>) {
+  %c = tensor.concat dim(0) %x, %y : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
+  %r = tensor.collapse_shape %c [[0, 1]] : tensor<4x3xf32> into tensor<12xf32>
+  return %c, %r : tensor<4x3xf32>, tensor<12xf32>
+}
