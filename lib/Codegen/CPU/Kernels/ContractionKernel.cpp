@@ -93,10 +93,16 @@ void ContractionKernel::chooseTiles() {
   for (int64_t vectors = std::min<int64_t>(target >= 16 ? 4 : 2, vectorCount);
        vectors >= 1; --vectors) {
     int64_t most = std::min<int64_t>(accumulators / vectors, 12);
-    // Multiply-adds of a row, those beyond the last column too; four loads take
-    // the time of one.
-    double loads = double(most + vectors) / double(most * vectors);
-    double cost = llvm::alignTo(vectorCount, vectors) * (1 + loads / 4);
+    // Multiply-adds of a row; four loads take the time of one, and fewer than
+    // eight wait for each other.
+    auto getCost = [&](int64_t count) {
+      double sums = most * count;
+      double loads = (most + count) / sums;
+      return count * (1 + loads / 4) * std::max(1.0, 8 / sums);
+    };
+    int64_t rest = vectorCount % vectors;
+    double cost =
+        vectorCount / vectors * getCost(vectors) + (rest ? getCost(rest) : 0);
     if (cost >= least)
       continue;
     least = cost;
@@ -302,12 +308,24 @@ void ContractionKernel::emitPart(Value panel, ArrayRef<PanelVector> vectors,
                                  const Part &part) {
   int64_t rest = rows.size % tileRows;
   Value full = b.min(endRow, b.index(rows.size - rest));
-  b.loop(firstRow, full, tileRows,
-         [&](Value row) { emitTile(row, tileRows, panel, vectors, part); });
-  if (rest)
-    b.when(b.equal(endRow, b.index(rows.size)), [&] {
-      emitTile(b.index(rows.size - rest), rest, panel, vectors, part);
-    });
+  auto emitTiles = [&](ArrayRef<PanelVector> vectors) {
+    b.loop(firstRow, full, tileRows,
+           [&](Value row) { emitTile(row, tileRows, panel, vectors, part); });
+    if (rest)
+      b.when(b.equal(endRow, b.index(rows.size)), [&] {
+        emitTile(b.index(rows.size - rest), rest, panel, vectors, part);
+      });
+  };
+  int64_t last = vectorCount % tileVectors;
+  if (last == 0) {
+    emitTiles(vectors);
+    return;
+  }
+  // Nothing is computed beyond the last vector.
+  b.when(
+      b.equal(panel, b.index(panels - 1)),
+      [&] { emitTiles(vectors.take_front(last)); },
+      [&] { emitTiles(vectors); });
 }
 
 void ContractionKernel::emitPanelInParts(Value panel, const Chunk &chunk) {
