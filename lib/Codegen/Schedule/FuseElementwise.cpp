@@ -221,47 +221,37 @@ static void dropUnreadInits(linalg::GenericOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Gathers at affine positions
+// Flips
 //===----------------------------------------------------------------------===//
 
-/// An index of a generic's body as a linear expression of its loops, or null.
-static AffineExpr getLinearExpr(Value index) {
-  if (auto loop = index.getDefiningOp<linalg::IndexOp>())
-    return getAffineDimExpr(loop.getDim(), index.getContext());
-  APInt constant;
-  if (matchPattern(index, m_ConstantInt(&constant)))
-    return getAffineConstantExpr(constant.getSExtValue(), index.getContext());
-  Operation *op = index.getDefiningOp();
-  if (!op || !isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
+/// An index of a generic's body that passes through all of an extent with one
+/// of the loops, in ascending or descending order, or is all there is; else
+/// null.
+static AffineExpr getWholeLoop(Value index, ArrayRef<int64_t> loops,
+                               int64_t extent) {
+  MLIRContext *context = index.getContext();
+  auto getLoop = [&](Value value) {
+    auto loop = value.getDefiningOp<linalg::IndexOp>();
+    return loop && loops[loop.getDim()] == extent
+               ? getAffineDimExpr(loop.getDim(), context)
+               : AffineExpr();
+  };
+  if (AffineExpr loop = getLoop(index))
+    return loop;
+  if (extent == 1 && matchPattern(index, m_Zero()))
+    return getAffineConstantExpr(0, context);
+  auto sub = index.getDefiningOp<arith::SubIOp>();
+  APInt last;
+  if (!sub || !matchPattern(sub.getLhs(), m_ConstantInt(&last)) ||
+      last != extent - 1)
     return {};
-  AffineExpr x = getLinearExpr(op->getOperand(0));
-  AffineExpr y = getLinearExpr(op->getOperand(1));
-  if (!x || !y)
-    return {};
-  if (isa<arith::AddIOp>(op))
-    return x + y;
-  if (isa<arith::SubIOp>(op))
-    return x - y;
-  return x.isSymbolicOrConstant() || y.isSymbolicOrConstant() ? x * y
-                                                              : AffineExpr();
+  AffineExpr loop = getLoop(sub.getRhs());
+  return loop ? extent - 1 - loop : AffineExpr();
 }
 
-/// Whether the expression stays in [0, extent) over the loops.
-static bool isWithin(AffineExpr expr, ArrayRef<int64_t> loops, int64_t extent) {
-  SmallVector<int64_t> coefficients;
-  if (failed(getFlattenedAffineExpr(expr, loops.size(), 0, &coefficients)))
-    return false;
-  int64_t least = coefficients.back(), most = least;
-  for (auto [coefficient, size] : llvm::zip(coefficients, loops)) {
-    int64_t reach = coefficient * (size - 1);
-    (reach < 0 ? least : most) += reach;
-  }
-  return least >= 0 && most < extent;
-}
-
-/// What a body extracts at positions that are linear in the loops, as a flip
-/// does, becomes an input, which can be read through.
-static void readLinearGathers(linalg::GenericOp op) {
+/// What a body extracts in the order of its loops or against it becomes an
+/// input, which can be read through.
+static void readFlips(linalg::GenericOp op) {
   SmallVector<int64_t> loops = op.getStaticLoopRanges();
   for (auto extract :
        llvm::make_early_inc_range(op.getBody()->getOps<tensor::ExtractOp>())) {
@@ -269,12 +259,9 @@ static void readLinearGathers(linalg::GenericOp op) {
     auto type = cast<RankedTensorType>(tensor.getType());
     SmallVector<AffineExpr> exprs;
     for (auto [index, extent] :
-         llvm::zip_equal(extract.getIndices(), type.getShape())) {
-      AffineExpr expr = getLinearExpr(index);
-      if (!expr || !isWithin(expr, loops, extent))
-        break;
-      exprs.push_back(expr);
-    }
+         llvm::zip_equal(extract.getIndices(), type.getShape()))
+      if (AffineExpr expr = getWholeLoop(index, loops, extent))
+        exprs.push_back(expr);
     if (exprs.size() != size_t(type.getRank()) || exprs.empty())
       continue;
     SmallVector<Value> inputs = op.getDpsInputs();
@@ -365,21 +352,16 @@ static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
       inner.getTerminator()->getOperand(result.getResultNumber()));
   body.getArgument(index).replaceAllUsesWith(yielded);
   body.eraseArgument(index);
-  // Nothing is read of an input that is there for its shape.
-  if (SmallVector<unsigned> unbound = getUnboundDims(maps); !unbound.empty()) {
-    SmallVector<int64_t> shape;
-    SmallVector<AffineExpr> dims;
-    for (unsigned dim : unbound) {
-      shape.push_back(extents[dim]);
-      dims.push_back(getAffineDimExpr(dim, fold.getContext()));
-    }
-    builder.setInsertionPoint(fold);
-    Type element = body.getArgument(index).getType();
+  // Nothing is read of inputs that are there for their extent.
+  builder.setInsertionPoint(fold);
+  Type element = getElementTypeOrSelf(result.getType());
+  for (unsigned dim : getUnboundDims(maps)) {
     maps.insert(maps.begin() + inputs.size(),
-                AffineMap::get(extents.size(), 0, dims, fold.getContext()));
+                AffineMap::get(extents.size(), 0,
+                               getAffineDimExpr(dim, fold.getContext())));
     body.insertArgument(inputs.size(), element, fold.getLoc());
     inputs.push_back(
-        tensor::EmptyOp::create(builder, fold.getLoc(), shape, element));
+        tensor::EmptyOp::create(builder, fold.getLoc(), extents[dim], element));
   }
   setInputs(fold, inputs, maps);
   dropInputs(fold);
@@ -526,7 +508,7 @@ void FuseElementwise::runOnOperation() {
   Block &body = function.getBody().front();
   for (auto generic : body.getOps<linalg::GenericOp>()) {
     dropUnreadInits(generic);
-    readLinearGathers(generic);
+    readFlips(generic);
     dropInputs(generic);
   }
   if (failed(moveReshapes(function)))

@@ -7,10 +7,9 @@
 //
 // A tensor of parts is a chain of insertions into an empty tensor or one of
 // equal elements. Bufferization lets a part be computed in its place of the
-// chain's buffer where nothing stands between: no reshape of the chain, no
-// chain that is a part of another one, no part that comes later than the next
-// insertion. The stride phases of a transposed convolution (K2), concats of
-// concats and reshapes, are the case that matters.
+// chain's buffer where nothing stands between: no reshape of the chain, and no
+// chain that is a part of another one. The stride phases of a transposed
+// convolution (K2), concats of concats and reshapes, are the case that matters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,10 +56,11 @@ using Place = SmallVector<Stretch>;
 
 } // namespace
 
-/// Where the source goes; nothing where that is dynamic or the source has fewer
-/// dimensions.
+/// Where the source goes; nothing where that is dynamic or of rank 0 or the
+/// source has fewer dimensions.
 static std::optional<Place> getPlace(tensor::InsertSliceOp op) {
-  if (op.getSourceType().getRank() != op.getDestType().getRank() ||
+  if (op.getDestType().getRank() == 0 ||
+      op.getSourceType().getRank() != op.getDestType().getRank() ||
       !op.getDestType().hasStaticShape())
     return std::nullopt;
   Place place;
@@ -72,6 +72,13 @@ static std::optional<Place> getPlace(tensor::InsertSliceOp op) {
     place.push_back({offset, size, stride});
   }
   return place;
+}
+
+/// Whether the places may have an element in common.
+static bool meet(const Place &one, const Place &other) {
+  return llvm::all_of(llvm::zip_equal(one, other), [](auto pair) {
+    return std::get<0>(pair).meets(std::get<1>(pair));
+  });
 }
 
 static Value createInsertion(OpBuilder &builder, Location loc, Value source,
@@ -287,8 +294,8 @@ struct DropEmptyPart : public OpRewritePattern<tensor::InsertSliceOp> {
 };
 
 /// Equal elements that are half of the tensor and more fill all of it, before
-/// the other parts are inserted.
-struct FillWithPart : public OpRewritePattern<tensor::InsertSliceOp> {
+/// the other parts are inserted; those that it is filled with are no part.
+struct FillWithParts : public OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(tensor::InsertSliceOp op,
@@ -297,14 +304,14 @@ struct FillWithPart : public OpRewritePattern<tensor::InsertSliceOp> {
     std::optional<Place> place = getPlace(op);
     if (!element || !place)
       return failure();
+    int64_t equal = op.getSourceType().getNumElements();
     Value base = op.getDest();
     while (auto other = base.getDefiningOp<tensor::InsertSliceOp>()) {
       std::optional<Place> taken = getPlace(other);
-      if (!taken ||
-          llvm::all_of(llvm::zip_equal(*place, *taken), [](auto pair) {
-            return std::get<0>(pair).meets(std::get<1>(pair));
-          }))
+      if (!taken || meet(*place, *taken))
         return failure();
+      if (getSplat(other.getSource()) == element)
+        equal += other.getSourceType().getNumElements();
       base = other.getDest();
     }
     if (getSplat(base) == element) {
@@ -313,8 +320,7 @@ struct FillWithPart : public OpRewritePattern<tensor::InsertSliceOp> {
     }
     auto empty = base.getDefiningOp<tensor::EmptyOp>();
     if (!empty || !empty->hasOneUse() ||
-        2 * op.getSourceType().getNumElements() <
-            op.getDestType().getNumElements())
+        2 * equal < op.getDestType().getNumElements())
       return failure();
     rewriter.setInsertionPoint(empty);
     Value scalar = arith::ConstantOp::create(rewriter, op.getLoc(), element);
@@ -357,34 +363,22 @@ static void replaceConcat(tensor::ConcatOp op) {
 static LogicalResult replacePad(tensor::PadOp op) {
   Value padding = op.getConstantPaddingValue();
   RankedTensorType type = op.getResultType();
-  if (!padding || !type.hasStaticShape())
-    return op.emitOpError("expected a static shape and one padding value for "
-                          "all elements");
+  std::optional<SmallVector<int64_t>> lows =
+      getConstantIntValues(op.getMixedLowPad());
+  if (!padding || !lows || !type.hasStaticShape())
+    return op.emitOpError("expected static shape and padding and one padding "
+                          "value for all elements");
   OpBuilder builder(op);
   if (op.getRegion().isAncestor(padding.getParentRegion()))
     padding = builder.clone(*padding.getDefiningOp())->getResult(0);
   Value splat = tensor::SplatOp::create(builder, op.getLoc(), padding, type);
   Place place = getWhole(op.getSourceType());
-  for (auto [stretch, low] : llvm::zip_equal(place, op.getStaticLow()))
+  for (auto [stretch, low] : llvm::zip_equal(place, *lows))
     stretch.offset = low;
   op.replaceAllUsesWith(
       createInsertion(builder, op.getLoc(), op.getSource(), splat, place));
   op.erase();
   return success();
-}
-
-/// To where its operands are there, so that parts that are computed later can
-/// be computed in what it results in.
-static void hoist(tensor::InsertSliceOp op) {
-  Operation *last = nullptr;
-  for (Value operand : op->getOperands())
-    if (Operation *def = operand.getDefiningOp();
-        def && (!last || last->isBeforeInBlock(def)))
-      last = def;
-  if (last)
-    op->moveAfter(last);
-  else
-    op->moveBefore(&op->getBlock()->front());
 }
 
 void PlaceParts::runOnOperation() {
@@ -401,13 +395,10 @@ void PlaceParts::runOnOperation() {
   }
   RewritePatternSet patterns(&getContext());
   patterns.add<CollapseInsertion, ExpandInsertion, FlattenInsertion,
-               DropEmptyPart, FillWithPart>(&getContext());
+               DropEmptyPart, FillWithParts>(&getContext());
   tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::populateFoldTensorEmptyPatterns(patterns);
   if (failed(applyPatternsGreedily(function, std::move(patterns))))
     return signalPassFailure();
-  for (auto op :
-       llvm::make_early_inc_range(block.getOps<tensor::InsertSliceOp>()))
-    hoist(op);
 }

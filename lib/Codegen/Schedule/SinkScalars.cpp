@@ -39,7 +39,7 @@ private:
   void sinkCaptures(Operation *op);
   void replaceSplat(tensor::SplatOp op);
   void replaceFromElements(tensor::FromElementsOp op);
-  void fillConstantInits(Operation *op);
+  void fillConstants(Operation *op);
 
   DenseMap<Value, Value> tensors;
 };
@@ -276,15 +276,20 @@ void SinkScalars::replaceFromElements(tensor::FromElementsOp op) {
   op.erase();
 }
 
-/// A constant that an operation writes over would be copied from the artifact;
-/// a splat is filled in instead.
-void SinkScalars::fillConstantInits(Operation *op) {
+/// A constant that an operation writes over, or that is inserted, would be
+/// copied from the artifact; a splat is filled in instead.
+void SinkScalars::fillConstants(Operation *op) {
   auto dps = dyn_cast<DestinationStyleOpInterface>(op);
   if (!dps)
     return;
+  SmallVector<OpOperand *> filled;
+  for (OpOperand &init : dps.getDpsInitsMutable())
+    filled.push_back(&init);
+  if (auto insertion = dyn_cast<tensor::InsertSliceOp>(op))
+    filled.push_back(&insertion.getSourceMutable());
   OpBuilder builder(op);
-  for (OpOperand &init : dps.getDpsInitsMutable()) {
-    auto constant = init.get().getDefiningOp<arith::ConstantOp>();
+  for (OpOperand *operand : filled) {
+    auto constant = operand->get().getDefiningOp<arith::ConstantOp>();
     auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue())
                           : SplatElementsAttr();
     if (!splat)
@@ -294,7 +299,7 @@ void SinkScalars::fillConstantInits(Operation *op) {
         [&](ImplicitLocOpBuilder &b, ValueRange) -> Value {
           return arith::ConstantOp::create(b, splat.getSplatValue<TypedAttr>());
         });
-    init.set(generic.getResult(0));
+    operand->set(generic.getResult(0));
   }
 }
 
@@ -325,9 +330,9 @@ void SinkScalars::runOnOperation() {
         .Case([&](tensor::FromElementsOp o) { replaceFromElements(o); })
         .Case<linalg::GenericOp, FoldOp>([&](Operation *o) {
           sinkCaptures(o);
-          fillConstantInits(o);
+          fillConstants(o);
         })
-        .Default([&](Operation *o) { fillConstantInits(o); });
+        .Default([&](Operation *o) { fillConstants(o); });
   }
   for (Operation *op : llvm::reverse(scalarOps))
     if (op->use_empty())

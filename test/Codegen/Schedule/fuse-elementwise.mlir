@@ -232,8 +232,8 @@ func.func @read_through(%x: tensor<4x8xf32>, %w: tensor<4x4xf32>) -> (tensor<8x4
 
 // -----
 
-// (K2) A flip is read through where it is linear in the loops; the extents that
-// the fold's other operands do not have come from one that nothing is read of.
+// (K2) A flip is read through; the extents that the fold's other operands do not
+// have come from one that nothing is read of.
 
 // CHECK-DAG: #[[$DOWN:.*]] = affine_map<(d0, d1, d2) -> (d2, -d1 + 2)>
 // CHECK-DAG: #[[$SHAPE:.*]] = affine_map<(d0, d1, d2) -> (d1)>
@@ -266,19 +266,56 @@ func.func @flip(%x: tensor<6x5xf32>, %w: tensor<5x3xf32>, %i: tensor<4xf32>) -> 
 
 // -----
 
-// A position that may lie outside stays a gather.
+// What is not all of an extent, of one loop, stays a gather: a part of a larger
+// tensor, a diagonal beside the main one, a position that may lie outside.
 
-// CHECK-LABEL: func.func @outside
+// CHECK-LABEL: func.func @not_flips
 // CHECK: tensor.extract
-func.func @outside(%w: tensor<3xf32>) -> tensor<4xf32> {
+// CHECK: tensor.extract
+// CHECK: tensor.extract
+func.func @not_flips(%v: tensor<10xf32>, %w: tensor<3x4xf32>, %x: tensor<2xf32>) -> tensor<3xf32> {
+  %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
-  %e = tensor.empty() : tensor<4xf32>
-  %f = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%e : tensor<4xf32>) {
+  %e = tensor.empty() : tensor<3xf32>
+  %f = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%e : tensor<3xf32>) {
   ^bb0(%o: f32):
-    %b = linalg.index 0 : index
-    %d = arith.subi %c2, %b : index
+    %a = linalg.index 0 : index
+    %b = arith.addi %a, %c1 : index
+    %d = arith.subi %c2, %a : index
+    %p = tensor.extract %v[%a] : tensor<10xf32>
+    %q = tensor.extract %w[%a, %b] : tensor<3x4xf32>
+    %r = tensor.extract %x[%d] : tensor<2xf32>
+    %s = arith.addf %p, %q : f32
+    %t = arith.addf %s, %r : f32
+    linalg.yield %t : f32
+  } -> tensor<3xf32>
+  return %f : tensor<3xf32>
+}
+
+// -----
+
+// (K4) An exact fold reads its factors from memory, in order.
+
+// CHECK-LABEL: func.func @exact
+// CHECK: %[[F:.*]] = linalg.generic
+// CHECK: repro.fold #repro.exact<digits = 2>
+// CHECK-SAME: ins(%arg0, %[[F]] : tensor<4x3xf32>, tensor<3xf32>)
+func.func @exact(%x: tensor<4x3xf32>, %w: tensor<3xf32>, %i: tensor<4xf32>) -> tensor<4xf32> {
+  %c2 = arith.constant 2 : index
+  %e = tensor.empty() : tensor<3xf32>
+  %f = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%e : tensor<3xf32>) {
+  ^bb0(%o: f32):
+    %a = linalg.index 0 : index
+    %d = arith.subi %c2, %a : index
     %v = tensor.extract %w[%d] : tensor<3xf32>
     linalg.yield %v : f32
+  } -> tensor<3xf32>
+  %r = repro.fold #repro.exact<digits = 2>
+      maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>]
+      iterators [parallel, reduction] ins(%x, %f : tensor<4x3xf32>, tensor<3xf32>) outs(%i : tensor<4xf32>) {
+  ^bb0(%p: f32, %q: f32, %acc: f32):
+    %s = math.fma %p, %q, %acc : f32
+    repro.yield %s : f32
   } -> tensor<4xf32>
-  return %f : tensor<4xf32>
+  return %r : tensor<4xf32>
 }

@@ -115,3 +115,61 @@ func.func @two_users(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> (tensor<4x3xf3
   %r = tensor.collapse_shape %c [[0, 1]] : tensor<4x3xf32> into tensor<12xf32>
   return %c, %r : tensor<4x3xf32>, tensor<12xf32>
 }
+
+// -----
+
+// (K2) Two of three phases of nothing but zeros are most of the whole.
+
+// CHECK-LABEL: func.func @thirds
+// CHECK: %[[C:.*]] = arith.constant dense<0.0{{.*}}> : tensor<12xf32>
+// CHECK: %[[R:.*]] = tensor.insert_slice %arg0 into %[[C]][1] [4] [3]
+// CHECK-NEXT: return %[[R]]
+func.func @thirds(%x: tensor<4xf32>) -> tensor<12xf32> {
+  %z = arith.constant dense<0.0> : tensor<4x1xf32>
+  %x1 = tensor.expand_shape %x [[0, 1]] output_shape [4, 1] : tensor<4xf32> into tensor<4x1xf32>
+  %s = tensor.concat dim(1) %z, %x1, %z : (tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x3xf32>
+  %r = tensor.collapse_shape %s [[0, 1]] : tensor<4x3xf32> into tensor<12xf32>
+  return %r : tensor<12xf32>
+}
+
+// -----
+
+// Padded parts: each is inserted over its padding, in the whole.
+
+// CHECK-LABEL: func.func @padded_parts
+// CHECK-COUNT-6: tensor.insert_slice %{{.*}} into %{{.*}} : tensor<{{[34]}}xf32> into tensor<12xf32>
+// CHECK-NOT: tensor.insert_slice
+func.func @padded_parts(%x: tensor<3xf32>, %y: tensor<3xf32>, %z: tensor<3xf32>) -> tensor<12xf32> {
+  %c = arith.constant 0.0 : f32
+  %d = arith.constant 1.0 : f32
+  %e = arith.constant 2.0 : f32
+  %a = tensor.pad %x low[1] high[0] {
+  ^bb0(%i: index):
+    tensor.yield %c : f32
+  } : tensor<3xf32> to tensor<4xf32>
+  %b = tensor.pad %y low[0] high[1] {
+  ^bb0(%i: index):
+    tensor.yield %d : f32
+  } : tensor<3xf32> to tensor<4xf32>
+  %f = tensor.pad %z low[0] high[1] {
+  ^bb0(%i: index):
+    tensor.yield %e : f32
+  } : tensor<3xf32> to tensor<4xf32>
+  %r = tensor.concat dim(0) %a, %b, %f : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<12xf32>
+  return %r : tensor<12xf32>
+}
+
+// -----
+
+// An insertion into what is computed or read elsewhere stays where it is.
+
+// CHECK-LABEL: func.func @others
+// CHECK: %[[Y:.*]] = tensor.expand_shape %arg1
+// CHECK: tensor.insert_slice %arg0 into %arg1[0, 1] [2, 1] [1, 1]
+// CHECK: tensor.collapse_shape
+func.func @others(%x: tensor<2xf32>, %y: tensor<2x4xf32>) -> (tensor<2x2x2xf32>, tensor<8xf32>) {
+  %e = tensor.expand_shape %y [[0], [1, 2]] output_shape [2, 2, 2] : tensor<2x4xf32> into tensor<2x2x2xf32>
+  %i = tensor.insert_slice %x into %y[0, 1] [2, 1] [1, 1] : tensor<2xf32> into tensor<2x4xf32>
+  %r = tensor.collapse_shape %i [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
+  return %e, %r : tensor<2x2x2xf32>, tensor<8xf32>
+}

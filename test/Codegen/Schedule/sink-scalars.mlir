@@ -64,3 +64,16 @@ func.func @assertion(%s: tensor<i64>) -> tensor<i64> {
   cf.assert %ok, "too small"
   return %s : tensor<i64>
 }
+
+// -----
+
+// Equal elements that are inserted are filled in, not kept as a constant.
+
+// CHECK-LABEL: func.func @inserted
+// CHECK: %[[F:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<2xf32>)
+// CHECK: tensor.insert_slice %[[F]] into %arg0[1] [2] [1]
+func.func @inserted(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = arith.constant dense<1.0> : tensor<2xf32>
+  %r = tensor.insert_slice %c into %x[1] [2] [1] : tensor<2xf32> into tensor<4xf32>
+  return %r : tensor<4xf32>
+}

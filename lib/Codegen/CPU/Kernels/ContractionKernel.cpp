@@ -225,8 +225,8 @@ bool ContractionKernel::hasLongRuns(const Factor &factor) const {
 }
 
 bool ContractionKernel::needsTable(const Factor &factor, bool isPacked,
-                                   bool isInRuns) const {
-  if (factor.reduction.size() <= 1 || (isPacked && isInRuns))
+                                   bool packsRuns) const {
+  if (factor.reduction.size() <= 1 || (isPacked && packsRuns))
     return false;
   return !isPacked || (factor.leaves.size() == 1 && fold.n <= kMostTable);
 }
@@ -407,20 +407,15 @@ void ContractionKernel::emitStrip(Value rowBlock, Value endRowBlock,
 
 void ContractionKernel::emitStrips() {
   Value begin = b.getBegin(), end = b.getEnd();
-  if (stripBlocks > 1) {
-    b.loop(begin, end, stripBlocks, [&](Value rowBlock) {
-      emitStrip(rowBlock, b.min(b.add(rowBlock, stripBlocks), end), b.index(0),
-                b.index(groups));
-    });
-    return;
-  }
   Value endBlock = b.div(b.add(end, groups - 1), groups);
-  b.loop(b.div(begin, groups), endBlock, 1, [&](Value rowBlock) {
+  b.loop(b.div(begin, groups), endBlock, stripBlocks, [&](Value rowBlock) {
+    // Several blocks only where each has one group.
+    Value endRowBlock = b.min(b.add(rowBlock, stripBlocks), endBlock);
     Value first = b.mul(rowBlock, groups);
     Value lower = b.max(b.sub(begin, first), b.index(0));
     Value upper = b.min(b.sub(end, first), b.index(groups));
     b.loop(lower, upper, stripGroups, [&](Value group) {
-      emitStrip(rowBlock, b.add(rowBlock, 1), group,
+      emitStrip(rowBlock, endRowBlock, group,
                 b.min(b.add(group, stripGroups), upper));
     });
   });

@@ -91,8 +91,8 @@ private:
   PanelVector getPanelVector(Value vectorIndex);
   /// Whether stretches of K of half a vector and more lie next to each other.
   bool hasLongRuns(const Factor &factor) const;
-  /// Whether offsets along K are looked up; `isInRuns`: packing does without.
-  bool needsTable(const Factor &factor, bool isPacked, bool isInRuns) const;
+  /// Whether offsets along K are looked up; `packsRuns`: packing does without.
+  bool needsTable(const Factor &factor, bool isPacked, bool packsRuns) const;
   /// The offset of each element of K.
   Value fillTable(const Factor &factor);
   /// The offset of each row of the strip, in one of its accesses.

@@ -22,21 +22,22 @@ void ContractionKernel::prefetchResults(const Tile &tile) {
       b.prefetch(totals, b.add(base, i * lanes), /*isWrite=*/true);
   };
   auto prefetchOutputs = [&] {
-    auto prefetchRow = [&](int64_t row, int64_t count, int64_t step) {
+    int64_t distance = columns.loops.back().coefficients.back();
+    auto prefetchRow = [&](int64_t row, int64_t count) {
       Value rowOffset = getOutputOffset(b.add(tile.row, row));
       for (const PanelVector &vector : tile.vectors)
         for (int64_t lane = 0; lane < count; ++lane)
-          b.prefetch(fold.outputs[0].buffer,
-                     b.add(b.add(rowOffset, vector.outputOffset), lane * step),
-                     /*isWrite=*/true);
+          b.prefetch(
+              fold.outputs[0].buffer,
+              b.add(b.add(rowOffset, vector.outputOffset), lane * distance),
+              /*isWrite=*/true);
     };
-    int64_t step = columns.loops.back().coefficients.back();
-    if (step == 1) {
+    if (distance == 1) {
       for (int64_t x = 0; x < tile.rowCount; ++x)
-        prefetchRow(x, 1, step);
+        prefetchRow(x, 1);
     } else if (getStepAlongRows(tile) != 0) {
-      prefetchRow(0, lanes, step);
-      prefetchRow(tile.rowCount - 1, lanes, step);
+      prefetchRow(0, lanes);
+      prefetchRow(tile.rowCount - 1, lanes);
     }
   };
   auto prefetch = [&] {
@@ -156,7 +157,8 @@ void ContractionKernel::writeAlongRows(ArrayRef<Value> totals,
   for (auto [total, rowOffset] : llvm::zip_equal(totals, rowOffsets))
     results.push_back(
         getResult(total, b.add(rowOffset, vector.outputOffset), {}));
-  // Storage types are not shuffled: not all targets move vectors of them.
+  // Floats of storage types are not shuffled: not all targets move vectors of
+  // them.
   results.resize(lanes, ub::PoisonOp::create(b, results[0].getType()));
   Value first = b.add(rowOffsets.front(), vector.outputOffset);
   Value last = b.add(rowOffsets.back(), vector.outputOffset);
