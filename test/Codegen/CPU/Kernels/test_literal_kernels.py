@@ -266,6 +266,31 @@ def test_other_accesses_than_linear_ones() -> None:
     case.check(arrays(case), ["v4", "v2"])
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "i1"])
+@pytest.mark.parametrize("size", [1, 3, 9, 16, 23, 33])
+def test_descending_and_every_second_element(kind: str, size: int) -> None:
+    """Tails of all lengths, read and written; what lies between every second element stays."""
+    body = f"^bb0(%x: {kind}, %o: {kind}):\n  linalg.yield %x : {kind}"
+    maps = [f"(i, j) -> (i, {size - 1} - j)", "(i, j) -> (i, j)"]
+    case = generic(maps, [f"3x{size}x{kind}"] * 2, body)
+    case.check(arrays(case))
+    for operand in (0, 1):
+        case = generic(["(i, j) -> (i, j)"] * 2, [f"3x{size}x{kind}"] * 2, body)
+        case.layouts[operand] = ((2 * size + 1, 2), 1)
+        case.check(arrays(case))
+
+
+@pytest.mark.parametrize("order", [ROW.format(run=1), COLUMN])
+@pytest.mark.parametrize("size", [5, 16, 37])
+def test_folds_of_descending_elements(order: str, size: int) -> None:
+    for access in (f"(i, j) -> (i, {size - 1} - j)", f"(i, j) -> ({size - 1} - j, i)"):
+        shape = (50, size) if access.endswith("- j)") else (size, 50)
+        types = [f"{shape[0]}x{shape[1]}xf32", f"{size}xf32", "50xf32"]
+        maps = [access, "(i, j) -> (j)", "(i, j) -> (i)"]
+        case = fold(order, maps, "pr", types, unary("arith.addf").replace("%x: f32", "%x: f32, %shape: f32"))
+        case.check(arrays(case))
+
+
 def check_error(arguments: str, text: str, memory: list[np.ndarray], expected: int) -> None:
     """The error word of a kernel on all levels."""
     for level in LEVELS:
