@@ -37,6 +37,13 @@ def test_no_race(case: catalogue.Case) -> None:
     device_kit.check(case.program, case.inputs, "sm_75", checked=True)
 
 
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_stride_phases_K2(arch: str) -> None:
+    """Flipped factors and results two apart."""
+    (case,) = [case for case in CASES if case.name.endswith("stride-phases")]
+    device_kit.check(case.program, case.inputs, arch)
+
+
 @given(random_programs.programs())
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 def test_random_programs(case: catalogue.Case) -> None:

@@ -368,7 +368,72 @@ def contractions() -> Iterator[Case]:
         )
 
 
+def _stride_phases() -> Case:
+    """(K2) the input gradient of a 3x3 convolution with stride 2 and padding 1: four convolutions with flipped taps,
+    interleaved."""
+    b = Builder()
+    (n, c, h, w), o = (2, 19, 9, 7), 21
+    gradient, weight = b.argument((n, c, h, w), "f32"), b.argument((c, o, 3, 3), "f32")
+    zero = b.constant("0.0", None, "f32")
+    whole = (n, c, h + 1, w + 1)
+    padded = b.op(
+        f"tensor.pad {gradient.name} low[0, 0, 0, 0] high[0, 0, 1, 1] {{\n^bb0(%a: index, %b: index, %c: index, "
+        f"%d: index):\ntensor.yield {zero.name} : f32\n}} : {gradient.type} to {tensor(whole, 'f32')}",
+        whole,
+        "f32",
+    )
+
+    def phase(row: int, column: int) -> Value:
+        """Residue 0 has the middle tap, residue 1 the outer ones, the last of them first."""
+        y, x = 1 + row, 1 + column
+        taps = b.op(
+            f"tensor.extract_slice {weight.name}[0, 0, {1 - row}, {1 - column}] [{c}, {o}, {y}, {x}] [1, 1, 2, 2] : "
+            f"{weight.type} to {tensor((c, o, y, x), 'f32')}",
+            (c, o, y, x),
+            "f32",
+        )
+        body = (
+            "%o = linalg.index 0 : index\n%c = linalg.index 1 : index\n%y = linalg.index 2 : index\n"
+            f"%x = linalg.index 3 : index\n%ly = arith.constant {y - 1} : index\n%lx = arith.constant {x - 1} : index\n"
+            "%fy = arith.subi %ly, %y : index\n%fx = arith.subi %lx, %x : index\n"
+            f"%r0 = tensor.extract {taps.name}[%c, %o, %fy, %fx] : {taps.type}"
+        )
+        (flipped,) = b.generic((o, c, y, x), [], body, "f32")
+        part = (n, c, h + row, w + column)
+        image = b.op(
+            f"tensor.extract_slice {padded.name}[0, 0, 0, 0] [{', '.join(map(str, part))}] [1, 1, 1, 1] : "
+            f"{padded.type} to {tensor(part, 'f32')}",
+            part,
+            "f32",
+        )
+        init = b.constant("dense<0.0>", (n, o, h, w), "f32")
+        inputs = [(image, "d0, d4, d2 + d5, d3 + d6"), (flipped, "d1, d4, d5, d6")]
+        body = "%r0 = math.fma %x0, %x1, %a0 : f32"
+        return b.fold(COLUMN, "pppprrr", inputs, [(init, "d0, d1, d2, d3")], body)[0]
+
+    def reshape(op: str, x: Value, groups: str, shape: tuple[int, ...]) -> Value:
+        size = f"output_shape {list(shape)} " if op == "expand" else ""
+        target = tensor(shape, "f32")
+        return b.op(f"tensor.{op}_shape {x.name} {groups} {size}: {x.type} into {target}", shape, "f32")
+
+    def concat(dim: int, x: Value, y: Value) -> Value:
+        shape = (*x.shape[:dim], x.shape[dim] + y.shape[dim], *x.shape[dim + 1 :])
+        target = tensor(shape, "f32")
+        return b.op(f"tensor.concat dim({dim}) {x.name}, {y.name} : ({x.type}, {y.type}) -> {target}", shape, "f32")
+
+    rows = []
+    for row in range(2):
+        inner = "[[0], [1], [2], [3, 4]]"
+        parts = [reshape("expand", phase(row, column), inner, (n, o, h, w, 1)) for column in range(2)]
+        rows.append(reshape("collapse", concat(4, *parts), inner, (n, o, h, 2 * w)))
+    both = reshape("expand", concat(3, *rows), "[[0], [1], [2], [3, 4]]", (n, o, h, 2, 2 * w))
+    result = reshape("collapse", both, "[[0], [1], [2, 3], [4]]", (n, o, 2 * h, 2 * w))
+    arrays = (values.random("f32", gradient.shape, 0), values.random("f32", weight.shape, 1))
+    return Case("conv-stride-phases", b.program(result), arrays)
+
+
 def convolutions() -> Iterator[Case]:
+    yield _stride_phases()
     for name, n, c, h, w, o, k, stride, dilation in (
         ("plain", 2, 3, 8, 9, 4, 3, 1, 1),
         ("stride", 2, 3, 11, 13, 5, 3, 2, 1),

@@ -23,8 +23,8 @@ def test_catalogue(case: catalogue.Case) -> None:
 
 
 @pytest.mark.skipif(not emulation.is_available(), reason="no aarch64 compiler or emulator")
-@pytest.mark.parametrize("group", ["row-chains-of-other-types", "row-chains-of-parts", "attention"])
-def test_row_chains_on_aarch64(group: str) -> None:
+@pytest.mark.parametrize("group", ["row-chains-of-other-types", "row-chains-of-parts", "attention", "convolutions"])
+def test_catalogue_on_aarch64(group: str) -> None:
     for case in catalogue.GROUPS[group]():
         kit.check(case.program, case.inputs, [kit.Configuration("aarch64", 3)], runs=1)
 
