@@ -55,7 +55,7 @@ bool mlir::repro::readsOperand(OpOperand &operand) {
     // Folds and scatters continue from the initial value, the others do not.
     return !dps.isDpsInit(&operand) || isa<ScatterOp>(op) ||
            (isa<FoldOp>(op) && !op->hasAttr(initAttrName));
-  return true; // such as a load in a body
+  return !isa<memref::PrefetchOp>(op); // such as a load in a body
 }
 
 bool mlir::repro::writesOperand(OpOperand &operand) {

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FuseRows.h"
 #include "Kernel.h"
-#include "RowBlocks.h"
 
 #include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"

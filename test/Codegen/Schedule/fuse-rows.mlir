@@ -11,15 +11,17 @@
 
 // ALONE-NOT: scf.forall
 // CHECK: func.func private @kernel_0(%[[X:.*]]: memref<65536xf32> {repro.access = "read"}, %[[Y:.*]]: memref<65536xf32> {repro.access = "write"}, %{{.*}}: memref<?xi8>
-// CHECK-NEXT: scf.forall (%[[BLOCK:.*]]) in (16) {
-// CHECK-NEXT: %[[SUM:.*]] = memref.alloc() : memref<16xf32>
-// CHECK: %[[START:.*]] = arith.muli %[[BLOCK]], %c4096
-// CHECK: %[[PART:.*]] = memref.reinterpret_cast %[[X]] to offset: [%[[START]]], sizes: [16, 256], strides: [256, 1]
-// CHECK: %[[INTO:.*]] = memref.reinterpret_cast %[[SUM]] to offset: [0], sizes: [16], strides: [1]
+// CHECK-NEXT: scf.forall (%[[BLOCK:.*]]) in (64) {
+// CHECK-NEXT: %[[SUM:.*]] = memref.alloc() : memref<4xf32>
+// CHECK: %[[START:.*]] = arith.muli %[[BLOCK]], %c1024
+// CHECK: %[[PART:.*]] = memref.reinterpret_cast %[[X]] to offset: [%[[START]]], sizes: [4, 256], strides: [256, 1]
+// CHECK: %[[INTO:.*]] = memref.reinterpret_cast %[[SUM]] to offset: [0], sizes: [4], strides: [1]
 // CHECK: repro.fold {{.*}} ins(%[[PART]] : {{.*}}) outs(%[[INTO]] :
 // CHECK: %[[FROM:.*]] = memref.reinterpret_cast %[[SUM]]
 // CHECK: %[[RESULT:.*]] = memref.reinterpret_cast %[[Y]]
 // CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[FROM]] : {{.*}}) outs(%[[RESULT]] :
+// CHECK: memref.prefetch {{.*}}, read
+// CHECK-NEXT: memref.prefetch {{.*}}, write
 // CHECK: func.func private @kernel_1(
 // CHECK-NOT: scf.forall
 // CHECK: func.func @main
@@ -57,11 +59,12 @@ func.func @main(%x: memref<256x256xf32>) -> (memref<256x256xf32>, memref<256xf32
 // A gather of its own row from what the run writes; its message names the whole tensor.
 
 // CHECK: repro.messages = ["index out of range for a tensor of shape [256, 256]"]
-// CHECK: scf.forall (%{{.*}}) in (16)
-// CHECK: %[[PART:.*]] = memref.alloc() : memref<4096xf32>
+// CHECK: scf.forall (%{{.*}}) in (64)
+// CHECK: %[[PART:.*]] = memref.alloc() : memref<1024xf32>
+// CHECK: linalg.generic
 // CHECK: linalg.generic
 // CHECK: linalg.index 0
-// CHECK: memref.load %{{.*}}[%{{.*}}, %{{.*}}] {repro.message = 0 : i64} : memref<16x256xf32, strided<[256, 1]>>
+// CHECK: memref.load %{{.*}}[%{{.*}}, %{{.*}}] {repro.message = 0 : i64} : memref<4x256xf32, strided<[256, 1]>>
 // CHECK-NOT: scf.forall
 func.func @main(%x: memref<256x256xf32>, %t: memref<256xindex>) -> (memref<256xf32>) {
   %sum = memref.alloc() : memref<256xf32>
@@ -94,12 +97,12 @@ func.func @main(%x: memref<256x256xf32>, %t: memref<256xindex>) -> (memref<256xf
 
 // An operand of others that follows one dimension of the rows alone.
 
-// CHECK: scf.forall (%[[BLOCK:.*]]) in (16)
-// CHECK: %[[AT:.*]] = arith.remui %[[BLOCK]], %c2
-// CHECK: %[[POSITION:.*]] = arith.muli %[[AT]], %c32
+// CHECK: scf.forall (%[[BLOCK:.*]]) in (64)
+// CHECK: %[[AT:.*]] = arith.remui %[[BLOCK]], %c8
+// CHECK: %[[POSITION:.*]] = arith.muli %[[AT]], %c8
 // CHECK: %[[OFFSET:.*]] = arith.muli %[[POSITION]], %c128
-// CHECK: memref.reinterpret_cast %{{.*}} to offset: [%[[OFFSET]]], sizes: [32, 128], strides: [128, 1] : memref<8192xf32>
-// CHECK: repro.fold {{.*}} memref<1x32x128xf32, {{.*}}>, memref<32x128xf32, strided<[128, 1], offset: ?>>
+// CHECK: memref.reinterpret_cast %{{.*}} to offset: [%[[OFFSET]]], sizes: [8, 128], strides: [128, 1] : memref<8192xf32>
+// CHECK: repro.fold {{.*}} memref<1x8x128xf32, {{.*}}>, memref<8x128xf32, strided<[128, 1], offset: ?>>
 // CHECK: linalg.generic
 func.func @main(%x: memref<8x64x128xf32>, %m: memref<64x128xf32>) -> (memref<8x64x128xf32>) {
   %sum = memref.alloc() : memref<8x64xf32>
@@ -170,6 +173,68 @@ func.func @main(%x: memref<256x256xf32>, %v: memref<256x256xf32>, %w: memref<256
 
 // -----
 
+#rows = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+
+// A fold of other rows comes along where an op after it touches rows of the run. While the exponential is computed, the
+// lines are fetched that are met after it, in this block, and up to it, in the next one.
+
+// CHECK: func.func private @kernel_0(%[[X:.*]]: memref<65536xf32> {{{.*}}}, %[[E:.*]]: memref<65536xf32> {{{.*}}}, %[[Z:.*]]: memref<65536xf32> {{{.*}}}, %[[Y:.*]]: memref<65536xf32> {{{.*}}}, %{{.*}}: memref<?xi8>
+// CHECK: scf.forall (%[[BLOCK:.*]]) in (128) {
+// CHECK: arith.maximumf
+// CHECK: %[[AFTER:.*]] = arith.addi %[[BLOCK]], %c1
+// CHECK: %[[NEXT:.*]] = arith.minui %[[AFTER]], %c127
+// CHECK: %[[THERE:.*]] = arith.muli %[[NEXT]], %c512
+// CHECK: %[[NEXT_X:.*]] = memref.reinterpret_cast %[[X]] to offset: [%[[THERE]]], sizes: [2, 256], strides: [256, 1]
+// CHECK: %[[THERE_E:.*]] = arith.muli %[[NEXT]], %c512
+// CHECK: %[[NEXT_E:.*]] = memref.reinterpret_cast %[[E]] to offset: [%[[THERE_E]]]
+// CHECK: %[[HERE:.*]] = arith.muli %[[BLOCK]], %c512
+// CHECK: %[[THIS_Z:.*]] = memref.reinterpret_cast %[[Z]] to offset: [%[[HERE]]]
+// CHECK: %[[HERE_Y:.*]] = arith.muli %[[BLOCK]], %c512
+// CHECK: %[[THIS_Y:.*]] = memref.reinterpret_cast %[[Y]] to offset: [%[[HERE_Y]]]
+// CHECK: linalg.generic
+// CHECK: %[[I:.*]] = linalg.index 0
+// CHECK: %[[J:.*]] = linalg.index 1
+// CHECK: memref.prefetch %[[NEXT_X]][%[[I]], %[[J]]], read
+// CHECK: memref.prefetch %[[NEXT_E]][%[[I]], %[[J]]], write
+// CHECK: memref.prefetch %[[THIS_Z]][%[[I]], %[[J]]], read
+// CHECK: memref.prefetch %[[THIS_Y]][%[[I]], %[[J]]], write
+// CHECK: repro.exp
+// CHECK: arith.minimumf
+// CHECK: linalg.generic
+// CHECK-NOT: memref.prefetch
+// CHECK: func.func @main
+func.func @main(%x: memref<256x256xf32>, %z: memref<256x256xf32>) -> (memref<256x256xf32>, memref<256x256xf32>) {
+  %peak = memref.alloc() : memref<256xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%x : memref<256x256xf32>) outs(%peak : memref<256xf32>) attributes {repro.init = [0xFF800000 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %e = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #row, #rows], iterator_types = ["parallel", "parallel"]} ins(%x, %peak : memref<256x256xf32>, memref<256xf32>) outs(%e : memref<256x256xf32>) {
+  ^bb0(%u: f32, %s: f32, %o: f32):
+    %d = arith.subf %u, %s : f32
+    %r = repro.exp %d : f32
+    linalg.yield %r : f32
+  }
+  %low = memref.alloc() : memref<256xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%z : memref<256x256xf32>) outs(%low : memref<256xf32>) attributes {repro.init = [0x7F800000 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.minimumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %y = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #row, #rows], iterator_types = ["parallel", "parallel"]} ins(%e, %low : memref<256x256xf32>, memref<256xf32>) outs(%y : memref<256x256xf32>) {
+  ^bb0(%u: f32, %s: f32, %o: f32):
+    %r = arith.subf %u, %s : f32
+    linalg.yield %r : f32
+  }
+  return %e, %y : memref<256x256xf32>, memref<256x256xf32>
+}
+
+// -----
+
 #left = affine_map<(b, i, j, k) -> (b, i, k)>
 #right = affine_map<(b, i, j, k) -> (b, k, j)>
 #turned = affine_map<(b, i, j, k) -> (b, j, k)>
@@ -177,9 +242,10 @@ func.func @main(%x: memref<256x256xf32>, %v: memref<256x256xf32>, %w: memref<256
 #all = affine_map<(b, i, j) -> (b, i, j)>
 #row = affine_map<(b, i, j) -> (b, i)>
 
-// Attention: an item, with its scores, is one row.
+// Attention: an item, with its scores, is one row. Its products have the caches for themselves.
 
 // CHECK: scf.forall (%{{.*}}) in (24)
+// CHECK-NOT: memref.prefetch
 // CHECK-COUNT-3: memref.alloc() : memref<{{4096|64}}xf32>
 // CHECK: math.fma
 // CHECK: arith.maximumf
@@ -228,7 +294,7 @@ func.func @main(%q: memref<24x64x32xf32>, %k: memref<24x64x32xf32>, %v: memref<2
 // CHECK: @kernel_0(
 // CHECK-NOT: scf.forall
 // CHECK: math.fma
-// CHECK: scf.forall (%{{.*}}) in (16)
+// CHECK: scf.forall (%{{.*}}) in (32)
 // CHECK-NOT: math.fma
 // CHECK: @kernel_2(
 // CHECK-NOT: scf.forall

@@ -63,6 +63,7 @@ private:
   LaneValue computeIndex(Operation *op, int64_t dim);
   LaneValue computeLoad(Operation *op);
   void computeAssert(Operation *op);
+  void computePrefetch(Operation *op);
   Value computeElementwise(Operation *op, ValueRange operands, int64_t lanes);
   Value computeConversion(Operation *op, Value value, Type type);
   Value computeDivision(Operation *op, Value lhs, Value rhs);

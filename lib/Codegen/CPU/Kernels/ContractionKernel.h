@@ -120,7 +120,6 @@ private:
   void prefetchColumns(Value share, int64_t shares, const NextPart &next);
   /// From tile to tile of packed rows, or of rows in place.
   int64_t getTileStride() const;
-  int64_t getLineElements() const;
 
   // ContractionPacking.cpp
   void packRows(const Chunk &chunk);

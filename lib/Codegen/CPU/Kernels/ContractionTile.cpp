@@ -13,8 +13,6 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Bytes of a line of the caches.
-static constexpr int64_t kLineBytes = 64;
 /// Tiles among which what is fetched ahead is divided well enough.
 static constexpr int64_t kManyTiles = 32;
 
@@ -72,7 +70,7 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
   };
   if (!prefetchesRows)
     return b.loop(part.start, part.end, 1, starts, step);
-  int64_t line = getLineElements();
+  int64_t line = b.getLineElements(type);
   return b.loop(part.start, part.end, line, starts,
                 [&](Value start, ValueRange sums) {
                   prefetchRows(tile, start);
@@ -144,7 +142,7 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
     return;
   }
   Value local = b.sub(k, tile.part.chunk.start);
-  int64_t step = rowsAlongRows ? getLineElements() : rowStride;
+  int64_t step = rowsAlongRows ? b.getLineElements(type) : rowStride;
   Value offset = b.add(b.add(tile.packedRows, getTileStride()),
                        rowsAlongRows ? b.mul(local, tileRows) : local);
   for (int64_t x = 0; x < tileRows; ++x)
@@ -155,9 +153,9 @@ void ContractionKernel::prefetchSums(const Tile &tile, Value k) {
   if (!hasParts())
     return;
   int64_t sums = tileRows * tileVectors;
-  int64_t lines = llvm::divideCeil(partSize, getLineElements());
+  int64_t lines = llvm::divideCeil(partSize, b.getLineElements(type));
   int64_t count = llvm::divideCeil(sums, lines);
-  Value line = b.div(b.sub(k, tile.part.start), getLineElements());
+  Value line = b.div(b.sub(k, tile.part.start), b.getLineElements(type));
   Value first = b.add(b.mul(b.add(tile.number, 1), sums), b.mul(line, count));
   for (int64_t i = 0; i < count; ++i)
     b.prefetch(partSums, b.mul(b.add(first, i), lanes), /*isWrite=*/true);
@@ -204,7 +202,7 @@ void ContractionKernel::prefetchColumns(Value share, int64_t shares,
     for (int64_t i = 0; i < count; ++i) {
       Value column =
           b.mul(b.add(first, i), columns.loops.back().coefficients[leaf]);
-      for (int64_t k = 0; k < partSize; k += getLineElements())
+      for (int64_t k = 0; k < partSize; k += b.getLineElements(type))
         prefetch(leaf, b.add(base, b.add(column, k)));
     }
   }
@@ -214,8 +212,4 @@ int64_t ContractionKernel::getTileStride() const {
   if (rowsPacked && rowsAlongRows)
     return rowStride;
   return tileRows * (rowsPacked ? rowStride : rows.loops[0].coefficients[0]);
-}
-
-int64_t ContractionKernel::getLineElements() const {
-  return kLineBytes * 8 / type.getIntOrFloatBitWidth();
 }

@@ -488,6 +488,11 @@ void KernelBuilder::storeLanes(Value vector, Value flat, Value offset,
   }
 }
 
+int64_t KernelBuilder::getLineElements(Type element) {
+  constexpr int64_t lineBits = 512;
+  return lineBits / std::max(8u, element.getIntOrFloatBitWidth());
+}
+
 void KernelBuilder::prefetch(Value flat, Value offset, bool isWrite) {
   memref::PrefetchOp::create(*this, flat, offset, isWrite,
                              /*localityHint=*/3, /*isDataCache=*/true);

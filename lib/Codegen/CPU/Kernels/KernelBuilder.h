@@ -126,6 +126,8 @@ public:
   /// is at `offset`.
   void storeLanes(Value vector, Value flat, Value offset, int64_t stride,
                   Value first, Value end);
+  /// Elements (type `element`) of a cache line.
+  static int64_t getLineElements(Type element);
   /// A hint that the line of the element will soon be read or written; nothing
   /// happens where it lies beyond the buffer.
   void prefetch(Value flat, Value offset, bool isWrite);

@@ -125,6 +125,43 @@ func.func private @blocks(%a: memref<512xf32>, %o: memref<512xf32>, %scratch: me
   return
 }
 
+// A step of eight lanes fetches the line of f32 of which it has a half, and none of bf16, of which it has a quarter.
+// CHECK-LABEL: func.func private @fetch
+// CHECK: scf.for %[[I:.*]] = %c0 to %c64 step %c8
+// CHECK: memref.prefetch %{{.*}}[%[[I]]], read, locality<3>, data : memref<64xf32
+// CHECK-NOT: memref.prefetch
+// CHECK: vector.store {{.*}} vector<8xf32>
+func.func private @fetch(%a: memref<64xf32>, %b: memref<64xbf16>, %o: memref<64xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%a : memref<64xf32>) outs(%o : memref<64xf32>) {
+  ^bb0(%p: f32, %z: f32):
+    %i = linalg.index 0 : index
+    memref.prefetch %a[%i], read, locality<3>, data : memref<64xf32>
+    memref.prefetch %b[%i], read, locality<3>, data : memref<64xbf16>
+    linalg.yield %p : f32
+  }
+  return
+}
+
+// A step of sixteen, as functions have them, fetches each line once.
+// CHECK-LABEL: func.func private @fetch_wide
+// CHECK: scf.for %[[I:.*]] = %c0 to %c64 step %c16
+// CHECK: memref.prefetch %{{.*}}[%[[I]]], write, locality<3>, data : memref<64xf32
+// CHECK-NEXT: memref.prefetch %[[P:.*]][%[[I]]], write, locality<3>, data : memref<64xf64
+// CHECK-NEXT: %[[J:.*]] = arith.addi %[[I]], %c8
+// CHECK-NEXT: memref.prefetch %[[P]][%[[J]]], write
+// CHECK-NOT: memref.prefetch
+func.func private @fetch_wide(%a: memref<64xf32>, %o: memref<64xf32>, %p: memref<64xf64>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%a : memref<64xf32>) outs(%o : memref<64xf32>) {
+  ^bb0(%u: f32, %z: f32):
+    %i = linalg.index 0 : index
+    memref.prefetch %o[%i], write, locality<3>, data : memref<64xf32>
+    memref.prefetch %p[%i], write, locality<3>, data : memref<64xf64>
+    %e = repro.exp %u : f32
+    linalg.yield %e : f32
+  }
+  return
+}
+
 // A contraction runs through all of its own items, which nobody shares; scratch memory is that of two buffers of three,
 // as the last one is used when the first is not any more.
 // CHECK-LABEL: func.func private @products
