@@ -115,8 +115,8 @@ def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
     `scf.forall` over blocks of rows that holds the operations on the parts of
     their buffers. A buffer that nobody else uses shrinks to one block, a
     `memref.alloc` in the loop. Each operation meets the elements it met before.
-    The one with the most arithmetic fetches (`memref.prefetch`) what later ones
-    and the next block meet first.
+    Without products, the element-wise one with the most arithmetic fetches
+    (`memref.prefetch`) what later ones and the next block meet first.
     The rows of a contraction are the items of its batch (as in attention): one
     whose rows share a factor stays a kernel of its own.
   }];

@@ -19,12 +19,9 @@
 
 #include "dialects/Repro/IR/Repro.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -52,7 +49,7 @@ public:
   void run();
 
 private:
-  bool grow(size_t position, int64_t rows, bool takesProducts);
+  void grow(size_t position, int64_t rows);
 
   func::FuncOp main;
   /// The structured ops of `main`; null where a run has been, or a call.
@@ -268,10 +265,10 @@ static int64_t chooseBlock(ArrayRef<RowOp> run, int64_t rows) {
 
 /// Makes a loop of the op at `position` and all neighbours that work on the
 /// same rows.
-bool RowFuser::grow(size_t position, int64_t rows, bool takesProducts) {
+void RowFuser::grow(size_t position, int64_t rows) {
   std::optional<RowOp> seed = getRowOp(ops[position], rows);
   if (!seed || !canFuse(*seed))
-    return false;
+    return;
   SmallVector<RowOp> run = {*seed};
   size_t begin = position, end = position + 1;
   int64_t block = chooseBlock(run, rows);
@@ -281,7 +278,7 @@ bool RowFuser::grow(size_t position, int64_t rows, bool takesProducts) {
     SmallVector<RowOp> added;
     for (; added.size() < reach && next < ops.size(); next += atEnd ? 1 : -1) {
       std::optional<RowOp> op = getRowOp(ops[next], rows);
-      if (!op || (isContraction(op->op) && !takesProducts))
+      if (!op)
         return 0;
       bool isConnected =
           llvm::any_of(run, [&](RowOp &o) { return shareRows(o, *op); });
@@ -293,7 +290,10 @@ bool RowFuser::grow(size_t position, int64_t rows, bool takesProducts) {
       if (!isConnected)
         continue;
       int64_t longerBlock = chooseBlock(longer, rows);
-      if (block && !longerBlock)
+      // What is too much with products may be worth a loop without.
+      if (!longerBlock && (block || llvm::any_of(added, [](const RowOp &o) {
+                             return isContraction(o.op);
+                           })))
         return 0;
       run = std::move(longer);
       block = longerBlock;
@@ -309,10 +309,9 @@ bool RowFuser::grow(size_t position, int64_t rows, bool takesProducts) {
       begin -= added;
   }
   if (run.size() < 2 || !block)
-    return false;
+    return;
   writeRowBlocks(run, rows, block);
   std::fill(ops.begin() + begin, ops.begin() + end, nullptr);
-  return true;
 }
 
 void RowFuser::run() {
@@ -324,10 +323,8 @@ void RowFuser::run() {
       int64_t rows = 1;
       for (int64_t size : getLeadingSizes(ops[position]))
         rows *= size;
-      // What is too much with products may be worth a loop without.
-      if (rows > 1 && !grow(position, rows, /*takesProducts=*/true) &&
-          !isContraction(ops[position]))
-        grow(position, rows, /*takesProducts=*/false);
+      if (rows > 1)
+        grow(position, rows);
     }
   // Allocations and views that nobody uses any more.
   for (Operation &op :

@@ -57,7 +57,7 @@ private:
   Value getPart(const RowOp &op, const RowAccess &access);
   Value getOffset(const RowOp &op, const RowAccess &access,
                   ArrayRef<int64_t> tile);
-  Operation *findBusiest();
+  linalg::GenericOp findBusiest();
   void fetchRows(linalg::GenericOp during, size_t position);
 
   ArrayRef<RowOp> run;
@@ -167,22 +167,21 @@ Value BlockWriter::getPart(const RowOp &op, const RowAccess &access) {
 
 /// The element-wise op with the most arithmetic, in which memory is idle; null
 /// where products need the caches themselves.
-Operation *BlockWriter::findBusiest() {
-  Operation *busiest = nullptr;
+linalg::GenericOp BlockWriter::findBusiest() {
+  linalg::GenericOp busiest;
   int64_t mostWork = 0;
   for (const RowOp &op : run) {
     if (auto fold = dyn_cast<FoldOp>(op.op); fold && fold.isContraction())
-      return nullptr;
-    if (!isa<linalg::GenericOp>(op.op))
+      return {};
+    auto generic = dyn_cast<linalg::GenericOp>(op.op);
+    if (!generic)
       continue;
     int64_t work = 0;
-    op.op->getRegion(0).walk([&](Operation *nested) {
-      work += isa<ReproDialect>(nested->getDialect()) ? functionWork : 1;
-    });
-    for (int64_t size : getSizes(op.op))
-      work *= size;
+    for (Operation &nested : *generic.getBody())
+      work += isa<ReproDialect>(nested.getDialect()) ? functionWork : 1;
+    work *= computeProduct(getSizes(generic));
     if (work > mostWork) {
-      busiest = op.op;
+      busiest = generic;
       mostWork = work;
     }
   }
@@ -196,32 +195,33 @@ Operation *BlockWriter::findBusiest() {
 void BlockWriter::fetchRows(linalg::GenericOp during, size_t position) {
   SmallVector<int64_t> sizes = getSizes(during);
   SmallVector<int64_t> strides = computeSuffixProduct(sizes);
-  SmallVector<Value> indices;
-  SmallPtrSet<Value, 8> met;
-  OpBuilder body = OpBuilder::atBlockBegin(during.getBody());
+  int64_t elements = computeProduct(sizes);
+  auto layout =
+      StridedLayoutAttr::get(b.getContext(), ShapedType::kDynamic, strides);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(during);
-  Value current = loop.getInductionVar(0);
-  Value next = b.createOrFold<arith::MinUIOp>( // nothing is after the last
-      loc, b.createOrFold<arith::AddIOp>(loc, current, index(1)),
+  Value number = loop.getInductionVar(0);
+  Value current = b.createOrFold<arith::MulIOp>(loc, number, index(elements));
+  Value following = b.createOrFold<arith::MinUIOp>( // nothing is after the last
+      loc, b.createOrFold<arith::AddIOp>(loc, number, index(1)),
       index(rows / block - 1));
+  Value next = b.createOrFold<arith::MulIOp>(loc, following, index(elements));
+  OpBuilder body = OpBuilder::atBlockBegin(during.getBody());
+  SmallVector<Value> indices;
+  for (size_t dim = 0; dim < sizes.size(); ++dim)
+    indices.push_back(linalg::IndexOp::create(body, loc, dim));
+  SmallPtrSet<Value, 8> met;
   for (auto [i, op] : llvm::enumerate(run))
     for (const RowAccess &access : op.accesses) {
-      if (access.rowStride * block != computeProduct(sizes) ||
+      if (access.rowStride * block != elements ||
           scratch.contains(access.root) || !met.insert(access.root).second)
         continue;
-      Value offset = b.createOrFold<arith::MulIOp>(
-          loc, i <= position ? next : current, index(block * access.rowStride));
-      auto layout =
-          StridedLayoutAttr::get(b.getContext(), ShapedType::kDynamic, strides);
-      Type element = access.getType().getElementType();
       Value part = memref::ReinterpretCastOp::create(
-          b, loc, MemRefType::get(sizes, element, layout), getFlat(access.root),
-          OpFoldResult(offset), getAsIndexOpFoldResult(b.getContext(), sizes),
+          b, loc,
+          MemRefType::get(sizes, access.getType().getElementType(), layout),
+          getFlat(access.root), OpFoldResult(i <= position ? next : current),
+          getAsIndexOpFoldResult(b.getContext(), sizes),
           getAsIndexOpFoldResult(b.getContext(), strides));
-      if (indices.empty())
-        for (size_t dim = 0; dim < sizes.size(); ++dim)
-          indices.push_back(linalg::IndexOp::create(body, loc, dim));
       memref::PrefetchOp::create(body, loc, part, indices, access.writes,
                                  /*localityHint=*/3, /*isDataCache=*/true);
     }
@@ -237,12 +237,11 @@ void BlockWriter::write() {
             b, loc,
             MemRefType::get({block * access.rowStride},
                             access.getType().getElementType()));
-  Operation *busiest = findBusiest();
+  linalg::GenericOp busiest = findBusiest();
   for (auto [position, op] : llvm::enumerate(run)) {
     SmallVector<Value> parts;
     for (const RowAccess &access : op.accesses)
       parts.push_back(getPart(op, access));
-    // The accesses in the order in which `getRowOp` has found them.
     Operation *copy = b.clone(*op.op);
     ArrayRef<Value> rest = parts;
     for (OpOperand &operand : copy->getOpOperands())
@@ -250,7 +249,8 @@ void BlockWriter::write() {
     copy->getRegion(0).walk([&](memref::LoadOp load) {
       load.getMemrefMutable().set(rest.consume_front());
     });
-    if (op.op == busiest)
+    // The only block has no next one.
+    if (busiest && op.op == busiest && block < rows)
       fetchRows(cast<linalg::GenericOp>(copy), position);
   }
   for (const RowOp &op : run)

@@ -1,5 +1,4 @@
-//===- RowBlocks.h - A loop over blocks of rows ------------------*- C++
-//-*-===//
+//===- RowBlocks.h - A loop over blocks of rows -----------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -35,6 +34,7 @@ struct RowOp {
   Operation *op;
   /// Extents of the dimensions of the rows.
   SmallVector<int64_t> sizes;
+  /// Of its operands, then of the loads in its body as one walks it.
   SmallVector<RowAccess> accesses;
 };
 

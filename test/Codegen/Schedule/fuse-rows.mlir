@@ -182,16 +182,15 @@ func.func @main(%x: memref<256x256xf32>, %v: memref<256x256xf32>, %w: memref<256
 // CHECK: func.func private @kernel_0(%[[X:.*]]: memref<65536xf32> {{{.*}}}, %[[E:.*]]: memref<65536xf32> {{{.*}}}, %[[Z:.*]]: memref<65536xf32> {{{.*}}}, %[[Y:.*]]: memref<65536xf32> {{{.*}}}, %{{.*}}: memref<?xi8>
 // CHECK: scf.forall (%[[BLOCK:.*]]) in (128) {
 // CHECK: arith.maximumf
+// CHECK: memref.reinterpret_cast %[[E]] to offset:
+// CHECK: %[[HERE:.*]] = arith.muli %[[BLOCK]], %c512
 // CHECK: %[[AFTER:.*]] = arith.addi %[[BLOCK]], %c1
 // CHECK: %[[NEXT:.*]] = arith.minui %[[AFTER]], %c127
 // CHECK: %[[THERE:.*]] = arith.muli %[[NEXT]], %c512
 // CHECK: %[[NEXT_X:.*]] = memref.reinterpret_cast %[[X]] to offset: [%[[THERE]]], sizes: [2, 256], strides: [256, 1]
-// CHECK: %[[THERE_E:.*]] = arith.muli %[[NEXT]], %c512
-// CHECK: %[[NEXT_E:.*]] = memref.reinterpret_cast %[[E]] to offset: [%[[THERE_E]]]
-// CHECK: %[[HERE:.*]] = arith.muli %[[BLOCK]], %c512
+// CHECK: %[[NEXT_E:.*]] = memref.reinterpret_cast %[[E]] to offset: [%[[THERE]]]
 // CHECK: %[[THIS_Z:.*]] = memref.reinterpret_cast %[[Z]] to offset: [%[[HERE]]]
-// CHECK: %[[HERE_Y:.*]] = arith.muli %[[BLOCK]], %c512
-// CHECK: %[[THIS_Y:.*]] = memref.reinterpret_cast %[[Y]] to offset: [%[[HERE_Y]]]
+// CHECK: %[[THIS_Y:.*]] = memref.reinterpret_cast %[[Y]] to offset: [%[[HERE]]]
 // CHECK: linalg.generic
 // CHECK: %[[I:.*]] = linalg.index 0
 // CHECK: %[[J:.*]] = linalg.index 1
@@ -235,6 +234,117 @@ func.func @main(%x: memref<256x256xf32>, %z: memref<256x256xf32>) -> (memref<256
 
 // -----
 
+#rows = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+
+// Backwards as well: the first op writes what the fold reads, the one between comes along.
+
+// CHECK: func.func private @kernel_0
+// CHECK: scf.forall
+// CHECK: linalg.generic
+// CHECK: linalg.generic
+// CHECK: arith.maximumf
+// CHECK: func.func @main
+func.func @main(%x: memref<256x256xf32>, %z: memref<256x256xf32>) -> (memref<256x256xf32>, memref<256x256xf32>, memref<256xf32>) {
+  %y = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%x : memref<256x256xf32>) outs(%y : memref<256x256xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  %w = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%z : memref<256x256xf32>) outs(%w : memref<256x256xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  %peak = memref.alloc() : memref<256xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%y : memref<256x256xf32>) outs(%peak : memref<256xf32>) attributes {repro.init = [0xFF800000 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  return %y, %w, %peak : memref<256x256xf32>, memref<256x256xf32>, memref<256xf32>
+}
+
+// -----
+
+#rows = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+
+// Four ops between are too many.
+
+// CHECK: func.func private @kernel_0
+// CHECK-NOT: scf.forall
+// CHECK: func.func @main
+func.func @main(%x: memref<256x256xf32>, %z: memref<256x256xf32>) -> (memref<256xf32>, memref<256x256xf32>, memref<256x256xf32>, memref<256x256xf32>, memref<256x256xf32>, memref<256x256xf32>) {
+  %peak = memref.alloc() : memref<256xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%x : memref<256x256xf32>) outs(%peak : memref<256xf32>) attributes {repro.init = [0xFF800000 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %a = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%z : memref<256x256xf32>) outs(%a : memref<256x256xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  %b = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%z : memref<256x256xf32>) outs(%b : memref<256x256xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  %c = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%z : memref<256x256xf32>) outs(%c : memref<256x256xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  %d = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%z : memref<256x256xf32>) outs(%d : memref<256x256xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  %y = memref.alloc() : memref<256x256xf32>
+  linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%x : memref<256x256xf32>) outs(%y : memref<256x256xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  return %peak, %a, %b, %c, %d, %y : memref<256xf32>, memref<256x256xf32>, memref<256x256xf32>, memref<256x256xf32>, memref<256x256xf32>, memref<256x256xf32>
+}
+
+// -----
+
+#rows = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+
+// All rows are one block: nothing is after it.
+
+// CHECK: scf.forall (%{{.*}}) in (1)
+// CHECK-NOT: memref.prefetch
+// CHECK: func.func @main
+func.func @main(%x: memref<4x16xf32>) -> (memref<4xf32>, memref<4x16xf32>) {
+  %peak = memref.alloc() : memref<4xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%x : memref<4x16xf32>) outs(%peak : memref<4xf32>) attributes {repro.init = [0xFF800000 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %y = memref.alloc() : memref<4x16xf32>
+  linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%x : memref<4x16xf32>) outs(%y : memref<4x16xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  return %peak, %y : memref<4xf32>, memref<4x16xf32>
+}
+
+// -----
+
 #left = affine_map<(b, i, j, k) -> (b, i, k)>
 #right = affine_map<(b, i, j, k) -> (b, k, j)>
 #turned = affine_map<(b, i, j, k) -> (b, j, k)>
@@ -245,10 +355,10 @@ func.func @main(%x: memref<256x256xf32>, %z: memref<256x256xf32>) -> (memref<256
 // Attention: an item, with its scores, is one row. Its products have the caches for themselves.
 
 // CHECK: scf.forall (%{{.*}}) in (24)
-// CHECK-NOT: memref.prefetch
 // CHECK-COUNT-3: memref.alloc() : memref<{{4096|64}}xf32>
 // CHECK: math.fma
 // CHECK: arith.maximumf
+// CHECK-NOT: memref.prefetch
 // CHECK: arith.subf
 // CHECK: math.fma
 // CHECK-NOT: func.func private

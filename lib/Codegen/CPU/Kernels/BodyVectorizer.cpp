@@ -88,8 +88,6 @@ SmallVector<Value> BodyVectorizer::inlineBody(Block &block) {
   for (Operation &op : block.without_terminator()) {
     if (isa<cf::AssertOp>(op))
       computeAssert(&op);
-    else if (isa<memref::PrefetchOp>(op))
-      computePrefetch(&op);
     else if (op.getNumResults())
       get(op.getResult(0));
   }
@@ -178,24 +176,6 @@ bool BodyVectorizer::isInRange(Value value, int64_t size) {
   if (auto index = dyn_cast_or_null<repro::IndexOp>(op))
     return extent(index.getDim()) <= size;
   return false;
-}
-
-/// Once for each cache line of the lanes; not at all where they are so few that
-/// most steps would fetch the line of the step before.
-void BodyVectorizer::computePrefetch(Operation *op) {
-  auto prefetch = cast<memref::PrefetchOp>(op);
-  auto type = cast<MemRefType>(prefetch.getMemref().getType());
-  int64_t line = b.getLineElements(type.getElementType());
-  if (lanes < line / 2)
-    return;
-  int64_t base;
-  Value offset = b.index(0);
-  for (auto [index, stride] :
-       llvm::zip_equal(prefetch.getIndices(), *getStaticStrides(type, base)))
-    offset = b.add(offset, b.mul(get(index).value, stride));
-  Value flat = b.flatten(prefetch.getMemref());
-  for (int64_t lane = 0; lane < lanes; lane += line)
-    b.prefetch(flat, b.add(offset, lane), prefetch.getIsWrite());
 }
 
 LaneValue BodyVectorizer::computeLoad(Operation *op) {

@@ -53,8 +53,8 @@ public:
   /// The same, a float in the type `element`.
   Value getLanes(Value value, Type element);
 
-  /// Writes all operations but the terminator, those for effect included;
-  /// returns the terminator's operands.
+  /// Writes all operations but the terminator, those for effect included, and
+  /// but prefetches; returns the terminator's operands.
   SmallVector<Value> inlineBody(Block &body);
 
 private:
@@ -63,7 +63,6 @@ private:
   LaneValue computeIndex(Operation *op, int64_t dim);
   LaneValue computeLoad(Operation *op);
   void computeAssert(Operation *op);
-  void computePrefetch(Operation *op);
   Value computeElementwise(Operation *op, ValueRange operands, int64_t lanes);
   Value computeConversion(Operation *op, Value value, Type type);
   Value computeDivision(Operation *op, Value lhs, Value rhs);

@@ -24,13 +24,20 @@ constexpr int64_t kItemElements = 4096;
 /// Elements that are worth a thread.
 constexpr int64_t kGrainElements = 32768;
 
+/// Elements that are met later, whose lines are fetched.
+struct Fetch {
+  Access access;
+  bool isWrite;
+};
+
 class ElementwiseKernel {
 public:
   /// `body` null: copy the only input to the only output.
   ElementwiseKernel(KernelBuilder &b, Block *body, ArrayRef<int64_t> sizes,
-                    SmallVector<Access> inputs, SmallVector<Access> outputs)
+                    SmallVector<Access> inputs, SmallVector<Access> outputs,
+                    SmallVector<Fetch> fetches)
       : b(b), body(body), sizes(sizes), inputs(std::move(inputs)),
-        outputs(std::move(outputs)) {}
+        outputs(std::move(outputs)), fetches(std::move(fetches)) {}
 
   void expand();
 
@@ -48,12 +55,14 @@ private:
   void emitSquare(Value row, Value column, bool isFull);
   void setCoordinate(const CollapsedDim &loop, Value value);
   Value getOffset(unsigned access, Value inner);
+  void emitFetches(Value inner, int64_t lanes);
 
   KernelBuilder &b;
   Block *body;
   SmallVector<int64_t> sizes;
   SmallVector<Access> inputs, outputs;
-  SmallVector<Access *> accesses;
+  SmallVector<Fetch> fetches;
+  SmallVector<Access *> accesses; ///< inputs, outputs, fetches
   SmallVector<CollapsedDim> loops;
   /// Value of each loop's variable; original coordinates where known.
   SmallVector<Value> loopValues, coordinates;
@@ -108,10 +117,26 @@ Value ElementwiseKernel::getOffset(unsigned i, Value inner) {
   return offset;
 }
 
+/// Once for each cache line of the lanes; not at all where they are so few that
+/// most steps would fetch the line of the step before.
+void ElementwiseKernel::emitFetches(Value inner, int64_t lanes) {
+  for (auto [i, fetch] : llvm::enumerate(fetches)) {
+    int64_t line = b.getLineElements(fetch.access.element);
+    unsigned position = inputs.size() + outputs.size() + i;
+    if (lanes < std::max<int64_t>(line / 2, 1) ||
+        loops.back().coefficients[position] != 1)
+      continue;
+    Value offset = getOffset(position, inner);
+    for (int64_t lane = 0; lane < lanes; lane += line)
+      b.prefetch(fetch.access.buffer, b.add(offset, lane), fetch.isWrite);
+  }
+}
+
 void ElementwiseKernel::emitElements(Value inner, int64_t lanes,
                                      LaneMask mask) {
   if (!loops.empty())
     setCoordinate(loops.back(), inner);
+  emitFetches(inner, lanes);
   auto stride = [&](unsigned i) -> int64_t {
     return loops.empty() || !accesses[i]->linear ? 0
                                                  : loops.back().coefficients[i];
@@ -142,7 +167,7 @@ void ElementwiseKernel::emitElements(Value inner, int64_t lanes,
       return LaneValue{coordinates[dim],
                        lanes && isInner ? LaneValue::Iota : LaneValue::Uniform};
     };
-    for (unsigned i = 0; i < accesses.size(); ++i)
+    for (unsigned i = 0; i < body->getNumArguments(); ++i)
       if (!body->getArgument(i).use_empty())
         vectorizer.map(body->getArgument(i), load(i));
     results = vectorizer.inlineBody(*body);
@@ -277,6 +302,8 @@ void ElementwiseKernel::expand() {
     accesses.push_back(&access);
   for (Access &access : outputs)
     accesses.push_back(&access);
+  for (Fetch &fetch : fetches)
+    accesses.push_back(&fetch.access);
   if (getProduct(sizes) == 0) {
     b.setWork(0, 1);
     return;
@@ -294,8 +321,8 @@ void ElementwiseKernel::expand() {
         lanes = 0;
   // Outputs that do not move along the innermost loop would be overwritten by
   // another lane than the last.
-  for (size_t i = inputs.size(); lanes && i < accesses.size(); ++i)
-    if (!accesses[i]->linear || !loops.back().coefficients[i])
+  for (size_t i = 0; lanes && i < outputs.size(); ++i)
+    if (!outputs[i].linear || !loops.back().coefficients[inputs.size() + i])
       lanes = 0;
 
   findTranspose();
@@ -345,8 +372,20 @@ void repro::cpu::expandElementwise(KernelBuilder &b, linalg::GenericOp op) {
   for (auto [operand, map] : llvm::zip_equal(op->getOperands(), maps))
     (inputs.size() < op.getInputs().size() ? inputs : outputs)
         .push_back(b.getAccess(operand, map));
+  SmallVector<Fetch> fetches;
+  for (auto prefetch : op.getBody()->getOps<memref::PrefetchOp>()) {
+    SmallVector<AffineExpr> at;
+    for (Value index : prefetch.getIndices())
+      if (auto dim = index.getDefiningOp<linalg::IndexOp>())
+        at.push_back(b.getAffineDimExpr(dim.getDim()));
+    if (at.size() != prefetch.getIndices().size())
+      continue; // a hint that does not follow the loops
+    auto map = AffineMap::get(op.getNumLoops(), 0, at, b.getContext());
+    fetches.push_back(
+        {b.getAccess(prefetch.getMemref(), map), prefetch.getIsWrite()});
+  }
   SmallVector<int64_t> sizes = op.getStaticLoopRanges();
-  ElementwiseKernel(b, op.getBody(), sizes, inputs, outputs).expand();
+  ElementwiseKernel(b, op.getBody(), sizes, inputs, outputs, fetches).expand();
 }
 
 void repro::cpu::expandCopy(KernelBuilder &b, memref::CopyOp op) {
@@ -355,6 +394,6 @@ void repro::cpu::expandCopy(KernelBuilder &b, memref::CopyOp op) {
       AffineMap::getMultiDimIdentityMap(type.getRank(), b.getContext());
   ElementwiseKernel(b, nullptr, type.getShape(),
                     {b.getAccess(op.getSource(), map)},
-                    {b.getAccess(op.getTarget(), map)})
+                    {b.getAccess(op.getTarget(), map)}, /*fetches=*/{})
       .expand();
 }

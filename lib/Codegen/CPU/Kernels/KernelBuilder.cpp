@@ -490,7 +490,8 @@ void KernelBuilder::storeLanes(Value vector, Value flat, Value offset,
 
 int64_t KernelBuilder::getLineElements(Type element) {
   constexpr int64_t lineBits = 512;
-  return lineBits / std::max(8u, element.getIntOrFloatBitWidth());
+  Type storage = getStorageType(element);
+  return lineBits / (storage.isIndex() ? 64 : storage.getIntOrFloatBitWidth());
 }
 
 void KernelBuilder::prefetch(Value flat, Value offset, bool isWrite) {

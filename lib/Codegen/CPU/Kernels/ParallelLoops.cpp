@@ -9,6 +9,8 @@
 
 #include "dialects/Repro/IR/Repro.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
 using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
@@ -52,6 +54,9 @@ repro::cpu::collapseDims(ArrayRef<unsigned> dims, ArrayRef<int64_t> sizes,
 llvm::SmallBitVector repro::cpu::getIndexedDims(Block &body, unsigned numDims) {
   llvm::SmallBitVector dims(numDims);
   for (Operation &op : body) {
+    // Where a prefetch goes can be said by any loops.
+    if (llvm::all_of(op.getUsers(), llvm::IsaPred<memref::PrefetchOp>))
+      continue;
     if (auto index = dyn_cast<linalg::IndexOp>(op))
       dims.set(index.getDim());
     else if (auto index = dyn_cast<repro::IndexOp>(op))

@@ -162,6 +162,26 @@ func.func private @fetch_wide(%a: memref<64xf32>, %o: memref<64xf32>, %p: memref
   return
 }
 
+// Where a fetch goes keeps no loops apart; eight indices are a line. One that does not follow the loops is left out.
+// CHECK-LABEL: func.func private @fetch_collapsed
+// CHECK: scf.for %[[I:.*]] = %c0 to %c64 step %c8
+// CHECK-NEXT: memref.prefetch %{{.*}}[%[[I]]], read, locality<3>, data : memref<64xindex
+// CHECK-NOT: memref.prefetch
+// CHECK: vector.store {{.*}} vector<8xf32>
+func.func private @fetch_collapsed(%a: memref<4x4x4xf32>, %b: memref<4x4x4xindex>, %o: memref<4x4x4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%a : memref<4x4x4xf32>) outs(%o : memref<4x4x4xf32>) {
+  ^bb0(%p: f32, %z: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = linalg.index 2 : index
+    memref.prefetch %b[%i, %j, %k], read, locality<3>, data : memref<4x4x4xindex>
+    %first = arith.constant 0 : index
+    memref.prefetch %a[%first, %j, %k], read, locality<3>, data : memref<4x4x4xf32>
+    linalg.yield %p : f32
+  }
+  return
+}
+
 // A contraction runs through all of its own items, which nobody shares; scratch memory is that of two buffers of three,
 // as the last one is used when the first is not any more.
 // CHECK-LABEL: func.func private @products
