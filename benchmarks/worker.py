@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +21,7 @@ import normalization_cases
 import optimizer_cases
 import torch
 import training_cases
-from case import OURS, Case, SampledCase, Setting
+from case import OURS, Case, Contestants, SampledCase, Setting
 from peaks import fma_peak, stream_bandwidth
 from timing import Figure, interleaved
 
@@ -49,8 +49,24 @@ def _row(case: Case | SampledCase, setting: Setting, unit: str, figures: Mapping
     }
 
 
-def _timed(case: Case, setting: Setting, seconds: float) -> dict[str, Any]:
-    figures = interleaved(case.build(setting), seconds)
+def _working(contestants: Contestants, fail: Callable[[str], None]) -> Contestants:
+    """Those that can be called; `fail` is told of a peer that cannot, and ours raises."""
+    working = {}
+    for name, function in contestants.items():
+        try:
+            function()
+        except Exception as error:
+            if name == OURS:
+                raise
+            traceback.print_exc()
+            fail(f"{name}: {error}")
+        else:
+            working[name] = function
+    return working
+
+
+def _timed(case: Case, setting: Setting, seconds: float, fail: Callable[[str], None]) -> dict[str, Any]:
+    figures = interleaved(_working(case.build(setting), fail), seconds)
     row = _row(case, setting, "s", figures)
     best = figures[OURS].best
     rate = {"GFLOP/s": case.flops / best * 1e-9} if case.flops else {"GB/s": case.bytes / best * 1e-9}
@@ -90,15 +106,19 @@ def main() -> None:
         if timed:
             emit("peak", _peaks(setting))
         for case in cases:
+
+            def fail(error: str, name: str = case.name, threads: int = threads) -> None:
+                emit("failure", {"name": name, "level": options.level, "threads": threads, "error": error})
+
             try:
                 if isinstance(case, Case):
-                    emit("row", _timed(case, setting, options.seconds))
+                    emit("row", _timed(case, setting, options.seconds, fail))
                 elif options.sampled and threads == numbers[-1]:
                     figures = {name: Figure.of(samples) for name, samples in case.sample(setting).items()}
                     emit("row", _row(case, setting, case.unit, figures))
             except Exception as error:
                 traceback.print_exc()
-                emit("failure", {"name": case.name, "level": options.level, "threads": threads, "error": str(error)})
+                fail(str(error))
             torch.compiler.reset()
         # Again, as the machine may have been busy the first time.
         if timed:

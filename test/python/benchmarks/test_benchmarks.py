@@ -60,3 +60,21 @@ def test_names_are_unique_and_a_wrong_filter_is_told():
     assert len(names) == len(set(names)) > 50
     done = run("run.py", "--filter", "no such row")
     assert done.returncode == 2 and "no row has a name with no such row" in done.stderr
+
+
+def test_a_peer_that_fails_is_left_out_and_told_of():
+    """A worker has modules of its own beside it, which are found from its folder alone."""
+    code = """
+import worker
+def fails(): raise ValueError("no")
+told = []
+print(list(worker._working({worker.OURS: list, "torch": list, "torch.compile": fails}, told.append)), told)
+try:
+    worker._working({worker.OURS: fails, "torch": list}, told.append)
+except ValueError as error:
+    print(error)
+"""
+    packages = str(Path(repro_mlir.__file__).parents[1])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([packages, str(FOLDER)])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout == "['ours', 'torch'] ['torch.compile: no']\nno\n", done.stderr
