@@ -31,13 +31,12 @@ using namespace mlir::repro;
 static constexpr int64_t blockBytes = 16 << 10;
 /// What a block should touch, so that a loop is worth the while.
 static constexpr int64_t leastBlockBytes = 4 << 10;
-/// What one row may touch: a share of a second-level cache,
-static constexpr int64_t rowBytesLimit = 512 << 10;
-/// and where the run contracts factors (an item of batched products), of a
-/// third-level one.
-static constexpr int64_t itemBytesLimit = 4 << 20;
-/// Items that all threads together should have.
-static constexpr int64_t leastItems = 16;
+/// What one row may touch: a share of a third-level cache,
+static constexpr int64_t rowBytesLimit = 4 << 20;
+/// and what where there are fewer rows than threads may want: one op alone
+/// would be shared by all of them.
+static constexpr int64_t fewRowsBytesLimit = 512 << 10;
+static constexpr int64_t leastRows = 16;
 /// How many ops away a run looks for one that touches its rows.
 static constexpr size_t reach = 4;
 
@@ -247,9 +246,10 @@ static int64_t chooseBlock(ArrayRef<RowOp> run, int64_t rows) {
   int64_t rowBytes = 0;
   for (auto [root, bytes] : touched)
     rowBytes += bytes;
-  // Alone, one row of products is shared by threads.
-  if (rowBytes > (hasProducts ? itemBytesLimit : rowBytesLimit) ||
-      (hasProducts && rowBytes > blockBytes && rows < leastItems))
+  int64_t limit = rowBytesLimit;
+  if (rows < leastRows) // more threads than that share the row of a product
+    limit = hasProducts ? blockBytes : fewRowsBytesLimit;
+  if (rowBytes > limit)
     return 0;
   int64_t block = std::clamp<int64_t>(blockBytes / rowBytes, 1, rows);
   auto isEven = [&] {

@@ -345,6 +345,57 @@ func.func @main(%x: memref<4x16xf32>) -> (memref<4xf32>, memref<4x16xf32>) {
 
 // -----
 
+#rows = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+
+// Rows of 1 MiB: sixteen are blocks of their own,
+
+// CHECK: scf.forall (%{{.*}}) in (16)
+// CHECK: func.func @main
+func.func @main(%x: memref<16x131072xf32>) -> (memref<16xf32>, memref<16x131072xf32>) {
+  %peak = memref.alloc() : memref<16xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%x : memref<16x131072xf32>) outs(%peak : memref<16xf32>) attributes {repro.init = [0xFF800000 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %y = memref.alloc() : memref<16x131072xf32>
+  linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%x : memref<16x131072xf32>) outs(%y : memref<16x131072xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  return %peak, %y : memref<16xf32>, memref<16x131072xf32>
+}
+
+// -----
+
+#rows = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+
+// but fifteen are fewer than there may be threads.
+
+// CHECK: func.func private @kernel_0
+// CHECK-NOT: scf.forall
+// CHECK: func.func @main
+func.func @main(%x: memref<15x131072xf32>) -> (memref<15xf32>, memref<15x131072xf32>) {
+  %peak = memref.alloc() : memref<15xf32>
+  repro.fold #repro.any_order maps [#rows, #row] iterators [parallel, reduction] ins(%x : memref<15x131072xf32>) outs(%peak : memref<15xf32>) attributes {repro.init = [0xFF800000 : f32]} {
+  ^bb0(%u: f32, %a: f32):
+    %r = arith.maximumf %u, %a : f32
+    repro.yield %r : f32
+  }
+  %y = memref.alloc() : memref<15x131072xf32>
+  linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%x : memref<15x131072xf32>) outs(%y : memref<15x131072xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %r = arith.negf %u : f32
+    linalg.yield %r : f32
+  }
+  return %peak, %y : memref<15xf32>, memref<15x131072xf32>
+}
+
+// -----
+
 #left = affine_map<(b, i, j, k) -> (b, i, k)>
 #right = affine_map<(b, i, j, k) -> (b, k, j)>
 #turned = affine_map<(b, i, j, k) -> (b, j, k)>
