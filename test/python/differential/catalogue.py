@@ -1049,7 +1049,7 @@ def _attention(batch: tuple[int, ...], length: int, width: int, element: str, tu
 
 
 def row_chains() -> Iterator[Case]:
-    for shape in ((7, 13), (1, 40), (17, 2000), (64, 300), (4, 6, 33), (3, 32, 70), (40, 8192)):
+    for shape in ((7, 13), (1, 40), (17, 2000), (64, 300), (4, 6, 33), (3, 32, 70), (40, 8192), (16, 33000)):
         name = "x".join(map(str, shape))
         few = max(shape) > 4000
         x, g = (values.random("f32", shape, seed, 3) for seed in (1, 2))
