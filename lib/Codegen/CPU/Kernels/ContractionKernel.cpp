@@ -36,7 +36,8 @@ static constexpr double kContiguous = 1.1;
 static constexpr double kPackingCost = 0.75;
 /// The time of copying it alone, as that of one in a vector.
 static constexpr double kOneByOne = 3;
-/// Between the rows, tiles and panels of packed factors, in elements.
+/// Between packed panels, tiles and rows of whole chunks, in elements: powers
+/// of two would fall into few sets of a cache.
 static constexpr int64_t kSlack = 16;
 
 //===----------------------------------------------------------------------===//
@@ -170,11 +171,12 @@ void ContractionKernel::choosePacking() {
                                   columns.loops.back().coefficients[leaf];
                               return step != 0 && step != 1;
                             });
-  rowStride = (rowsAlongRows ? tileRows : 1) * span + std::max(lanes, kSlack);
   int64_t bytes = tileVectors * lanes * type.getIntOrFloatBitWidth() / 8;
-  partSize = columnsPacked && rows.size > tileRows
-                 ? std::min(span, kPartBytes / bytes)
-                 : span;
+  partSize =
+      columnsPacked && rows.size > tileRows
+          ? std::min<int64_t>(span, llvm::alignDown(kPartBytes / bytes,
+                                                    b.getLineElements(type)))
+          : span;
   // Transposing writes whole vectors of K.
   panelStride =
       tileVectors * lanes * (partSize + (transposed ? lanes : 0)) + kSlack;
@@ -212,6 +214,12 @@ void ContractionKernel::chooseItems() {
                     : 1;
   stripTiles = stripBlocks * blockTiles;
   stripRows = stripBlocks * blockRows;
+  // What a tile reads of a part lies side by side, that of the next tile
+  // behind it.
+  int64_t slack = std::max(lanes, kSlack);
+  rowStride = (rowsAlongRows ? tileRows : 1) * partSize +
+              (rowsAlongRows || !hasParts() ? slack : 0);
+  rowPartStride = (rowsAlongRows ? stripTiles : stripRows) * rowStride + slack;
   b.setWork(countItems(), (1 << 18) / std::max<int64_t>(getWork(), 1));
 }
 
@@ -306,26 +314,30 @@ PanelVector ContractionKernel::getPanelVector(Value vectorIndex) {
 
 void ContractionKernel::emitPart(Value panel, ArrayRef<PanelVector> vectors,
                                  const Part &part) {
-  int64_t rest = rows.size % tileRows;
-  Value full = b.min(endRow, b.index(rows.size - rest));
-  auto emitTiles = [&](ArrayRef<PanelVector> vectors) {
-    b.loop(firstRow, full, tileRows,
-           [&](Value row) { emitTile(row, tileRows, panel, vectors, part); });
-    if (rest)
-      b.when(b.equal(endRow, b.index(rows.size)), [&] {
-        emitTile(b.index(rows.size - rest), rest, panel, vectors, part);
-      });
+  int64_t restRows = rows.size % tileRows, last = vectorCount % tileVectors;
+  auto emitVectors = [&](Value row, int64_t rowCount) {
+    auto emit = [&](ArrayRef<PanelVector> vectors) {
+      emitTile(row, rowCount, panel, vectors, part);
+    };
+    if (last == 0)
+      emit(vectors);
+    else // Nothing is computed beyond the last vector.
+      b.when(
+          b.equal(panel, b.index(panels - 1)),
+          [&] { emit(vectors.take_front(last)); }, [&] { emit(vectors); });
   };
-  int64_t last = vectorCount % tileVectors;
-  if (last == 0) {
-    emitTiles(vectors);
-    return;
-  }
-  // Nothing is computed beyond the last vector.
-  b.when(
-      b.equal(panel, b.index(panels - 1)),
-      [&] { emitTiles(vectors.take_front(last)); },
-      [&] { emitTiles(vectors); });
+  b.loop(firstRow, endRow, tileRows, [&](Value row) {
+    Value end = b.add(row, tileRows);
+    if (rowsPacked && !rowsAlongRows)
+      b.when(b.equal(panel, firstPanel),
+             [&] { packRowsAlongReduction(row, b.min(end, endRow), part); });
+    if (restRows == 0)
+      emitVectors(row, tileRows);
+    else
+      b.when(
+          b.less(b.index(rows.size), end), [&] { emitVectors(row, restRows); },
+          [&] { emitVectors(row, tileRows); });
+  });
 }
 
 void ContractionKernel::emitPanelInParts(Value panel, const Chunk &chunk) {
@@ -352,8 +364,8 @@ void ContractionKernel::emitPanelInParts(Value panel, const Chunk &chunk) {
 }
 
 void ContractionKernel::emitChunk(const Chunk &chunk) {
-  if (rowsPacked)
-    packRows(chunk);
+  if (rowsPacked && rowsAlongRows)
+    packRowsAlongRows(chunk);
   if (hasParts()) {
     b.loop(firstPanel, endPanel, 1, [&](Value panel) {
       firstPacked = panel;
@@ -424,8 +436,8 @@ void ContractionKernel::emitStrips() {
 void ContractionKernel::expand() {
   int64_t panelWidth = tileVectors * lanes;
   if (rowsPacked)
-    block = b.getScratch(type,
-                         (rowsAlongRows ? stripTiles : stripRows) * rowStride);
+    block =
+        b.getScratch(type, llvm::divideCeil(span, partSize) * rowPartStride);
   if (columnsPacked)
     panelBuffer = b.getScratch(type, groupPanels * panelStride);
   if (hasParts())

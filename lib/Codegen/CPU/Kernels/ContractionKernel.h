@@ -12,8 +12,9 @@
 // of (F1). A work item is a block of rows times a group of panels; neighbouring
 // items of a thread form a strip: groups of panels for which the rows are
 // packed once, or, where one group holds all panels, blocks of rows for which
-// those are. Either factor is read where it lies, or what is read of a chunk is
-// copied, f or g applied, first.
+// those are. Either factor is read where it lies, or what is read of it is
+// copied, f or g applied, before: the columns of a part before the rows meet
+// them, the rows of a tile when the first panel does.
 //
 //===----------------------------------------------------------------------===//
 
@@ -122,10 +123,12 @@ private:
   int64_t getTileStride() const;
 
   // ContractionPacking.cpp
-  void packRows(const Chunk &chunk);
-  /// Row after row.
-  void packRowsAlongReduction(const Chunk &chunk);
-  /// Tile after tile, in each one element of all rows after the other.
+  /// Where the rows of the part that begins with `start` are packed.
+  Value getPackedRows(Value start, const Chunk &chunk);
+  /// What the part needs of rows [first, end), row after row.
+  void packRowsAlongReduction(Value first, Value end, const Part &part);
+  /// All rows, tile after tile, in each one element of all rows after the
+  /// other.
   void packRowsAlongRows(const Chunk &chunk);
   void packElementsAlongRows(Value first, int64_t count, const Chunk &chunk);
   /// Of the group of panels that begins with `first`.
@@ -197,10 +200,10 @@ private:
   int64_t span;               ///< elements of a chunk
   int64_t partSize;           ///< elements of a part of it
   bool hasParts() const { return partSize < span; }
-  /// Of the packed rows: from row to row, or where `rowsAlongRows` from tile to
-  /// tile; of the packed columns: from panel to panel. All have some slack, as
-  /// powers of two would fall into few sets of a cache.
-  int64_t rowStride, panelStride;
+  /// Of the packed rows: from row to row of a part, or where `rowsAlongRows`
+  /// from tile to tile, and from part to part; of the packed columns: from
+  /// panel to panel.
+  int64_t rowStride, rowPartStride, panelStride;
 
   Value rowTable, columnTable; ///< null: not needed
   Value block, panelBuffer, partSums, totals;

@@ -28,11 +28,10 @@ Value ContractionKernel::loadLeaf(const Factor &factor, unsigned leaf,
 // Rows
 //===----------------------------------------------------------------------===//
 
-void ContractionKernel::packRows(const Chunk &chunk) {
-  if (rowsAlongRows)
-    packRowsAlongRows(chunk);
-  else
-    packRowsAlongReduction(chunk);
+Value ContractionKernel::getPackedRows(Value start, const Chunk &chunk) {
+  if (!hasParts())
+    return b.index(0);
+  return b.mul(b.div(b.sub(start, chunk.start), partSize), rowPartStride);
 }
 
 void ContractionKernel::packRowsAlongRows(const Chunk &chunk) {
@@ -47,23 +46,36 @@ void ContractionKernel::packRowsAlongRows(const Chunk &chunk) {
 
 void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
                                               const Chunk &chunk) {
-  SmallVector<SmallVector<Value>> bases(count);
-  for (int64_t i = 0; i < count; ++i) {
-    SmallVector<Value> at =
-        b.delinearize(b.add(first, i), getSizes(rows.reduction));
+  auto getBases = [&](Value k) {
+    SmallVector<Value> bases;
+    SmallVector<Value> at = b.delinearize(k, getSizes(rows.reduction));
     for (unsigned leaf = 0; leaf < rows.leaves.size(); ++leaf)
-      bases[i].push_back(
+      bases.push_back(
           b.add(rowBase[leaf], getLoopOffset(b, rows.reduction, at, leaf)));
+    return bases;
+  };
+  // Meanwhile what is copied together next is fetched.
+  SmallVector<SmallVector<Value>> bases, nextBases;
+  for (int64_t i = 0; i < count; ++i) {
+    bases.push_back(getBases(b.add(first, i)));
+    nextBases.push_back(getBases(b.add(first, count + i)));
   }
-  Value target = b.mul(b.sub(first, chunk.start), tileRows);
+  Value local = b.sub(first, chunk.start);
+  if (hasParts())
+    local = b.rem(local, partSize);
+  Value target = b.add(getPackedRows(first, chunk), b.mul(local, tileRows));
   auto copy = [&](Value row, int64_t lanes) {
     Value tile = b.div(b.sub(row, firstRow), tileRows);
     Value offset = b.add(target, b.mul(tile, rowStride));
     for (int64_t i = 0; i < count; ++i) {
       Value value = computeFactor(rows, lanes, [&](unsigned leaf) {
         int64_t step = rows.loops[0].coefficients[leaf];
-        return loadLeaf(rows, leaf, b.add(bases[i][leaf], b.mul(row, step)),
-                        step, lanes, {});
+        Value rowOffset = b.mul(row, step);
+        if (step != 0)
+          b.prefetch(fold.inputs[rows.leaves[leaf]].buffer,
+                     b.add(nextBases[i][leaf], rowOffset), /*isWrite=*/false);
+        return loadLeaf(rows, leaf, b.add(bases[i][leaf], rowOffset), step,
+                        lanes, {});
       });
       b.storeVector(value, block, b.add(offset, i * tileRows), 1);
     }
@@ -84,26 +96,28 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
            [&] { copy(b.index(rows.size - rest), rest); });
 }
 
-void ContractionKernel::packRowsAlongReduction(const Chunk &chunk) {
-  b.loop(firstRow, endRow, 1, [&](Value row) {
-    Value target = b.mul(b.sub(row, firstRow), rowStride);
+void ContractionKernel::packRowsAlongReduction(Value first, Value end,
+                                               const Part &part) {
+  Value packed = getPackedRows(part.start, part.chunk);
+  b.loop(first, end, 1, [&](Value row) {
+    Value target = b.add(packed, b.mul(b.sub(row, firstRow), rowStride));
     SmallVector<Value> rowAt = b.delinearize(row, getSizes(rows.loops));
     SmallVector<Value> base;
     for (unsigned leaf = 0; leaf < rows.leaves.size(); ++leaf)
       base.push_back(
           b.add(rowBase[leaf], getLoopOffset(b, rows.loops, rowAt, leaf)));
     if (rowTable) {
-      b.loop(chunk.start, chunk.end, 1, [&](Value k) {
+      b.loop(part.start, part.end, 1, [&](Value k) {
         Value offset = b.add(base[0], b.load(rowTable, b.getIndexType(), k));
         Value value = computeFactor(rows, 0, [&](unsigned leaf) {
           return loadLeaf(rows, leaf, offset, 0, 0, {});
         });
-        b.store(value, block, b.add(target, b.sub(k, chunk.start)));
+        b.store(value, block, b.add(target, b.sub(k, part.start)));
       });
       return;
     }
     forEachRun(
-        b, rows.reduction, chunk.start, chunk.end,
+        b, rows.reduction, part.start, part.end,
         [&](ArrayRef<Value> outer, Value lower, Value upper, Value first) {
           auto copy = [&](Value i, int64_t lanes, LaneMask mask) {
             SmallVector<Value> at(outer);
@@ -117,7 +131,7 @@ void ContractionKernel::packRowsAlongReduction(const Chunk &chunk) {
                   b.add(base[leaf], getLoopOffset(b, rows.reduction, at, leaf));
               return loadLeaf(rows, leaf, offset, step, lanes, mask);
             });
-            Value k = b.sub(b.add(first, b.sub(i, lower)), chunk.start);
+            Value k = b.sub(b.add(first, b.sub(i, lower)), part.start);
             if (lanes)
               b.storeVector(value, block, b.add(target, k), 1);
             else

@@ -15,6 +15,10 @@ using namespace mlir::repro::cpu;
 
 /// Tiles among which what is fetched ahead is divided well enough.
 static constexpr int64_t kManyTiles = 32;
+/// Most multiply-adds in the body of the innermost loop: what a loop costs
+/// besides counts most where another thread of the core takes half of the
+/// decoding. Targets of short vectors may expand each to many instructions.
+static constexpr int64_t kUnrolled = 96;
 
 void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
                                  ArrayRef<PanelVector> vectors,
@@ -23,7 +27,9 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
   Tile tile{row, rowCount, panel, vectors, part};
   tile.number = b.div(local, tileRows);
   if (rowsPacked)
-    tile.packedRows = b.mul(rowsAlongRows ? tile.number : local, rowStride);
+    tile.packedRows =
+        b.add(getPackedRows(part.start, part.chunk),
+              b.mul(rowsAlongRows ? tile.number : local, rowStride));
   else
     for (int64_t x = 0; x < rowCount; ++x)
       tile.rowOffsets.push_back(
@@ -71,19 +77,34 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
   if (!prefetchesRows)
     return b.loop(part.start, part.end, 1, starts, step);
   int64_t line = b.getLineElements(type);
-  return b.loop(part.start, part.end, line, starts,
-                [&](Value start, ValueRange sums) {
-                  prefetchRows(tile, start);
-                  prefetchSums(tile, start);
-                  if (spreadsColumns) {
-                    int64_t lines = llvm::divideCeil(partSize, line);
-                    Value share = b.add(b.mul(tile.number, lines),
-                                        b.div(b.sub(start, part.start), line));
-                    prefetchColumns(share, stripTiles * lines, part.next);
-                  }
-                  Value end = b.min(b.add(start, line), part.end);
-                  return b.loop(start, end, 1, sums, step);
-                });
+  auto prefetchLine = [&](Value start) {
+    prefetchRows(tile, start);
+    prefetchSums(tile, start);
+    if (spreadsColumns) {
+      int64_t lines = llvm::divideCeil(partSize, line);
+      Value share = b.add(b.mul(tile.number, lines),
+                          b.div(b.sub(start, part.start), line));
+      prefetchColumns(share, stripTiles * lines, part.next);
+    }
+  };
+  int64_t count = 1;
+  if (b.getTarget().lanes >= 8)
+    count = std::clamp<int64_t>(
+        llvm::bit_floor(uint64_t(kUnrolled / starts.size())), 1, line);
+  auto unrolled = [&](Value k, ValueRange sums) {
+    SmallVector<Value> next(sums);
+    for (int64_t i = 0; i < count; ++i)
+      next = multiplyAdd(tile, b.add(k, i), next);
+    return next;
+  };
+  Value rest = b.rem(b.sub(part.end, part.start), line);
+  Value full = b.sub(part.end, rest);
+  SmallVector<Value> sums =
+      b.loop(part.start, full, line, starts, [&](Value start, ValueRange sums) {
+        prefetchLine(start);
+        return b.loop(start, b.add(start, line), count, sums, unrolled);
+      });
+  return b.loop(full, part.end, 1, sums, step);
 }
 
 SmallVector<Value> ContractionKernel::multiplyAdd(const Tile &tile, Value k,
@@ -106,7 +127,7 @@ Value ContractionKernel::loadRow(const Tile &tile, int64_t x, Value k,
   if (!rowsPacked)
     return b.load(fold.inputs[rows.leaves[0]].buffer, type,
                   b.add(tile.rowOffsets[x], offset));
-  Value local = b.sub(k, tile.part.chunk.start);
+  Value local = b.sub(k, tile.part.start);
   if (rowsAlongRows)
     return b.load(block, type,
                   b.add(b.add(tile.packedRows, b.mul(local, tileRows)), x));
@@ -141,7 +162,22 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
                  /*isWrite=*/false);
     return;
   }
-  Value local = b.sub(k, tile.part.chunk.start);
+  // What is not packed yet, and where it will be.
+  if (!rowsAlongRows && rows.loops.size() == 1 && rows.reduction.size() == 1)
+    b.when(b.equal(tile.panel, firstPanel), [&] {
+      for (auto [i, leaf] : llvm::enumerate(rows.leaves)) {
+        int64_t step = rows.loops[0].coefficients[i];
+        if (step == 0)
+          continue;
+        Value base =
+            b.add(rowBase[i], b.mul(k, rows.reduction[0].coefficients[i]));
+        for (int64_t x = 0; x < tileRows; ++x)
+          b.prefetch(fold.inputs[leaf].buffer,
+                     b.add(base, b.mul(b.add(tile.row, tileRows + x), step)),
+                     /*isWrite=*/false);
+      }
+    });
+  Value local = b.sub(k, tile.part.start);
   int64_t step = rowsAlongRows ? b.getLineElements(type) : rowStride;
   Value offset = b.add(b.add(tile.packedRows, getTileStride()),
                        rowsAlongRows ? b.mul(local, tileRows) : local);

@@ -88,8 +88,8 @@ def test_fused_producers_K1() -> None:
   %q = arith.subf %y, %w : f32
   %r = math.fma %p, %q, %acc : f32
   repro.yield %r : f32"""
-    for a, b in (("m, k", "k, n"), ("k, m", "n, k")):
-        size = {"m": 21, "n": 37, "k": 530}
+    for a, b, n in (("m, k", "k, n", 37), ("k, m", "n, k", 37), ("m, k", "k, n", 270), ("k, m", "k, n", 270)):
+        size = {"m": 21, "n": n, "k": 530}
         types = ["x".join(str(size[d]) for d in o.split(", ")) + "xf32" for o in (a, "m", b, "n", "m, n")]
         maps = [f"(m, n, k) -> ({o})" for o in (a, "m", b, "n", "m, n")]
         case = contraction(maps, "ppr", types, body)
