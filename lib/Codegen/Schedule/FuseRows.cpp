@@ -23,6 +23,8 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <deque>
+
 using namespace mlir;
 using namespace mlir::repro;
 
@@ -39,23 +41,6 @@ static constexpr int64_t fewRowsBytesLimit = 512 << 10;
 static constexpr int64_t leastRows = 16;
 /// How many ops away a run looks for one that touches its rows.
 static constexpr size_t reach = 4;
-
-namespace {
-
-class RowFuser {
-public:
-  explicit RowFuser(func::FuncOp main) : main(main) {}
-  void run();
-
-private:
-  void grow(size_t position, int64_t rows);
-
-  func::FuncOp main;
-  /// The structured ops of `main`; null where a run has been, or a call.
-  SmallVector<Operation *> ops;
-};
-
-} // namespace
 
 static bool isContraction(Operation *op) {
   auto fold = dyn_cast<FoldOp>(op);
@@ -208,58 +193,146 @@ static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
   return result;
 }
 
-/// Whether all that the ops write is touched by rows, and by equal ones.
-static bool canFuse(ArrayRef<RowOp> run) {
-  llvm::SmallDenseMap<Value, int64_t> strides; // of what is written
-  for (const RowOp &op : run)
-    for (const RowAccess &access : op.accesses)
-      if (access.writes)
-        strides[access.root] = access.rowStride;
-  for (const RowOp &op : run)
-    for (const RowAccess &access : op.accesses) {
-      auto found = strides.find(access.root);
-      if (found != strides.end() &&
-          (found->second == 0 || access.rowStride != found->second))
-        return false;
-    }
-  return true;
+namespace {
+
+/// Neighbouring ops and what they touch together. Ops are tried, then kept or
+/// dropped; each looks at its own accesses only, however long the run is.
+class RowRun {
+public:
+  explicit RowRun(int64_t rows) : rows(rows) {}
+  void tryOp(RowOp op, bool atEnd);
+  void keep();
+  void drop();
+  /// Whether the op and those that are kept touch rows of one buffer.
+  bool sharesRows(const RowOp &op) const;
+  /// Whether all that the ops write is touched by rows, and by equal ones.
+  bool canFuse() const { return state.fits; }
+  /// How many rows a block has; 0 if the ops touch too little for a loop, none
+  /// if they touch too much for one.
+  std::optional<int64_t> chooseBlock() const;
+  size_t size() const { return ops.size(); }
+  void write(int64_t block) const {
+    writeRowBlocks(SmallVector<RowOp>(ops.begin(), ops.end()), rows, block);
+  }
+
+private:
+  struct Buffer {
+    int64_t rowStride;      ///< of the first access
+    int64_t rowBytes = 0;   ///< the most that an access of one row spans
+    bool isEven = true;     ///< all accesses have that stride
+    bool isWritten = false; ///< by any op
+    bool isShared = false;  ///< kept ops touch rows of it
+  };
+  struct State {
+    int64_t rowBytes = 0;
+    bool hasProducts = false, fits = true;
+    size_t numShapes = 0;
+  };
+
+  int64_t rows;
+  std::deque<RowOp> ops;
+  llvm::DenseMap<Value, Buffer> buffers;    // by root
+  SmallVector<SmallVector<int64_t>> shapes; // of the ops' rows, each once
+  State state, kept;
+  // Of the ops that are tried.
+  size_t front = 0, back = 0;
+  SmallVector<std::pair<Value, std::optional<Buffer>>> undo;
+};
+
+class RowFuser {
+public:
+  explicit RowFuser(func::FuncOp main) : main(main) {}
+  void run();
+
+private:
+  void grow(size_t position, int64_t rows);
+
+  func::FuncOp main;
+  /// The structured ops of `main`; null where a run has been, or a call.
+  SmallVector<Operation *> ops;
+};
+
+} // namespace
+
+void RowRun::tryOp(RowOp op, bool atEnd) {
+  for (const RowAccess &access : op.accesses) {
+    auto [entry, isNew] =
+        buffers.try_emplace(access.root, Buffer{access.rowStride});
+    Buffer &buffer = entry->second;
+    undo.emplace_back(access.root,
+                      isNew ? std::nullopt : std::optional<Buffer>(buffer));
+    int64_t bytes =
+        access.rowStride * getElementBytes(access.getType().getElementType());
+    state.rowBytes += std::max<int64_t>(bytes - buffer.rowBytes, 0);
+    buffer.rowBytes = std::max(buffer.rowBytes, bytes);
+    buffer.isEven &= access.rowStride == buffer.rowStride;
+    buffer.isWritten |= access.writes;
+    if (buffer.isWritten && (!buffer.isEven || buffer.rowStride == 0))
+      state.fits = false;
+  }
+  state.hasProducts |= isContraction(op.op);
+  if (!llvm::is_contained(shapes, op.sizes)) {
+    shapes.push_back(op.sizes);
+    ++state.numShapes;
+  }
+  if (atEnd) {
+    ops.push_back(std::move(op));
+    ++back;
+  } else {
+    ops.push_front(std::move(op));
+    ++front;
+  }
 }
 
-/// Whether the two touch rows of one buffer.
-static bool shareRows(const RowOp &a, const RowOp &b) {
-  return llvm::any_of(a.accesses, [&](const RowAccess &x) {
-    return x.rowStride && llvm::any_of(b.accesses, [&](const RowAccess &y) {
-             return y.rowStride && x.root == y.root;
-           });
+void RowRun::keep() {
+  for (auto &[root, before] : undo) {
+    Buffer &buffer = buffers.find(root)->second;
+    buffer.isShared = buffer.rowBytes != 0;
+  }
+  undo.clear();
+  front = back = 0;
+  kept = state;
+}
+
+void RowRun::drop() {
+  for (auto &[root, before] : llvm::reverse(undo)) {
+    if (before)
+      buffers.find(root)->second = *before;
+    else
+      buffers.erase(root);
+  }
+  undo.clear();
+  state = kept;
+  shapes.resize(state.numShapes);
+  for (; front > 0; --front)
+    ops.pop_front();
+  for (; back > 0; --back)
+    ops.pop_back();
+}
+
+bool RowRun::sharesRows(const RowOp &op) const {
+  return llvm::any_of(op.accesses, [&](const RowAccess &access) {
+    auto found = buffers.find(access.root);
+    return access.rowStride && found != buffers.end() && found->second.isShared;
   });
 }
 
-/// How many rows a block has; 0 if it is not worth it.
-static int64_t chooseBlock(ArrayRef<RowOp> run, int64_t rows) {
-  llvm::SmallDenseMap<Value, int64_t> touched;
-  for (const RowOp &op : run)
-    for (const RowAccess &access : op.accesses)
-      touched[access.root] =
-          access.rowStride * getElementBytes(access.getType().getElementType());
-  bool hasProducts =
-      llvm::any_of(run, [](const RowOp &op) { return isContraction(op.op); });
-  int64_t rowBytes = 0;
-  for (auto [root, bytes] : touched)
-    rowBytes += bytes;
+std::optional<int64_t> RowRun::chooseBlock() const {
   int64_t limit = rowBytesLimit;
   if (rows < leastRows) // more threads than that share the row of a product
-    limit = hasProducts ? blockBytes : fewRowsBytesLimit;
-  if (rowBytes > limit)
-    return 0;
-  int64_t block = std::clamp<int64_t>(blockBytes / rowBytes, 1, rows);
+    limit = state.hasProducts ? blockBytes : fewRowsBytesLimit;
+  if (state.rowBytes > limit)
+    return std::nullopt;
+  int64_t block = std::clamp<int64_t>(
+      blockBytes / std::max<int64_t>(state.rowBytes, 1), 1, rows);
   auto isEven = [&] {
-    return rows % block == 0 && llvm::all_of(run, [&](const RowOp &op) {
-             return !getTile(op.sizes, block).empty();
+    return rows % block == 0 && llvm::all_of(shapes, [&](const auto &sizes) {
+             return !getTile(sizes, block).empty();
            });
   };
   while (!isEven())
     --block;
-  bool isWorthIt = block == rows || block * rowBytes >= leastBlockBytes;
+  bool isWorthIt = block == rows || block * state.rowBytes >= leastBlockBytes;
   return isWorthIt ? block : 0;
 }
 
@@ -267,38 +340,37 @@ static int64_t chooseBlock(ArrayRef<RowOp> run, int64_t rows) {
 /// same rows.
 void RowFuser::grow(size_t position, int64_t rows) {
   std::optional<RowOp> seed = getRowOp(ops[position], rows);
-  if (!seed || !canFuse(*seed))
+  if (!seed)
     return;
-  SmallVector<RowOp> run = {*seed};
+  RowRun run(rows);
+  run.tryOp(std::move(*seed), /*atEnd=*/true);
+  std::optional<int64_t> block = run.chooseBlock();
+  if (!run.canFuse() || !block)
+    return;
+  run.keep();
   size_t begin = position, end = position + 1;
-  int64_t block = chooseBlock(run, rows);
   // Adds the ops from `next` on, up to the first that touches rows of the run;
   // those between come along.
   auto extend = [&](size_t next, bool atEnd) -> size_t {
-    SmallVector<RowOp> added;
-    for (; added.size() < reach && next < ops.size(); next += atEnd ? 1 : -1) {
+    for (size_t added = 1; added <= reach && next < ops.size();
+         ++added, next += atEnd ? 1 : -1) {
       std::optional<RowOp> op = getRowOp(ops[next], rows);
       if (!op)
-        return 0;
-      bool isConnected =
-          llvm::any_of(run, [&](RowOp &o) { return shareRows(o, *op); });
-      added.insert(atEnd ? added.end() : added.begin(), std::move(*op));
-      SmallVector<RowOp> longer = atEnd ? run : added;
-      llvm::append_range(longer, atEnd ? added : run);
-      if (!canFuse(longer))
-        return 0;
+        break;
+      bool isConnected = run.sharesRows(*op);
+      run.tryOp(std::move(*op), atEnd);
+      if (!run.canFuse())
+        break;
       if (!isConnected)
         continue;
-      int64_t longerBlock = chooseBlock(longer, rows);
-      // What is too much with products may be worth a loop without.
-      if (!longerBlock && (block || llvm::any_of(added, [](const RowOp &o) {
-                             return isContraction(o.op);
-                           })))
-        return 0;
-      run = std::move(longer);
+      std::optional<int64_t> longerBlock = run.chooseBlock();
+      if (!longerBlock || (*longerBlock == 0 && *block != 0))
+        break;
+      run.keep();
       block = longerBlock;
-      return added.size();
+      return added;
     }
+    run.drop();
     return 0;
   };
   for (size_t before = 0; before != run.size();) {
@@ -308,9 +380,9 @@ void RowFuser::grow(size_t position, int64_t rows) {
     while (size_t added = begin ? extend(begin - 1, /*atEnd=*/false) : 0)
       begin -= added;
   }
-  if (run.size() < 2 || !block)
+  if (run.size() < 2 || *block == 0)
     return;
-  writeRowBlocks(run, rows, block);
+  run.write(*block);
   std::fill(ops.begin() + begin, ops.begin() + end, nullptr);
 }
 
