@@ -24,8 +24,8 @@ static constexpr uint64_t hugePage = 1 << 21;
 /// thread to take over from one that is interrupted.
 static constexpr uint64_t cuts[] = {0, 5, 7, 8};
 static constexpr uint64_t sharesPerThread = std::size(cuts) - 1;
-/// Fewest grains of a share that is cut off: a single one would prepare as much
-/// as it computes.
+/// Fewest grains of a share that is cut off: for a single one, what a product
+/// prepares would take about as long as what it computes.
 static constexpr uint64_t leastGrains = 2;
 
 void Executor::Free::operator()(char *memory) const { std::free(memory); }
@@ -125,9 +125,9 @@ void Executor::launch(const Launch &launch, char *const *buffers) {
                  part = share % sharesPerThread;
         uint64_t first = c.grains * range / c.threads;
         uint64_t count = c.grains * (range + 1) / c.threads - first;
-        auto cut = [&](uint64_t part) {
-          uint64_t grains = (count * cuts[part] + 7) / 8;
-          if (part && count - grains < leastGrains)
+        auto cut = [&](uint64_t number) {
+          uint64_t grains = (count * cuts[number] + 7) / 8;
+          if (number > 0 && count - grains < leastGrains)
             grains = count;
           return (first + grains) * c.grain;
         };

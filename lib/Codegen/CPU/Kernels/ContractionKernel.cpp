@@ -36,8 +36,8 @@ static constexpr double kContiguous = 1.1;
 static constexpr double kPackingCost = 0.75;
 /// The time of copying it alone, as that of one in a vector.
 static constexpr double kOneByOne = 3;
-/// Between packed panels, tiles and rows of whole chunks, in elements: powers
-/// of two would fall into few sets of a cache.
+/// At least between packed panels, tiles and rows of whole chunks, in elements:
+/// powers of two would fall into few sets of a cache.
 static constexpr int64_t kSlack = 16;
 
 //===----------------------------------------------------------------------===//
@@ -172,6 +172,7 @@ void ContractionKernel::choosePacking() {
                               return step != 0 && step != 1;
                             });
   int64_t bytes = tileVectors * lanes * type.getIntOrFloatBitWidth() / 8;
+  // Whole lines, which are fetched and transposed together.
   partSize =
       columnsPacked && rows.size > tileRows
           ? std::min<int64_t>(span, llvm::alignDown(kPartBytes / bytes,
@@ -215,7 +216,8 @@ void ContractionKernel::chooseItems() {
   stripTiles = stripBlocks * blockTiles;
   stripRows = stripBlocks * blockRows;
   // What a tile reads of a part lies side by side, that of the next tile
-  // behind it.
+  // behind it. Packing stores whole vectors: what is beyond the end of a row
+  // lies in the slack, or in the next row, which is packed later.
   int64_t slack = std::max(lanes, kSlack);
   rowStride = (rowsAlongRows ? tileRows : 1) * partSize +
               (rowsAlongRows || !hasParts() ? slack : 0);
@@ -316,15 +318,15 @@ void ContractionKernel::emitPart(Value panel, ArrayRef<PanelVector> vectors,
                                  const Part &part) {
   int64_t restRows = rows.size % tileRows, last = vectorCount % tileVectors;
   auto emitVectors = [&](Value row, int64_t rowCount) {
-    auto emit = [&](ArrayRef<PanelVector> vectors) {
-      emitTile(row, rowCount, panel, vectors, part);
+    auto emit = [&](int64_t count) {
+      emitTile(row, rowCount, panel, vectors.take_front(count), part);
     };
     if (last == 0)
-      emit(vectors);
+      emit(tileVectors);
     else // Nothing is computed beyond the last vector.
       b.when(
-          b.equal(panel, b.index(panels - 1)),
-          [&] { emit(vectors.take_front(last)); }, [&] { emit(vectors); });
+          b.equal(panel, b.index(panels - 1)), [&] { emit(last); },
+          [&] { emit(tileVectors); });
   };
   b.loop(firstRow, endRow, tileRows, [&](Value row) {
     Value end = b.add(row, tileRows);

@@ -14,7 +14,8 @@
 // packed once, or, where one group holds all panels, blocks of rows for which
 // those are. Either factor is read where it lies, or what is read of it is
 // copied, f or g applied, before: the columns of a part before the rows meet
-// them, the rows of a tile when the first panel does.
+// them, the rows of a tile when the first panel does, or, where rows lie side
+// by side, those of a chunk before all panels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -123,8 +124,8 @@ private:
   int64_t getTileStride() const;
 
   // ContractionPacking.cpp
-  /// Where the rows of the part that begins with `start` are packed.
-  Value getPackedRows(Value start, const Chunk &chunk);
+  /// Where the rows of the part that holds element `k` are packed.
+  Value getPackedRows(Value k, const Chunk &chunk);
   /// What the part needs of rows [first, end), row after row.
   void packRowsAlongReduction(Value first, Value end, const Part &part);
   /// All rows, tile after tile, in each one element of all rows after the

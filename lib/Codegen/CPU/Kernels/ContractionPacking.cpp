@@ -28,10 +28,10 @@ Value ContractionKernel::loadLeaf(const Factor &factor, unsigned leaf,
 // Rows
 //===----------------------------------------------------------------------===//
 
-Value ContractionKernel::getPackedRows(Value start, const Chunk &chunk) {
+Value ContractionKernel::getPackedRows(Value k, const Chunk &chunk) {
   if (!hasParts())
     return b.index(0);
-  return b.mul(b.div(b.sub(start, chunk.start), partSize), rowPartStride);
+  return b.mul(b.div(b.sub(k, chunk.start), partSize), rowPartStride);
 }
 
 void ContractionKernel::packRowsAlongRows(const Chunk &chunk) {
@@ -60,6 +60,8 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
     bases.push_back(getBases(b.add(first, i)));
     nextBases.push_back(getBases(b.add(first, count + i)));
   }
+  assert((!hasParts() || partSize % kTogether == 0) &&
+         "a part has whole steps");
   Value local = b.sub(first, chunk.start);
   if (hasParts())
     local = b.rem(local, partSize);
@@ -144,8 +146,8 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
           Value rest = b.rem(b.sub(upper, lower), lanes);
           Value full = b.sub(upper, rest);
           b.loop(lower, full, lanes, [&](Value i) { copy(i, lanes, {}); });
-          // Elements beyond the run are overwritten by the next run, or lie in
-          // the slack behind the row.
+          // Elements beyond the run are overwritten by the next run or row, or
+          // lie in slack.
           b.when(b.less(full, upper),
                  [&] { copy(full, lanes, b.getMask(rest, lanes)); });
         });

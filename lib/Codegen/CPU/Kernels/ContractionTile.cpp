@@ -99,12 +99,13 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
   };
   Value rest = b.rem(b.sub(part.end, part.start), line);
   Value full = b.sub(part.end, rest);
-  SmallVector<Value> sums =
+  SmallVector<Value> ofLines =
       b.loop(part.start, full, line, starts, [&](Value start, ValueRange sums) {
         prefetchLine(start);
         return b.loop(start, b.add(start, line), count, sums, unrolled);
       });
-  return b.loop(full, part.end, 1, sums, step);
+  b.when(b.less(full, part.end), [&] { prefetchLine(full); });
+  return b.loop(full, part.end, 1, ofLines, step);
 }
 
 SmallVector<Value> ContractionKernel::multiplyAdd(const Tile &tile, Value k,
@@ -162,15 +163,16 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
                  /*isWrite=*/false);
     return;
   }
-  // What is not packed yet, and where it will be.
+  // What the first panel packs next; where addresses take divisions, it is not
+  // worth it.
   if (!rowsAlongRows && rows.loops.size() == 1 && rows.reduction.size() == 1)
     b.when(b.equal(tile.panel, firstPanel), [&] {
       for (auto [i, leaf] : llvm::enumerate(rows.leaves)) {
         int64_t step = rows.loops[0].coefficients[i];
-        if (step == 0)
+        int64_t next = rows.reduction[0].coefficients[i];
+        if (step == 0 || next == 0)
           continue;
-        Value base =
-            b.add(rowBase[i], b.mul(k, rows.reduction[0].coefficients[i]));
+        Value base = b.add(rowBase[i], b.mul(k, next));
         for (int64_t x = 0; x < tileRows; ++x)
           b.prefetch(fold.inputs[leaf].buffer,
                      b.add(base, b.mul(b.add(tile.row, tileRows + x), step)),
