@@ -39,6 +39,8 @@ static constexpr int64_t rowBytesLimit = 4 << 20;
 /// would be shared by all of them.
 static constexpr int64_t fewRowsBytesLimit = 512 << 10;
 static constexpr int64_t leastRows = 16;
+/// Ops of a run at most: the time of compiling a kernel grows faster than it.
+static constexpr size_t mostOps = 64;
 /// How many ops away a run looks for one that touches its rows.
 static constexpr size_t reach = 4;
 
@@ -352,7 +354,8 @@ void RowFuser::grow(size_t position, int64_t rows) {
   // Adds the ops from `next` on, up to the first that touches rows of the run;
   // those between come along.
   auto extend = [&](size_t next, bool atEnd) -> size_t {
-    for (size_t added = 1; added <= reach && next < ops.size();
+    for (size_t added = 1;
+         added <= reach && next < ops.size() && run.size() < mostOps;
          ++added, next += atEnd ? 1 : -1) {
       std::optional<RowOp> op = getRowOp(ops[next], rows);
       if (!op)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from repro_mlir import runtime
 from repro_mlir._mlir_libs import _repro
+from repro_mlir.reference.interpreter import Interpreter
 from repro_mlir.runtime import emulation
 from repro_mlir.runtime.artifact import Space, read_artifact
 from repro_mlir.runtime.cache import cached_compile
@@ -131,6 +132,43 @@ func.func @main({arguments}) -> ({", ".join(types)}) attributes {{repro.num_stat
             executable.run(states, [])
         for count, state in zip(grains, states, strict=True):
             assert (state == threads + 3).all(), (threads, count)
+
+
+def test_long_chain_on_rows_is_cut() -> None:
+    """More operations on the same rows than one kernel takes, with the bits of the reference."""
+    rows, steps = "tensor<64x128xf32>", 40
+    chain = "".join(
+        f"""
+  %s{i} = repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
+      maps [#rows, #row] iterators [parallel, reduction] ins(%x{i} : {rows}) outs(%zeros : tensor<64xf32>) {{
+  ^bb0(%a: f32, %acc: f32):
+    %0 = arith.addf %acc, %a : f32
+    repro.yield %0 : f32
+  }} -> tensor<64xf32>
+  %x{i + 1} = linalg.generic {{indexing_maps = [#rows, #row, #rows], iterator_types = ["parallel", "parallel"]}}
+      ins(%x{i}, %s{i} : {rows}, tensor<64xf32>) outs(%empty : {rows}) {{
+  ^bb0(%a: f32, %sum: f32, %o: f32):
+    %q = repro.exp %sum : f32
+    %0 = arith.divf %a, %q : f32
+    linalg.yield %0 : f32
+  }} -> {rows}"""
+        for i in range(steps)
+    )
+    program = f"""
+#rows = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @main(%x0: {rows}) -> {rows} attributes {{repro.num_state = 0 : i64}} {{
+  %zero = arith.constant 0.0 : f32
+  %zeros = tensor.splat %zero : tensor<64xf32>
+  %empty = tensor.empty() : {rows}{chain}
+  return %x{steps} : {rows}
+}}"""
+    compiled = runtime.compile(program, "x86-64-v2")
+    assert len(read_artifact(compiled).launches) == 2
+    x = np.random.default_rng(3).standard_normal((64, 128)).astype(np.float32)
+    (result,) = runtime.load(compiled, threads=2).run([], [x])
+    (expected,) = Interpreter(program).run(x)
+    assert np.asarray(result).tobytes() == expected.tobytes()
 
 
 @pytest.mark.skipif(not emulation.is_available(), reason="no aarch64 compiler or emulator")
