@@ -7,6 +7,8 @@
 
 #include "Codegen/CPU/Kernels/KernelBuilder.h"
 
+#include "Codegen/Schedule/Kernel.h"
+
 #include "mlir/Dialect/Affine/Analysis/AffineStructures.h"
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -19,6 +21,8 @@
 
 using namespace mlir;
 using namespace mlir::repro::cpu;
+
+static constexpr int64_t kLineBytes = 64;
 
 Type repro::cpu::getLaneType(Type type, int64_t lanes) {
   return lanes ? VectorType::get({lanes}, type) : type;
@@ -89,9 +93,7 @@ void KernelBuilder::setWork(int64_t items, int64_t grain) {
 }
 
 int64_t repro::cpu::getScratchBytes(Type element, int64_t count) {
-  Type storage = getStorageType(element);
-  int64_t bits = storage.isIndex() ? 64 : storage.getIntOrFloatBitWidth();
-  return llvm::alignTo(std::max<int64_t>(bits / 8, 1) * count, 64);
+  return llvm::alignTo(getElementBytes(element) * count, kLineBytes);
 }
 
 Value KernelBuilder::getScratch(Type element, int64_t count) {
@@ -489,9 +491,7 @@ void KernelBuilder::storeLanes(Value vector, Value flat, Value offset,
 }
 
 int64_t KernelBuilder::getLineElements(Type element) {
-  constexpr int64_t lineBits = 512;
-  Type storage = getStorageType(element);
-  return lineBits / (storage.isIndex() ? 64 : storage.getIntOrFloatBitWidth());
+  return kLineBytes / getElementBytes(element);
 }
 
 void KernelBuilder::prefetch(Value flat, Value offset, bool isWrite) {

@@ -80,7 +80,7 @@ def test_other_types_F7(kind: str) -> None:
         case.check(arrays(case, special=False))
 
 
-# Packed rows whose last part ends within a vector, a line, and at both.
+# Last parts of packed rows: within a vector, within a line, and at the end of both.
 @pytest.mark.parametrize(("n", "k"), [(37, 530), (270, 72), (270, 126), (270, 512), (270, 575)])
 def test_fused_producers_K1(n: int, k: int) -> None:
     body = """^bb0(%x: f32, %s: f32, %y: f32, %w: f32, %acc: f32):
