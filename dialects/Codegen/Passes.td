@@ -52,7 +52,8 @@ def ReproPlaceParts : Pass<"repro-place-parts", "::mlir::func::FuncOp"> {
     into one of equal elements. Reshapes of such chains go to the parts, a chain
     that is a part of another one goes up in it, equal elements that are half of
     a tensor fill it before the other parts come, and every part is inserted as
-    soon as it is there. Then bufferization lets an operation write its part of
+    soon as it is there. Where the parts that are left are all reshaped in one
+    way, the whole is reshaped instead. Then bufferization lets an operation write its part of
     the whole: the stride phases of a transposed convolution (K2), which concats
     and reshapes interleave, are stored with that stride.
   }];

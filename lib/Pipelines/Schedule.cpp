@@ -30,6 +30,8 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createCSEPass());
   manager.addPass(createReproBufferize());
+  // A copy of a buffer to itself is one only where equal views are one.
+  manager.addNestedPass<func::FuncOp>(createCSEPass());
   manager.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   manager.addNestedPass<func::FuncOp>(createCSEPass());
   ReproOutlineKernelsOptions outline;

@@ -208,6 +208,7 @@ struct CollapseInsertion : public OpRewritePattern<tensor::CollapseShapeOp> {
     Value target = reshape(insertion.getDest());
     rewriter.replaceOp(op, createInsertion(rewriter, insertion.getLoc(), source,
                                            target, collapsed));
+    rewriter.eraseOp(insertion);
     return success();
   }
 };
@@ -248,6 +249,7 @@ struct ExpandInsertion : public OpRewritePattern<tensor::ExpandShapeOp> {
     Value target = reshape(insertion.getDest(), extents);
     rewriter.replaceOp(op, createInsertion(rewriter, insertion.getLoc(), source,
                                            target, expanded));
+    rewriter.eraseOp(insertion);
     return success();
   }
 };
@@ -276,6 +278,7 @@ struct FlattenInsertion : public OpRewritePattern<tensor::InsertSliceOp> {
     rewriter.replaceOp(outer,
                        createInsertion(rewriter, inner.getLoc(),
                                        inner.getSource(), target, *place));
+    rewriter.eraseOp(inner);
     return success();
   }
 };
@@ -332,6 +335,181 @@ struct FillWithParts : public OpRewritePattern<tensor::InsertSliceOp> {
 };
 
 } // namespace
+
+//===----------------------------------------------------------------------===//
+// Reshapes of all parts
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A chain of insertions whose parts are all reshaped in the same way. Instead
+/// the whole is, so that each part can be computed where it goes:
+/// insert(insert(x, reshape(y)), reshape(z)) = reshape(insert(insert(x', y),
+/// z))
+class ReshapedParts {
+public:
+  /// Of the chain that ends with `end`; nothing where it is no such chain.
+  static std::optional<ReshapedParts> match(tensor::InsertSliceOp end);
+  void rewrite();
+
+private:
+  /// In the order of the program.
+  SmallVector<tensor::InsertSliceOp> insertions;
+  SmallVector<Value> parts; ///< not reshaped
+  SmallVector<Place> places;
+  SmallVector<ReassociationIndices> groups;
+  SmallVector<int64_t> shape; ///< of the whole, not reshaped
+  bool isExpanded = false;    ///< the parts are expanded, else collapsed
+};
+
+} // namespace
+
+/// The tensor that is reshaped to `tensor`, and how; null where none is.
+static Value getReshaped(Value tensor,
+                         SmallVector<ReassociationIndices> &groups,
+                         bool &isExpanded) {
+  auto get = [&](auto op, bool expands) -> Value {
+    groups = op.getReassociationIndices();
+    isExpanded = expands;
+    return op.getSrc();
+  };
+  if (auto expand = tensor.getDefiningOp<tensor::ExpandShapeOp>())
+    return get(expand, true);
+  if (auto collapse = tensor.getDefiningOp<tensor::CollapseShapeOp>())
+    return get(collapse, false);
+  return {};
+}
+
+/// The shape that collapses to `collapsed` and has the inner dimensions of
+/// `part`, or nothing.
+static std::optional<SmallVector<int64_t>>
+getExpandedShape(ArrayRef<int64_t> collapsed, ArrayRef<int64_t> part,
+                 ArrayRef<ReassociationIndices> groups) {
+  SmallVector<int64_t> shape(part);
+  for (auto [extent, group] : llvm::zip_equal(collapsed, groups)) {
+    int64_t inner = 1;
+    for (int64_t dim : ArrayRef(group).drop_front())
+      inner *= part[dim];
+    if (inner == 0 || extent % inner != 0)
+      return std::nullopt;
+    shape[group.front()] = extent / inner;
+  }
+  return shape;
+}
+
+std::optional<ReshapedParts> ReshapedParts::match(tensor::InsertSliceOp end) {
+  ReshapedParts result;
+  for (tensor::InsertSliceOp op = end; op;
+       op = op.getDest().getDefiningOp<tensor::InsertSliceOp>()) {
+    if (op != end && !op->hasOneUse())
+      return std::nullopt;
+    result.insertions.push_back(op);
+  }
+  std::reverse(result.insertions.begin(), result.insertions.end());
+  if (!isAssembled(end))
+    return std::nullopt;
+  ArrayRef<int64_t> whole = end.getDestType().getShape();
+  for (tensor::InsertSliceOp op : result.insertions) {
+    std::optional<Place> place = getPlace(op);
+    SmallVector<ReassociationIndices> groups;
+    bool isExpanded;
+    Value part = getReshaped(op.getSource(), groups, isExpanded);
+    if (!place || !part)
+      return std::nullopt;
+    ArrayRef<int64_t> partShape =
+        cast<RankedTensorType>(part.getType()).getShape();
+    std::optional<SmallVector<int64_t>> shape;
+    if (isExpanded) {
+      shape.emplace();
+      for (const ReassociationIndices &group : groups) {
+        shape->push_back(1);
+        for (int64_t dim : group)
+          shape->back() *= whole[dim];
+      }
+    } else {
+      shape = getExpandedShape(whole, partShape, groups);
+    }
+    if (!shape)
+      return std::nullopt;
+    if (result.parts.empty()) {
+      result.groups = groups;
+      result.isExpanded = isExpanded;
+      result.shape = *shape;
+    } else if (result.groups != groups || result.isExpanded != isExpanded ||
+               result.shape != *shape) {
+      return std::nullopt;
+    }
+    Place reshaped;
+    for (auto [i, group] : llvm::enumerate(groups)) {
+      if (isExpanded) {
+        std::optional<Stretch> stretch =
+            collapse(ArrayRef(*place).slice(group.front(), group.size()),
+                     whole.slice(group.front(), group.size()));
+        if (!stretch)
+          return std::nullopt;
+        reshaped.push_back(*stretch);
+      } else {
+        std::optional<Place> stretches = expand(
+            (*place)[i], ArrayRef(*shape).slice(group.front(), group.size()));
+        if (!stretches)
+          return std::nullopt;
+        llvm::append_range(reshaped, *stretches);
+      }
+    }
+    for (auto [stretch, extent] : llvm::zip_equal(reshaped, partShape))
+      if (stretch.size != extent)
+        return std::nullopt;
+    result.parts.push_back(part);
+    result.places.push_back(std::move(reshaped));
+  }
+  return result;
+}
+
+void ReshapedParts::rewrite() {
+  Value base = insertions.front().getDest();
+  OpBuilder builder(insertions.front());
+  Location loc = insertions.back().getLoc();
+  auto type = cast<RankedTensorType>(base.getType());
+  Value result;
+  if (TypedAttr element = getSplat(base))
+    result = arith::ConstantOp::create(
+        builder, loc, SplatElementsAttr::get(type.clone(shape), element));
+  else
+    result =
+        tensor::EmptyOp::create(builder, loc, shape, type.getElementType());
+  for (auto [op, part, place] : llvm::zip_equal(insertions, parts, places)) {
+    builder.setInsertionPoint(op);
+    result = createInsertion(builder, op.getLoc(), part, result, place);
+  }
+  tensor::InsertSliceOp end = insertions.back();
+  if (isExpanded)
+    result = tensor::ExpandShapeOp::create(builder, loc, type, result, groups);
+  else
+    result =
+        tensor::CollapseShapeOp::create(builder, loc, type, result, groups);
+  end.replaceAllUsesWith(result);
+  for (tensor::InsertSliceOp op : llvm::reverse(insertions)) {
+    Operation *reshape = op.getSource().getDefiningOp();
+    op.erase();
+    if (reshape->use_empty())
+      reshape->erase();
+  }
+}
+
+/// The chains of the block, each by its last insertion.
+static SmallVector<tensor::InsertSliceOp> getChains(Block &block) {
+  SmallVector<tensor::InsertSliceOp> ends;
+  for (auto op : block.getOps<tensor::InsertSliceOp>()) {
+    bool goesOn =
+        op->hasOneUse() && llvm::all_of(op->getUses(), [](OpOperand &use) {
+          auto next = dyn_cast<tensor::InsertSliceOp>(use.getOwner());
+          return next && &use == &next.getDestMutable();
+        });
+    if (!goesOn)
+      ends.push_back(op);
+  }
+  return ends;
+}
 
 //===----------------------------------------------------------------------===//
 // Pass
@@ -399,6 +577,12 @@ void PlaceParts::runOnOperation() {
   tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::populateFoldTensorEmptyPatterns(patterns);
-  if (failed(applyPatternsGreedily(function, std::move(patterns))))
+  // Each pattern takes something away, however long a chain is.
+  GreedyRewriteConfig config;
+  config.setMaxIterations(GreedyRewriteConfig::kNoLimit);
+  if (failed(applyPatternsGreedily(function, std::move(patterns), config)))
     return signalPassFailure();
+  for (tensor::InsertSliceOp end : getChains(block))
+    if (std::optional<ReshapedParts> chain = ReshapedParts::match(end))
+      chain->rewrite();
 }

@@ -173,3 +173,81 @@ func.func @others(%x: tensor<2xf32>, %y: tensor<2x4xf32>) -> (tensor<2x2x2xf32>,
   %r = tensor.collapse_shape %i [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
   return %e, %r : tensor<2x2x2xf32>, tensor<8xf32>
 }
+
+// -----
+
+// A chain may be of any length.
+
+// CHECK-LABEL: func.func @many
+// CHECK-NOT: tensor.expand_shape
+// CHECK-COUNT-12: tensor.insert_slice %{{.*}} into %{{.*}} : tensor<2x3xf32> into tensor<2x36xf32>
+// CHECK: tensor.expand_shape %{{.*}} {{\[\[}}0], [1, 2]] output_shape [2, 12, 3]
+func.func @many(%x0: tensor<2x3xf32>, %x1: tensor<2x3xf32>, %x2: tensor<2x3xf32>, %x3: tensor<2x3xf32>, %x4: tensor<2x3xf32>, %x5: tensor<2x3xf32>, %x6: tensor<2x3xf32>, %x7: tensor<2x3xf32>, %x8: tensor<2x3xf32>, %x9: tensor<2x3xf32>, %x10: tensor<2x3xf32>, %x11: tensor<2x3xf32>) -> tensor<2x12x3xf32> {
+  %c = tensor.concat dim(1) %x0, %x1, %x2, %x3, %x4, %x5, %x6, %x7, %x8, %x9, %x10, %x11 : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x36xf32>
+  %r = tensor.expand_shape %c [[0], [1, 2]] output_shape [2, 12, 3] : tensor<2x36xf32> into tensor<2x12x3xf32>
+  return %r : tensor<2x12x3xf32>
+}
+
+// -----
+
+// Parts that are all reshaped in one way: as the gradients of queries, keys and
+// values are.
+
+// CHECK-LABEL: func.func @collapsed_parts
+// CHECK: %[[E:.*]] = tensor.empty() : tensor<2x5x9x4xf32>
+// CHECK: %[[A:.*]] = tensor.insert_slice %arg0 into %[[E]][0, 0, 0, 0] [2, 5, 3, 4] [1, 1, 1, 1]
+// CHECK: %[[B:.*]] = tensor.insert_slice %arg1 into %[[A]][0, 0, 3, 0] [2, 5, 6, 4] [1, 1, 1, 1]
+// CHECK: %[[R:.*]] = tensor.collapse_shape %[[B]] {{\[\[}}0, 1], [2, 3]]
+// CHECK: return %[[R]]
+func.func @collapsed_parts(%x: tensor<2x5x3x4xf32>, %y: tensor<2x5x6x4xf32>) -> tensor<10x36xf32> {
+  %a = tensor.collapse_shape %x [[0, 1], [2, 3]] : tensor<2x5x3x4xf32> into tensor<10x12xf32>
+  %b = tensor.collapse_shape %y [[0, 1], [2, 3]] : tensor<2x5x6x4xf32> into tensor<10x24xf32>
+  %r = tensor.concat dim(1) %a, %b : (tensor<10x12xf32>, tensor<10x24xf32>) -> tensor<10x36xf32>
+  return %r : tensor<10x36xf32>
+}
+
+// -----
+
+// As the blocks of attention are (K5).
+
+// CHECK-LABEL: func.func @expanded_parts
+// CHECK: %[[E:.*]] = tensor.empty() : tensor<6x7x4xf32>
+// CHECK: %[[A:.*]] = tensor.insert_slice %arg0 into %[[E]][0, 0, 0] [6, 5, 4] [1, 1, 1]
+// CHECK: %[[B:.*]] = tensor.insert_slice %arg1 into %[[A]][0, 5, 0] [6, 2, 4] [1, 1, 1]
+// CHECK: %[[R:.*]] = tensor.expand_shape %[[B]] {{\[\[}}0, 1], [2], [3]]
+// CHECK: return %[[R]]
+func.func @expanded_parts(%x: tensor<6x5x4xf32>, %y: tensor<6x2x4xf32>) -> tensor<2x3x7x4xf32> {
+  %a = tensor.expand_shape %x [[0, 1], [2], [3]] output_shape [2, 3, 5, 4] : tensor<6x5x4xf32> into tensor<2x3x5x4xf32>
+  %b = tensor.expand_shape %y [[0, 1], [2], [3]] output_shape [2, 3, 2, 4] : tensor<6x2x4xf32> into tensor<2x3x2x4xf32>
+  %r = tensor.concat dim(2) %a, %b : (tensor<2x3x5x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x7x4xf32>
+  return %r : tensor<2x3x7x4xf32>
+}
+
+// -----
+
+// The widths of the parts have no common shape: nothing changes.
+
+// CHECK-LABEL: func.func @parts_of_other_shapes
+// CHECK: tensor.collapse_shape %arg0
+// CHECK: tensor.collapse_shape %arg1
+// CHECK: tensor.insert_slice
+func.func @parts_of_other_shapes(%x: tensor<10x3x4xf32>, %y: tensor<10x4x6xf32>) -> tensor<10x36xf32> {
+  %a = tensor.collapse_shape %x [[0], [1, 2]] : tensor<10x3x4xf32> into tensor<10x12xf32>
+  %b = tensor.collapse_shape %y [[0], [1, 2]] : tensor<10x4x6xf32> into tensor<10x24xf32>
+  %r = tensor.concat dim(1) %a, %b : (tensor<10x12xf32>, tensor<10x24xf32>) -> tensor<10x36xf32>
+  return %r : tensor<10x36xf32>
+}
+
+// -----
+
+// Part of a row of the inner dimension: nothing changes.
+
+// CHECK-LABEL: func.func @parts_across_rows
+// CHECK: tensor.collapse_shape %arg0
+// CHECK: tensor.insert_slice
+func.func @parts_across_rows(%x: tensor<10x3x4xf32>, %y: tensor<10x2xf32>) -> tensor<10x24xf32> {
+  %a = tensor.collapse_shape %x [[0], [1, 2]] : tensor<10x3x4xf32> into tensor<10x12xf32>
+  %e = tensor.empty() : tensor<10x24xf32>
+  %r = tensor.insert_slice %a into %e[0, 2] [10, 12] [1, 1] : tensor<10x12xf32> into tensor<10x24xf32>
+  return %r : tensor<10x24xf32>
+}
