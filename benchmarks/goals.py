@@ -47,7 +47,7 @@ GOALS = (
 # Seconds at most, by contestant of the rows of the group "compile".
 COMPILE_LIMITS = {OURS: 30.0, "from cache": 1.0}
 # Figures of a row that are no peers.
-_NO_PEERS = {"ours with state", "torch with state", "arena", "capture", "from cache"}
+_NO_PEERS = {"ours whole", "ours with state", "torch with state", "arena", "capture", "from cache"}
 
 
 def ratio(row: Row, figure: str = "median", peers: Sequence[str] = ()) -> float | None:

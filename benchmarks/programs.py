@@ -27,7 +27,11 @@ _programs: dict[str, repro_mlir.Program] = {}
 
 
 def compiled(
-    name: str, function: Function, arguments: Sequence[torch.Tensor], setting: Setting
+    name: str,
+    function: Function,
+    arguments: Sequence[torch.Tensor],
+    setting: Setting,
+    attention_block: int | None = None,
 ) -> Callable[[], object]:
     """A call of `function` as we compile it, on these arguments, into outputs that stay.
 
@@ -35,11 +39,12 @@ def compiled(
       name: of this function on arguments of these shapes.
       function: on tensors; may take gradients.
       arguments: contiguous; the example that is captured.
+      attention_block: for `repro_mlir.capture`.
     Raises:
       ValueError: the result is not what PyTorch computes, to float32 accuracy.
     """
     if name not in _programs:
-        _programs[name] = repro_mlir.capture(_Module(function), tuple(arguments))
+        _programs[name] = repro_mlir.capture(_Module(function), tuple(arguments), attention_block=attention_block)
     executable = runtime.load(runtime.cached_compile(_programs[name].text, setting.level), setting.threads)
     inputs = [value.numpy() for value in arguments]
     outputs = [kind.empty() for kind in executable.outputs]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+import attention_cases
 import convolution_cases
 import fresh_cases
 import matmul_cases
@@ -28,7 +29,14 @@ from timing import Figure, interleaved
 
 def all_cases() -> list[Case | SampledCase]:
     """Every case in the order in which it runs."""
-    timed = (matmul_cases, convolution_cases, normalization_cases, optimizer_cases, training_cases)
+    timed = (
+        matmul_cases,
+        convolution_cases,
+        normalization_cases,
+        attention_cases,
+        optimizer_cases,
+        training_cases,
+    )
     return [case for module in timed for case in module.cases()] + fresh_cases.cases()
 
 

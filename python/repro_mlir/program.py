@@ -209,6 +209,7 @@ def capture(
     autocast: torch.dtype | None = None,
     seed: int = 0,
     exact_digits: int | None = None,
+    attention_block: int | None = None,
 ) -> Program:
     """Captures a training step, `capture(model, loss_fn, optimizer, batch)`, or inference, `capture(model, inputs)`.
 
@@ -220,6 +221,8 @@ def capture(
       autocast: training only: torch.bfloat16 or torch.float16 for forward and loss.
       seed: training only: the initial seed of the program's random numbers.
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
+      attention_block: (K5) `scaled_dot_product_attention` goes by blocks of so many queries, or keys, and keeps no
+        whole matrix of weights: for long sequences, 128 say. Its bits are others than without.
     Returns:
       the canonical program; the model and the optimizer stay as they are.
     Raises:
@@ -233,10 +236,18 @@ def capture(
     if len(arguments) == 1:
         if clip_norm is not None or autocast is not None or seed != 0:
             raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
-        program, _ = capture_with_frontend(lambda frontend: frontend.capture_inference(model, arguments[0]))
+        program, _ = capture_with_frontend(
+            lambda frontend: frontend.capture_inference(model, arguments[0], attention_block=attention_block)
+        )
         return program if exact_digits is None else exact_contractions(program, exact_digits)
     return capture_training(
-        model, *arguments, clip_norm=clip_norm, autocast=autocast, seed=seed, exact_digits=exact_digits
+        model,
+        *arguments,
+        clip_norm=clip_norm,
+        autocast=autocast,
+        seed=seed,
+        exact_digits=exact_digits,
+        attention_block=attention_block,
     )[0]
 
 
@@ -250,11 +261,19 @@ def capture_training(
     autocast: torch.dtype | None = None,
     seed: int = 0,
     exact_digits: int | None = None,
+    attention_block: int | None = None,
 ) -> tuple[Program, Captured]:
     """As `capture`, and what ties the program to the user's objects."""
     program, captured = capture_with_frontend(
         lambda frontend: frontend.capture_training(
-            model, loss_fn, optimizer, batch, clip_norm=clip_norm, autocast=autocast, seed=seed
+            model,
+            loss_fn,
+            optimizer,
+            batch,
+            clip_norm=clip_norm,
+            autocast=autocast,
+            seed=seed,
+            attention_block=attention_block,
         )
     )
     return program if exact_digits is None else exact_contractions(program, exact_digits), captured

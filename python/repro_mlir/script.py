@@ -16,7 +16,7 @@ from typing import Any
 
 from .errors import ReproError
 
-OPTIONS = ("autocast", "clip_norm", "exact_digits", "seed")
+OPTIONS = ("attention_block", "autocast", "clip_norm", "exact_digits", "seed")
 """What `training()` may choose of what `Trainer` takes."""
 
 

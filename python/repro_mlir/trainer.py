@@ -58,6 +58,7 @@ class Trainer:
         autocast: torch.dtype | None = None,
         seed: int = 0,
         exact_digits: int | None = None,
+        attention_block: int | None = None,
         receipt: str | Path | ReceiptOptions | None = None,
     ) -> None:
         """
@@ -71,6 +72,7 @@ class Trainer:
           autocast: torch.bfloat16 or torch.float16 for forward and loss.
           seed: of the random numbers (dropout).
           exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
+          attention_block: attention goes by blocks of so many queries, or keys, see `capture`.
           receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
         Raises:
           ReproError: an unknown target.
@@ -85,6 +87,7 @@ class Trainer:
         self._autocast = autocast
         self._seed = seed
         self._exact_digits = exact_digits
+        self._attention_block = attention_block
         self._captured: Captured | None = None
         self._executable: Executable | None = None
         self._state: dict[str, np.ndarray] = {}
@@ -123,6 +126,7 @@ class Trainer:
                 autocast=self._autocast,
                 seed=self._seed,
                 exact_digits=self._exact_digits,
+                attention_block=self._attention_block,
             )
             executable = compile(program, self._target, self._threads)
             if self._receipt is None:

@@ -30,6 +30,7 @@ def capture_training(
     clip_norm: float | None = None,
     autocast: torch.dtype | None = None,
     seed: int = 0,
+    attention_block: int | None = None,
 ) -> Captured:
     """Captures one training step: forward, loss, backward, gradient clipping and optimizer update.
 
@@ -46,6 +47,7 @@ def capture_training(
       clip_norm: clips all gradients together to this 2-norm, as torch.nn.utils.clip_grad_norm_ does.
       autocast: torch.bfloat16 or torch.float16: runs forward and loss under torch.autocast("cpu", autocast).
       seed: initial seed of the random numbers, any 64-bit integer; used only if the step draws any.
+      attention_block: (K5) `scaled_dot_product_attention` goes by blocks of so many queries, or keys.
     Returns:
       the program; its outputs are `loss` and, if `loss_fn` is given, the tensors that the model returns.
     Raises:
@@ -54,30 +56,33 @@ def capture_training(
     if loss_fn is not None and not (isinstance(batch, tuple | list) and len(batch) >= 2):
         raise CaptureError(f"batch is a {type(batch).__name__}, expected a tuple (*inputs, target) as loss_fn is given")
     _check_options(clip_norm, autocast, seed)
+    _check_attention_block(attention_block)
     excluded: set[str] = set()
     while True:
         step = _TrainingStep(model, loss_fn, optimizer, batch, clip_norm, autocast, excluded)
-        captured = _capture(step, int(seed))
+        captured = _capture(step, int(seed), attention_block)
         if step.without_gradient <= excluded:
             return captured
         # torch.optim leaves a parameter without a gradient alone: it gets no optimizer state.
         excluded |= step.without_gradient
 
 
-def capture_inference(model: torch.nn.Module, example_inputs: Any) -> Captured:
+def capture_inference(model: torch.nn.Module, example_inputs: Any, *, attention_block: int | None = None) -> Captured:
     """Captures `model(*example_inputs)` without gradients.
 
     Args:
       model: its parameters and buffers become state; buffers that the model writes change in the program.
       example_inputs: a tensor, a tuple of arguments, or a dict of keyword arguments.
+      attention_block: as for `capture_training`.
     Returns:
       the program; its outputs are the tensors of the model's result.
     Raises:
       CaptureError: see the message.
     """
+    _check_attention_block(attention_block)
     if isinstance(example_inputs, torch.Tensor):
         example_inputs = (example_inputs,)
-    return _capture(_Inference(model, example_inputs), 0)
+    return _capture(_Inference(model, example_inputs), 0, attention_block)
 
 
 class _Step:
@@ -262,7 +267,12 @@ def _check_options(clip_norm: Any, autocast: Any, seed: Any) -> None:
         raise CaptureError(f"expected a whole number of 64 bits as seed, got {seed!r}")
 
 
-def _capture(step: _Step, seed: int) -> Captured:
+def _check_attention_block(block: Any) -> None:
+    if block is not None and (not isinstance(block, numbers.Integral) or isinstance(block, bool) or int(block) < 1):
+        raise CaptureError(f"expected a whole number above 0 as attention_block, got {block!r}")
+
+
+def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
     entries = [
         *(StateEntry(name, "parameter", value.detach().clone()) for name, value in step.parameters.items()),
         *(StateEntry(name, "buffer", value.detach().clone()) for name, value in step.buffers.items()),
@@ -294,7 +304,7 @@ def _capture(step: _Step, seed: int) -> Captured:
 
     random_values = [entry.initial for entry in random_state]
     arguments = [*(entry.initial for entry in entries), *random_values, *rates, *step.batch]
-    graph = trace(function, arguments)
+    graph = trace(function, arguments, attention_block)
     if any(node.target in RANDOM_OPS for node in graph.graph.nodes):
         for entry in entries:
             if entry.name in ("seed", "step"):

@@ -22,6 +22,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from repro_mlir.frontends.torch import foreach, opmath
+from repro_mlir.frontends.torch.attention import BlockedAttention
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
@@ -72,12 +73,17 @@ class _SecondStage(torch.fx.Interpreter):
             raise CaptureError(f"{line}: {error}" if line else str(error)) from None
 
 
-def trace(function: Callable[..., Sequence[torch.Tensor]], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
+def trace(
+    function: Callable[..., Sequence[torch.Tensor]],
+    arguments: Sequence[torch.Tensor],
+    attention_block: int | None = None,
+) -> torch.fx.GraphModule:
     """Traces `function` into a functional graph of ATen operators that torch-mlir lowers.
 
     Args:
       function: takes tensors like `arguments`, returns a sequence of tensors; may take gradients and mutate.
       arguments: tensors that give shapes and element types.
+      attention_block: (K5) queries, or keys, of a block of attention; None: attention is not divided.
     Returns:
       a graph module with the arguments as placeholders; it runs on real tensors too.
     Raises:
@@ -86,9 +92,9 @@ def trace(function: Callable[..., Sequence[torch.Tensor]], arguments: Sequence[t
     try:
         with _tracing_environment():
             with enable_python_dispatcher():
-                first = make_fx(_with_source_lines(function), tracing_mode="fake", _allow_non_fake_inputs=True)(
-                    *arguments
-                )
+                first = make_fx(
+                    _with_modes(function, attention_block), tracing_mode="fake", _allow_non_fake_inputs=True
+                )(*arguments)
             with torch.no_grad():
                 second = make_fx(
                     torch.func.functionalize(_SecondStage(first).run),
@@ -120,9 +126,10 @@ def _drop_argument_writes(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def _with_source_lines(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_modes(function: Callable[..., Any], attention_block: int | None) -> Callable[..., Any]:
     def traced(*arguments: torch.Tensor) -> Any:
-        with SourceLines(traced.__code__), Compositions():
+        attention = contextlib.nullcontext() if attention_block is None else BlockedAttention(attention_block)
+        with SourceLines(traced.__code__), Compositions(), attention:
             return function(*arguments)
 
     return traced

@@ -1,0 +1,251 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(K5) attention by blocks computes what the framework's attention does, gradients included."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from graph_running import GraphTrainer
+from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
+from repro_mlir.frontends.torch.tracing import trace
+from torch import nn
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(7)
+
+
+def _with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
+    """Of (gradient of the result, *arguments): the result, then the gradients of the arguments that have one."""
+
+    def both(grad: torch.Tensor, *arguments: torch.Tensor) -> list[torch.Tensor]:
+        with torch.enable_grad():
+            leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in arguments]
+            result = function(*leaves)
+            wanted = [x for x in leaves if x.requires_grad]
+            return [result.detach(), *torch.autograd.grad(result, wanted, grad)]
+
+    return both
+
+
+def _compare(
+    function: Callable[..., torch.Tensor], *arguments: torch.Tensor, block: int, tolerance: float = 2e-5
+) -> torch.fx.GraphModule:
+    """Compares the function with blocks, captured, with itself in eager mode."""
+    both = _with_gradients(function)
+    grad = torch.randn_like(function(*arguments))
+    graph = trace(both, [grad, *arguments], block)
+    for got, want in zip(graph(grad, *arguments), both(grad, *arguments), strict=True):
+        torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
+    return graph
+
+
+def _operands(
+    queries: int, keys: int, size: int = 4, width: int = 5, batch: tuple[int, ...] = (2, 3), dtype: Any = torch.float32
+) -> tuple[torch.Tensor, ...]:
+    shapes = ((queries, size), (keys, size), (keys, width))
+    return tuple(torch.randn(*batch, *shape, dtype=dtype) for shape in shapes)
+
+
+@pytest.mark.parametrize("block", [1, 4, 64])
+@pytest.mark.parametrize(("queries", "keys"), [(8, 8), (10, 10), (5, 11), (11, 5), (1, 9)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_of_all_shapes_K5(queries: int, keys: int, block: int, causal: bool) -> None:
+    _compare(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal),
+        *_operands(queries, keys),
+        block=block,
+    )
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (2, 1, 3)])
+def test_any_number_of_dimensions_K5(batch: tuple[int, ...]) -> None:
+    _compare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *_operands(6, 7, batch=batch), block=4)
+
+
+def test_scale_and_double_precision_K5() -> None:
+    operands = _operands(6, 7, dtype=torch.float64)
+    _compare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3), *operands, block=4, tolerance=1e-12)
+
+
+def test_batch_dimensions_that_broadcast_K5() -> None:
+    q, k, v = torch.randn(2, 3, 6, 4), torch.randn(3, 7, 4), torch.randn(1, 1, 7, 5)
+    _compare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), q, k, v, block=4)
+
+
+def test_grouped_heads_K5() -> None:
+    q, k, v = torch.randn(2, 6, 7, 4), torch.randn(2, 2, 7, 4), torch.randn(2, 2, 7, 4)
+    _compare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True), q, k, v, block=3)
+
+
+@pytest.mark.parametrize("shape", [(6, 7), (1, 7), (6, 1), (3, 6, 7), (2, 1, 6, 7)])
+def test_mask_of_booleans_K5(shape: tuple[int, ...]) -> None:
+    mask = torch.rand(shape) > 0.3
+    _compare(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), *_operands(6, 7), mask, block=4)
+
+
+@pytest.mark.parametrize("shape", [(6, 7), (1, 7), (3, 6, 1), (2, 1, 6, 7)])
+def test_mask_that_is_added_has_a_gradient_K5(shape: tuple[int, ...]) -> None:
+    mask = torch.randn(shape)
+    _compare(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), *_operands(6, 7), mask, block=4)
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_query_without_keys_has_no_weights_K5(added: bool) -> None:
+    mask = torch.rand(6, 7) > 0.3
+    mask[2] = mask[5] = False
+    given = torch.where(mask, 0.0, -torch.inf) if added else mask
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, given)
+
+    both, operands = _with_gradients(attend), _operands(6, 7)
+    grad = torch.randn_like(attend(*operands))
+    output, grad_q, grad_k, grad_v = trace(both, [grad, *operands], 4)(grad, *operands)
+    assert not output[:, :, [2, 5]].any() and not grad_q[:, :, [2, 5]].any()
+    assert all(torch.isfinite(x).all() and x.any() for x in (output, grad_q, grad_k, grad_v))
+
+
+@pytest.mark.parametrize("block", [3, 64])
+def test_dropout_keeps_the_same_weights_backward_K5(block: int) -> None:
+    rate, size = 0.4, 7
+
+    class Attend(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.k, self.v = (nn.Parameter(torch.randn(2, size, size)) for _ in range(3))
+
+        def forward(self, identity: torch.Tensor) -> torch.Tensor:
+            return F.scaled_dot_product_attention(self.q, self.k, self.v @ identity, dropout_p=rate)
+
+    class Weights(Attend):
+        """The same sites, with values that show the weights."""
+
+        def forward(self, identity: torch.Tensor) -> torch.Tensor:
+            values = identity.expand(2, size, size) + 0.0 * self.v
+            return F.scaled_dot_product_attention(self.q, self.k, values, dropout_p=rate)
+
+    def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return (output * target).sum()
+
+    model, shown = Attend(), Weights()
+    shown.load_state_dict(model.state_dict())
+    batch = torch.eye(size), torch.randn(2, size, size)
+
+    def step(module: nn.Module) -> torch.Tensor:
+        optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
+        trainer = GraphTrainer(capture_training(module, loss, optimizer, batch, attention_block=block))
+        output = trainer.step(batch)[1]
+        trainer.sync()
+        return output
+
+    expected = Attend()
+    expected.load_state_dict(model.state_dict())
+    kept = step(shown) != 0
+    assert 0.3 < float(kept.float().mean()) < 0.9
+    weights = torch.softmax(expected.q @ expected.k.mT * size**-0.5, -1) * kept / (1 - rate)
+    output = weights @ expected.v
+    loss(output, batch[1]).backward()
+    torch.testing.assert_close(step(model), output.detach(), rtol=2e-5, atol=2e-5)
+    for name, parameter in expected.named_parameters():
+        got = model.get_parameter(name)
+        torch.testing.assert_close(got, parameter.detach() - parameter.grad, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_rounds_operands_and_result_K5(dtype: torch.dtype) -> None:
+    q, k, v = _operands(6, 7)
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=dtype):
+            return F.scaled_dot_product_attention(q, k, v)
+
+    (output,) = trace(lambda *operands: [attend(*operands)], [q, k, v], 4)(q, k, v)
+    assert output.dtype == dtype
+    low = [x.to(dtype).float() for x in (q, k, v)]
+    want = F.scaled_dot_product_attention(*low).to(dtype)
+    torch.testing.assert_close(output, want)
+
+
+def _shapes(graph: torch.fx.GraphModule) -> set[tuple[int, ...]]:
+    return {
+        tuple(node.meta["val"].shape) for node in graph.graph.nodes if isinstance(node.meta.get("val"), torch.Tensor)
+    }
+
+
+def test_no_whole_matrix_is_kept_K5() -> None:
+    operands = _operands(12, 12)
+    graph = _compare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *operands, block=4)
+    assert any(shape[-2:] == (4, 12) for shape in _shapes(graph))
+    assert not any(shape[-2:] == (12, 12) for shape in _shapes(graph))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.MultiheadAttention(8, 2, batch_first=True),
+        nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True),
+    ],
+)
+def test_modules_of_the_framework_go_by_blocks_K5(module: nn.Module) -> None:
+    x = torch.randn(2, 12, 8)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if isinstance(module, nn.MultiheadAttention):
+                return self.inner(x, x, x, need_weights=False)[0]
+            return self.inner(x)
+
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = x, torch.randn(2, 12, 8)
+    captured = capture_training(model, F.mse_loss, optimizer, batch, attention_block=4)
+    assert (4, 12, 12) not in _shapes(captured.graph) and (2, 2, 12, 12) not in _shapes(captured.graph)
+    want = model(x).detach()
+    torch.testing.assert_close(GraphTrainer(captured).step(batch)[1], want, rtol=2e-5, atol=2e-5)
+
+
+def test_without_the_option_nothing_changes_K5() -> None:
+    original = F.scaled_dot_product_attention
+
+    class Attend(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+    x = torch.randn(2, 12, 4)
+    plain = capture_inference(Attend(), x).text
+    assert capture_inference(Attend(), x, attention_block=4).text != plain
+    assert F.scaled_dot_product_attention is original
+    assert capture_inference(Attend(), x).text == plain
+
+
+@pytest.mark.parametrize("block", [0, -1, 1.5, True, "4"])
+def test_block_is_a_whole_number_K5(block: Any) -> None:
+    model, batch = nn.Linear(2, 2), (torch.randn(3, 2), torch.randn(3, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    message = f"expected a whole number above 0 as attention_block, got {block!r}"
+    with pytest.raises(CaptureError, match=message):
+        capture_training(model, F.mse_loss, optimizer, batch, attention_block=block)
+    with pytest.raises(CaptureError, match=message):
+        capture_inference(model, batch[0], attention_block=block)
+
+
+def test_mask_and_causal_is_an_error_K5() -> None:
+    operands = _operands(6, 6)
+    with pytest.raises(CaptureError, match=r"test_attention.py:\d+: .*either attn_mask or is_causal, got both"):
+        trace(lambda *x: [F.scaled_dot_product_attention(*x, attn_mask=torch.ones(6, 6), is_causal=True)], operands, 4)
+
+
+def test_shapes_that_do_not_fit_are_an_error_with_their_line_K5() -> None:
+    q, k, v = torch.randn(2, 6, 4), torch.randn(3, 6, 4), torch.randn(3, 6, 4)
+    with pytest.raises(CaptureError, match=r"test_attention.py:\d+"):
+        trace(lambda *x: [F.scaled_dot_product_attention(*x)], [q, k, v], 4)
