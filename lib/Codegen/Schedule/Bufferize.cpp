@@ -107,6 +107,23 @@ static void separateFills(func::FuncOp function) {
       op.erase();
 }
 
+/// A slice that an operation reads and the equal one that it writes become one
+/// value: an element-wise operation then works in place.
+static void mergeSlices(func::FuncOp function) {
+  function.walk([](DestinationStyleOpInterface op) {
+    for (OpOperand &init : op.getDpsInitsMutable()) {
+      auto written = init.get().getDefiningOp<tensor::ExtractSliceOp>();
+      for (Value input : op.getDpsInputs()) {
+        auto read = input.getDefiningOp<tensor::ExtractSliceOp>();
+        if (written && read && written != read &&
+            OperationEquivalence::isEquivalentTo(
+                written, read, OperationEquivalence::IgnoreLocations))
+          init.set(read);
+      }
+    }
+  });
+}
+
 void Bufferize::runOnOperation() {
   ModuleOp module = getOperation();
   BoolAttr no = BoolAttr::get(&getContext(), false);
@@ -124,6 +141,8 @@ void Bufferize::runOnOperation() {
   IRRewriter rewriter(&getContext());
   if (failed(eliminateEmptyTensors(rewriter, module)))
     return signalPassFailure();
+  for (auto function : module.getOps<func::FuncOp>())
+    mergeSlices(function);
   OneShotBufferizationOptions options;
   options.bufferizeFunctionBoundaries = true;
   options.setFunctionBoundaryTypeConversion(LayoutMapOption::IdentityLayoutMap);
