@@ -25,16 +25,17 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Kernels per object. Fixed, so that the bytes are a function of the program
-/// alone; small enough to occupy the threads of a compilation.
-static constexpr size_t kernelsPerObject = 16;
+/// Operations of an object at most, but for one kernel with more. Fixed, so
+/// that the bytes are a function of the program alone; small enough to occupy
+/// the threads of a compilation.
+static constexpr size_t opsPerObject = 8192;
 
 /// What optimizes here. The kernels are loops over vectors already: no loop is
 /// vectorized or unrolled again, and nothing here may touch floating point
 /// beyond its bits (V3).
 static constexpr char passes[] =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
-    "simplifycfg,loop-mssa(licm),loop(indvars),gvn,loop-mssa(loop-rotate,licm),"
+    "simplifycfg,loop-mssa(licm),gvn,loop-mssa(loop-rotate,licm),"
     "instcombine<no-verify-fixpoint>,simplifycfg,dse)";
 
 /// What an object may need from outside: nothing that computes, except the
@@ -197,26 +198,46 @@ static std::string compile(llvm::Module &module, const Level &level,
   return std::string(bytes.begin(), bytes.end());
 }
 
+/// The functions of the kernels, those of one object together.
+static FailureOr<SmallVector<SmallVector<LLVM::LLVMFuncOp>>>
+divide(ModuleOp module, ArrayRef<std::string> kernels) {
+  SymbolTable symbols(module);
+  SmallVector<SmallVector<LLVM::LLVMFuncOp>> parts;
+  size_t size = opsPerObject; // of the last part
+  for (const std::string &name : kernels) {
+    auto function = symbols.lookup<LLVM::LLVMFuncOp>(name);
+    if (!function)
+      return module.emitError("expected the kernel '")
+             << name << "' as an llvm.func";
+    size_t ops = 0;
+    function.walk([&](Operation *) { ++ops; });
+    if (size + ops > opsPerObject) {
+      parts.emplace_back();
+      size = 0;
+    }
+    parts.back().push_back(function);
+    size += ops;
+  }
+  return parts;
+}
+
 FailureOr<SmallVector<std::string>>
 mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
                          const Level &level, unsigned jobs) {
+  FailureOr<SmallVector<SmallVector<LLVM::LLVMFuncOp>>> divided =
+      divide(module, kernels);
+  if (failed(divided))
+    return failure();
   // Each object has an MLIR module and an LLVM context of its own.
   SmallVector<OwningOpRef<ModuleOp>> parts;
-  for (size_t at = 0; at < kernels.size(); at += kernelsPerObject) {
+  for (ArrayRef<LLVM::LLVMFuncOp> functions : *divided) {
     OwningOpRef<ModuleOp> part = ModuleOp::create(module.getLoc());
     OpBuilder builder = OpBuilder::atBlockEnd(part->getBody());
-    for (Operation &op : *module.getBody())
-      if (auto function = dyn_cast<LLVM::LLVMFuncOp>(op);
-          function && function.isExternal())
-        builder.clone(op);
-    for (const std::string &name :
-         kernels.slice(at).take_front(kernelsPerObject)) {
-      auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
-      if (!function)
-        return module.emitError("expected the kernel '")
-               << name << "' as an llvm.func";
+    for (auto function : module.getOps<LLVM::LLVMFuncOp>())
+      if (function.isExternal())
+        builder.clone(*function);
+    for (LLVM::LLVMFuncOp function : functions)
       builder.clone(*function);
-    }
     parts.push_back(std::move(part));
   }
 
@@ -233,9 +254,8 @@ mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
         errors[index] = "translation to LLVM IR failed";
         return;
       }
-      for (const std::string &name :
-           kernels.slice(index * kernelsPerObject).take_front(kernelsPerObject))
-        addEntry(*code, *code->getFunction(name));
+      for (LLVM::LLVMFuncOp function : (*divided)[index])
+        addEntry(*code, *code->getFunction(function.getName()));
     }
     objects[index] = compile(*code, level, errors[index]);
     if (errors[index].empty())
