@@ -61,7 +61,7 @@ def compilation(step: Step, program_file: str | None, level: str, threads: int) 
     """Seconds of capture and of compilation; what is in the cache decides which."""
     model, optimizer, batch = step.make()
     start = time.perf_counter()
-    program = repro_mlir.capture(model, None, optimizer, batch)
+    program = repro_mlir.capture(model, None, optimizer, batch, attention_block=step.attention_block)
     captured = time.perf_counter()
     repro_mlir.compile(program, f"cpu:{level}", threads)
     end = time.perf_counter()

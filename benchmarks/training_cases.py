@@ -11,7 +11,14 @@ from training_models import STEPS, Step, eager
 
 def _build(step: Step, setting: Setting) -> Contestants:
     model, optimizer, batch = step.make()
-    trainer = repro_mlir.Trainer(model, None, optimizer, target=setting.target, threads=setting.threads)
+    trainer = repro_mlir.Trainer(
+        model,
+        None,
+        optimizer,
+        target=setting.target,
+        threads=setting.threads,
+        attention_block=step.attention_block,
+    )
     loss = trainer.step(*batch)
     theirs = eager(*step.make())
     expected = theirs()

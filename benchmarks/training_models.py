@@ -112,12 +112,14 @@ class Step:
       name, shape: for the reader.
       make: a new model, an optimizer for it and a batch, always the same ones.
       flops: of the products of matrices in one step, forward and backward.
+      attention_block: (K5) what ours is captured with.
     """
 
     name: str
     shape: str
     make: Callable[[], tuple[nn.Module, torch.optim.Optimizer, tuple[torch.Tensor, ...]]]
     flops: float
+    attention_block: int | None = None
 
 
 def _adamw(model: nn.Module) -> torch.optim.Optimizer:
@@ -160,7 +162,13 @@ _SMALL = {"batch": 8, "length": 256, "vocabulary": 8192, "layers": 6, "heads": 6
 STEPS = {
     step.name: step
     for step in (
-        Step("GPT", "6 layers, 6 heads, width 384, 8 x 256 of 8192, AdamW", _gpt(**_SMALL), _gpt_flops(**_SMALL)),
+        Step(
+            "GPT",
+            "6 layers, 6 heads, width 384, 8 x 256 of 8192, AdamW; ours with attention in blocks of 64",
+            _gpt(**_SMALL),
+            _gpt_flops(**_SMALL),
+            attention_block=64,
+        ),
         # 0.56 GFLOP of multiply-adds per image forward (3x3 stem, 32x32 images).
         Step("ResNet-18", "64 x 3 x 32 x 32, SGD with momentum", _resnet, 3.0 * 2 * 0.5554e9 * 64),
         Step("MLP", "784-1024-1024-10, 256, AdamW", _mlp, 3.0 * 2 * 256 * (784 * 1024 + 1024 * 1024 + 10240)),
