@@ -222,7 +222,7 @@ def capture(
       seed: training only: the initial seed of the program's random numbers.
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
       attention_block: (K5) `scaled_dot_product_attention` goes by blocks of so many queries, or keys, and keeps no
-        whole matrix of weights: for long sequences, 128 say. Its bits are others than without.
+        whole matrix of weights (dropout keeps one of booleans): for long sequences, 128 say. Its bits are others.
     Returns:
       the canonical program; the model and the optimizer stay as they are.
     Raises:

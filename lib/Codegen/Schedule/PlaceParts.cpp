@@ -414,7 +414,8 @@ std::optional<ReshapedParts> ReshapedParts::match(tensor::InsertSliceOp end) {
     SmallVector<ReassociationIndices> groups;
     bool isExpanded;
     Value part = getReshaped(op.getSource(), groups, isExpanded);
-    if (!place || !part)
+    // Scalars have no place of their own in a tensor of rank 0.
+    if (!place || !part || groups.empty())
       return std::nullopt;
     ArrayRef<int64_t> partShape =
         cast<RankedTensorType>(part.getType()).getShape();

@@ -251,3 +251,17 @@ func.func @parts_across_rows(%x: tensor<10x3x4xf32>, %y: tensor<10x2xf32>) -> te
   %r = tensor.insert_slice %a into %e[0, 2] [10, 12] [1, 1] : tensor<10x12xf32> into tensor<10x24xf32>
   return %r : tensor<10x24xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func.func @scalars
+// CHECK-DAG: %[[A:.*]] = tensor.expand_shape %arg0 [] output_shape [1]
+// CHECK-DAG: %[[B:.*]] = tensor.expand_shape %arg1 [] output_shape [1]
+// CHECK: %[[R:.*]] = tensor.insert_slice %[[A]] into %{{.*}}[0] [1] [1]
+// CHECK: tensor.insert_slice %[[B]] into %[[R]][1] [1] [1]
+func.func @scalars(%x: tensor<f32>, %y: tensor<f32>) -> tensor<2xf32> {
+  %a = tensor.expand_shape %x [] output_shape [1] : tensor<f32> into tensor<1xf32>
+  %b = tensor.expand_shape %y [] output_shape [1] : tensor<f32> into tensor<1xf32>
+  %r = tensor.concat dim(0) %a, %b : (tensor<1xf32>, tensor<1xf32>) -> tensor<2xf32>
+  return %r : tensor<2xf32>
+}

@@ -83,6 +83,20 @@ def test_grouped_heads_K5() -> None:
     _compare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True), q, k, v, block=3)
 
 
+def test_grouped_heads_round_once_K5() -> None:
+    q, k, v = torch.randn(1, 8, 5, 4), torch.randn(1, 1, 5, 4), torch.randn(1, 1, 5, 4)
+    low = [x.bfloat16() for x in (q, k, v)]
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    both, grad = _with_gradients(attend), torch.randn(1, 8, 5, 4).bfloat16()
+    got = trace(both, [grad, *low], 64)(grad, *low)
+    want = trace(both, [grad.float(), *(x.float() for x in low)], 64)(grad.float(), *(x.float() for x in low))
+    for x, y in zip(got, want, strict=True):
+        assert torch.equal(x, y.bfloat16())
+
+
 @pytest.mark.parametrize("shape", [(6, 7), (1, 7), (6, 1), (3, 6, 7), (2, 1, 6, 7)])
 def test_mask_of_booleans_K5(shape: tuple[int, ...]) -> None:
     mask = torch.rand(shape) > 0.3
@@ -93,6 +107,12 @@ def test_mask_of_booleans_K5(shape: tuple[int, ...]) -> None:
 def test_mask_that_is_added_has_a_gradient_K5(shape: tuple[int, ...]) -> None:
     mask = torch.randn(shape)
     _compare(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), *_operands(6, 7), mask, block=4)
+
+
+def test_row_of_large_negative_numbers_has_even_weights_K5() -> None:
+    mask = torch.zeros(6, 7)
+    mask[2], mask[3, 2:], mask[4] = -1e9, -1e9, torch.finfo(torch.float32).min
+    _compare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, mask), *_operands(6, 7), block=4)
 
 
 @pytest.mark.parametrize("added", [False, True])
@@ -239,13 +259,43 @@ def test_block_is_a_whole_number_K5(block: Any) -> None:
         capture_inference(model, batch[0], attention_block=block)
 
 
-def test_mask_and_causal_is_an_error_K5() -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"attn_mask": torch.ones(6, 6), "is_causal": True}, "expected either attn_mask or is_causal, got both"),
+        (
+            {"attn_mask": torch.ones(6, 6, dtype=torch.int64)},
+            "expected booleans or floats as attn_mask, got torch.int64",
+        ),
+        ({"enable_gqa": True}, r"expected heads of key and value that divide those of query, got \[2, 3, 6, 4\]"),
+        ({"dropout_p": 1.5}, "expected 0 to 1 as dropout_p, got 1.5"),
+    ],
+)
+def test_mistakes_are_errors_with_their_line_K5(options: dict[str, Any], message: str) -> None:
+    q, k, v = _operands(6, 6)
+    operands = [q, k[:, :2], v[:, :2]] if "enable_gqa" in options else [q, k, v]
+    with pytest.raises(CaptureError, match=rf"test_attention.py:\d+: {message}"):
+        trace(lambda *x: [F.scaled_dot_product_attention(*x, **options)], operands, 4)
+
+
+def test_second_derivative_is_an_error_K5() -> None:
+    def penalty(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        (grad,) = torch.autograd.grad(F.scaled_dot_product_attention(q, k, v).sum(), q, create_graph=True)
+        return (grad**2).sum()
+
     operands = _operands(6, 6)
-    with pytest.raises(CaptureError, match=r"test_attention.py:\d+: .*either attn_mask or is_causal, got both"):
-        trace(lambda *x: [F.scaled_dot_product_attention(*x, attn_mask=torch.ones(6, 6), is_causal=True)], operands, 4)
+    with pytest.raises(CaptureError, match="attention by blocks has no second derivative"):
+        trace(_with_gradients(penalty), [torch.ones([]), *operands], 4)
 
 
 def test_shapes_that_do_not_fit_are_an_error_with_their_line_K5() -> None:
-    q, k, v = torch.randn(2, 6, 4), torch.randn(3, 6, 4), torch.randn(3, 6, 4)
-    with pytest.raises(CaptureError, match=r"test_attention.py:\d+"):
-        trace(lambda *x: [F.scaled_dot_product_attention(*x)], [q, k, v], 4)
+    q, k, v = _operands(6, 6)
+    wrong = {
+        "could not|must match|broadcast": (q[:1].expand(3, 3, 6, 4), k, v),
+        r"expected query \[.., L, E\]": (q, k, v[:, :, :4]),
+        "expected query, key and value of one element type": (q, k.double(), v),
+        "expected query, key and value of 2 dimensions or more": (q[0, 0, 0], k, v),
+    }
+    for message, operands in wrong.items():
+        with pytest.raises(CaptureError, match=rf"test_attention.py:\d+: .*({message})"):
+            trace(lambda *x: [F.scaled_dot_product_attention(*x)], operands, 4)

@@ -62,7 +62,7 @@ def attention_K5(
         met = mask[np.ix_(rows, columns)]
         return np.where(met, products(q[rows], k[columns]), F32(-np.inf))
 
-    output, logarithms = np.zeros_like(grad), np.zeros(queries, F32)
+    output, maxima, logarithms = np.zeros_like(grad), np.zeros(queries, F32), np.zeros(queries, F32)
     for first in range(0, queries, block):
         rows = range(first, min(first + block, queries))
         columns = range(min(rows.stop, keys) if is_causal else keys)
@@ -73,14 +73,15 @@ def attention_K5(
             sum_of_weights = total(weights)
             sum_of_weights = F32(1) if sum_of_weights == 0 else sum_of_weights
             output[i] = products(weights[None], v[columns].T)[0] / sum_of_weights
-            logarithms[i] = greatest + functions.evaluate("log", sum_of_weights[None])[0]
+            maxima[i] = greatest
+            logarithms[i] = functions.evaluate("log", sum_of_weights[None])[0]
     sums = np.array([total(row) for row in grad * output], F32)
     grad_q, grad_k, grad_v = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     met = min(queries, keys) if is_causal else keys
     for first in range(0, met, block):
         columns = range(first, min(first + block, met))
         rows = range(first if is_causal else 0, queries)
-        weights = functions.evaluate("exp", scores(rows, columns) - logarithms[rows][:, None])
+        weights = functions.evaluate("exp", (scores(rows, columns) - maxima[rows][:, None]) - logarithms[rows][:, None])
         grad_scores = weights * (products(grad[rows], v[columns]) - sums[rows][:, None])
         grad_v[columns] = products(weights.T, grad[rows].T)
         grad_k[columns] = products(grad_scores.T, q[rows].T)

@@ -4,7 +4,8 @@
 """(K5) Scaled dot-product attention block by block, for sequences whose whole matrix of weights is too much to keep.
 
 The forward pass goes by blocks of queries, the backward pass by blocks of keys, for which it computes the weights
-again. What a causal mask takes out of whole blocks is not computed at all.
+again. What a causal mask takes out of whole blocks is not computed at all. Only what dropout keeps, and the gradient of
+a mask, are whole matrices.
 """
 
 import math
@@ -55,35 +56,69 @@ class BlockedAttention(TorchFunctionMode):
         enable_gqa: bool = False,
     ) -> torch.Tensor:
         """As torch.nn.functional.scaled_dot_product_attention."""
-        if is_causal and attn_mask is not None:
-            raise CaptureError("scaled_dot_product_attention takes either attn_mask or is_causal, got both")
+        _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
         if torch.is_autocast_enabled("cpu"):
             query, key, value = (_autocast(x) for x in (query, key, value))
             with torch.autocast("cpu", enabled=False):
                 return self._attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
+        result_dtype = query.dtype
+        query, key, value = (x.to(dtype) for x in (query, key, value))
         if enable_gqa:
             key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
             value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
-        batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
         queries, keys, size = query.shape[-2], key.shape[-2], query.shape[-1]
+        operands = [query, key, value] if attn_mask is None else [query, key, value, attn_mask]
+        batch = torch.broadcast_shapes(*(x.shape[:-2] for x in operands))
         if 0 in (*batch, queries, keys, size, value.shape[-1]):
-            return self._original(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)
-        dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
+            result = self._original(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)
+            return result.to(result_dtype)
 
         def items(x: torch.Tensor) -> torch.Tensor:
-            return x.to(dtype).expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
+            return x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
 
         if attn_mask is not None:
             mask_dtype = torch.bool if attn_mask.dtype == torch.bool else dtype
             attn_mask = attn_mask.to(mask_dtype).expand(*batch, queries, keys).reshape(-1, queries, keys)
         kept = None
         if dropout_p > 0.0:
-            weights = torch.empty([math.prod(batch), queries, keys], dtype=torch.float32)
+            weights = torch.empty([math.prod(batch), queries, keys], dtype=torch.float32, device=query.device)
             kept = weights.bernoulli_(1.0 - dropout_p).to(torch.bool)
         settings = _Settings(self._block, is_causal, dropout_p)
         scaled = items(query) * (1.0 / math.sqrt(size) if scale is None else scale)
         result = _Attention.apply(scaled, items(key), items(value), attn_mask, kept, settings)
-        return result.reshape(*batch, queries, value.shape[-1]).to(query.dtype)
+        return result.reshape(*batch, queries, value.shape[-1]).to(result_dtype)
+
+
+def _check(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    dropout: float,
+    is_causal: bool,
+    enable_gqa: bool,
+) -> None:
+    """Raises a CaptureError for what the framework's function refuses."""
+    shapes = ", ".join(str(list(x.shape)) for x in (query, key, value))
+    if min(query.dim(), key.dim(), value.dim()) < (3 if enable_gqa else 2):
+        raise CaptureError(
+            f"expected query, key and value of {3 if enable_gqa else 2} dimensions or more, got {shapes}"
+        )
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise CaptureError(f"expected query [.., L, E], key [.., S, E] and value [.., S, F], got {shapes}")
+    if not query.dtype == key.dtype == value.dtype:
+        raise CaptureError(
+            f"expected query, key and value of one element type, got {query.dtype}, {key.dtype}, {value.dtype}"
+        )
+    if enable_gqa and any(x.shape[-3] == 0 or query.shape[-3] % x.shape[-3] for x in (key, value)):
+        raise CaptureError(f"expected heads of key and value that divide those of query, got {shapes}")
+    if is_causal and mask is not None:
+        raise CaptureError("expected either attn_mask or is_causal, got both")
+    if mask is not None and not (mask.dtype == torch.bool or mask.is_floating_point()):
+        raise CaptureError(f"expected booleans or floats as attn_mask, got {mask.dtype}")
+    if not 0.0 <= dropout <= 1.0:
+        raise CaptureError(f"expected 0 to 1 as dropout_p, got {dropout}")
 
 
 def _autocast(x: torch.Tensor) -> torch.Tensor:
@@ -114,7 +149,7 @@ class _Scores:
     @classmethod
     def of(cls, q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor | None, is_causal: bool) -> "_Scores":
         # One tensor for all blocks: its parts are read where they lie.
-        return cls(q, k, mask, is_causal, torch.arange(max(q.shape[1], k.shape[1]), dtype=torch.int32))
+        return cls(q, k, mask, is_causal, torch.arange(max(q.shape[1], k.shape[1]), dtype=torch.int32, device=q.device))
 
     def block(self, rows: slice, columns: slice) -> torch.Tensor:
         scores = self.q[:, rows] @ self.k[:, columns].mT
@@ -141,7 +176,7 @@ class _Attention(torch.autograd.Function):
         settings: _Settings,
     ) -> torch.Tensor:
         scores = _Scores.of(q, k, mask, settings.is_causal)
-        outputs, logarithms = [], []
+        outputs, maxima, logarithms = [], [], []
         for rows in _blocks(q.shape[1], settings.block):
             columns = slice(0, settings.count_keys(rows.stop, k.shape[1]))
             block = scores.block(rows, columns)
@@ -154,32 +189,35 @@ class _Attention(torch.autograd.Function):
             if mask is not None:
                 total = torch.where(total == 0.0, 1.0, total)
             outputs.append(_drop(weights, kept, rows, columns, settings) @ v[:, columns] / total)
-            logarithms.append(greatest + torch.log(total))
+            maxima.append(greatest)
+            logarithms.append(torch.log(total))
         output = torch.cat(outputs, 1)
-        ctx.save_for_backward(q, k, v, mask, kept, output, torch.cat(logarithms, 1))
+        # Their sum would lose the logarithm beside a large maximum.
+        ctx.save_for_backward(q, k, v, mask, kept, output, torch.cat(maxima, 1), torch.cat(logarithms, 1))
         ctx.settings = settings
         return output
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        q, k, v, mask, kept, output, logarithms = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            raise CaptureError("attention_block: attention by blocks has no second derivative")
+        q, k, v, mask, kept, output, maxima, logarithms = ctx.saved_tensors
         settings: _Settings = ctx.settings
         scores = _Scores.of(q, k, mask, settings.is_causal)
         products = (grad * output).sum(-1, keepdim=True)
-        grad_q = torch.zeros_like(q)
         grads_k, grads_v, grads_mask = [], [], []
+        grad_q = None
         met = settings.count_keys(q.shape[1], k.shape[1])
         for columns in _blocks(met, settings.block):
             rows = slice(columns.start if settings.is_causal else 0, q.shape[1])
-            weights = torch.exp(scores.block(rows, columns) - logarithms[:, rows])
+            weights = torch.exp((scores.block(rows, columns) - maxima[:, rows]) - logarithms[:, rows])
             above = _drop(grad[:, rows] @ v[:, columns].mT, kept, rows, columns, settings)
             grad_scores = weights * (above - products[:, rows])
             grads_v.append(_drop(weights, kept, rows, columns, settings).mT @ grad[:, rows])
             grads_k.append(grad_scores.mT @ q[:, rows])
             grads_mask.append(grad_scores)
             part = grad_scores @ k[:, columns]
-            if columns.start == 0:
+            if grad_q is None:
                 grad_q = part
             else:
                 grad_q = torch.slice_scatter(grad_q, grad_q[:, rows] + part, 1, rows.start)

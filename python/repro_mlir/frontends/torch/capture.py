@@ -304,7 +304,7 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
 
     random_values = [entry.initial for entry in random_state]
     arguments = [*(entry.initial for entry in entries), *random_values, *rates, *step.batch]
-    graph = trace(function, arguments, attention_block)
+    graph = trace(function, arguments, None if attention_block is None else int(attention_block))
     if any(node.target in RANDOM_OPS for node in graph.graph.nodes):
         for entry in entries:
             if entry.name in ("seed", "step"):
