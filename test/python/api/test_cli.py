@@ -57,7 +57,10 @@ def test_mistakes_in_arguments(capsys, arguments: list[str], message: str) -> No
             "expected training() to return (model, loss_fn, optimizer, batches), got a int",
         ),
         ("def training():\n    return 1, 2\n", "got 2 values"),
-        ("def training():\n    return 1, 2, 3, [], {'speed': 1}\n", "expected options of training() among autocast, "),
+        (
+            "def training():\n    return 1, 2, 3, [], {'speed': 1}\n",
+            "expected options of training() among attention_block, autocast, ",
+        ),
         ("def training():\n    x = {}\n    return x['lr']\n", "script.py:3: KeyError: 'lr'"),
         ("def training():\n    return 1, 2, 3, 4\n", "expected training() to return batches, got a int"),
         (
