@@ -13,6 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Codegen/Schedule/Place.h"
+
 #include "dialects/Codegen/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,14 +24,13 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
-#include <numeric>
-
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROPLACEPARTS
 #include "dialects/Codegen/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;
+using namespace mlir::repro;
 
 namespace {
 
@@ -37,61 +38,7 @@ struct PlaceParts : public repro::impl::ReproPlacePartsBase<PlaceParts> {
   void runOnOperation() override;
 };
 
-/// Elements offset + i * stride for i < size, along one dimension.
-struct Stretch {
-  int64_t offset, size, stride;
-
-  bool meets(const Stretch &other) const {
-    if (offset > other.offset)
-      return other.meets(*this);
-    if (offset + (size - 1) * stride < other.offset)
-      return false;
-    // Those of both, were they endless.
-    return (other.offset - offset) % std::gcd(stride, other.stride) == 0;
-  }
-};
-
-/// One stretch per dimension.
-using Place = SmallVector<Stretch>;
-
 } // namespace
-
-/// Where the source goes; nothing where that is dynamic or of rank 0 or the
-/// source has fewer dimensions.
-static std::optional<Place> getPlace(tensor::InsertSliceOp op) {
-  if (op.getDestType().getRank() == 0 ||
-      op.getSourceType().getRank() != op.getDestType().getRank() ||
-      !op.getDestType().hasStaticShape())
-    return std::nullopt;
-  Place place;
-  for (auto [offset, size, stride] : llvm::zip_equal(
-           op.getStaticOffsets(), op.getStaticSizes(), op.getStaticStrides())) {
-    if (ShapedType::isDynamic(offset) || ShapedType::isDynamic(size) ||
-        ShapedType::isDynamic(stride) || size == 0)
-      return std::nullopt;
-    place.push_back({offset, size, stride});
-  }
-  return place;
-}
-
-/// Whether the places may have an element in common.
-static bool meet(const Place &one, const Place &other) {
-  return llvm::all_of(llvm::zip_equal(one, other), [](auto pair) {
-    return std::get<0>(pair).meets(std::get<1>(pair));
-  });
-}
-
-static Value createInsertion(OpBuilder &builder, Location loc, Value source,
-                             Value target, const Place &place) {
-  SmallVector<OpFoldResult> offsets, sizes, strides;
-  for (const Stretch &stretch : place) {
-    offsets.push_back(builder.getIndexAttr(stretch.offset));
-    sizes.push_back(builder.getIndexAttr(stretch.size));
-    strides.push_back(builder.getIndexAttr(stretch.stride));
-  }
-  return tensor::InsertSliceOp::create(builder, loc, source, target, offsets,
-                                       sizes, strides);
-}
 
 /// The element that fills the tensor, or null.
 static TypedAttr getSplat(Value tensor) {
@@ -122,60 +69,6 @@ static bool isAssembled(Value tensor) {
 // Reshapes
 //===----------------------------------------------------------------------===//
 
-/// The stretch of a collapsed dimension, or nothing where it is not one.
-static std::optional<Stretch> collapse(ArrayRef<Stretch> stretches,
-                                       ArrayRef<int64_t> extents) {
-  Stretch result{0, 1, 1};
-  int64_t inner = 1;
-  for (auto [stretch, extent] :
-       llvm::zip_equal(llvm::reverse(stretches), llvm::reverse(extents))) {
-    result.offset += stretch.offset * inner;
-    if (stretch.size > 1) {
-      int64_t stride = stretch.stride * inner;
-      if (result.size == 1)
-        result.stride = stride;
-      else if (stride != result.stride * result.size)
-        return std::nullopt;
-      result.size *= stretch.size;
-    }
-    inner *= extent;
-  }
-  return result;
-}
-
-/// The stretches of the dimensions that one is expanded to, or nothing.
-static std::optional<Place> expand(const Stretch &stretch,
-                                   ArrayRef<int64_t> extents) {
-  Place result;
-  int64_t offset = stretch.offset;
-  for (int64_t extent : llvm::reverse(extents)) {
-    result.push_back({offset % extent, 1, 1});
-    offset /= extent;
-  }
-  std::reverse(result.begin(), result.end());
-  // All of the inner dimensions that are passed, of the next one a stretch.
-  Stretch rest = stretch;
-  for (int64_t i = extents.size() - 1; i >= 0 && rest.size > 1; --i) {
-    if (result[i].offset + (rest.size - 1) * rest.stride < extents[i]) {
-      result[i].size = rest.size;
-      result[i].stride = rest.stride;
-      return result;
-    }
-    if (rest.stride % extents[i] == 0) {
-      rest.stride /= extents[i];
-      continue;
-    }
-    if (rest.stride != 1 || result[i].offset != 0 ||
-        rest.size % extents[i] != 0)
-      return std::nullopt;
-    result[i].size = extents[i];
-    rest.size /= extents[i];
-  }
-  if (rest.size > 1)
-    return std::nullopt;
-  return result;
-}
-
 namespace {
 
 /// collapse(insert(x, y)) = insert(collapse(x), collapse(y))
@@ -190,16 +83,10 @@ struct CollapseInsertion : public OpRewritePattern<tensor::CollapseShapeOp> {
     std::optional<Place> place = getPlace(insertion);
     if (!place)
       return failure();
-    ArrayRef<int64_t> extents = insertion.getDestType().getShape();
-    Place collapsed;
-    for (const ReassociationIndices &group : op.getReassociationIndices()) {
-      std::optional<Stretch> stretch =
-          collapse(ArrayRef(*place).slice(group.front(), group.size()),
-                   extents.slice(group.front(), group.size()));
-      if (!stretch)
-        return failure();
-      collapsed.push_back(*stretch);
-    }
+    place = collapse(*place, insertion.getDestType().getShape(),
+                     op.getReassociationIndices());
+    if (!place)
+      return failure();
     auto reshape = [&](Value tensor) {
       return tensor::CollapseShapeOp::create(rewriter, op.getLoc(), tensor,
                                              op.getReassociationIndices());
@@ -207,7 +94,7 @@ struct CollapseInsertion : public OpRewritePattern<tensor::CollapseShapeOp> {
     Value source = reshape(insertion.getSource());
     Value target = reshape(insertion.getDest());
     rewriter.replaceOp(op, createInsertion(rewriter, insertion.getLoc(), source,
-                                           target, collapsed));
+                                           target, *place));
     rewriter.eraseOp(insertion);
     return success();
   }
@@ -227,15 +114,9 @@ struct ExpandInsertion : public OpRewritePattern<tensor::ExpandShapeOp> {
     if (!place)
       return failure();
     ArrayRef<int64_t> extents = op.getResultType().getShape();
-    Place expanded;
-    for (auto [stretch, group] :
-         llvm::zip_equal(*place, op.getReassociationIndices())) {
-      std::optional<Place> stretches =
-          expand(stretch, extents.slice(group.front(), group.size()));
-      if (!stretches)
-        return failure();
-      llvm::append_range(expanded, *stretches);
-    }
+    place = expand(*place, extents, op.getReassociationIndices());
+    if (!place)
+      return failure();
     auto reshape = [&](Value tensor, ArrayRef<int64_t> shape) {
       auto type = cast<RankedTensorType>(tensor.getType());
       return tensor::ExpandShapeOp::create(rewriter, op.getLoc(),
@@ -243,12 +124,12 @@ struct ExpandInsertion : public OpRewritePattern<tensor::ExpandShapeOp> {
                                            op.getReassociationIndices());
     };
     SmallVector<int64_t> sizes;
-    for (const Stretch &stretch : expanded)
+    for (const Stretch &stretch : *place)
       sizes.push_back(stretch.size);
     Value source = reshape(insertion.getSource(), sizes);
     Value target = reshape(insertion.getDest(), extents);
     rewriter.replaceOp(op, createInsertion(rewriter, insertion.getLoc(), source,
-                                           target, expanded));
+                                           target, *place));
     rewriter.eraseOp(insertion);
     return success();
   }
@@ -440,28 +321,15 @@ std::optional<ReshapedParts> ReshapedParts::match(tensor::InsertSliceOp end) {
                result.shape != *shape) {
       return std::nullopt;
     }
-    Place reshaped;
-    for (auto [i, group] : llvm::enumerate(groups)) {
-      if (isExpanded) {
-        std::optional<Stretch> stretch =
-            collapse(ArrayRef(*place).slice(group.front(), group.size()),
-                     whole.slice(group.front(), group.size()));
-        if (!stretch)
-          return std::nullopt;
-        reshaped.push_back(*stretch);
-      } else {
-        std::optional<Place> stretches = expand(
-            (*place)[i], ArrayRef(*shape).slice(group.front(), group.size()));
-        if (!stretches)
-          return std::nullopt;
-        llvm::append_range(reshaped, *stretches);
-      }
-    }
-    for (auto [stretch, extent] : llvm::zip_equal(reshaped, partShape))
+    place = isExpanded ? collapse(*place, whole, groups)
+                       : expand(*place, *shape, groups);
+    if (!place)
+      return std::nullopt;
+    for (auto [stretch, extent] : llvm::zip_equal(*place, partShape))
       if (stretch.size != extent)
         return std::nullopt;
     result.parts.push_back(part);
-    result.places.push_back(std::move(reshaped));
+    result.places.push_back(std::move(*place));
   }
   return result;
 }
@@ -515,13 +383,6 @@ static SmallVector<tensor::InsertSliceOp> getChains(Block &block) {
 //===----------------------------------------------------------------------===//
 // Pass
 //===----------------------------------------------------------------------===//
-
-static Place getWhole(RankedTensorType type) {
-  Place place;
-  for (int64_t extent : type.getShape())
-    place.push_back({0, extent, 1});
-  return place;
-}
 
 static void replaceConcat(tensor::ConcatOp op) {
   OpBuilder builder(op);
