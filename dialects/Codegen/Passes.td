@@ -120,9 +120,20 @@ def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
     (`memref.prefetch`) what later ones and the next block meet first.
     The rows of a contraction are the items of its batch (as in attention): one
     whose rows share a factor stays a kernel of its own.
+
+    With `fuse-epilogues`, a contraction without a batch and the element-wise
+    operation that alone reads its results (a bias, a residual, ReLU, rounding)
+    become one kernel: a `memref.alloca_scope` that holds both and the results,
+    a `memref.alloca`, which never reach memory. The loops of the operation are
+    the parallel dimensions of the contraction. One with elementary functions,
+    or with more than 16 operations or 5 other inputs, stays apart.
   }];
   let options = [Option<"fuseRows", "fuse-rows", "bool", /*default=*/"false",
-                        "make one kernel of operations on the same rows">];
+                        "make one kernel of operations on the same rows">,
+                 Option<"fuseEpilogues", "fuse-epilogues", "bool",
+                        /*default=*/"false",
+                        "make one kernel of a contraction and the operation "
+                        "on its results">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::func::FuncDialect",
                            "::mlir::memref::MemRefDialect",

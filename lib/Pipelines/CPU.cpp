@@ -25,6 +25,7 @@ using namespace mlir::repro;
 static ScheduleOptions getCPUSchedule() {
   ScheduleOptions options;
   options.fuseRows = true;
+  options.fuseEpilogues = true;
   return options;
 }
 

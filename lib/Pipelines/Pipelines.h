@@ -30,6 +30,8 @@ struct ScheduleOptions {
   bool keepMatrices = false;
   /// The target has kernels of several operations on blocks of rows.
   bool fuseRows = false;
+  /// The target has kernels of contractions and operations on their results.
+  bool fuseEpilogues = false;
 };
 
 /// A canonical program becomes kernel functions and a planned `main`, for all

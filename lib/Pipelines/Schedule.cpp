@@ -36,6 +36,7 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(createCSEPass());
   ReproOutlineKernelsOptions outline;
   outline.fuseRows = options.fuseRows;
+  outline.fuseEpilogues = options.fuseEpilogues;
   manager.addPass(createReproOutlineKernels(outline));
   manager.addPass(createReproPlanBuffers());
 }
@@ -46,6 +47,10 @@ struct SchedulePipelineOptions
   Option<bool> fuseRows{
       *this, "fuse-rows",
       llvm::cl::desc("make one kernel of operations on the same rows")};
+  Option<bool> fuseEpilogues{
+      *this, "fuse-epilogues",
+      llvm::cl::desc(
+          "make one kernel of a contraction and the operation on its results")};
 };
 } // namespace
 
@@ -55,6 +60,7 @@ void mlir::repro::registerSchedulePipeline() {
       [](OpPassManager &manager, const SchedulePipelineOptions &options) {
         ScheduleOptions schedule;
         schedule.fuseRows = options.fuseRows;
+        schedule.fuseEpilogues = options.fuseEpilogues;
         buildSchedulePipeline(manager, schedule);
       });
 }

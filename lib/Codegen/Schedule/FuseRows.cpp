@@ -250,7 +250,8 @@ private:
   void grow(size_t position, int64_t rows);
 
   func::FuncOp main;
-  /// The structured ops of `main`; null where a run has been, or a call.
+  /// The structured ops of `main`; null where a run has been, a scope or a
+  /// call.
   SmallVector<Operation *> ops;
 };
 
@@ -391,8 +392,10 @@ void RowFuser::grow(size_t position, int64_t rows) {
 
 void RowFuser::run() {
   for (Operation &op : main.getBody().front().without_terminator())
-    if (isa<DestinationStyleOpInterface, memref::CopyOp, func::CallOp>(op))
-      ops.push_back(isa<func::CallOp>(op) ? nullptr : &op);
+    if (isa<DestinationStyleOpInterface, memref::CopyOp>(op))
+      ops.push_back(&op);
+    else if (isa<memref::AllocaScopeOp, func::CallOp>(op))
+      ops.push_back(nullptr);
   for (size_t position = 0; position < ops.size(); ++position)
     if (isRowFold(ops[position])) {
       int64_t rows = 1;

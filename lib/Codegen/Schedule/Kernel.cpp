@@ -121,7 +121,8 @@ int64_t mlir::repro::getBufferBytes(MemRefType type) {
 Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
   Operation *result = nullptr;
   for (Operation &op : kernel.getBody().front().without_terminator())
-    if (isa<DestinationStyleOpInterface, memref::CopyOp>(op))
+    if (isa<DestinationStyleOpInterface, memref::CopyOp, memref::AllocaScopeOp>(
+            op))
       result = &op;
   return result;
 }

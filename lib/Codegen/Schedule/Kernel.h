@@ -67,7 +67,8 @@ private:
   Value placeholders[numTrailingKernelArgs];
 };
 
-/// The one structured op of a kernel function, or its loop over blocks of rows.
+/// The one structured op of a kernel function, its loop over blocks of rows, or
+/// its scope of a contraction and the op on its results.
 Operation *getKernelBody(func::FuncOp kernel);
 
 /// Whether the op reads or writes the buffer of this operand.

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FuseEpilogues.h"
 #include "FuseRows.h"
 #include "Kernel.h"
 
@@ -103,7 +104,8 @@ void OutlineKernels::runOnOperation() {
   }
   messages.clear();
   auto isStructured = [](Operation &op) {
-    return isa<DestinationStyleOpInterface, memref::CopyOp>(op);
+    return isa<DestinationStyleOpInterface, memref::CopyOp,
+               memref::AllocaScopeOp>(op);
   };
   for (Operation &op : llvm::make_early_inc_range(
            main.getBody().front().without_terminator())) {
@@ -121,6 +123,8 @@ void OutlineKernels::runOnOperation() {
     }
     numberChecks(&op);
   }
+  if (fuseEpilogues)
+    repro::fuseEpilogues(main);
   if (fuseRows)
     repro::fuseRows(main);
   KernelOutliner kernels(main, "kernel");

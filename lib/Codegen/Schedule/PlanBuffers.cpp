@@ -97,18 +97,31 @@ void PlanBuffers::collectUses() {
 /// Whether the kernel reads each element of `source` only to compute the
 /// element of `target` at the same address, so that both may be one buffer.
 bool PlanBuffers::isSameIndex(func::CallOp call, Value source, Value target) {
-  auto generic = dyn_cast<linalg::GenericOp>(getKernelBody(getKernel(call)));
+  auto getActual = [&](Value memref) -> Value {
+    auto argument = dyn_cast<BlockArgument>(memref);
+    if (!argument)
+      return {};
+    Value actual = call->getOperand(argument.getArgNumber());
+    Value root = getRootBuffer(actual);
+    return root == source || root == target ? actual : Value();
+  };
+  Operation *body = getKernelBody(getKernel(call));
+  auto generic = dyn_cast<linalg::GenericOp>(body);
+  if (auto scope = dyn_cast<memref::AllocaScopeOp>(body)) {
+    generic = *scope.getBodyRegion().getOps<linalg::GenericOp>().begin();
+    // What a product reads of either is read at any time.
+    for (FoldOp fold : scope.getBodyRegion().getOps<FoldOp>())
+      if (llvm::any_of(fold.getInputs(), getActual))
+        return false;
+  }
   if (!generic)
     return false;
   std::optional<AffineMap> map;
   std::optional<ArrayRef<int64_t>> shape;
   bool same = true;
   auto visit = [&](OpOperand &operand) {
-    auto argument = dyn_cast<BlockArgument>(operand.get());
-    if (!argument)
-      return;
-    Value actual = call->getOperand(argument.getArgNumber());
-    if (getRootBuffer(actual) != source && getRootBuffer(actual) != target)
+    Value actual = getActual(operand.get());
+    if (!actual)
       return;
     // A view may shift addresses: only the whole buffer will do.
     if (auto shifted = actual.getDefiningOp<UnrealizedConversionCastOp>())
@@ -130,12 +143,8 @@ bool PlanBuffers::isSameIndex(func::CallOp call, Value source, Value target) {
   for (OpOperand &operand : generic->getOpOperands())
     visit(operand);
   // Loads in the body may read any element.
-  generic.walk([&](memref::LoadOp load) {
-    if (auto argument = dyn_cast<BlockArgument>(load.getMemRef()))
-      if (Value actual = call->getOperand(argument.getArgNumber());
-          getRootBuffer(actual) == source || getRootBuffer(actual) == target)
-        same = false;
-  });
+  generic.walk(
+      [&](memref::LoadOp load) { same &= !getActual(load.getMemRef()); });
   // Elements of another width lie at other addresses.
   same &= getElementTypeOrSelf(source.getType()) ==
           getElementTypeOrSelf(target.getType());

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 func.func private @blocks(%a: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
-  // expected-error @below {{expected one structured operation in a kernel of a device, got a loop over blocks of rows}}
+  // expected-error @below {{expected one structured operation in a kernel of a device, got 'scf.forall'}}
   scf.forall (%i) in (2) {
   }
   return

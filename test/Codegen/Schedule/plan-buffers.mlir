@@ -229,3 +229,51 @@ func.func @main(%x: memref<16xf32>) -> memref<16xf32> attributes {repro.num_stat
   }
   return %y : memref<16xf32>
 }
+
+// -----
+
+#x = affine_map<(m, n, k) -> (m, k)>
+#y = affine_map<(m, n, k) -> (k, n)>
+#z = affine_map<(m, n, k) -> (m, n)>
+#same = affine_map<(m, n) -> (m, n)>
+
+// A product that goes on to the new state writes it in place of the old one,
+// unless that is one of its factors.
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: (%[[S:[a-z0-9]+]]: memref<4x4xf32>, %[[T:[a-z0-9]+]]: memref<4x4xf32>, %[[X:[a-z0-9]+]]: memref<4x4xf32>, %[[A:[a-z0-9]+]]: memref<64xi8>)
+// CHECK: call @kernel_0(%[[X]], %[[S]], %[[S]],
+// CHECK: %[[V:.*]] = memref.view %[[A]]
+// CHECK: call @kernel_1(%[[X]], %[[T]], %[[V]],
+// CHECK: call @copy_0(%[[V]], %[[T]],
+func.func @main(%s: memref<4x4xf32>, %t: memref<4x4xf32>, %x: memref<4x4xf32>) -> (memref<4x4xf32>, memref<4x4xf32>) attributes {repro.num_state = 2 : i64} {
+  %u = memref.alloc() : memref<4x4xf32>
+  memref.alloca_scope {
+    %r = memref.alloca() : memref<4x4xf32>
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#x, #y, #z] iterators [parallel, parallel, reduction] ins(%x, %x : memref<4x4xf32>, memref<4x4xf32>) outs(%r : memref<4x4xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%e: f32, %f: f32, %a: f32):
+      %p = math.fma %e, %f, %a : f32
+      repro.yield %p : f32
+    }
+    linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel", "parallel"]} ins(%r, %s : memref<4x4xf32>, memref<4x4xf32>) outs(%u : memref<4x4xf32>) {
+    ^bb0(%e: f32, %f: f32, %o: f32):
+      %p = arith.subf %f, %e : f32
+      linalg.yield %p : f32
+    }
+  }
+  %v = memref.alloc() : memref<4x4xf32>
+  memref.alloca_scope {
+    %r = memref.alloca() : memref<4x4xf32>
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#x, #y, #z] iterators [parallel, parallel, reduction] ins(%x, %t : memref<4x4xf32>, memref<4x4xf32>) outs(%r : memref<4x4xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%e: f32, %f: f32, %a: f32):
+      %p = math.fma %e, %f, %a : f32
+      repro.yield %p : f32
+    }
+    linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel", "parallel"]} ins(%r, %t : memref<4x4xf32>, memref<4x4xf32>) outs(%v : memref<4x4xf32>) {
+    ^bb0(%e: f32, %f: f32, %o: f32):
+      %p = arith.subf %f, %e : f32
+      linalg.yield %p : f32
+    }
+  }
+  return %u, %v : memref<4x4xf32>, memref<4x4xf32>
+}

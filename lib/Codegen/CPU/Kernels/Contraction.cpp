@@ -18,6 +18,32 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
+Epilogue::Epilogue(KernelBuilder &b, FoldOp fold, linalg::GenericOp op)
+    : op(op) {
+  // From the loops of the op to the dimensions of the fold.
+  SmallVector<AffineExpr> dims;
+  SmallVector<utils::IteratorType> types = fold.getIteratorTypesArray();
+  for (auto [dim, type] : llvm::enumerate(types))
+    if (type == utils::IteratorType::parallel)
+      dims.push_back(b.getAffineDimExpr(dim));
+  auto getAccess = [&](OpOperand &operand) {
+    return b.getAccess(
+        operand.get(),
+        op.getMatchingIndexingMap(&operand).replaceDimsAndSymbols(
+            dims, {}, types.size(), 0));
+  };
+  for (OpOperand *input : op.getDpsInputOperands()) {
+    BlockArgument argument = op.getMatchingBlockArgument(input);
+    if (input->get() == fold.getOutputs()[0]) {
+      result = argument;
+    } else if (!argument.use_empty()) {
+      arguments.push_back(argument);
+      inputs.push_back(getAccess(*input));
+    }
+  }
+  output = getAccess(*op.getDpsInitOperand(0));
+}
+
 bool Contraction::collectLeaves(Value value, Factor &factor,
                                 llvm::SmallDenseSet<Operation *> &seen) {
   Block *body = fold.op.getBody();
@@ -53,6 +79,8 @@ void Contraction::collapseFactor(Factor &factor) {
     accesses.push_back(&fold.inputs[leaf]);
   llvm::SmallBitVector none(fold.sizes.size());
   factor.reduction = collapseDims(fold.reduction, fold.sizes, accesses, none);
+  for (const Access &input : epilogue.inputs)
+    accesses.push_back(&input);
   accesses.push_back(&output);
   factor.loops = collapseDims(factor.dims, fold.sizes, accesses, none);
   factor.size = getProduct(getSizes(factor.loops));
@@ -103,6 +131,8 @@ void Contraction::collapseBatch() {
   for (const Factor *factor : {&rows, &columns})
     for (unsigned leaf : factor->leaves)
       accesses.push_back(&fold.inputs[leaf]);
+  for (const Access &input : epilogue.inputs)
+    accesses.push_back(&input);
   accesses.push_back(&fold.outputs[0]);
   batch = collapseDims(batchDims, fold.sizes, accesses,
                        llvm::SmallBitVector(fold.sizes.size()));

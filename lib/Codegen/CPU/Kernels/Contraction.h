@@ -25,7 +25,8 @@ struct Factor {
   Value value;                  ///< in the body
   SmallVector<unsigned> leaves; ///< block arguments it is computed from
   SmallVector<unsigned> dims;   ///< parallel dimensions of its own
-  /// Loops over `dims`; access i is leaf i, the last one the output.
+  /// Loops over `dims`; access i is leaf i, then the inputs of the epilogue
+  /// follow, the last one is the output.
   SmallVector<CollapsedDim> loops;
   /// Loops over K; access i is leaf i.
   SmallVector<CollapsedDim> reduction;
@@ -33,10 +34,26 @@ struct Factor {
   unsigned operations = 0; ///< in the body; 0: the element itself
 };
 
+/// The element-wise op on the results of a contraction, which it stores in
+/// place of them. Its loops are the fold's parallel dimensions.
+struct Epilogue {
+  Epilogue() = default;
+  Epilogue(KernelBuilder &b, FoldOp fold, linalg::GenericOp op);
+
+  linalg::GenericOp op;                 ///< null: none
+  BlockArgument result;                 ///< in the body
+  SmallVector<BlockArgument> arguments; ///< the others that are read
+  // In terms of the fold's dimensions.
+  SmallVector<Access> inputs; ///< of `arguments`
+  Access output;
+};
+
 /// A fold as a contraction of the factors of rows (M) and columns (N).
 class Contraction {
 public:
   Contraction(KernelBuilder &b, FoldOp op) : b(b), fold(b, op) {}
+  Contraction(KernelBuilder &b, FoldOp op, linalg::GenericOp epilogue)
+      : b(b), epilogue(b, op, epilogue), fold(b, op, this->epilogue.output) {}
 
 protected:
   /// Finds the factors; failure where the fold is no such contraction.
@@ -48,10 +65,11 @@ protected:
                       function_ref<Value(unsigned leaf)> load);
 
   KernelBuilder &b;
+  Epilogue epilogue;
   FoldInfo fold;
   Factor rows, columns;
   /// Loops over the batch; the accesses are the leaves of rows, those of
-  /// columns, and the output.
+  /// columns, the inputs of the epilogue, and the output.
   SmallVector<CollapsedDim> batch;
   Type type; ///< of the accumulator
 

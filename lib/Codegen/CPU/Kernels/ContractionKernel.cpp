@@ -305,8 +305,11 @@ PanelVector ContractionKernel::getPanelVector(Value vectorIndex) {
   for (unsigned leaf = 0; leaf < columns.leaves.size(); ++leaf)
     vector.leafOffsets.push_back(
         b.add(columnBase[leaf], getLoopOffset(b, columns.loops, at, leaf)));
-  vector.outputOffset =
-      getLoopOffset(b, columns.loops, at, columns.leaves.size());
+  unsigned access = getResultAccess(columns);
+  for (size_t i = 0; i < epilogue.inputs.size(); ++i)
+    vector.inputOffsets.push_back(
+        getLoopOffset(b, columns.loops, at, access++));
+  vector.outputOffset = getLoopOffset(b, columns.loops, at, access);
   return vector;
 }
 
@@ -404,12 +407,19 @@ void ContractionKernel::emitStrip(Value rowBlock, Value endRowBlock,
       (factor == &rows ? rowBase : columnBase)
           .push_back(b.add(getLoopOffset(b, batch, at, access++),
                            fold.inputs[leaf].constant));
+  inputBase.clear();
+  for (const Access &input : epilogue.inputs)
+    inputBase.push_back(
+        b.add(getLoopOffset(b, batch, at, access++), input.constant));
   outputBase =
       b.add(getLoopOffset(b, batch, at, access), fold.outputs[0].constant);
   if (rowPositions)
     fillPositions(rowPositions, 0);
+  access = getResultAccess(rows);
+  for (Value positions : inputPositions)
+    fillPositions(positions, access++);
   if (outputPositions)
-    fillPositions(outputPositions, rows.leaves.size());
+    fillPositions(outputPositions, access);
   if (fold.n <= fold.chunk) {
     emitChunk({b.index(0), b.index(fold.n)});
     return;
@@ -450,6 +460,8 @@ void ContractionKernel::expand() {
   if (rows.loops.size() > 1) {
     if (!rowsPacked)
       rowPositions = b.getScratch(b.getIndexType(), stripRows);
+    for (size_t i = 0; i < epilogue.inputs.size(); ++i)
+      inputPositions.push_back(b.getScratch(b.getIndexType(), stripRows));
     outputPositions = b.getScratch(b.getIndexType(), stripRows);
   }
   if (needsTable(rows, rowsPacked, rowsAlongRows || hasLongRuns(rows)))
@@ -459,10 +471,18 @@ void ContractionKernel::expand() {
   emitStrips();
 }
 
-LogicalResult repro::cpu::expandContraction(KernelBuilder &b, FoldOp op) {
-  ContractionKernel kernel(b, op);
+static LogicalResult expand(ContractionKernel &&kernel) {
   if (failed(kernel.match()))
     return failure();
   kernel.expand();
   return success();
+}
+
+LogicalResult repro::cpu::expandContraction(KernelBuilder &b, FoldOp op) {
+  return expand(ContractionKernel(b, op));
+}
+
+LogicalResult repro::cpu::expandContraction(KernelBuilder &b, FoldOp op,
+                                            linalg::GenericOp epilogue) {
+  return expand(ContractionKernel(b, op, epilogue));
 }

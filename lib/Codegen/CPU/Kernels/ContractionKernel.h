@@ -29,6 +29,7 @@ namespace mlir::repro::cpu {
 /// A vector of results along N, or its place beyond the end.
 struct PanelVector {
   SmallVector<Value> leafOffsets;
+  SmallVector<Value> inputOffsets; ///< of the epilogue's inputs
   Value outputOffset;
   Value count;  ///< lanes that are results; null: all
   Value packed; ///< where its first element is in the packed columns
@@ -64,6 +65,12 @@ struct Tile {
   Value packedRows = {}; ///< where those begin, if the rows are packed
   SmallVector<Value> rowOffsets = {}; ///< else where each begins
   SmallVector<LaneMask> masks = {};   ///< of columns that are not packed
+};
+
+/// Where the results of a row begin, and what the epilogue reads for them.
+struct ResultRow {
+  SmallVector<Value> inputs;
+  Value output;
 };
 
 class ContractionKernel : public Contraction {
@@ -170,17 +177,29 @@ private:
     int64_t step;
     Value neighbours; ///< null: all rows
   };
-  void writeVector(ArrayRef<Value> totals, ArrayRef<Value> rowOffsets,
+  void writeVector(ArrayRef<Value> totals, ArrayRef<ResultRow> resultRows,
                    const PanelVector &vector,
                    std::optional<AlongRows> alongRows);
-  void writeAlongRows(ArrayRef<Value> totals, ArrayRef<Value> rowOffsets,
+  void writeAlongRows(ArrayRef<Value> totals, ArrayRef<ResultRow> resultRows,
                       const PanelVector &vector, AlongRows alongRows);
-  /// What is stored at `offset` and the lanes after it, not yet rounded to the
-  /// output's type.
-  Value getResult(Value total, Value offset, LaneMask mask);
+  /// What is stored in the row's vector, not yet rounded to the output's type.
+  Value getResult(Value total, const ResultRow &row, const PanelVector &vector,
+                  LaneMask mask);
+  /// The same of the epilogue, given what the fold stores.
+  Value applyEpilogue(Value result, const ResultRow &row,
+                      const PanelVector &vector, LaneMask mask);
   /// Where the totals of the tile are.
   Value getTotalsOffset(const Tile &tile);
-  Value getOutputOffset(Value row);
+  ResultRow getResultRow(Value row);
+  /// Among the accesses of a factor's loops: of the epilogue's inputs, then the
+  /// output's.
+  static unsigned getResultAccess(const Factor &factor) {
+    return factor.leaves.size();
+  }
+  /// How far apart the lanes of an epilogue's input are.
+  int64_t getInputStep(unsigned input) const {
+    return columns.loops.back().coefficients[getResultAccess(columns) + input];
+  }
 
   int64_t lanes;
   bool rowsPacked = false, columnsPacked = false;
@@ -210,9 +229,12 @@ private:
   Value block, panelBuffer, partSums, totals;
   // Of the current strip.
   SmallVector<Value> rowBase, columnBase;
+  SmallVector<Value> inputBase; ///< of the epilogue's inputs
   Value outputBase, firstRow, endRow, firstPanel, endPanel;
   Value firstPacked; ///< of the group of panels that is packed
-  Value rowPositions, outputPositions; ///< of its rows; null: not needed
+  // Of its rows; null: not needed.
+  Value rowPositions, outputPositions;
+  SmallVector<Value> inputPositions;
 };
 
 } // namespace mlir::repro::cpu

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Codegen/CPU/Kernels/BodyVectorizer.h"
 #include "Codegen/CPU/Kernels/ContractionKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,13 +25,19 @@ void ContractionKernel::prefetchResults(const Tile &tile) {
   auto prefetchOutputs = [&] {
     int64_t distance = columns.loops.back().coefficients.back();
     auto prefetchRow = [&](int64_t row, int64_t count) {
-      Value rowOffset = getOutputOffset(b.add(tile.row, row));
-      for (const PanelVector &vector : tile.vectors)
+      ResultRow resultRow = getResultRow(b.add(tile.row, row));
+      for (const PanelVector &vector : tile.vectors) {
         for (int64_t lane = 0; lane < count; ++lane)
-          b.prefetch(
-              fold.outputs[0].buffer,
-              b.add(b.add(rowOffset, vector.outputOffset), lane * distance),
-              /*isWrite=*/true);
+          b.prefetch(fold.outputs[0].buffer,
+                     b.add(b.add(resultRow.output, vector.outputOffset),
+                           lane * distance),
+                     /*isWrite=*/true);
+        for (auto [i, input] : llvm::enumerate(epilogue.inputs))
+          if (getInputStep(i) == 1)
+            b.prefetch(input.buffer,
+                       b.add(resultRow.inputs[i], vector.inputOffsets[i]),
+                       /*isWrite=*/false);
+      }
     };
     if (distance == 1) {
       for (int64_t x = 0; x < tile.rowCount; ++x)
@@ -68,9 +75,16 @@ Value ContractionKernel::getTotalsOffset(const Tile &tile) {
   return b.mul(number, tileRows * tileVectors * lanes);
 }
 
-Value ContractionKernel::getOutputOffset(Value row) {
-  return b.add(outputBase,
-               getRowOffset(row, outputPositions, rows.leaves.size()));
+ResultRow ContractionKernel::getResultRow(Value row) {
+  ResultRow result;
+  unsigned access = getResultAccess(rows);
+  for (auto [i, base] : llvm::enumerate(inputBase))
+    result.inputs.push_back(b.add(
+        base,
+        getRowOffset(row, inputPositions.empty() ? Value() : inputPositions[i],
+                     access++)));
+  result.output = b.add(outputBase, getRowOffset(row, outputPositions, access));
+  return result;
 }
 
 void ContractionKernel::finishTile(const Tile &tile, ArrayRef<Value> sums) {
@@ -104,35 +118,58 @@ void ContractionKernel::finishTile(const Tile &tile, ArrayRef<Value> sums) {
       });
 }
 
-Value ContractionKernel::getResult(Value total, Value offset, LaneMask mask) {
+Value ContractionKernel::getResult(Value total, const ResultRow &row,
+                                   const PanelVector &vector, LaneMask mask) {
   const Access &output = fold.outputs[0];
   Value init = fold.getConstantInit(b, 0, lanes);
   if (!init)
-    init = b.convertFloat(b.loadVector(output.buffer, output.element, offset,
+    init = b.convertFloat(b.loadVector(output.buffer, output.element,
+                                       b.add(row.output, vector.outputOffset),
                                        columns.loops.back().coefficients.back(),
                                        lanes, mask),
                           type);
-  Value result = arith::AddFOp::create(b, init, total);
-  return b.canonicalizeNaN(result);
+  Value result =
+      b.canonicalizeNaN(arith::AddFOp::create(b, init, total).getResult());
+  return epilogue.op ? applyEpilogue(result, row, vector, mask) : result;
+}
+
+Value ContractionKernel::applyEpilogue(Value result, const ResultRow &row,
+                                       const PanelVector &vector,
+                                       LaneMask mask) {
+  BodyVectorizer body(b, lanes, mask);
+  // (F7) as it would be loaded.
+  body.map(epilogue.result, b.convertFloat(result, epilogue.result.getType()));
+  for (auto [i, input] : llvm::enumerate(epilogue.inputs)) {
+    Value offset = b.add(row.inputs[i], vector.inputOffsets[i]);
+    int64_t step = getInputStep(i);
+    body.map(epilogue.arguments[i],
+             step == 0 ? b.load(input.buffer, input.element, offset)
+                       : b.loadVector(input.buffer, input.element, offset, step,
+                                      lanes, mask));
+  }
+  Value stored = b.canonicalizeNaN(body.inlineBody(*epilogue.op.getBody())[0]);
+  // Rounded already, but vectors of the types for storage are not shuffled.
+  bool isStorage = epilogue.output.element.getIntOrFloatBitWidth() < 32;
+  return isStorage ? b.convertFloat(stored, b.getF32Type()) : stored;
 }
 
 void ContractionKernel::writeVector(ArrayRef<Value> totals,
-                                    ArrayRef<Value> rowOffsets,
+                                    ArrayRef<ResultRow> resultRows,
                                     const PanelVector &vector,
                                     std::optional<AlongRows> alongRows) {
   const Access &output = fold.outputs[0];
   auto write = [&](LaneMask mask) {
-    for (auto [total, rowOffset] : llvm::zip_equal(totals, rowOffsets)) {
-      Value offset = b.add(rowOffset, vector.outputOffset);
+    for (auto [total, row] : llvm::zip_equal(totals, resultRows)) {
       Value result =
-          b.convertFloat(getResult(total, offset, mask), output.element);
-      b.storeVector(result, output.buffer, offset,
+          b.convertFloat(getResult(total, row, vector, mask), output.element);
+      b.storeVector(result, output.buffer,
+                    b.add(row.output, vector.outputOffset),
                     columns.loops.back().coefficients.back(), mask);
     }
   };
   auto writeFull = [&] {
     if (alongRows)
-      writeAlongRows(totals, rowOffsets, vector, *alongRows);
+      writeAlongRows(totals, resultRows, vector, *alongRows);
     else
       write({});
   };
@@ -148,20 +185,19 @@ void ContractionKernel::writeVector(ArrayRef<Value> totals,
 }
 
 void ContractionKernel::writeAlongRows(ArrayRef<Value> totals,
-                                       ArrayRef<Value> rowOffsets,
+                                       ArrayRef<ResultRow> resultRows,
                                        const PanelVector &vector,
                                        AlongRows alongRows) {
   const Access &output = fold.outputs[0];
   int64_t rowCount = totals.size(), step = alongRows.step;
   SmallVector<Value> results;
-  for (auto [total, rowOffset] : llvm::zip_equal(totals, rowOffsets))
-    results.push_back(
-        getResult(total, b.add(rowOffset, vector.outputOffset), {}));
+  for (auto [total, row] : llvm::zip_equal(totals, resultRows))
+    results.push_back(getResult(total, row, vector, {}));
   // Floats of storage types are not shuffled: not all targets move vectors of
   // them.
   results.resize(lanes, ub::PoisonOp::create(b, results[0].getType()));
-  Value first = b.add(rowOffsets.front(), vector.outputOffset);
-  Value last = b.add(rowOffsets.back(), vector.outputOffset);
+  Value first = b.add(resultRows.front().output, vector.outputOffset);
+  Value last = b.add(resultRows.back().output, vector.outputOffset);
   for (auto [lane, values] : llvm::enumerate(b.transpose(std::move(results)))) {
     int64_t column = lane * columns.loops.back().coefficients.back();
     auto store = [&](Value begin, Value end, Value offset) {
@@ -192,15 +228,15 @@ void ContractionKernel::writeAlongRows(ArrayRef<Value> totals,
 
 void ContractionKernel::writeResults(const Tile &tile, ArrayRef<Value> totals) {
   int64_t rowCount = tile.rowCount;
-  SmallVector<Value> rowOffsets;
+  SmallVector<ResultRow> resultRows;
   for (int64_t x = 0; x < rowCount; ++x)
-    rowOffsets.push_back(getOutputOffset(b.add(tile.row, x)));
+    resultRows.push_back(getResultRow(b.add(tile.row, x)));
   auto writeAll = [&](std::optional<AlongRows> alongRows) {
     for (auto [v, vector] : llvm::enumerate(tile.vectors)) {
       SmallVector<Value> ofVector;
       for (int64_t x = 0; x < rowCount; ++x)
         ofVector.push_back(totals[x * tile.vectors.size() + v]);
-      writeVector(ofVector, rowOffsets, vector, alongRows);
+      writeVector(ofVector, resultRows, vector, alongRows);
     }
   };
   int64_t step = getStepAlongRows(tile);
@@ -213,7 +249,7 @@ void ContractionKernel::writeResults(const Tile &tile, ArrayRef<Value> totals) {
     return;
   }
   auto isNeighbour = [&](int64_t row) {
-    Value distance = b.sub(rowOffsets[row], rowOffsets[0]);
+    Value distance = b.sub(resultRows[row].output, resultRows[0].output);
     return b.equal(distance, b.index(row * step));
   };
   b.when(

@@ -57,6 +57,9 @@ struct ExpandKernels
       cpu::VectorTarget target{vectorWidth / 32};
       if (auto blocks = dyn_cast_or_null<scf::ForallOp>(*op)) {
         expandBlocks(function, blocks, target);
+      } else if (auto scope = dyn_cast_or_null<memref::AllocaScopeOp>(*op)) {
+        if (failed(expandScope(function, scope, target)))
+          return signalPassFailure();
       } else if (*op) {
         cpu::KernelBuilder b(function, *op, target);
         expand(b, *op);
@@ -75,6 +78,20 @@ struct ExpandKernels
       loop.addScratch(b.getScratchBytes());
     }
     loop.finish();
+  }
+
+  static LogicalResult expandScope(func::FuncOp function,
+                                   memref::AllocaScopeOp scope,
+                                   cpu::VectorTarget target) {
+    Block &body = scope.getBodyRegion().front();
+    auto fold = *body.getOps<FoldOp>().begin();
+    auto generic = *body.getOps<linalg::GenericOp>().begin();
+    cpu::KernelBuilder b(function, scope, target);
+    if (failed(cpu::expandContraction(b, fold, generic)))
+      return fold.emitError("expected a product of two factors, each with "
+                            "dimensions of its own, in a scope");
+    scope.erase();
+    return success();
   }
 
   static void expand(cpu::KernelBuilder &b, Operation *op) {

@@ -41,9 +41,10 @@ TypedAttr repro::cpu::getStartValue(Operation *step, Type type) {
   return b.getIntegerAttr(type, value);
 }
 
-FoldInfo::FoldInfo(KernelBuilder &b, FoldOp op)
+FoldInfo::FoldInfo(KernelBuilder &b, FoldOp op, ArrayRef<Access> outputs)
     : op(op), step(op.getStep()),
-      sizes(getLoopSizes(cast<IndexingMapOpInterface>(op.getOperation()))) {
+      sizes(getLoopSizes(cast<IndexingMapOpInterface>(op.getOperation()))),
+      outputs(outputs) {
   if (isa<SequentialAttr>(op.getOrder()))
     step = nullptr;
   for (auto [dim, type] : llvm::enumerate(op.getIteratorTypesArray())) {
@@ -56,9 +57,10 @@ FoldInfo::FoldInfo(KernelBuilder &b, FoldOp op)
   SmallVector<AffineMap> maps =
       cast<IndexingMapOpInterface>(op.getOperation()).getIndexingMapsArray();
   for (auto [operand, map] : llvm::zip_equal(op->getOperands(), maps)) {
-    Access access = b.getAccess(operand, map);
-    (inputs.size() < op.getInputs().size() ? inputs : outputs)
-        .push_back(access);
+    if (inputs.size() < op.getInputs().size())
+      inputs.push_back(b.getAccess(operand, map));
+    else if (outputs.empty())
+      this->outputs.push_back(b.getAccess(operand, map));
   }
   anyOrder = isa<AnyOrderAttr>(op.getOrder());
   chunk = run = std::max<int64_t>(n, 1);

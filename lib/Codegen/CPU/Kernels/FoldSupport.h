@@ -25,7 +25,8 @@ inline int64_t getProduct(ArrayRef<int64_t> sizes) {
 
 /// A fold as the numerics see it, with its operands' accesses.
 struct FoldInfo {
-  FoldInfo(KernelBuilder &b, FoldOp op);
+  /// `outputs`: where results go instead of the op's.
+  FoldInfo(KernelBuilder &b, FoldOp op, ArrayRef<Access> outputs = {});
 
   FoldOp op;
   Operation *step; ///< null: (F6)

@@ -8,11 +8,14 @@
 #include "Codegen/CPU/Kernels/KernelContract.h"
 
 #include "Codegen/CPU/Kernels/KernelBuilder.h"
+#include "Codegen/Schedule/Kernel.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -22,11 +25,13 @@ bool mlir::repro::cpu::isStructuredOp(Operation &op) {
              ScanOp, SortOp>(op);
 }
 
-/// The structured operation of a kernel function, or its loop over blocks.
+/// The structured operation of a kernel function, its loop over blocks or its
+/// scope.
 static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
   Operation *found = nullptr;
   for (Operation &op : function.getBody().front()) {
-    if (!cpu::isStructuredOp(op) && !isa<scf::ForallOp>(op))
+    if (!cpu::isStructuredOp(op) &&
+        !isa<scf::ForallOp, memref::AllocaScopeOp>(op))
       continue;
     if (found)
       return op.emitError("expected one structured operation in a kernel "
@@ -108,14 +113,44 @@ static LogicalResult verifyBlocks(scf::ForallOp loop) {
   return success();
 }
 
+/// The contract of docs/architecture.md on a contraction and the operation on
+/// its results.
+static LogicalResult verifyScope(memref::AllocaScopeOp scope) {
+  SmallVector<Operation *> ops =
+      llvm::map_to_vector(scope.getBodyRegion().front().without_terminator(),
+                          [](Operation &op) { return &op; });
+  auto results = dyn_cast<memref::AllocaOp>(ops.empty() ? scope : ops[0]);
+  auto fold = dyn_cast<FoldOp>(ops.size() < 2 ? scope : ops[1]);
+  auto generic = dyn_cast<linalg::GenericOp>(ops.size() != 3 ? scope : ops[2]);
+  if (!results || !fold || !generic || fold.getOutputs()[0] != results ||
+      llvm::count(generic.getDpsInputs(), results.getResult()) != 1 ||
+      generic.getNumDpsInits() != 1 ||
+      size_t(llvm::range_size(results->getUsers())) != 2)
+    return scope.emitError(
+        "expected memref.alloca, the repro.fold that writes "
+        "it and the linalg.generic that reads it in a scope");
+  if (!fold.isContraction() || !fold->hasAttr(initAttrName))
+    return fold.emitError("expected a contraction from constant initial values "
+                          "in a scope");
+  if (generic.getNumLoops() !=
+      llvm::count(fold.getIteratorTypesArray(), utils::IteratorType::parallel))
+    return generic.emitError("expected the parallel dimensions of the "
+                             "contraction as loops, got ")
+           << generic.getNumLoops();
+  return success(succeeded(verifyOp(fold)) && succeeded(verifyOp(generic)));
+}
+
 FailureOr<Operation *> mlir::repro::cpu::findKernelBody(func::FuncOp function) {
   FailureOr<Operation *> op = findOnlyOp(function);
   if (failed(op) || !*op)
     return op;
   if (failed(verifySignature(function)))
     return failure();
-  auto loop = dyn_cast<scf::ForallOp>(*op);
-  if (loop ? failed(verifyBlocks(loop)) : failed(verifyOp(*op)))
+  LogicalResult verified = llvm::TypeSwitch<Operation *, LogicalResult>(*op)
+                               .Case(verifyBlocks)
+                               .Case(verifyScope)
+                               .Default(verifyOp);
+  if (failed(verified))
     return failure();
   return op;
 }

@@ -25,6 +25,9 @@ void expandLiteralFold(KernelBuilder &b, FoldOp op);
 
 /// (K1) fma folds of lanes = 1 over two factors, in register tiles.
 LogicalResult expandContraction(KernelBuilder &b, FoldOp op);
+/// With `epilogue` on the results; these are not stored themselves.
+LogicalResult expandContraction(KernelBuilder &b, FoldOp op,
+                                linalg::GenericOp epilogue);
 /// Folds whose lanes lie along the reduction dimensions.
 LogicalResult expandRowFold(KernelBuilder &b, FoldOp op);
 /// Folds that compute several results at once, one per vector lane.

@@ -197,9 +197,10 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
     return failure();
   if (!*op)
     return success();
-  if (isa<scf::ForallOp>(*op))
+  if (!cpu::isStructuredOp(**op))
     return (*op)->emitError("expected one structured operation in a kernel of "
-                            "a device, got a loop over blocks of rows");
+                            "a device, got '")
+           << (*op)->getName() << "'";
   DeviceKernelFactory factory(function, *op, device, failureWords,
                               *architecture, alignments.lookup(function));
   if (failed(expandKernels(factory, *op)))

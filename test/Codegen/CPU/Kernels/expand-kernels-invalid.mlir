@@ -71,3 +71,113 @@ func.func private @bound(%a: memref<4xf32>, %n: index, %scratch: memref<?xi8>, %
   }
   return
 }
+
+// -----
+
+func.func private @lonely(%a: memref<4x3xf32>, %b: memref<3xf32>, %o: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  // expected-error @below {{expected memref.alloca, the repro.fold that writes it and the linalg.generic that reads it in a scope}}
+  memref.alloca_scope {
+    %t = memref.alloca() : memref<4xf32>
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction] ins(%a, %b : memref<4x3xf32>, memref<3xf32>) outs(%t : memref<4xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%u: f32, %v: f32, %acc: f32):
+      %r = math.fma %u, %v, %acc : f32
+      repro.yield %r : f32
+    }
+  }
+  return
+}
+
+// -----
+
+func.func private @unread(%a: memref<4x3xf32>, %b: memref<3xf32>, %o: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  // expected-error @below {{expected memref.alloca, the repro.fold that writes it and the linalg.generic that reads it in a scope}}
+  memref.alloca_scope {
+    %t = memref.alloca() : memref<4xf32>
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction] ins(%a, %b : memref<4x3xf32>, memref<3xf32>) outs(%t : memref<4xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%u: f32, %v: f32, %acc: f32):
+      %r = math.fma %u, %v, %acc : f32
+      repro.yield %r : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%o : memref<4xf32>) outs(%o : memref<4xf32>) {
+    ^bb0(%u: f32, %out: f32):
+      linalg.yield %u : f32
+    }
+  }
+  return
+}
+
+// -----
+
+func.func private @elsewhere(%a: memref<4x3xf32>, %b: memref<3xf32>, %o: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  // expected-error @below {{expected memref.alloca, the repro.fold that writes it and the linalg.generic that reads it in a scope}}
+  memref.alloca_scope {
+    %t = memref.alloca() : memref<4xf32>
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction] ins(%a, %b : memref<4x3xf32>, memref<3xf32>) outs(%o : memref<4xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%u: f32, %v: f32, %acc: f32):
+      %r = math.fma %u, %v, %acc : f32
+      repro.yield %r : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%t : memref<4xf32>) outs(%o : memref<4xf32>) {
+    ^bb0(%u: f32, %out: f32):
+      linalg.yield %u : f32
+    }
+  }
+  return
+}
+
+// -----
+
+func.func private @start(%a: memref<4x3xf32>, %b: memref<3xf32>, %o: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  memref.alloca_scope {
+    %t = memref.alloca() : memref<4xf32>
+    // expected-error @below {{expected a contraction from constant initial values in a scope}}
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction] ins(%a, %b : memref<4x3xf32>, memref<3xf32>) outs(%t : memref<4xf32>) {
+    ^bb0(%u: f32, %v: f32, %acc: f32):
+      %r = math.fma %u, %v, %acc : f32
+      repro.yield %r : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%t : memref<4xf32>) outs(%o : memref<4xf32>) {
+    ^bb0(%u: f32, %out: f32):
+      linalg.yield %u : f32
+    }
+  }
+  return
+}
+
+// -----
+
+func.func private @loops(%a: memref<4x3xf32>, %b: memref<3xf32>, %o: memref<4x2xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  memref.alloca_scope {
+    %t = memref.alloca() : memref<4xf32>
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction] ins(%a, %b : memref<4x3xf32>, memref<3xf32>) outs(%t : memref<4xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%u: f32, %v: f32, %acc: f32):
+      %r = math.fma %u, %v, %acc : f32
+      repro.yield %r : f32
+    }
+    // expected-error @below {{expected the parallel dimensions of the contraction as loops, got 2}}
+    linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%t : memref<4xf32>) outs(%o : memref<4x2xf32>) {
+    ^bb0(%u: f32, %out: f32):
+      linalg.yield %u : f32
+    }
+  }
+  return
+}
+
+// -----
+
+func.func private @batch(%a: memref<4x3xf32>, %b: memref<4x3xf32>, %o: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  memref.alloca_scope {
+    %t = memref.alloca() : memref<4xf32>
+    // expected-error @below {{expected a product of two factors, each with dimensions of its own, in a scope}}
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction] ins(%a, %b : memref<4x3xf32>, memref<4x3xf32>) outs(%t : memref<4xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%u: f32, %v: f32, %acc: f32):
+      %r = math.fma %u, %v, %acc : f32
+      repro.yield %r : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%t : memref<4xf32>) outs(%o : memref<4xf32>) {
+    ^bb0(%u: f32, %out: f32):
+      linalg.yield %u : f32
+    }
+  }
+  return
+}
