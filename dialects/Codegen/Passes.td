@@ -126,7 +126,9 @@ def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
     become one kernel: a `memref.alloca_scope` that holds both and the results,
     a `memref.alloca`, which never reach memory. The loops of the operation are
     the parallel dimensions of the contraction. One with elementary functions,
-    or with more than 16 operations or 5 other inputs, stays apart.
+    with more than 16 operations or 5 other inputs, with results that are no
+    floats, or 8 operations and more away stays apart; so does one that would
+    make vectors shorter, and what reads whole images beside a convolution.
   }];
   let options = [Option<"fuseRows", "fuse-rows", "bool", /*default=*/"false",
                         "make one kernel of operations on the same rows">,

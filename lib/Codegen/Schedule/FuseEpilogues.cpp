@@ -29,7 +29,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// How many ops away the one that reads the results may be.
+/// How many ops away the one that reads the results may be: until then the
+/// factors stay in memory.
 static constexpr size_t reach = 8;
 /// Operations on each result at most, and other buffers that they read. With
 /// more the time is that of the arithmetic, and a kernel repeats it for each of
@@ -40,17 +41,6 @@ static constexpr int64_t widestVector = 16;
 
 namespace {
 
-/// What an operand touches at a point of the loops.
-struct LinearAccess {
-  Value root;
-  int64_t offset;
-  SmallVector<int64_t> steps; ///< per loop
-
-  bool operator==(const LinearAccess &other) const {
-    return root == other.root && offset == other.offset && steps == other.steps;
-  }
-};
-
 /// A loop, or several that follow each other in all accesses.
 struct Loop {
   int64_t size;
@@ -58,18 +48,20 @@ struct Loop {
 };
 
 /// A contraction and the op on its results.
-class Epilogue {
+class EpilogueFusion {
 public:
   /// Nothing where the op that reads the results has to stay apart.
-  static std::optional<Epilogue> match(FoldOp fold, ArrayRef<Operation *> next);
-  Operation *getConsumer() { return generic; }
+  static std::optional<EpilogueFusion> match(FoldOp fold);
   void write();
 
 private:
-  bool findResult();
-  bool mayMove(ArrayRef<Operation *> between);
+  bool findReader();
+  bool isLight();
+  bool findAccesses();
+  bool mayMove();
+  bool isNear();
   bool followDimensions();
-  bool keepsVectors();
+  bool suitsVectors();
 
   FoldOp fold;
   linalg::GenericOp generic;
@@ -79,29 +71,6 @@ private:
 };
 
 } // namespace
-
-static std::optional<LinearAccess> getLinearAccess(Value memref,
-                                                   AffineMap map) {
-  auto type = dyn_cast<MemRefType>(memref.getType());
-  SmallVector<int64_t> strides;
-  LinearAccess access{getRootBuffer(memref), 0,
-                      SmallVector<int64_t>(map.getNumDims(), 0)};
-  if (!type || !type.hasStaticShape() ||
-      failed(type.getStridesAndOffset(strides, access.offset)) ||
-      ShapedType::isDynamic(access.offset))
-    return std::nullopt;
-  for (auto [expr, stride] : llvm::zip_equal(map.getResults(), strides)) {
-    if (ShapedType::isDynamic(stride) || stride < 0)
-      return std::nullopt;
-    if (auto constant = dyn_cast<AffineConstantExpr>(expr))
-      access.offset += constant.getValue() * stride;
-    else if (auto dim = dyn_cast<AffineDimExpr>(expr))
-      access.steps[dim.getPosition()] += stride;
-    else
-      return std::nullopt;
-  }
-  return access;
-}
 
 /// Whether the body is arithmetic on its arguments alone.
 static bool isArithmetic(Block &body) {
@@ -174,43 +143,61 @@ static bool isPlainContraction(FoldOp fold) {
   return hasDimension;
 }
 
-/// Whether the op reads or writes a part of the buffer.
-static bool touches(Operation *op, Value root, bool reads) {
-  return op
-      ->walk([&](Operation *nested) {
-        for (OpOperand &use : nested->getOpOperands())
-          if (isa<MemRefType>(use.get().getType()) &&
-              getRootBuffer(use.get()) == root &&
-              (writesOperand(use) || (reads && readsOperand(use))))
-            return WalkResult::interrupt();
-        return WalkResult::advance();
-      })
-      .wasInterrupted();
+/// Finds the element-wise op that alone reads the results, and once.
+bool EpilogueFusion::findReader() {
+  for (OpOperand *use : getBufferUses(getRootBuffer(fold.getOutputs()[0]))) {
+    if (use->getOwner() == fold)
+      continue;
+    auto reader = dyn_cast<linalg::GenericOp>(use->getOwner());
+    if (!reader || generic || !reader.isDpsInput(use) ||
+        reader.getMatchingBlockArgument(use).use_empty() ||
+        reader->getBlock() != fold->getBlock() ||
+        !fold->isBeforeInBlock(reader))
+      return false;
+    generic = reader;
+    result = use->getOperandNumber();
+  }
+  return generic && generic.getNumParallelLoops() == generic.getNumLoops();
 }
 
-/// Finds the operand that is the results, which nobody else may read.
-bool Epilogue::findResult() {
-  Value root = getRootBuffer(fold.getOutputs()[0]);
-  unsigned count = 0;
-  for (OpOperand *input : generic.getDpsInputOperands())
-    if (getRootBuffer(input->get()) == root) {
-      result = input->getOperandNumber();
-      ++count;
-    }
-  return count == 1 &&
-         !generic.getMatchingBlockArgument(&generic->getOpOperand(result))
-              .use_empty();
+/// Whether the op is little arithmetic.
+bool EpilogueFusion::isLight() {
+  return isArithmetic(*generic.getBody()) &&
+         generic.getBody()->getOperations().size() <= mostOperations + 1 &&
+         size_t(generic.getNumDpsInputs()) <= mostInputs + 1 &&
+         generic.getNumDpsInits() == 1 &&
+         generic.getRegionOutputArgs()[0].use_empty() &&
+         isa<FloatType>(
+             getElementTypeOrSelf(generic.getDpsInits()[0].getType()));
+}
+
+bool EpilogueFusion::findAccesses() {
+  for (auto [operand, map] : llvm::zip_equal(generic->getOperands(),
+                                             generic.getIndexingMapsArray())) {
+    std::optional<LinearAccess> access = getLinearAccess(operand, map);
+    if (!access)
+      return false;
+    accesses.push_back(std::move(*access));
+  }
+  return true;
 }
 
 /// Whether the fold may come as late as the op, and each of its results after
 /// another as the op's.
-bool Epilogue::mayMove(ArrayRef<Operation *> between) {
+bool EpilogueFusion::mayMove() {
   const LinearAccess &output = accesses.back();
+  Block *block = fold->getBlock();
+  auto isWrittenBetween = [&](Value root) {
+    return llvm::any_of(getBufferUses(root), [&](OpOperand *use) {
+      Operation *user = block->findAncestorOpInBlock(*use->getOwner());
+      return (writesOperand(*use) || isa<func::CallOp>(user)) &&
+             fold->isBeforeInBlock(user) && user->isBeforeInBlock(generic);
+    });
+  };
   for (Value input : fold.getInputs()) {
     Value root = getRootBuffer(input);
-    if (root == output.root || llvm::any_of(between, [&](Operation *op) {
-          return touches(op, root, /*reads=*/false);
-        }))
+    if (root == accesses[result].root || root == output.root ||
+        isWrittenBetween(root))
       return false;
   }
   return llvm::all_of(accesses, [&](const LinearAccess &access) {
@@ -218,8 +205,17 @@ bool Epilogue::mayMove(ArrayRef<Operation *> between) {
   });
 }
 
+/// Whether few ops lie between.
+bool EpilogueFusion::isNear() {
+  size_t between = 0;
+  for (Operation *op = fold->getNextNode(); op != generic && between < reach;
+       op = op->getNextNode())
+    between += becomesKernel(*op);
+  return between < reach;
+}
+
 /// Gives the accesses the fold's parallel dimensions instead of loops.
-bool Epilogue::followDimensions() {
+bool EpilogueFusion::followDimensions() {
   // Loops in the order of the results' addresses, merged where all follow.
   SmallVector<Loop> loops;
   for (auto [loop, size] : llvm::enumerate(generic.getStaticLoopRanges())) {
@@ -291,10 +287,12 @@ bool Epilogue::followDimensions() {
   return true;
 }
 
-/// Whether vectors of results stay as long as they are: neighbouring dimensions
-/// are one to a contraction if all accesses follow, and the rows of an image
-/// seldom fill vectors.
-bool Epilogue::keepsVectors() {
+/// Whether the op suits the vectors of results. These are to stay as long as
+/// they are: neighbouring dimensions are one to a contraction if all accesses
+/// follow, and the rows of an image seldom fill vectors. And as vectors may go
+/// along the channels of images, an input of all their pixels would be
+/// gathered.
+bool EpilogueFusion::suitsVectors() {
   SmallVector<AffineMap> maps = getMaps(fold);
   const LinearAccess written =
       *getLinearAccess(fold.getOutputs()[0], maps.back());
@@ -311,6 +309,14 @@ bool Epilogue::keepsVectors() {
   llvm::stable_sort(dims, [&](unsigned x, unsigned y) {
     return written.steps[x] < written.steps[y];
   });
+  auto isGathered = [&](OpOperand *input) {
+    return input->getOperandNumber() != result &&
+           llvm::count_if(accesses[input->getOperandNumber()].steps,
+                          [](int64_t step) { return step != 0; }) > 1;
+  };
+  if (dims.size() > 2 &&
+      llvm::any_of(generic.getDpsInputOperands(), isGathered))
+    return false;
   if (dims.size() < 2 || extents[dims[0]] % widestVector == 0)
     return true;
   unsigned inner = dims[0], outer = dims[1];
@@ -326,53 +332,17 @@ bool Epilogue::keepsVectors() {
   });
 }
 
-std::optional<Epilogue> Epilogue::match(FoldOp fold,
-                                        ArrayRef<Operation *> next) {
-  if (!isPlainContraction(fold))
-    return std::nullopt;
-  Value root = getRootBuffer(fold.getOutputs()[0]);
-  Epilogue epilogue;
-  epilogue.fold = fold;
-  size_t position = 0;
-  while (position < next.size() && next[position] &&
-         !touches(next[position], root, /*reads=*/true))
-    ++position;
-  if (position == next.size())
-    return std::nullopt;
-  auto generic = dyn_cast_or_null<linalg::GenericOp>(next[position]);
-  if (!generic || generic.getNumParallelLoops() != generic.getNumLoops() ||
-      generic.getNumDpsInits() != 1 ||
-      generic.getNumDpsInputs() > mostInputs + 1 ||
-      generic.getBody()->getOperations().size() > mostOperations + 1 ||
-      !isArithmetic(*generic.getBody()) ||
-      !generic.getRegionOutputArgs()[0].use_empty())
-    return std::nullopt;
-  epilogue.generic = generic;
-  if (!isa<FloatType>(getElementTypeOrSelf(generic.getDpsInits()[0])))
-    return std::nullopt;
-  for (auto [operand, map] : llvm::zip_equal(generic->getOperands(),
-                                             generic.getIndexingMapsArray())) {
-    std::optional<LinearAccess> access = getLinearAccess(operand, map);
-    if (!access)
-      return std::nullopt;
-    epilogue.accesses.push_back(std::move(*access));
-  }
-  if (!epilogue.findResult() || !epilogue.mayMove(next.take_front(position)) ||
-      !epilogue.followDimensions() || !epilogue.keepsVectors())
-    return std::nullopt;
-  // Nobody else.
-  SmallVector<Value> views = {root};
-  while (!views.empty())
-    for (Operation *user : views.pop_back_val().getUsers()) {
-      if (isa<ViewLikeOpInterface>(user))
-        llvm::append_range(views, user->getResults());
-      else if (user != fold && user != generic)
-        return std::nullopt;
-    }
-  return epilogue;
+std::optional<EpilogueFusion> EpilogueFusion::match(FoldOp fold) {
+  EpilogueFusion fusion;
+  fusion.fold = fold;
+  if (isPlainContraction(fold) && fusion.findReader() && fusion.isLight() &&
+      fusion.findAccesses() && fusion.mayMove() && fusion.isNear() &&
+      fusion.followDimensions() && fusion.suitsVectors())
+    return fusion;
+  return std::nullopt;
 }
 
-void Epilogue::write() {
+void EpilogueFusion::write() {
   OpBuilder b(generic);
   Location loc =
       FusedLoc::get(b.getContext(), {fold.getLoc(), generic.getLoc()});
@@ -415,16 +385,8 @@ void Epilogue::write() {
       b, loc, MemRefType::get(type.getShape(), type.getElementType()));
   auto product = cast<FoldOp>(b.clone(*fold));
   product.getOutputsMutable()[0].set(results);
-  // The fold's output map, its parallel dimensions renumbered.
-  SmallVector<AffineExpr> dims;
-  unsigned next = 0;
-  for (utils::IteratorType kind : fold.getIteratorTypesArray())
-    dims.push_back(kind == utils::IteratorType::parallel
-                       ? b.getAffineDimExpr(next++)
-                       : b.getAffineConstantExpr(0));
   operands[result] = results;
-  maps[result] =
-      getMaps(fold).back().replaceDimsAndSymbols(dims, {}, numDims, 0);
+  maps[result] = getResultMap(fold);
   auto copy = linalg::GenericOp::create(
       b, generic.getLoc(), ArrayRef(operands).drop_back(), operands.back(),
       maps,
@@ -436,26 +398,8 @@ void Epilogue::write() {
 }
 
 void mlir::repro::fuseEpilogues(func::FuncOp main) {
-  /// The structured ops of `main`; null where a pair has been, or a call.
-  SmallVector<Operation *> ops;
-  for (Operation &op : main.getBody().front().without_terminator())
-    if (isa<DestinationStyleOpInterface, memref::CopyOp, func::CallOp>(op))
-      ops.push_back(isa<func::CallOp>(op) ? nullptr : &op);
-  for (size_t position = 0; position < ops.size(); ++position) {
-    auto fold = dyn_cast_or_null<FoldOp>(ops[position]);
-    if (!fold)
-      continue;
-    std::optional<Epilogue> epilogue = Epilogue::match(
-        fold, ArrayRef(ops).drop_front(position + 1).take_front(reach));
-    if (!epilogue)
-      continue;
-    *llvm::find(ops, epilogue->getConsumer()) = nullptr;
-    ops[position] = nullptr;
-    epilogue->write();
-  }
-  // Buffers and views that nobody uses any more.
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  Block &body = main.getBody().front();
+  for (auto fold : llvm::make_early_inc_range(body.getOps<FoldOp>()))
+    if (std::optional<EpilogueFusion> fusion = EpilogueFusion::match(fold))
+      fusion->write();
 }

@@ -21,7 +21,6 @@
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <deque>
 
@@ -392,10 +391,9 @@ void RowFuser::grow(size_t position, int64_t rows) {
 
 void RowFuser::run() {
   for (Operation &op : main.getBody().front().without_terminator())
-    if (isa<DestinationStyleOpInterface, memref::CopyOp>(op))
-      ops.push_back(&op);
-    else if (isa<memref::AllocaScopeOp, func::CallOp>(op))
-      ops.push_back(nullptr);
+    if (becomesKernel(op) || isa<func::CallOp>(op))
+      ops.push_back(isa<memref::AllocaScopeOp, func::CallOp>(op) ? nullptr
+                                                                 : &op);
   for (size_t position = 0; position < ops.size(); ++position)
     if (isRowFold(ops[position])) {
       int64_t rows = 1;
@@ -404,11 +402,6 @@ void RowFuser::run() {
       if (rows > 1)
         grow(position, rows);
     }
-  // Allocations and views that nobody uses any more.
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
 }
 
 void mlir::repro::fuseRows(func::FuncOp main) { RowFuser(main).run(); }

@@ -81,6 +81,54 @@ Value mlir::repro::getRootBuffer(Value memref) {
   return memref;
 }
 
+SmallVector<OpOperand *> mlir::repro::getBufferUses(Value root) {
+  SmallVector<OpOperand *> uses;
+  SmallVector<Value> open = {root};
+  while (!open.empty())
+    for (OpOperand &use : open.pop_back_val().getUses()) {
+      if (isa<ViewLikeOpInterface>(use.getOwner()))
+        llvm::append_range(open, use.getOwner()->getResults());
+      else
+        uses.push_back(&use);
+    }
+  return uses;
+}
+
+std::optional<LinearAccess> mlir::repro::getLinearAccess(Value memref,
+                                                         AffineMap map) {
+  auto type = dyn_cast<MemRefType>(memref.getType());
+  SmallVector<int64_t> strides;
+  LinearAccess access{getRootBuffer(memref), 0,
+                      SmallVector<int64_t>(map.getNumDims(), 0)};
+  if (!type || !type.hasStaticShape() ||
+      failed(type.getStridesAndOffset(strides, access.offset)) ||
+      ShapedType::isDynamic(access.offset))
+    return std::nullopt;
+  for (auto [expr, stride] : llvm::zip_equal(map.getResults(), strides)) {
+    if (ShapedType::isDynamic(stride) || stride < 0)
+      return std::nullopt;
+    if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+      access.offset += constant.getValue() * stride;
+    else if (auto dim = dyn_cast<AffineDimExpr>(expr))
+      access.steps[dim.getPosition()] += stride;
+    else
+      return std::nullopt;
+  }
+  return access;
+}
+
+AffineMap mlir::repro::getResultMap(FoldOp fold) {
+  SmallVector<AffineExpr> dims;
+  unsigned count = 0;
+  for (utils::IteratorType type : fold.getIteratorTypesArray())
+    dims.push_back(type == utils::IteratorType::parallel
+                       ? getAffineDimExpr(count++, fold.getContext())
+                       : getAffineConstantExpr(0, fold.getContext()));
+  AffineMap map = cast<IndexingMapOpInterface>(fold.getOperation())
+                      .getIndexingMapsArray()[fold.getInputs().size()];
+  return map.replaceDimsAndSymbols(dims, {}, count, 0);
+}
+
 /// The type of a kernel's argument for a buffer of this type: static strides
 /// (also where there is no element) and offset 0; null for dynamic ones.
 static MemRefType getArgumentType(MemRefType type) {
@@ -118,11 +166,15 @@ int64_t mlir::repro::getBufferBytes(MemRefType type) {
   return type.getNumElements() * getElementBytes(type.getElementType());
 }
 
+bool mlir::repro::becomesKernel(Operation &op) {
+  return isa<DestinationStyleOpInterface, memref::CopyOp,
+             memref::AllocaScopeOp>(op);
+}
+
 Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
   Operation *result = nullptr;
   for (Operation &op : kernel.getBody().front().without_terminator())
-    if (isa<DestinationStyleOpInterface, memref::CopyOp, memref::AllocaScopeOp>(
-            op))
+    if (becomesKernel(op))
       result = &op;
   return result;
 }

@@ -9,11 +9,14 @@
 #define REPRO_CODEGEN_SCHEDULE_KERNEL_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AffineMap.h"
 #include "mlir/IR/BuiltinOps.h"
 
 #include "llvm/ADT/StringMap.h"
 
 namespace mlir::repro {
+
+class FoldOp;
 
 /// Number of kernel arguments after the buffers: scratch, error, begin, end.
 constexpr unsigned numTrailingKernelArgs = 4;
@@ -67,6 +70,10 @@ private:
   Value placeholders[numTrailingKernelArgs];
 };
 
+/// Whether the op of a `main` on buffers becomes a kernel: a structured op, or
+/// a scope of a contraction and the op on its results.
+bool becomesKernel(Operation &op);
+
 /// The one structured op of a kernel function, its loop over blocks of rows, or
 /// its scope of a contraction and the op on its results.
 Operation *getKernelBody(func::FuncOp kernel);
@@ -83,6 +90,27 @@ Value getViewSource(Value memref);
 /// The buffer that a memref is a view of: an allocation, a global, or an
 /// argument.
 Value getRootBuffer(Value memref);
+
+/// The uses of a buffer and of all views of it, other than by views.
+SmallVector<OpOperand *> getBufferUses(Value root);
+
+/// What an operand touches of a buffer at a point of the loops.
+struct LinearAccess {
+  Value root;
+  int64_t offset;
+  SmallVector<int64_t> steps; ///< per loop
+
+  bool operator==(const LinearAccess &other) const {
+    return root == other.root && offset == other.offset && steps == other.steps;
+  }
+};
+
+/// Nothing where the shape or layout is dynamic, where indices are more than
+/// dimensions and constants, or where addresses descend.
+std::optional<LinearAccess> getLinearAccess(Value memref, AffineMap map);
+
+/// The map of the first output of a fold in terms of its parallel dimensions.
+AffineMap getResultMap(FoldOp fold);
 
 /// An element of n bits takes the next power of two of bytes.
 int64_t getElementBytes(Type element);

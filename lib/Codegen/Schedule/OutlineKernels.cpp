@@ -16,6 +16,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROOUTLINEKERNELS
@@ -103,10 +104,6 @@ void OutlineKernels::runOnOperation() {
     return signalPassFailure();
   }
   messages.clear();
-  auto isStructured = [](Operation &op) {
-    return isa<DestinationStyleOpInterface, memref::CopyOp,
-               memref::AllocaScopeOp>(op);
-  };
   for (Operation &op : llvm::make_early_inc_range(
            main.getBody().front().without_terminator())) {
     if (isMemoryEffectFree(&op) ||
@@ -117,7 +114,7 @@ void OutlineKernels::runOnOperation() {
       op.erase();
       continue;
     }
-    if (!isStructured(op)) {
+    if (!becomesKernel(op)) {
       op.emitOpError("expected structured operations on buffers alone");
       return signalPassFailure();
     }
@@ -127,10 +124,15 @@ void OutlineKernels::runOnOperation() {
     repro::fuseEpilogues(main);
   if (fuseRows)
     repro::fuseRows(main);
+  // Buffers and views that nobody uses any more.
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
   KernelOutliner kernels(main, "kernel");
   for (Operation &op :
        llvm::make_early_inc_range(main.getBody().front().without_terminator()))
-    if (isStructured(op) && failed(kernels.outline(&op)))
+    if (becomesKernel(op) && failed(kernels.outline(&op)))
       return signalPassFailure();
   Builder builder(&getContext());
   module->setAttr(messagesAttrName,

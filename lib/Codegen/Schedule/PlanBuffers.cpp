@@ -116,39 +116,31 @@ bool PlanBuffers::isSameIndex(func::CallOp call, Value source, Value target) {
   }
   if (!generic)
     return false;
-  std::optional<AffineMap> map;
-  std::optional<ArrayRef<int64_t>> shape;
-  bool same = true;
-  auto visit = [&](OpOperand &operand) {
-    Value actual = getActual(operand.get());
+  std::optional<LinearAccess> first;
+  bool same = getElementTypeOrSelf(source.getType()) ==
+              getElementTypeOrSelf(target.getType());
+  for (auto [operand, map] : llvm::zip_equal(generic->getOperands(),
+                                             generic.getIndexingMapsArray())) {
+    Value actual = getActual(operand);
     if (!actual)
-      return;
-    // A view may shift addresses: only the whole buffer will do.
+      continue;
+    // What shifts addresses is in the type of the view.
     if (auto shifted = actual.getDefiningOp<UnrealizedConversionCastOp>())
       actual = shifted.getInputs()[0];
-    auto type = cast<MemRefType>(actual.getType());
-    auto rootType = cast<MemRefType>(getRootBuffer(actual).getType());
-    if (!type.getLayout().isIdentity() ||
-        (shape && *shape != type.getShape()) ||
-        getBufferBytes(type) != getBufferBytes(rootType)) {
-      same = false;
-      return;
-    }
-    shape = type.getShape();
-    AffineMap actualMap = generic.getMatchingIndexingMap(&operand);
-    if (!map)
-      map = actualMap;
-    same &= *map == actualMap;
-  };
-  for (OpOperand &operand : generic->getOpOperands())
-    visit(operand);
+    std::optional<LinearAccess> access = getLinearAccess(actual, map);
+    if (!first)
+      first = access;
+    same &= access && access->offset == first->offset;
+    // A loop of one iteration may take any step.
+    for (auto [loop, size] : llvm::enumerate(generic.getStaticLoopRanges()))
+      same &=
+          access && (size == 1 || (access->steps[loop] != 0 &&
+                                   access->steps[loop] == first->steps[loop]));
+  }
   // Loads in the body may read any element.
   generic.walk(
       [&](memref::LoadOp load) { same &= !getActual(load.getMemRef()); });
-  // Elements of another width lie at other addresses.
-  same &= getElementTypeOrSelf(source.getType()) ==
-          getElementTypeOrSelf(target.getType());
-  return same && map && map->isPermutation();
+  return same && first;
 }
 
 /// Whether `value` can live where the old `state` lies: nothing reads the old

@@ -16,7 +16,6 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -85,16 +84,10 @@ BlockWriter::BlockWriter(ArrayRef<RowOp> run, int64_t rows, int64_t block)
 bool BlockWriter::isPrivate(Value root) {
   if (!root.getDefiningOp<memref::AllocOp>())
     return false;
-  SmallVector<Value> views = {root};
-  while (!views.empty())
-    for (Operation *user : views.pop_back_val().getUsers()) {
-      if (isa<ViewLikeOpInterface>(user) && user->getNumResults() == 1)
-        views.push_back(user->getResult(0));
-      else if (llvm::none_of(
-                   run, [&](const RowOp &o) { return o.op->isAncestor(user); }))
-        return false;
-    }
-  return true;
+  return llvm::all_of(getBufferUses(root), [&](OpOperand *use) {
+    return llvm::any_of(
+        run, [&](const RowOp &o) { return o.op->isAncestor(use->getOwner()); });
+  });
 }
 
 Value BlockWriter::getFlat(Value root) {

@@ -165,3 +165,64 @@ func.func @main(%x: memref<3x9x5xf32>, %y: memref<4x3xf32>) -> memref<4x11x7xf32
   }
   return %o : memref<4x11x7xf32>
 }
+
+// -----
+
+#x = affine_map<(m, n, k) -> (m, k)>
+#y = affine_map<(m, n, k) -> (n, k)>
+#z = affine_map<(m, n, k) -> (m, n)>
+#same = affine_map<(m, n) -> (m, n)>
+
+// Pairs may interleave; a third is too far apart.
+
+// CHECK: func.func @main
+// CHECK-COUNT-11: call @
+// CHECK-NOT: call @
+func.func @main(%x: memref<8x8xf32>, %y: memref<8x8xf32>) -> (memref<8x8xf32>, memref<8x8xf32>, memref<8x8xf32>, memref<8xf32>) {
+  %t0 = memref.alloc() : memref<8x8xf32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#x, #y, #z] iterators [parallel, parallel, reduction] ins(%x, %y : memref<8x8xf32>, memref<8x8xf32>) outs(%t0 : memref<8x8xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%u: f32, %v: f32, %a: f32):
+    %p = math.fma %u, %v, %a : f32
+    repro.yield %p : f32
+  }
+  %f = memref.alloc() : memref<8xf32>
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
+  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
+  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
+  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
+  %t1 = memref.alloc() : memref<8x8xf32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#x, #y, #z] iterators [parallel, parallel, reduction] ins(%y, %x : memref<8x8xf32>, memref<8x8xf32>) outs(%t1 : memref<8x8xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%u: f32, %v: f32, %a: f32):
+    %p = math.fma %u, %v, %a : f32
+    repro.yield %p : f32
+  }
+  %t2 = memref.alloc() : memref<8x8xf32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#x, #y, #z] iterators [parallel, parallel, reduction] ins(%y, %y : memref<8x8xf32>, memref<8x8xf32>) outs(%t2 : memref<8x8xf32>) attributes {repro.init = [0.0 : f32]} {
+  ^bb0(%u: f32, %v: f32, %a: f32):
+    %p = math.fma %u, %v, %a : f32
+    repro.yield %p : f32
+  }
+  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
+  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
+  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
+  %o0 = memref.alloc() : memref<8x8xf32>
+  linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%t0 : memref<8x8xf32>) outs(%o0 : memref<8x8xf32>) {
+  ^bb0(%u: f32, %out: f32):
+    %p = arith.addf %u, %u : f32
+    linalg.yield %p : f32
+  }
+  %o1 = memref.alloc() : memref<8x8xf32>
+  linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%t1 : memref<8x8xf32>) outs(%o1 : memref<8x8xf32>) {
+  ^bb0(%u: f32, %out: f32):
+    %p = arith.mulf %u, %u : f32
+    linalg.yield %p : f32
+  }
+  %o2 = memref.alloc() : memref<8x8xf32>
+  linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%t2 : memref<8x8xf32>) outs(%o2 : memref<8x8xf32>) {
+  ^bb0(%u: f32, %out: f32):
+    %p = arith.negf %u : f32
+    linalg.yield %p : f32
+  }
+  return %o0, %o1, %o2, %f : memref<8x8xf32>, memref<8x8xf32>, memref<8x8xf32>, memref<8xf32>
+}

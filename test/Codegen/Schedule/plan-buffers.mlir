@@ -277,3 +277,37 @@ func.func @main(%s: memref<4x4xf32>, %t: memref<4x4xf32>, %x: memref<4x4xf32>) -
   }
   return %u, %v : memref<4x4xf32>, memref<4x4xf32>
 }
+
+// -----
+
+#x = affine_map<(m, n, k) -> (m, k)>
+#y = affine_map<(m, n, k) -> (k, n)>
+#z = affine_map<(m, n, k) -> (n, m)>
+#turned = affine_map<(m, n) -> (n, m)>
+
+// The dimensions of the product need not be in the order of the state's.
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: (%[[S:[a-z0-9]+]]: memref<1x4x8xf32>, %[[X:[a-z0-9]+]]: memref<8x3xf32>, %[[Y:[a-z0-9]+]]: memref<3x4xf32>, %{{[a-z0-9]+}}: memref<0xi8>)
+// CHECK: %[[VIEW:.*]] = memref.reinterpret_cast %[[S]]
+// CHECK: call @kernel_0(%[[X]], %[[Y]], %[[VIEW]], %{{[a-z_0-9]+}},
+// CHECK-NOT: call
+func.func @main(%s: memref<1x4x8xf32>, %x: memref<8x3xf32>, %y: memref<3x4xf32>) -> memref<1x4x8xf32> attributes {repro.num_state = 1 : i64} {
+  %new = memref.alloc() : memref<1x4x8xf32>
+  %old = memref.reinterpret_cast %s to offset: [0], sizes: [8, 4], strides: [1, 8] : memref<1x4x8xf32> to memref<8x4xf32, strided<[1, 8]>>
+  %v = memref.reinterpret_cast %new to offset: [0], sizes: [4, 8], strides: [8, 1] : memref<1x4x8xf32> to memref<4x8xf32>
+  memref.alloca_scope {
+    %r = memref.alloca() : memref<4x8xf32>
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#x, #y, #z] iterators [parallel, parallel, reduction] ins(%x, %y : memref<8x3xf32>, memref<3x4xf32>) outs(%r : memref<4x8xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%e: f32, %f: f32, %a: f32):
+      %p = math.fma %e, %f, %a : f32
+      repro.yield %p : f32
+    }
+    linalg.generic {indexing_maps = [#turned, affine_map<(m, n) -> (m, n)>, #turned], iterator_types = ["parallel", "parallel"]} ins(%r, %old : memref<4x8xf32>, memref<8x4xf32, strided<[1, 8]>>) outs(%v : memref<4x8xf32>) {
+    ^bb0(%e: f32, %f: f32, %o: f32):
+      %p = arith.subf %f, %e : f32
+      linalg.yield %p : f32
+    }
+  }
+  return %new : memref<1x4x8xf32>
+}

@@ -170,24 +170,28 @@ private:
   /// each other or are every second there, those of neighbouring columns far
   /// apart; else 0.
   int64_t getStepAlongRows(const Tile &tile) const;
-  /// The totals of one vector, row by row, or where `alongRows` lane by lane:
-  /// the results of rows [0, neighbours) and [neighbours, end) lie `step`
-  /// apart.
+  /// The totals of one vector, or what the epilogue made of them, row by row,
+  /// or where `alongRows` lane by lane: the results of rows [0, neighbours) and
+  /// [neighbours, end) lie `step` apart.
   struct AlongRows {
     int64_t step;
     Value neighbours; ///< null: all rows
   };
-  void writeVector(ArrayRef<Value> totals, ArrayRef<ResultRow> resultRows,
+  void writeVector(ArrayRef<Value> values, ArrayRef<ResultRow> resultRows,
                    const PanelVector &vector,
                    std::optional<AlongRows> alongRows);
-  void writeAlongRows(ArrayRef<Value> totals, ArrayRef<ResultRow> resultRows,
+  void writeAlongRows(ArrayRef<Value> values, ArrayRef<ResultRow> resultRows,
                       const PanelVector &vector, AlongRows alongRows);
-  /// What is stored in the row's vector, not yet rounded to the output's type.
-  Value getResult(Value total, const ResultRow &row, const PanelVector &vector,
-                  LaneMask mask);
-  /// The same of the epilogue, given what the fold stores.
-  Value applyEpilogue(Value result, const ResultRow &row,
+  /// What the fold stores at `offset` and the lanes after it, not yet rounded
+  /// to the output's type.
+  Value getResult(Value total, Value offset, LaneMask mask);
+  /// What the epilogue stores instead.
+  Value applyEpilogue(Value total, const ResultRow &row,
                       const PanelVector &vector, LaneMask mask);
+  /// The same of a vector of each row.
+  SmallVector<Value> applyEpilogue(ArrayRef<Value> totals,
+                                   ArrayRef<ResultRow> resultRows,
+                                   const PanelVector &vector);
   /// Where the totals of the tile are.
   Value getTotalsOffset(const Tile &tile);
   ResultRow getResultRow(Value row);

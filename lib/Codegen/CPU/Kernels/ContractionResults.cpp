@@ -118,27 +118,25 @@ void ContractionKernel::finishTile(const Tile &tile, ArrayRef<Value> sums) {
       });
 }
 
-Value ContractionKernel::getResult(Value total, const ResultRow &row,
-                                   const PanelVector &vector, LaneMask mask) {
+Value ContractionKernel::getResult(Value total, Value offset, LaneMask mask) {
   const Access &output = fold.outputs[0];
   Value init = fold.getConstantInit(b, 0, lanes);
   if (!init)
-    init = b.convertFloat(b.loadVector(output.buffer, output.element,
-                                       b.add(row.output, vector.outputOffset),
+    init = b.convertFloat(b.loadVector(output.buffer, output.element, offset,
                                        columns.loops.back().coefficients.back(),
                                        lanes, mask),
                           type);
-  Value result =
-      b.canonicalizeNaN(arith::AddFOp::create(b, init, total).getResult());
-  return epilogue.op ? applyEpilogue(result, row, vector, mask) : result;
+  Value result = arith::AddFOp::create(b, init, total);
+  return b.canonicalizeNaN(result);
 }
 
-Value ContractionKernel::applyEpilogue(Value result, const ResultRow &row,
+Value ContractionKernel::applyEpilogue(Value total, const ResultRow &row,
                                        const PanelVector &vector,
                                        LaneMask mask) {
   BodyVectorizer body(b, lanes, mask);
   // (F7) as it would be loaded.
-  body.map(epilogue.result, b.convertFloat(result, epilogue.result.getType()));
+  body.map(epilogue.result,
+           b.convertFloat(getResult(total, {}, {}), epilogue.result.getType()));
   for (auto [i, input] : llvm::enumerate(epilogue.inputs)) {
     Value offset = b.add(row.inputs[i], vector.inputOffsets[i]);
     int64_t step = getInputStep(i);
@@ -153,23 +151,39 @@ Value ContractionKernel::applyEpilogue(Value result, const ResultRow &row,
   return isStorage ? b.convertFloat(stored, b.getF32Type()) : stored;
 }
 
-void ContractionKernel::writeVector(ArrayRef<Value> totals,
+SmallVector<Value>
+ContractionKernel::applyEpilogue(ArrayRef<Value> totals,
+                                 ArrayRef<ResultRow> resultRows,
+                                 const PanelVector &vector) {
+  auto apply = [&](LaneMask mask) {
+    SmallVector<Value> results;
+    for (auto [total, row] : llvm::zip_equal(totals, resultRows))
+      results.push_back(applyEpilogue(total, row, vector, mask));
+    return results;
+  };
+  if (!masked)
+    return apply({});
+  return b.choose(
+      b.equal(vector.count, b.index(lanes)), [&] { return apply({}); },
+      [&] { return apply(b.getMask(vector.count, lanes)); });
+}
+
+void ContractionKernel::writeVector(ArrayRef<Value> values,
                                     ArrayRef<ResultRow> resultRows,
                                     const PanelVector &vector,
                                     std::optional<AlongRows> alongRows) {
   const Access &output = fold.outputs[0];
   auto write = [&](LaneMask mask) {
-    for (auto [total, row] : llvm::zip_equal(totals, resultRows)) {
-      Value result =
-          b.convertFloat(getResult(total, row, vector, mask), output.element);
-      b.storeVector(result, output.buffer,
-                    b.add(row.output, vector.outputOffset),
-                    columns.loops.back().coefficients.back(), mask);
+    for (auto [value, row] : llvm::zip_equal(values, resultRows)) {
+      Value offset = b.add(row.output, vector.outputOffset);
+      Value result = epilogue.op ? value : getResult(value, offset, mask);
+      b.storeVector(b.convertFloat(result, output.element), output.buffer,
+                    offset, columns.loops.back().coefficients.back(), mask);
     }
   };
   auto writeFull = [&] {
     if (alongRows)
-      writeAlongRows(totals, resultRows, vector, *alongRows);
+      writeAlongRows(values, resultRows, vector, *alongRows);
     else
       write({});
   };
@@ -184,15 +198,18 @@ void ContractionKernel::writeVector(ArrayRef<Value> totals,
   });
 }
 
-void ContractionKernel::writeAlongRows(ArrayRef<Value> totals,
+void ContractionKernel::writeAlongRows(ArrayRef<Value> values,
                                        ArrayRef<ResultRow> resultRows,
                                        const PanelVector &vector,
                                        AlongRows alongRows) {
   const Access &output = fold.outputs[0];
-  int64_t rowCount = totals.size(), step = alongRows.step;
+  int64_t rowCount = values.size(), step = alongRows.step;
   SmallVector<Value> results;
-  for (auto [total, row] : llvm::zip_equal(totals, resultRows))
-    results.push_back(getResult(total, row, vector, {}));
+  for (auto [value, row] : llvm::zip_equal(values, resultRows))
+    results.push_back(
+        epilogue.op
+            ? value
+            : getResult(value, b.add(row.output, vector.outputOffset), {}));
   // Floats of storage types are not shuffled: not all targets move vectors of
   // them.
   results.resize(lanes, ub::PoisonOp::create(b, results[0].getType()));
@@ -231,13 +248,18 @@ void ContractionKernel::writeResults(const Tile &tile, ArrayRef<Value> totals) {
   SmallVector<ResultRow> resultRows;
   for (int64_t x = 0; x < rowCount; ++x)
     resultRows.push_back(getResultRow(b.add(tile.row, x)));
+  // Of each vector; once, however they are stored.
+  SmallVector<SmallVector<Value>> values;
+  for (auto [v, vector] : llvm::enumerate(tile.vectors)) {
+    SmallVector<Value> ofVector;
+    for (int64_t x = 0; x < rowCount; ++x)
+      ofVector.push_back(totals[x * tile.vectors.size() + v]);
+    values.push_back(epilogue.op ? applyEpilogue(ofVector, resultRows, vector)
+                                 : ofVector);
+  }
   auto writeAll = [&](std::optional<AlongRows> alongRows) {
-    for (auto [v, vector] : llvm::enumerate(tile.vectors)) {
-      SmallVector<Value> ofVector;
-      for (int64_t x = 0; x < rowCount; ++x)
-        ofVector.push_back(totals[x * tile.vectors.size() + v]);
+    for (auto [ofVector, vector] : llvm::zip_equal(values, tile.vectors))
       writeVector(ofVector, resultRows, vector, alongRows);
-    }
   };
   int64_t step = getStepAlongRows(tile);
   if (step == 0) {

@@ -132,11 +132,23 @@ static LogicalResult verifyScope(memref::AllocaScopeOp scope) {
   if (!fold.isContraction() || !fold->hasAttr(initAttrName))
     return fold.emitError("expected a contraction from constant initial values "
                           "in a scope");
-  if (generic.getNumLoops() !=
-      llvm::count(fold.getIteratorTypesArray(), utils::IteratorType::parallel))
-    return generic.emitError("expected the parallel dimensions of the "
-                             "contraction as loops, got ")
-           << generic.getNumLoops();
+  AffineMap map = getResultMap(fold);
+  for (auto [operand, readMap] :
+       llvm::zip_equal(generic->getOperands(), generic.getIndexingMapsArray()))
+    if (operand == results && readMap != map)
+      return generic.emitError("expected the parallel dimensions of the "
+                               "contraction as loops and its results read by ")
+             << AffineMapAttr::get(map) << ", got "
+             << AffineMapAttr::get(readMap);
+  bool isElementwise =
+      generic.getRegionOutputArgs()[0].use_empty() &&
+      llvm::all_of(generic.getBody()->without_terminator(), [](Operation &op) {
+        return op.hasTrait<OpTrait::ConstantLike>() ||
+               op.hasTrait<OpTrait::Elementwise>();
+      });
+  if (!isElementwise)
+    return generic.emitError("expected element-wise operations on inputs alone "
+                             "in a scope");
   return success(succeeded(verifyOp(fold)) && succeeded(verifyOp(generic)));
 }
 

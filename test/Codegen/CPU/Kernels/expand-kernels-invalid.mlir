@@ -154,10 +154,53 @@ func.func private @loops(%a: memref<4x3xf32>, %b: memref<3xf32>, %o: memref<4x2x
       %r = math.fma %u, %v, %acc : f32
       repro.yield %r : f32
     }
-    // expected-error @below {{expected the parallel dimensions of the contraction as loops, got 2}}
+    // expected-error @below {{expected the parallel dimensions of the contraction as loops and its results read by affine_map<(d0) -> (d0)>, got affine_map<(d0, d1) -> (d0)>}}
     linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%t : memref<4xf32>) outs(%o : memref<4x2xf32>) {
     ^bb0(%u: f32, %out: f32):
       linalg.yield %u : f32
+    }
+  }
+  return
+}
+
+// -----
+
+func.func private @accumulates(%a: memref<4x3xf32>, %b: memref<3xf32>, %o: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  memref.alloca_scope {
+    %t = memref.alloca() : memref<4xf32>
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction] ins(%a, %b : memref<4x3xf32>, memref<3xf32>) outs(%t : memref<4xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%u: f32, %v: f32, %acc: f32):
+      %r = math.fma %u, %v, %acc : f32
+      repro.yield %r : f32
+    }
+    // expected-error @below {{expected element-wise operations on inputs alone in a scope}}
+    linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%t : memref<4xf32>) outs(%o : memref<4xf32>) {
+    ^bb0(%u: f32, %out: f32):
+      %s = arith.addf %u, %out : f32
+      linalg.yield %s : f32
+    }
+  }
+  return
+}
+
+// -----
+
+func.func private @counts(%a: memref<4x3xf32>, %b: memref<3xf32>, %o: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  memref.alloca_scope {
+    %t = memref.alloca() : memref<4xf32>
+    repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction] ins(%a, %b : memref<4x3xf32>, memref<3xf32>) outs(%t : memref<4xf32>) attributes {repro.init = [0.0 : f32]} {
+    ^bb0(%u: f32, %v: f32, %acc: f32):
+      %r = math.fma %u, %v, %acc : f32
+      repro.yield %r : f32
+    }
+    // expected-error @below {{expected element-wise operations on inputs alone in a scope}}
+    linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%t : memref<4xf32>) outs(%o : memref<4xf32>) {
+    ^bb0(%u: f32, %out: f32):
+      %i = linalg.index 0 : index
+      %j = arith.index_cast %i : index to i32
+      %s = arith.sitofp %j : i32 to f32
+      %v = arith.addf %u, %s : f32
+      linalg.yield %v : f32
     }
   }
   return

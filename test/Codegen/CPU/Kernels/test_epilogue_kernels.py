@@ -100,7 +100,7 @@ class Program:
                 assert got.tobytes() == want.tobytes(), f"{level}, {threads} threads\n{text}"
 
 
-SCALE = """  %r = arith.addf %x0, %x1 : f32
+SUM = """  %r = arith.addf %x0, %x1 : f32
   linalg.yield %r : f32"""
 RELU = """  %s = arith.addf %x0, %x1 : f32
   %z = arith.constant 0.0 : f32
@@ -114,6 +114,15 @@ def matmul(program: Program, m: int, n: int, layout: str = "mk kn mn", kind: str
     a, b, c = layout.split()
     maps = [f"(m, n, k) -> ({o[0]}, {o[1]})" for o in (a, b, c)]
     return program.product(maps, "ppr", ["%a0", "%a1"], f"{size[c[0]]}x{size[c[1]]}x{kind}")
+
+
+def convolution(program: Program, kind: str) -> str:
+    maps = [
+        "(n, o, h, w, i, y, x) -> (n, i, h + y, w + x)",
+        "(n, o, h, w, i, y, x) -> (o, i, y, x)",
+        "(n, o, h, w, i, y, x) -> (n, o, h, w)",
+    ]
+    return program.product(maps, "pppprrr", ["%a0", "%a1"], kind)
 
 
 @pytest.mark.parametrize("layout", ["mk kn mn", "mk nk mn", "km kn nm", "mk nk nm"])
@@ -134,7 +143,7 @@ def test_blocks_parts_and_strips_K1() -> None:
     program = Program("540x600xf32", "2100x600xf32", "540x2100xf32")
     result = matmul(program, 540, 2100, "mk nk mn")
     same = "(m, n) -> (m, n)"
-    program.generic([same] * 3, [result, "%a2"], "540x2100xf32", SCALE)
+    program.generic([same] * 3, [result, "%a2"], "540x2100xf32", SUM)
     program.check(special=False)
 
 
@@ -144,7 +153,7 @@ def test_residuals_of_other_layouts_K1(output: str, residual: str) -> None:
     size = {"(m, n) -> (m, n)": "75x66xf32", "(m, n) -> (n, m)": "66x75xf32"}
     program = Program("75x20xf32", "20x66xf32", size[residual])
     result = matmul(program, 75, 66)
-    program.generic(["(m, n) -> (m, n)", residual, output], [result, "%a2"], size[output], SCALE)
+    program.generic(["(m, n) -> (m, n)", residual, output], [result, "%a2"], size[output], SUM)
     program.check()
 
 
@@ -209,24 +218,29 @@ def test_double_precision_and_mask_F7() -> None:
     program.check()
 
 
-@pytest.mark.parametrize(("size", "fuses"), [((5, 16), True), ((9, 32), True), ((6, 7), True), ((4, 5), True)])
-def test_convolution_K2(size: tuple[int, int], fuses: bool) -> None:
-    """A scale and a shift of each channel, and a residual."""
+@pytest.mark.parametrize("size", [(5, 16), (9, 32), (6, 7), (4, 5)])
+@pytest.mark.parametrize("channels", [10, 32])
+def test_convolution_K2(size: tuple[int, int], channels: int) -> None:
+    """A scale and a shift of each channel."""
     h, w = size
-    program = Program(f"3x4x{h + 2}x{w + 2}xf32", "10x4x3x3xf32", "10xf32", "10xf32", f"3x10x{h}x{w}xf32")
-    maps = [
-        "(n, o, h, w, i, y, x) -> (n, i, h + y, w + x)",
-        "(n, o, h, w, i, y, x) -> (o, i, y, x)",
-        "(n, o, h, w, i, y, x) -> (n, o, h, w)",
-    ]
-    result = program.product(maps, "pppprrr", ["%a0", "%a1"], f"3x10x{h}x{w}xf32")
+    program = Program(f"3x4x{h + 2}x{w + 2}xf32", f"{channels}x4x3x3xf32", f"{channels}xf32", f"{channels}xf32")
+    kind = f"3x{channels}x{h}x{w}xf32"
     body = """  %s = arith.mulf %x0, %x1 : f32
   %t = arith.addf %s, %x2 : f32
-  %r = arith.addf %t, %x3 : f32
+  %z = arith.constant 0.0 : f32
+  %p = arith.cmpf ugt, %t, %z : f32
+  %r = arith.select %p, %t, %z : f32
   linalg.yield %r : f32"""
     same, channel = "(n, o, h, w) -> (n, o, h, w)", "(n, o, h, w) -> (o)"
-    program.generic([same, channel, channel, same, same], [result, "%a2", "%a3", "%a4"], f"3x10x{h}x{w}xf32", body)
-    program.check(fuses=fuses)
+    program.generic([same, channel, channel, same], [convolution(program, kind), "%a2", "%a3"], kind, body)
+    program.check()
+
+
+def test_residual_of_a_convolution_stays_apart_K2() -> None:
+    kind = "3x10x6x7xf32"
+    program = Program("3x4x8x9xf32", "10x4x3x3xf32", kind)
+    program.generic(["(n, o, h, w) -> (n, o, h, w)"] * 3, [convolution(program, kind), "%a2"], kind, SUM)
+    program.check(fuses=False)
 
 
 def test_values_are_special_as_in_memory_V4() -> None:
