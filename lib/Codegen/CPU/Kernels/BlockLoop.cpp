@@ -7,9 +7,10 @@
 
 #include "Codegen/CPU/Kernels/BlockLoop.h"
 
+#include "Codegen/Schedule/Kernel.h"
+
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -29,19 +30,14 @@ static BlockBuffer getBlockBuffer(memref::AllocOp alloc) {
   BlockBuffer buffer{
       getScratchBytes(type.getElementType(), type.getNumElements()), alloc,
       alloc};
-  SmallVector<Value> views = {alloc};
-  while (!views.empty())
-    for (Operation *user : views.pop_back_val().getUsers()) {
-      if (isa<ViewLikeOpInterface>(user)) {
-        llvm::append_range(views, user->getResults());
-        continue;
-      }
-      user = alloc->getBlock()->findAncestorOpInBlock(*user);
-      if (buffer.first == alloc || user->isBeforeInBlock(buffer.first))
-        buffer.first = user;
-      if (buffer.last->isBeforeInBlock(user))
-        buffer.last = user;
-    }
+  for (OpOperand *use : getBufferUses(alloc)) {
+    Operation *user =
+        alloc->getBlock()->findAncestorOpInBlock(*use->getOwner());
+    if (buffer.first == alloc || user->isBeforeInBlock(buffer.first))
+      buffer.first = user;
+    if (buffer.last->isBeforeInBlock(user))
+      buffer.last = user;
+  }
   return buffer;
 }
 

@@ -157,27 +157,23 @@ def test_residuals_of_other_layouts_K1(output: str, residual: str) -> None:
     program.check()
 
 
-def test_results_in_another_shape_K1() -> None:
-    program = Program("66x20xf32", "20x70xf32", "6x70xf32", "11xf32")
+@pytest.mark.parametrize(
+    ("kinds", "maps", "fuses"),
+    [
+        (("6x11x70xf32", "70xf32"), ("(i, j, n) -> (i, j, n)", "(i, j, n) -> (n)"), True),
+        # Row m of the product is (i, j), which these follow by i or j alone.
+        (("6x70xf32", "11xf32"), ("(i, j, n) -> (i, n)", "(i, j, n) -> (j)"), False),
+    ],
+)
+def test_results_in_another_shape_K1(kinds: tuple[str, str], maps: tuple[str, str], fuses: bool) -> None:
+    program = Program("66x20xf32", "20x70xf32", *kinds)
     result = program.reshape(matmul(program, 66, 70), "expand_shape", "[[0, 1], [2]]", "6x11x70xf32")
     body = """  %s = arith.mulf %x0, %x1 : f32
   %r = arith.addf %s, %x2 : f32
   linalg.yield %r : f32"""
-    maps = ["(i, j, n) -> (i, j, n)", "(i, j, n) -> (i, n)", "(i, j, n) -> (j)", "(i, j, n) -> (i, j, n)"]
-    program.generic(maps, [result, "%a2", "%a3"], "6x11x70xf32", body)
-    # Row m of the product is (i, j), which one factor follows by i alone.
-    program.check(fuses=False)
-
-
-def test_results_in_a_shape_that_all_follow_K1() -> None:
-    program = Program("66x20xf32", "20x70xf32", "6x11x70xf32", "70xf32")
-    result = program.reshape(matmul(program, 66, 70), "expand_shape", "[[0, 1], [2]]", "6x11x70xf32")
-    body = """  %s = arith.mulf %x0, %x1 : f32
-  %r = arith.addf %s, %x2 : f32
-  linalg.yield %r : f32"""
-    maps = ["(i, j, n) -> (i, j, n)", "(i, j, n) -> (i, j, n)", "(i, j, n) -> (n)", "(i, j, n) -> (i, j, n)"]
-    program.generic(maps, [result, "%a2", "%a3"], "6x11x70xf32", body)
-    program.check()
+    same = "(i, j, n) -> (i, j, n)"
+    program.generic([same, *maps, same], [result, "%a2", "%a3"], "6x11x70xf32", body)
+    program.check(fuses=fuses)
 
 
 @pytest.mark.parametrize("layout", ["mk kn mn", "mk nk nm"])
