@@ -57,9 +57,9 @@ public:
 private:
   bool findReader();
   bool isLight();
+  bool isNear();
   bool findAccesses();
   bool mayMove();
-  bool isNear();
   bool followDimensions();
   bool suitsVectors();
 
@@ -171,6 +171,15 @@ bool EpilogueFusion::isLight() {
              getElementTypeOrSelf(generic.getDpsInits()[0].getType()));
 }
 
+/// Whether few ops lie between.
+bool EpilogueFusion::isNear() {
+  size_t between = 0;
+  for (Operation *op = fold->getNextNode(); op != generic && between < reach;
+       op = op->getNextNode())
+    between += becomesKernel(*op);
+  return between < reach;
+}
+
 bool EpilogueFusion::findAccesses() {
   for (auto [operand, map] : llvm::zip_equal(generic->getOperands(),
                                              generic.getIndexingMapsArray())) {
@@ -203,15 +212,6 @@ bool EpilogueFusion::mayMove() {
   return llvm::all_of(accesses, [&](const LinearAccess &access) {
     return access.root != output.root || access == output;
   });
-}
-
-/// Whether few ops lie between.
-bool EpilogueFusion::isNear() {
-  size_t between = 0;
-  for (Operation *op = fold->getNextNode(); op != generic && between < reach;
-       op = op->getNextNode())
-    between += becomesKernel(*op);
-  return between < reach;
 }
 
 /// Gives the accesses the fold's parallel dimensions instead of loops.
@@ -336,7 +336,7 @@ std::optional<EpilogueFusion> EpilogueFusion::match(FoldOp fold) {
   EpilogueFusion fusion;
   fusion.fold = fold;
   if (isPlainContraction(fold) && fusion.findReader() && fusion.isLight() &&
-      fusion.findAccesses() && fusion.mayMove() && fusion.isNear() &&
+      fusion.isNear() && fusion.findAccesses() && fusion.mayMove() &&
       fusion.followDimensions() && fusion.suitsVectors())
     return fusion;
   return std::nullopt;
