@@ -11,6 +11,7 @@ from kernel_cases import FMA, element, from_memory, shape, to_memory, values
 from kernel_runner import REPRO_OPT, run_tool
 from repro_mlir import runtime
 from repro_mlir.reference.interpreter import Interpreter
+from repro_mlir.runtime import emulation
 
 
 def tensors(types: Sequence[str]) -> list[str]:
@@ -79,7 +80,7 @@ class Program:
         )
 
     def check(self, special: bool = True, fuses: bool = True) -> None:
-        """Compares bits on all levels with one thread and with two."""
+        """Compares bits on all levels with one thread and with two; on aarch64 where there is an emulator."""
         text = self.text()
         kind = list(self.kinds.values())[-1]
         pipeline = "builtin.module(schedule{fuse-epilogues=true})"
@@ -89,10 +90,12 @@ class Program:
         (want,) = Interpreter(text).run(*arrays)
         memory_type = to_memory(want, kind).dtype
         inputs = [x if x.dtype == bool else to_memory(x, t) for x, t in zip(arrays, self.types, strict=True)]
-        for level in runtime.runnable_levels():
+        emulated = ["aarch64"] if emulation.is_available() else []
+        for level in dict.fromkeys([*runtime.runnable_levels(), *emulated]):
             artifact = runtime.compile(text, level)
+            load = runtime.EmulatedExecutable if level in emulated else runtime.load
             for threads in (1, 2):
-                executable = runtime.load(artifact, threads)
+                executable = load(artifact, threads)
                 outputs = [output.empty() for output in executable.outputs]
                 executable.run([], inputs, outputs)
                 got = from_memory(outputs[0].view(memory_type), kind)
