@@ -4,7 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A work item is a panel: a few vectors of results along the output's last
-// dimension in memory, whose accumulators stay in registers.
+// dimension in memory, whose accumulators stay in registers. Where rows are
+// longer than that, a thread takes its panels together: their accumulators are
+// in memory, and rows are read in the order in which they lie there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +25,14 @@ using namespace mlir::repro::cpu;
 namespace {
 /// Most elements of a fold with lanes that are written out one by one.
 constexpr int64_t kUnrolledElements = 32;
+/// Accumulators in memory at most: a small part of a first-level cache.
+constexpr int64_t kRowElements = 1024;
+/// Rows that are folded into accumulators in memory at once, so that these are
+/// not loaded and stored for each; more would be more streams than a processor
+/// reads ahead.
+constexpr int64_t kRowsAtOnce = 4;
+/// Fewest rows that are worth accumulators in memory.
+constexpr int64_t kLeastRows = 64;
 
 class ColumnFold {
 public:
@@ -37,7 +47,17 @@ private:
   Accumulators foldRange(Value begin, Value end, ValueRange starts);
   Accumulators foldElements();
   Accumulators foldUnrolled();
+  /// Finds coordinates and bases of what the loops before the last say.
+  void setOuter(ArrayRef<Value> at);
   void emitVectors(Value inner, int64_t count, LaneMask lanesMask);
+  void expandPanels();
+  bool mayGoByRows();
+  /// `body` for each vector of results [begin, end), `end` being that of a
+  /// panel.
+  void forEachVector(Value begin, Value end, function_ref<void()> body);
+  /// (F1) rows [begin, end) of columns [`first`, `last`) into `sums`.
+  void foldRows(Value sums, Value first, Value last, Value begin, Value end);
+  void expandByRows();
   Value loadOutput(unsigned i, int64_t v);
   void storeOutput(unsigned i, int64_t v, Value value);
 
@@ -46,7 +66,7 @@ private:
   SmallVector<CollapsedDim> parallel;  ///< accesses: inputs, outputs
   SmallVector<CollapsedDim> reduction; ///< accesses: inputs
   int64_t width, vectors = 4;
-  bool unrolled = false;
+  bool unrolled = false, byRows = false;
   // Of the vectors being written.
   SmallVector<Value> coordinates, bases;
   Value innerStart;
@@ -100,7 +120,18 @@ LogicalResult ColumnFold::match() {
   };
   while (vectors > 1 && countPanels() < 4 && fold.n * fold.results > 65536)
     vectors /= 2;
+  byRows = operations <= 16 && mayGoByRows();
   return success();
+}
+
+bool ColumnFold::mayGoByRows() {
+  auto isRow = [](int64_t stride) { return stride == 0 || stride == 1; };
+  return fold.step && !unrolled && parallel.size() == 1 &&
+         parallel[0].size > vectors * width && reduction.size() == 1 &&
+         fold.n >= kLeastRows &&
+         llvm::all_of(
+             ArrayRef(parallel[0].coefficients).take_front(fold.inputs.size()),
+             isRow);
 }
 
 ColumnFold::Accumulators ColumnFold::applyBody(ArrayRef<Value> reductionAt,
@@ -260,25 +291,29 @@ void ColumnFold::emitVectors(Value inner, int64_t count, LaneMask lanesMask) {
     }
 }
 
-void ColumnFold::expand() {
+void ColumnFold::setOuter(ArrayRef<Value> at) {
+  coordinates.assign(fold.sizes.size(), b.index(0));
+  ArrayRef<CollapsedDim> outer = ArrayRef(parallel).drop_back();
+  for (auto [loop, value] : llvm::zip_equal(outer, at))
+    if (loop.dims.size() == 1)
+      coordinates[loop.dims[0]] = value;
+  bases.clear();
+  unsigned i = 0;
+  for (const SmallVector<Access> &accesses : {fold.inputs, fold.outputs})
+    for (const Access &access : accesses) {
+      bases.push_back(b.add(getLoopOffset(b, outer, at, i), access.constant));
+      ++i;
+    }
+}
+
+void ColumnFold::expandPanels() {
   int64_t size = parallel.back().size, panel = vectors * width;
   SmallVector<int64_t> items = getSizes(parallel);
   items.back() = llvm::divideCeil(size, panel);
   b.forEachItem([&](Value item) {
     SmallVector<Value> at = b.delinearize(item, items);
     Value start = b.mul(at.pop_back_val(), panel);
-    coordinates.assign(fold.sizes.size(), b.index(0));
-    ArrayRef<CollapsedDim> outer = ArrayRef(parallel).drop_back();
-    for (auto [loop, value] : llvm::zip_equal(outer, at))
-      if (loop.dims.size() == 1)
-        coordinates[loop.dims[0]] = value;
-    bases.clear();
-    unsigned i = 0;
-    for (const SmallVector<Access> &accesses : {fold.inputs, fold.outputs})
-      for (const Access &access : accesses) {
-        bases.push_back(b.add(getLoopOffset(b, outer, at, i), access.constant));
-        ++i;
-      }
+    setOuter(at);
     if (size % panel == 0) {
       emitVectors(start, vectors, {});
       return;
@@ -299,6 +334,83 @@ void ColumnFold::expand() {
            [&] { emitVectors(start, vectors, {}); });
   });
   b.setWork(getProduct(items), 16384 / (fold.n * std::min(panel, size)));
+}
+
+void ColumnFold::forEachVector(Value begin, Value end,
+                               function_ref<void()> body) {
+  int64_t size = parallel[0].size, rest = size % width;
+  Value vectorEnd = b.index(size - rest);
+  vectorCount = 1;
+  b.loop(begin, b.min(end, vectorEnd), width, [&](Value at) {
+    innerStart = at;
+    body();
+  });
+  if (rest == 0)
+    return;
+  b.when(b.less(vectorEnd, end), [&] {
+    innerStart = vectorEnd;
+    mask = b.getMask(b.index(rest), width);
+    body();
+    mask = {};
+  });
+}
+
+void ColumnFold::foldRows(Value sums, Value first, Value last, Value begin,
+                          Value end) {
+  Type type = fold.getAccumulatorType();
+  forEachVector(first, last, [&] {
+    b.storeVector(fold.getStart(b, width), sums, b.sub(innerStart, first), 1);
+  });
+  auto foldInto = [&](Value row, int64_t rows) {
+    forEachVector(first, last, [&] {
+      Value at = b.sub(innerStart, first);
+      Value sum = b.loadVector(sums, type, at, 1, width);
+      for (int64_t i = 0; i < rows; ++i)
+        sum = applyBody({b.add(row, i)}, sum)[0];
+      b.storeVector(sum, sums, at, 1);
+    });
+  };
+  Value blocksEnd = b.sub(end, b.rem(b.sub(end, begin), kRowsAtOnce));
+  b.loop(begin, blocksEnd, kRowsAtOnce,
+         [&](Value row) { foldInto(row, kRowsAtOnce); });
+  b.loop(blocksEnd, end, 1, [&](Value row) { foldInto(row, 1); });
+}
+
+void ColumnFold::expandByRows() {
+  int64_t size = parallel[0].size, panel = vectors * width;
+  Type type = fold.getAccumulatorType();
+  Value totals = b.getScratch(type, kRowElements);
+  Value sums = fold.n > fold.chunk ? b.getScratch(type, kRowElements) : Value();
+  setOuter({});
+  Value n = b.index(fold.n), itemsEnd = b.getEnd();
+  b.loop(b.getBegin(), itemsEnd, kRowElements / panel, [&](Value item) {
+    Value next = b.min(b.add(item, kRowElements / panel), itemsEnd);
+    Value first = b.mul(item, panel);
+    Value last = b.min(b.mul(next, panel), b.index(size));
+    auto load = [&](Value buffer) {
+      return b.loadVector(buffer, type, b.sub(innerStart, first), 1, width);
+    };
+    foldRows(totals, first, last, b.index(0), b.index(fold.chunk));
+    if (sums) // (F3) sequential.
+      b.loop(b.index(fold.chunk), n, fold.chunk, [&](Value row) {
+        foldRows(sums, first, last, row, b.min(b.add(row, fold.chunk), n));
+        forEachVector(first, last, [&] {
+          b.storeVector(fold.combine(b, load(totals), load(sums)), totals,
+                        b.sub(innerStart, first), 1);
+        });
+      });
+    forEachVector(first, last, [&] {
+      storeOutput(0, 0, fold.combine(b, loadOutput(0, 0), load(totals)));
+    });
+  });
+  b.setWork(llvm::divideCeil(size, panel), 16384 / (fold.n * panel));
+}
+
+void ColumnFold::expand() {
+  if (byRows)
+    expandByRows();
+  else
+    expandPanels();
 }
 
 LogicalResult repro::cpu::expandColumnFold(KernelBuilder &b, FoldOp op) {

@@ -116,6 +116,54 @@ def test_columns_F3(columns: int, n: int) -> None:
         case.check(arrays(case), ["v4", "v3"])
 
 
+def check_long_rows(attribute: str, kind: str, text: str) -> None:
+    """Rows of more than a panel, and of more than all whose sums are in memory at once."""
+    for n, columns in ((64, 2100), (515, 300), (1027, 1029)):
+        types = [f"{n}x{columns}x{kind}", f"{columns}x{kind}"]
+        case = fold(attribute, ["(i, j) -> (i, j)", "(i, j) -> (j)"], "rp", types, text)
+        case.check(arrays(case))
+
+
+@pytest.mark.parametrize(("op", "kind"), [("add", "f32"), ("fma", "f32"), ("mul", "f64")])
+def test_long_rows_F3(op: str, kind: str) -> None:
+    check_long_rows(order(512, 1, 0, "sequential"), kind, body(op, kind))
+
+
+def test_long_rows_F7() -> None:
+    text = """^bb0(%x: bf16, %acc: f32):
+  %e = arith.extf %x : bf16 to f32
+  %r = arith.addf %acc, %e : f32
+  repro.yield %r : f32"""
+    check_long_rows(order(512, 1, 0, "sequential"), "bf16", text)
+
+
+@pytest.mark.parametrize(
+    ("step", "kind"), [("maximumf", "f32"), ("minimumf", "f64"), ("addi", "i64"), ("maxsi", "i8"), ("ori", "i1")]
+)
+def test_long_rows_F5(step: str, kind: str) -> None:
+    text = f"^bb0(%x: {kind}, %acc: {kind}):\n  %r = arith.{step} %acc, %x : {kind}\n  repro.yield %r : {kind}"
+    check_long_rows("#repro.any_order", kind, text)
+
+
+def test_long_rows_with_values_of_rows_and_columns_F3() -> None:
+    text = """^bb0(%x: f32, %m: f32, %s: f32, %acc: f32):
+  %i = repro.index 0 : index
+  %j = repro.index 1 : index
+  %k = arith.addi %i, %j : index
+  %l = arith.index_cast %k : index to i32
+  %f = arith.sitofp %l : i32 to f32
+  %d = arith.subf %x, %m : f32
+  %e = arith.mulf %d, %s : f32
+  %g = arith.addf %e, %f : f32
+  %r = arith.addf %g, %acc : f32
+  repro.yield %r : f32"""
+    maps = ["(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (j)", "(i, j) -> (j)"]
+    types = ["700x205xf32", "700xf32", "205xf32", "205xf32"]
+    case = fold(order(512, 1, 0, "sequential"), maps, "rp", types, text)
+    case.layouts = {0: ((211, 1), 3)}
+    case.check(arrays(case))
+
+
 def test_sums_over_batch_and_positions_F1() -> None:
     maps = ["(c, n, h, w) -> (n, c, h, w)", "(c, n, h, w) -> (c)"]
     case = fold(order(run=2), maps, "prrr", ["40x5x17x19xf32", "5xf32"], body("add"))
