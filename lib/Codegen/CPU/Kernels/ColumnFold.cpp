@@ -55,6 +55,8 @@ private:
   /// `body` for each vector of results [begin, end), `end` being that of a
   /// panel.
   void forEachVector(Value begin, Value end, function_ref<void()> body);
+  /// Asks for these columns of the `count` rows from `row` on.
+  void fetchRows(Value row, int64_t count);
   /// (F1) rows [begin, end) of columns [`first`, `last`) into `sums`.
   void foldRows(Value sums, Value first, Value last, Value begin, Value end);
   void expandByRows();
@@ -355,6 +357,21 @@ void ColumnFold::forEachVector(Value begin, Value end,
   });
 }
 
+void ColumnFold::fetchRows(Value row, int64_t count) {
+  for (auto [i, access] : llvm::enumerate(fold.inputs)) {
+    int64_t stride = reduction[0].coefficients[i];
+    // Narrower vectors would ask for each line several times.
+    if (!access.isMemory() || !stride || !parallel[0].coefficients[i] ||
+        width * 2 < KernelBuilder::getLineElements(access.element))
+      continue;
+    for (int64_t next = 0; next < count; ++next)
+      b.prefetch(
+          access.buffer,
+          b.add(b.add(bases[i], innerStart), b.mul(b.add(row, next), stride)),
+          /*isWrite=*/false);
+  }
+}
+
 void ColumnFold::foldRows(Value sums, Value first, Value last, Value begin,
                           Value end) {
   Type type = fold.getAccumulatorType();
@@ -365,6 +382,8 @@ void ColumnFold::foldRows(Value sums, Value first, Value last, Value begin,
     forEachVector(first, last, [&] {
       Value at = b.sub(innerStart, first);
       Value sum = b.loadVector(sums, type, at, 1, width);
+      if (rows > 1 && !mask)
+        fetchRows(b.add(row, rows), rows);
       for (int64_t i = 0; i < rows; ++i)
         sum = applyBody({b.add(row, i)}, sum)[0];
       b.storeVector(sum, sums, at, 1);
