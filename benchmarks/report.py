@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Results as text: lines for a terminal, and the tables of docs/performance.md.
+"""Results as text: lines for a terminal, and the tables of a page of docs/performance.
 
-python benchmarks/report.py benchmarks/results/FILE.json > docs/performance.md
+python benchmarks/report.py benchmarks/results/FILE.json > docs/performance/MACHINE.md
 """
 
 import argparse
@@ -95,7 +95,7 @@ def summary(rows: list[Row]) -> str:
 
 
 def markdown(report: Mapping[str, Any], file: str) -> str:
-    """The page docs/performance.md."""
+    """A page of docs/performance."""
     rows: list[Row] = report["rows"]
     commands = " and ".join(f"`{command}`" for command in report["machine"]["commands"])
     parts = [_INTRODUCTION.format(file=file, **report["machine"] | {"commands": commands})]

@@ -45,6 +45,35 @@ func.func private @row_sum(%a: memref<16x1024xf32>, %o: memref<16xf32>, %scratch
 
 // -----
 
+// Rows longer than a panel: four at once, their sums in scratch memory, the next four fetched.
+// CHECK-LABEL: func.func private @column_sum
+// CHECK-SAME: %[[BEGIN:[a-z0-9]*]]: index, %[[END:[a-z0-9]*]]: index)
+// CHECK-SAME: repro.scratch_bytes = 8192 : i64
+// CHECK-SAME: repro.work_items = 4 : i64
+// CHECK: scf.for %{{.*}} = %[[BEGIN]] to %[[END]] step %c32
+// CHECK: scf.for %{{.*}} = %c0 to %c512 step %c4
+// CHECK-COUNT-4: memref.prefetch
+// CHECK-COUNT-4: arith.addf {{.*}} : vector<8xf32>
+// CHECK: vector.store
+// (F3) the next chunks have sums of their own, which are added to the total.
+// CHECK: scf.for %[[CHUNK:.*]] = %c512 to %c1100 step %c512
+// CHECK: scf.for %{{.*}} = %[[CHUNK]] to %{{.*}} step %c4
+// CHECK-COUNT-4: arith.addf {{.*}} : vector<8xf32>
+// CHECK: scf.for %{{.*}} step %c1
+// CHECK: arith.addf {{.*}} : vector<8xf32>
+// CHECK: arith.addf {{.*}} : vector<8xf32>
+// CHECK: arith.cmpf uno
+func.func private @column_sum(%a: memref<1100x128xf32>, %o: memref<128xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>] iterators [reduction, parallel] ins(%a : memref<1100x128xf32>) outs(%o : memref<128xf32>) {
+  ^bb0(%x: f32, %acc: f32):
+    %r = arith.addf %acc, %x : f32
+    repro.yield %r : f32
+  }
+  return
+}
+
+// -----
+
 // (K1) tiles of 6 x 2 vectors by math.fma, never by vector.fma or contract.
 // CHECK-LABEL: func.func private @matmul
 // CHECK: vector.broadcast %{{.*}} : f32 to vector<8xf32>
