@@ -7,6 +7,8 @@
 
 #include "Codegen/CPU/Lowering/EmitObject.h"
 
+#include "Codegen/CPU/Lowering/SingleLaneStores.h"
+
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Threading.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -186,6 +188,8 @@ static std::string compile(llvm::Module &module, const Level &level,
     return {};
   }
   pipeline.run(module, modules);
+  // Last, as masks become constants on the way.
+  replaceSingleLaneStores(module);
 
   SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
