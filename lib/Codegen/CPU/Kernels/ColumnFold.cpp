@@ -51,14 +51,16 @@ private:
   void setOuter(ArrayRef<Value> at);
   void emitVectors(Value inner, int64_t count, LaneMask lanesMask);
   void expandPanels();
-  bool mayGoByRows();
-  /// `body` for each vector of results [begin, end), `end` being that of a
-  /// panel.
-  void forEachVector(Value begin, Value end, function_ref<void()> body);
-  /// Asks for these columns of the `count` rows from `row` on.
+  /// Whether rows are long, and lie in memory one after the other.
+  bool hasLongRows();
+  /// `body` for each vector of [firstColumn, endColumn).
+  void forEachVector(function_ref<void()> body);
+  Value loadSums(Value buffer);
+  void storeSums(Value sums, Value buffer);
+  /// Asks for the present columns of `count` rows from `row` on.
   void fetchRows(Value row, int64_t count);
-  /// (F1) rows [begin, end) of columns [`first`, `last`) into `sums`.
-  void foldRows(Value sums, Value first, Value last, Value begin, Value end);
+  /// (F1) rows [begin, end) of [firstColumn, endColumn) into a buffer.
+  void foldRows(Value buffer, Value begin, Value end);
   void expandByRows();
   Value loadOutput(unsigned i, int64_t v);
   void storeOutput(unsigned i, int64_t v, Value value);
@@ -74,6 +76,8 @@ private:
   Value innerStart;
   int64_t vectorCount = 0;
   LaneMask mask;
+  // Of the panels whose sums are in memory, which begin with a vector.
+  Value firstColumn, endColumn;
 };
 } // namespace
 
@@ -122,18 +126,18 @@ LogicalResult ColumnFold::match() {
   };
   while (vectors > 1 && countPanels() < 4 && fold.n * fold.results > 65536)
     vectors /= 2;
-  byRows = operations <= 16 && mayGoByRows();
+  byRows = fold.step && !unrolled && operations <= 16 && hasLongRows();
   return success();
 }
 
-bool ColumnFold::mayGoByRows() {
-  auto isRow = [](int64_t stride) { return stride == 0 || stride == 1; };
-  return fold.step && !unrolled && parallel.size() == 1 &&
-         parallel[0].size > vectors * width && reduction.size() == 1 &&
-         fold.n >= kLeastRows &&
+bool ColumnFold::hasLongRows() {
+  if (parallel.size() != 1 || reduction.size() != 1)
+    return false;
+  auto isInRowOrOne = [](int64_t stride) { return stride == 0 || stride == 1; };
+  return fold.n >= kLeastRows && parallel[0].size > vectors * width &&
          llvm::all_of(
              ArrayRef(parallel[0].coefficients).take_front(fold.inputs.size()),
-             isRow);
+             isInRowOrOne);
 }
 
 ColumnFold::Accumulators ColumnFold::applyBody(ArrayRef<Value> reductionAt,
@@ -338,18 +342,17 @@ void ColumnFold::expandPanels() {
   b.setWork(getProduct(items), 16384 / (fold.n * std::min(panel, size)));
 }
 
-void ColumnFold::forEachVector(Value begin, Value end,
-                               function_ref<void()> body) {
+void ColumnFold::forEachVector(function_ref<void()> body) {
   int64_t size = parallel[0].size, rest = size % width;
   Value vectorEnd = b.index(size - rest);
   vectorCount = 1;
-  b.loop(begin, b.min(end, vectorEnd), width, [&](Value at) {
+  b.loop(firstColumn, b.min(endColumn, vectorEnd), width, [&](Value at) {
     innerStart = at;
     body();
   });
   if (rest == 0)
     return;
-  b.when(b.less(vectorEnd, end), [&] {
+  b.when(b.less(vectorEnd, endColumn), [&] {
     innerStart = vectorEnd;
     mask = b.getMask(b.index(rest), width);
     body();
@@ -357,11 +360,22 @@ void ColumnFold::forEachVector(Value begin, Value end,
   });
 }
 
+Value ColumnFold::loadSums(Value buffer) {
+  return b.loadVector(buffer, fold.getAccumulatorType(),
+                      b.sub(innerStart, firstColumn), 1, width);
+}
+
+void ColumnFold::storeSums(Value sums, Value buffer) {
+  b.storeVector(sums, buffer, b.sub(innerStart, firstColumn), 1);
+}
+
 void ColumnFold::fetchRows(Value row, int64_t count) {
+  Block *block = fold.op.getBody();
   for (auto [i, access] : llvm::enumerate(fold.inputs)) {
     int64_t stride = reduction[0].coefficients[i];
     // Narrower vectors would ask for each line several times.
-    if (!access.isMemory() || !stride || !parallel[0].coefficients[i] ||
+    if (block->getArgument(i).use_empty() || !access.isMemory() || !stride ||
+        !parallel[0].coefficients[i] ||
         width * 2 < KernelBuilder::getLineElements(access.element))
       continue;
     for (int64_t next = 0; next < count; ++next)
@@ -372,21 +386,16 @@ void ColumnFold::fetchRows(Value row, int64_t count) {
   }
 }
 
-void ColumnFold::foldRows(Value sums, Value first, Value last, Value begin,
-                          Value end) {
-  Type type = fold.getAccumulatorType();
-  forEachVector(first, last, [&] {
-    b.storeVector(fold.getStart(b, width), sums, b.sub(innerStart, first), 1);
-  });
+void ColumnFold::foldRows(Value buffer, Value begin, Value end) {
+  forEachVector([&] { storeSums(fold.getStart(b, width), buffer); });
   auto foldInto = [&](Value row, int64_t rows) {
-    forEachVector(first, last, [&] {
-      Value at = b.sub(innerStart, first);
-      Value sum = b.loadVector(sums, type, at, 1, width);
+    forEachVector([&] {
+      Value sums = loadSums(buffer);
       if (rows > 1 && !mask)
         fetchRows(b.add(row, rows), rows);
       for (int64_t i = 0; i < rows; ++i)
-        sum = applyBody({b.add(row, i)}, sum)[0];
-      b.storeVector(sum, sums, at, 1);
+        sums = applyBody({b.add(row, i)}, sums)[0];
+      storeSums(sums, buffer);
     });
   };
   Value blocksEnd = b.sub(end, b.rem(b.sub(end, begin), kRowsAtOnce));
@@ -397,32 +406,29 @@ void ColumnFold::foldRows(Value sums, Value first, Value last, Value begin,
 
 void ColumnFold::expandByRows() {
   int64_t size = parallel[0].size, panel = vectors * width;
+  int64_t together = kRowElements / panel;
+  b.setWork(llvm::divideCeil(size, panel), 16384 / (fold.n * panel));
   Type type = fold.getAccumulatorType();
   Value totals = b.getScratch(type, kRowElements);
   Value sums = fold.n > fold.chunk ? b.getScratch(type, kRowElements) : Value();
   setOuter({});
   Value n = b.index(fold.n), itemsEnd = b.getEnd();
-  b.loop(b.getBegin(), itemsEnd, kRowElements / panel, [&](Value item) {
-    Value next = b.min(b.add(item, kRowElements / panel), itemsEnd);
-    Value first = b.mul(item, panel);
-    Value last = b.min(b.mul(next, panel), b.index(size));
-    auto load = [&](Value buffer) {
-      return b.loadVector(buffer, type, b.sub(innerStart, first), 1, width);
-    };
-    foldRows(totals, first, last, b.index(0), b.index(fold.chunk));
+  b.loop(b.getBegin(), itemsEnd, together, [&](Value item) {
+    Value next = b.min(b.add(item, together), itemsEnd);
+    firstColumn = b.mul(item, panel);
+    endColumn = b.min(b.mul(next, panel), b.index(size));
+    foldRows(totals, b.index(0), b.index(fold.chunk));
     if (sums) // (F3) sequential.
       b.loop(b.index(fold.chunk), n, fold.chunk, [&](Value row) {
-        foldRows(sums, first, last, row, b.min(b.add(row, fold.chunk), n));
-        forEachVector(first, last, [&] {
-          b.storeVector(fold.combine(b, load(totals), load(sums)), totals,
-                        b.sub(innerStart, first), 1);
+        foldRows(sums, row, b.min(b.add(row, fold.chunk), n));
+        forEachVector([&] {
+          storeSums(fold.combine(b, loadSums(totals), loadSums(sums)), totals);
         });
       });
-    forEachVector(first, last, [&] {
-      storeOutput(0, 0, fold.combine(b, loadOutput(0, 0), load(totals)));
+    forEachVector([&] {
+      storeOutput(0, 0, fold.combine(b, loadOutput(0, 0), loadSums(totals)));
     });
   });
-  b.setWork(llvm::divideCeil(size, panel), 16384 / (fold.n * panel));
 }
 
 void ColumnFold::expand() {

@@ -14,7 +14,8 @@ PROGRAM = """
 func.func @main(%x: tensor<3x65x{wide}>, %y: tensor<3x{wide}>) -> tensor<3x65x{narrow}>
     attributes {{repro.num_state = 0 : i64}} {{
   %empty = tensor.empty() : tensor<3x65x{narrow}>
-  %out = linalg.generic {{indexing_maps = [#map, affine_map<(i, j) -> (i)>, #map], iterator_types = ["parallel", "parallel"]}}
+  %out = linalg.generic {{
+      indexing_maps = [#map, affine_map<(i, j) -> (i)>, #map], iterator_types = ["parallel", "parallel"]}}
       ins(%x, %y : tensor<3x65x{wide}>, tensor<3x{wide}>) outs(%empty : tensor<3x65x{narrow}>) {{
   ^bb0(%a: {wide}, %b: {wide}, %unused: {narrow}):
     %sum = arith.{add} %a, %b : {wide}
