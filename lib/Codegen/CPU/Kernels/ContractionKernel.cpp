@@ -30,12 +30,20 @@ static constexpr int64_t kMostTable = 16384;
 /// Most bytes of a panel's part: they stay in a first cache of 48 KiB while all
 /// rows of the block pass by, also where another thread of the core uses half.
 static constexpr int64_t kPartBytes = 16384;
+/// Addresses this far apart fall into one set of a first-level cache.
+static constexpr int64_t kWayBytes = 4096;
 /// What results that lie next to each other are worth, as lanes in use.
 static constexpr double kContiguous = 1.1;
 /// The time of copying an element, as that of a vector's multiply-add.
 static constexpr double kPackingCost = 0.75;
 /// The time of copying it alone, as that of one in a vector.
 static constexpr double kOneByOne = 3;
+/// What is left of the rate where the lanes of a vector of results go to so few
+/// sets of a first-level cache that a tile's lines do not stay there.
+static constexpr double kFewSets = 0.8;
+/// The time that rows with addresses of their own take in a tile of one vector,
+/// beside that of its multiply-adds.
+static constexpr double kOwnAddresses = 2;
 /// At least between packed panels, tiles and rows of whole chunks, in elements:
 /// powers of two would fall into few sets of a cache.
 static constexpr int64_t kSlack = 16;
@@ -51,8 +59,17 @@ double ContractionKernel::rateVectors(const Factor &vectors,
   const CollapsedDim &inner = vectors.loops.back();
   // Part of the lanes that are results.
   double rate = double(inner.size) / llvm::alignTo(inner.size, lanes);
+  int64_t apart = inner.coefficients.back() * type.getIntOrFloatBitWidth() / 8;
   if (inner.coefficients.back() == 1)
     rate *= kContiguous;
+  else if (std::gcd(apart, kWayBytes) >= kWayBytes / 4)
+    rate *= kFewSets;
+  if (canStayInPlace(other) && other.loops.size() > 1) {
+    int64_t most = getMostVectors();
+    int64_t count =
+        std::min<int64_t>(most, llvm::divideCeil(vectors.size, lanes));
+    rate /= 1 + kOwnAddresses * (1.0 / count - 1.0 / most);
+  }
   double packing = 1.0 / other.size;
   if (!canStayInPlace(other)) {
     bool oneByOne = other.loops.size() > 1 && !isInRuns(other);
@@ -82,6 +99,11 @@ LogicalResult ContractionKernel::match() {
 // Sizes
 //===----------------------------------------------------------------------===//
 
+/// Of a tile of all rows that registers hold.
+int64_t ContractionKernel::getMostVectors() const {
+  return b.getTarget().lanes >= 16 ? 4 : 2;
+}
+
 void ContractionKernel::chooseTiles() {
   int64_t inner = columns.loops.back().size;
   rowVectors = llvm::divideCeil(inner, lanes);
@@ -91,8 +113,8 @@ void ContractionKernel::chooseTiles() {
   int64_t target = b.getTarget().lanes;
   int64_t accumulators = target >= 16 ? 24 : target >= 8 ? 12 : 8;
   double least = std::numeric_limits<double>::infinity();
-  for (int64_t vectors = std::min<int64_t>(target >= 16 ? 4 : 2, vectorCount);
-       vectors >= 1; --vectors) {
+  for (int64_t vectors = std::min(getMostVectors(), vectorCount); vectors >= 1;
+       --vectors) {
     int64_t most = std::min<int64_t>(accumulators / vectors, 12);
     // Multiply-adds of a row; four loads take the time of one, and fewer than
     // eight wait for each other.
@@ -136,7 +158,7 @@ bool ContractionKernel::canStayInPlace(const Factor &factor) const {
   // of a cache.
   int64_t bytes = step * type.getIntOrFloatBitWidth() / 8;
   return isAlongReduction(factor) && factor.loops.size() == 1 &&
-         std::gcd(bytes, int64_t(4096)) <= 512;
+         std::gcd(bytes, kWayBytes) <= kWayBytes / 8;
 }
 
 void ContractionKernel::choosePacking() {

@@ -82,6 +82,7 @@ public:
 private:
   /// How well the one factor's dims suit as N, along which vectors go.
   double rateVectors(const Factor &vectors, const Factor &other) const;
+  int64_t getMostVectors() const;
   bool isElement(const Factor &factor) const;
   /// Whether as rows it is best read where it lies.
   bool canStayInPlace(const Factor &factor) const;
