@@ -99,7 +99,6 @@ LogicalResult ContractionKernel::match() {
 // Sizes
 //===----------------------------------------------------------------------===//
 
-/// Of a tile of all rows that registers hold.
 int64_t ContractionKernel::getMostVectors() const {
   return b.getTarget().lanes >= 16 ? 4 : 2;
 }

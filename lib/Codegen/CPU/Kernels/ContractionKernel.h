@@ -82,6 +82,7 @@ public:
 private:
   /// How well the one factor's dims suit as N, along which vectors go.
   double rateVectors(const Factor &vectors, const Factor &other) const;
+  /// Vectors of a tile at most, where it has all rows that registers hold.
   int64_t getMostVectors() const;
   bool isElement(const Factor &factor) const;
   /// Whether as rows it is best read where it lies.

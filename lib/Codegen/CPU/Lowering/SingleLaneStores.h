@@ -15,9 +15,9 @@ class Module;
 namespace mlir::repro {
 
 /// Makes masked stores whose mask is known to have one lane stores of that
-/// element. Code generation for AVX-512 (LLVM 22.1.8) merges a truncation into
-/// such a store and then writes an element of the wider type: what lies behind
-/// it in memory is lost.
+/// element. Code generation for AVX-512 (LLVM 22.1.8; llvm/llvm-project#179489)
+/// merges a truncation into such a store and then writes an element of the
+/// wider type: what lies behind it in memory is lost.
 void replaceSingleLaneStores(llvm::Module &module);
 
 } // namespace mlir::repro
