@@ -41,8 +41,8 @@ static constexpr double kOneByOne = 3;
 /// What is left of the rate where the lanes of a vector of results go to so few
 /// sets of a first-level cache that a tile's lines do not stay there.
 static constexpr double kFewSets = 0.8;
-/// The time that rows with addresses of their own take in a tile of one vector,
-/// beside that of its multiply-adds.
+/// The time of a row with an address of its own beside that of its
+/// multiply-adds with one vector; as many vectors as a tile may have hide it.
 static constexpr double kOwnAddresses = 2;
 /// At least between packed panels, tiles and rows of whole chunks, in elements:
 /// powers of two would fall into few sets of a cache.
@@ -64,16 +64,16 @@ double ContractionKernel::rateVectors(const Factor &vectors,
     rate *= kContiguous;
   else if (std::gcd(apart, kWayBytes) >= kWayBytes / 4)
     rate *= kFewSets;
-  if (canStayInPlace(other) && other.loops.size() > 1) {
+  double packing = 1.0 / other.size;
+  bool severalLoops = other.loops.size() > 1;
+  if (!canStayInPlace(other)) {
+    bool oneByOne = severalLoops && !isInRuns(other);
+    packing += (oneByOne ? kOneByOne : 1) / vectors.size;
+  } else if (severalLoops) {
     int64_t most = getMostVectors();
     int64_t count =
         std::min<int64_t>(most, llvm::divideCeil(vectors.size, lanes));
     rate /= 1 + kOwnAddresses * (1.0 / count - 1.0 / most);
-  }
-  double packing = 1.0 / other.size;
-  if (!canStayInPlace(other)) {
-    bool oneByOne = other.loops.size() > 1 && !isInRuns(other);
-    packing += (oneByOne ? kOneByOne : 1) / vectors.size;
   }
   return rate / (1 + kPackingCost * lanes * packing);
 }
