@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from kernel_runner import LEVELS, compile_kernels, kernel_function
+from repro_mlir import runtime
 from repro_mlir.reference.interpreter import Interpreter
+from repro_mlir.runtime import emulation
 
 #: MLIR element type -> dtype of the reference's arrays and of the memory
 DTYPES = {
@@ -102,6 +104,32 @@ class Case:
                             f"{level} {cuts} output {i}: {bad.size} of {g.size} differ, first at {bad[0]}: "
                             f"got {g[bad[0]]!r}, expected {w[bad[0]]!r}\n{self.text}"
                         )
+
+
+def check_program(text: str, types: Sequence[str], result: str, special: bool = True) -> None:
+    """Compares the bits of a compiled program of one result on all levels, on aarch64 where there is an emulator.
+
+    Args:
+      text: the canonical program.
+      types: of its arguments.
+      result: its result's type.
+      special: see `values`.
+    """
+    arrays = [values(t, i, special) for i, t in enumerate(types)]
+    (want,) = Interpreter(text).run(*arrays)
+    memory_type = to_memory(want, result).dtype
+    inputs = [x if x.dtype == bool else to_memory(x, t) for x, t in zip(arrays, types, strict=True)]
+    emulated = ["aarch64"] if emulation.is_available() else []
+    for level in dict.fromkeys([*runtime.runnable_levels(), *emulated]):
+        artifact = runtime.compile(text, level)
+        load = runtime.EmulatedExecutable if level in emulated else runtime.load
+        for threads in (1, 2):
+            executable = load(artifact, threads)
+            outputs = [output.empty() for output in executable.outputs]
+            executable.run([], inputs, outputs)
+            got = from_memory(outputs[0].view(memory_type), result)
+            assert got.shape == shape(result)
+            assert got.tobytes() == want.tobytes(), f"{level}, {threads} threads\n{text}"
 
 
 def element(kind: str) -> str:

@@ -117,7 +117,16 @@ CONVOLUTION = ["(n, o, h, w, c, y, x) -> (n, c, h * {s} + y, w * {s} + x)", "(n,
 
 @pytest.mark.parametrize(
     ("n", "o", "c", "size", "kernel", "stride"),
-    [(2, 16, 1, 8, 3, 1), (3, 20, 5, 14, 3, 1), (1, 33, 70, 7, 3, 1), (2, 9, 4, 28, 5, 2), (1, 64, 3, 40, 1, 1)],
+    [
+        (2, 16, 1, 8, 3, 1),
+        (3, 20, 5, 14, 3, 1),
+        (1, 33, 70, 7, 3, 1),
+        (2, 9, 4, 28, 5, 2),
+        (1, 64, 3, 40, 1, 1),
+        # Channels are 4 and 1 KiB apart.
+        (2, 40, 6, 32, 3, 1),
+        (3, 64, 60, 16, 3, 2),
+    ],
 )
 def test_convolution_K2(n: int, o: int, c: int, size: int, kernel: int, stride: int) -> None:
     image = (size - 1) * stride + kernel

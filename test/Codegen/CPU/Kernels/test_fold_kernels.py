@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_cases import Case, fold, values
+from kernel_cases import Case, check_program, fold, values
 
 OPS = {
     "add": "arith.addf %acc, %x",
@@ -143,6 +143,19 @@ def test_long_rows_F7() -> None:
 def test_long_rows_F5(step: str, kind: str) -> None:
     text = f"^bb0(%x: {kind}, %acc: {kind}):\n  %r = arith.{step} %acc, %x : {kind}\n  repro.yield %r : {kind}"
     check_long_rows("#repro.any_order", kind, text)
+
+
+def test_long_rows_of_whole_programs_F3_F7() -> None:
+    """With a rest of one column, which is stored alone, and rows for several threads."""
+    sequential = order(512, 1, 0, "sequential")
+    text = """^bb0(%x: bf16, %acc: f32):
+  %e = arith.extf %x : bf16 to f32
+  %r = arith.addf %acc, %e : f32
+  repro.yield %r : f32"""
+    for kind, steps in (("f32", body("add")), ("bf16", text)):
+        types = [f"1030x193x{kind}", f"193x{kind}"]
+        case = fold(sequential, ["(i, j) -> (i, j)", "(i, j) -> (j)"], "rp", types, steps)
+        check_program(case.program(), types, types[-1])
 
 
 def test_long_rows_with_values_of_rows_and_columns_F3() -> None:
