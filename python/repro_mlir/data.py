@@ -14,7 +14,7 @@ from .reference.random import random_bits
 
 
 def permutation(size: int, seed: int = 0, epoch: int = 0) -> np.ndarray:
-    """A permutation of range(size): the order in which a stable sort puts the bits of (R1) at site 0.
+    """(G1) A permutation of range(size): the order in which a stable sort puts the bits of (R1) at site 0.
 
     Args:
       size: number of elements.
@@ -27,7 +27,8 @@ def permutation(size: int, seed: int = 0, epoch: int = 0) -> np.ndarray:
 
 
 def batches(size: int, batch_size: int, seed: int = 0) -> Iterator[np.ndarray]:
-    """Endless batches of indices below `size`: each epoch is a new permutation, its incomplete last batch is left out.
+    """(G2) Endless batches of indices below `size`: each epoch is a new permutation, its incomplete last batch is
+    left out.
 
     Args:
       size: number of samples.

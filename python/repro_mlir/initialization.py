@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def initialize(model: Model, seed: int = 0) -> Model:
-    """Sets the parameters of a model: a function of their names, shapes and order and of the seed alone.
+    """(G3) Sets the parameters of a model: a function of their names, shapes and order and of the seed alone.
 
     A parameter with two or more dimensions becomes (u - 0.5) * (2 * bound) in f32, where u is uniform by (R1), (R2)
     with the parameter's position in `named_parameters()` as site and step 0, and bound = sqrt(1 / fan_in) with fan_in

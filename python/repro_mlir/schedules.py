@@ -25,7 +25,7 @@ def _cosine(angle: Decimal) -> Decimal:
 
 
 def cosine_with_warmup(step: int, *, peak: float, warmup: int, total: int, floor: float = 0.0) -> float:
-    """A learning rate that rises linearly for `warmup` steps and then falls along a cosine to `floor` at step `total`.
+    """(G4) A learning rate that rises linearly for `warmup` steps, then falls on a cosine to `floor` at step `total`.
 
     Computed in decimal arithmetic of 60 digits and rounded once to f64.
 

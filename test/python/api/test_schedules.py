@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Learning rates: rounded once, whatever the caller's decimal context and the platform's libm."""
+"""(G4) Learning rates: rounded once, whatever the caller's decimal context and the platform's libm."""
 
 import decimal
 

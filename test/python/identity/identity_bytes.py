@@ -1,17 +1,21 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/identity.md written a second time: the bytes of a canonical program, from the parsed module alone."""
+"""docs/identity.md and the hashes of docs/numerics.md written a second time, in plain Python.
+
+Imports nothing of the package: the input is MLIR's generic form as text, the only library BLAKE3.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 import struct
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
-import numpy as np
-from repro_mlir import ir
+from blake3 import blake3
+from generic_form import Block, Operation, Reader, split
 
 INTEGER, INTEGERS, GROUPS, MAPS, ITERATORS, ORDER, CONSTANT = range(7)
 SEGMENTS = ("operandSegmentSizes", INTEGERS)
@@ -43,9 +47,15 @@ WORDS = {
     "distribution": ["bits", "uniform"],
     "totals": ["sequential", "refold"],
 }
-BINARY = [ir.AffineAddExpr, ir.AffineMulExpr, ir.AffineModExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr]
-# Bits of exponent and of fraction, to find the NaNs of the elements that NumPy does not know.
-FLOATS = {"f64": (11, 52), "f32": (8, 23), "bf16": (8, 7), "f16": (5, 10), "f8E5M2": (5, 2)}
+# Bits of exponent and of fraction; whether the format has infinities.
+FLOATS = {
+    "f64": (11, 52, True),
+    "f32": (8, 23, True),
+    "bf16": (8, 7, True),
+    "f16": (5, 10, True),
+    "f8E5M2": (5, 2, True),
+    "f8E4M3FN": (4, 3, False),
+}
 
 
 def u64(value: int) -> bytes:
@@ -57,133 +67,240 @@ def many(items: Iterable[bytes]) -> bytes:
     return u64(len(items)) + b"".join(items)
 
 
-def element_name(kind: ir.Type) -> bytes:
-    return str(kind).encode().ljust(16, b"\0")
+def tensor_type(text: str) -> tuple[str, list[int] | None]:
+    """Element type and dimensions; no dimensions where the type is no tensor."""
+    tensor = re.fullmatch(r"tensor<((?:\d+x)*)(\w+)>", text)
+    if tensor is None:
+        return text, None
+    return tensor[2], [int(extent) for extent in tensor[1].split("x") if extent]
 
 
-def type_bytes(kind: ir.Type) -> bytes:
-    if not isinstance(kind, ir.RankedTensorType):
-        return b"\0" + element_name(kind)
-    return b"\1" + element_name(kind.element_type) + many(u64(n) for n in kind.shape)
+def element_name(kind: str) -> bytes:
+    return kind.encode().ljust(16, b"\0")
 
 
-def downcast(cls: Any, expr: ir.AffineExpr) -> Any:
-    """The expression as one of class `cls`, None where it is of another."""
-    try:
-        return cls(expr)
-    except ValueError:
-        return None
+def type_bytes(text: str) -> bytes:
+    element, shape = tensor_type(text)
+    return b"\0" + element_name(element) if shape is None else b"\1" + element_name(element) + many(map(u64, shape))
 
 
-def map_expr(expr: ir.AffineExpr) -> bytes:
-    if constant := downcast(ir.AffineConstantExpr, expr):
-        return b"\0" + u64(constant.value)
-    if dimension := downcast(ir.AffineDimExpr, expr):
-        return b"\1" + u64(dimension.position)
-    for code, cls in enumerate(BINARY, 2):
-        if binary := downcast(cls, expr):
-            return bytes([code]) + map_expr(binary.lhs) + map_expr(binary.rhs)
-    raise ValueError(f"no affine expression of a program: {expr}")
+# --- Affine maps ---
 
 
-def float_bits(value: float, kind: str) -> int:
-    """The bits of a value that the bindings give as a double, of a NaN the canonical ones."""
-    exponent, fraction = FLOATS[kind]
-    if value != value:
-        return ((1 << exponent) - 1) << fraction | 1 << (fraction - 1)
-    bits = struct.unpack("<Q", struct.pack("<d", value))[0]
-    sign, wide, mantissa = bits >> 63, bits >> 52 & 2047, bits & (2**52 - 1)
-    bias = (1 << (exponent - 1)) - 1
-    if wide == 2047:
-        body = ((1 << exponent) - 1) << fraction
-    elif value == 0:
-        body = 0
-    else:  # exact: the bindings widened it
-        shift = wide - 1023 + bias
-        significand = mantissa | (1 << 52 if wide else 0)
-        if kind == "f64":
-            body = bits & (2**63 - 1)
-        elif shift > 0:
-            body = shift << fraction | (significand & (2**52 - 1)) >> (52 - fraction)
-        else:
-            body = significand >> (52 - fraction + 1 - shift)
-    return sign << (exponent + fraction) | body
+OPERATORS = {"+": 2, "*": 3, "mod": 4, "floordiv": 5, "ceildiv": 6}
 
 
-def constant_bytes(attribute: ir.Attribute) -> bytes:
-    kind = attribute.type
-    tensor = isinstance(kind, ir.RankedTensorType)
-    shape = list(kind.shape) if tensor else []
-    element = kind.element_type if tensor else kind
-    head = element_name(element) + struct.pack("<I", len(shape)) + b"".join(map(u64, shape))
-    values: list[Any]
-    if not tensor:
-        values = [attribute.value]
-    elif attribute.is_splat:
-        values = [attribute.get_splat_value().value] * int(np.prod(shape))
+class MapExpression:
+    """The bytes of an affine expression: sums of products, `mod`, `floordiv` and `ceildiv`."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens = re.findall(r"\d+|\w+|[-+*()]", text)[::-1]
+        self.tree = self.sum()
+
+    def peek(self) -> str:
+        return self.tokens[-1] if self.tokens else ""
+
+    def sum(self) -> tuple:
+        left = self.product()
+        while self.peek() in ("+", "-"):
+            minus = self.tokens.pop() == "-"
+            right = self.product()
+            left = ("+", left, self.negated(right) if minus else right)
+        return left
+
+    def product(self) -> tuple:
+        left = self.unit()
+        while self.peek() in ("*", "mod", "floordiv", "ceildiv"):
+            left = (self.tokens.pop(), left, self.unit())
+        return left
+
+    def unit(self) -> tuple:
+        token = self.tokens.pop()
+        if token == "(":
+            inner = self.sum()
+            self.tokens.pop()
+            return inner
+        if token == "-":
+            return self.negated(self.unit())
+        return ("constant", int(token)) if token.isdigit() else ("dimension", int(token[1:]))
+
+    @staticmethod
+    def negated(tree: tuple) -> tuple:
+        """MLIR writes `a - b` for a + b * -1, with the factor in the constant where b has one."""
+        if tree[0] == "constant":
+            return ("constant", -tree[1])
+        if tree[0] == "*" and tree[2][0] == "constant":
+            return ("*", tree[1], ("constant", -tree[2][1]))
+        return ("*", tree, ("constant", -1))
+
+    def bytes(self, tree: tuple | None = None) -> bytes:
+        tree = tree or self.tree
+        if tree[0] in ("constant", "dimension"):
+            return bytes([tree[0] == "dimension"]) + u64(tree[1])
+        return bytes([OPERATORS[tree[0]]]) + self.bytes(tree[1]) + self.bytes(tree[2])
+
+
+def map_bytes(text: str) -> bytes:
+    match = re.fullmatch(r"affine_map<\((.*?)\) -> \((.*)\)>", text)
+    assert match, text
+    return u64(len(split(match[1]))) + many(MapExpression(expr).bytes() for expr in split(match[2]))
+
+
+# --- Constants ---
+
+
+def nan_bits(kind: str) -> int:
+    """(V4) the positive quiet NaN with payload zero."""
+    exponent, fraction, infinities = FLOATS[kind]
+    return ((1 << exponent) - 1) << fraction | (1 << (fraction - 1) if infinities else (1 << fraction) - 1)
+
+
+def is_nan(bits: int, kind: str) -> bool:
+    exponent, fraction, infinities = FLOATS[kind]
+    magnitude = bits & ((1 << (exponent + fraction)) - 1)
+    return magnitude > ((1 << exponent) - 1) << fraction if infinities else magnitude == nan_bits(kind)
+
+
+def rounded(value: Fraction, kind: str) -> int:
+    """The bits of the nearest value, ties to even."""
+    exponent, fraction, _ = FLOATS[kind]
+    if value == 0:
+        return 0
+    least = 2 - (1 << (exponent - 1)) - fraction
+    scale = max(math.floor(math.log2(value)) - fraction, least) if value > Fraction(1, 2**1060) else least
+    while value >= Fraction(2) ** (scale + fraction + 1):
+        scale += 1
+    while scale > least and value < Fraction(2) ** (scale + fraction):
+        scale -= 1
+    significand = round(value / Fraction(2) ** scale)
+    return significand + ((scale - least) << fraction)
+
+
+def float_bits(token: str, kind: str) -> int:
+    exponent, fraction, _ = FLOATS[kind]
+    if token.startswith("0x"):
+        bits = int(token, 16)
     else:
-        values = [attribute[i] for i in range(int(np.prod(shape)))]
-    name = str(element)
-    if name in FLOATS:
-        size = (sum(FLOATS[name]) + 1) // 8
-        return head + b"".join(float_bits(float(v), name).to_bytes(size, "little") for v in values)
-    width = 64 if name == "index" else int(name[1:])
-    size = (width + 7) // 8
-    return head + b"".join((int(v) & ((1 << width) - 1)).to_bytes(size, "little") for v in values)
+        sign = token.startswith("-")
+        bits = rounded(Fraction(token.lstrip("-")), kind) | sign << (exponent + fraction)
+    return nan_bits(kind) if is_nan(bits, kind) else bits
 
 
-def attribute_bytes(name: str, form: int, attribute: Any) -> bytes:
+def element_bytes(token: str, kind: str) -> bytes:
+    if kind in FLOATS:
+        return float_bits(token, kind).to_bytes((sum(FLOATS[kind][:2]) + 1) // 8, "little")
+    width = 64 if kind == "index" else int(kind[1:])
+    value = token == "true" if token in ("true", "false") else int(token)
+    return (value & ((1 << width) - 1)).to_bytes((width + 7) // 8, "little")
+
+
+def raw_elements(data: bytes, count: int, kind: str) -> list[bytes]:
+    """The elements of a `dense<"0x...">`: as in memory, i1 eight to a byte."""
+    if kind == "i1":
+        return [bytes([data[i // 8] >> (i % 8) & 1]) for i in range(count)]
+    size = len(data) // count
+    items = [data[i : i + size] for i in range(0, len(data), size)]
+    if kind in FLOATS:
+        items = [float_bits(hex(int.from_bytes(item, "little")), kind).to_bytes(size, "little") for item in items]
+    return items
+
+
+def constant_bytes(text: str) -> bytes:
+    value, _, kind = (
+        text.rpartition(" : ") if " : " in text else (text, "", "i1" if text in ("true", "false") else "f64")
+    )
+    element, shape = tensor_type(kind)
+    head = element_name(element) + struct.pack("<I", len(shape or [])) + b"".join(map(u64, shape or []))
+    if shape is None:
+        return head + element_bytes(value, element)
+    count = math.prod(shape)
+    inner = value.removeprefix("dense<").removesuffix(">")
+    if inner.startswith('"0x'):
+        items = raw_elements(bytes.fromhex(inner[3:-1]), count, element)
+    else:
+        items = [element_bytes(token, element) for token in re.findall(r"[\w.+-]+", inner)]
+    return head + b"".join(items * count if len(items) == 1 else items)
+
+
+# --- Programs ---
+
+
+def attribute_bytes(name: str, form: int, text: str) -> bytes:
     if form == INTEGER:
-        if name in WORDS:
-            return u64(WORDS[name].index(re.findall(r"\w+", str(attribute))[-1]))
-        return u64(attribute.value)
+        word = re.findall(r"-?\w+", text.partition(" : ")[0])[-1]
+        return u64(WORDS[name].index(word) if name in WORDS else int(word))
     if form == INTEGERS:
-        return many(u64(v) for v in attribute)
+        return many(u64(int(v)) for v in re.findall(r"-?\d+", text.partition(":")[2]))
     if form == GROUPS:
-        return many(many(u64(v.value) for v in group) for group in attribute)
+        return many(many(u64(int(v)) for v in split(group[1:-1])) for group in split(text[1:-1]))
     if form == MAPS:
-        maps = [m.value for m in attribute]
-        return many(u64(m.n_dims) + many(map(map_expr, m.results)) for m in maps)
+        return many(map(map_bytes, split(text[1:-1])))
     if form == ITERATORS:
-        return many(b"\1" if "reduction" in str(v) else b"\0" for v in attribute)
+        return many(b"\1" if "reduction" in v else b"\0" for v in split(text[1:-1]))
     if form == ORDER:
-        text = str(attribute)
-        if "any_order" in text or "sequential" in text.split("<")[0]:
-            return b"\1" if "any_order" in text else b"\2"
         fields = dict(re.findall(r"(\w+) = (\w+)", text))
         if "digits" in fields:
             return b"\3" + u64(int(fields["digits"]))
-        numbers = [int(fields[k]) for k in ("chunk", "lanes", "run")]
-        return b"\0" + b"".join(map(u64, [*numbers, WORDS["totals"].index(fields["totals"])]))
-    return constant_bytes(attribute)
+        if fields:
+            totals = WORDS["totals"].index(fields["totals"])
+            return b"\0" + b"".join(map(u64, [*(int(fields[k]) for k in ("chunk", "lanes", "run")), totals]))
+        return b"\1" if "any_order" in text else b"\2"
+    return constant_bytes(text)
 
 
 class ProgramBytes:
     """Numbers the values of a program while it writes it."""
 
     def __init__(self) -> None:
-        self.numbers: dict[ir.Value, int] = {}
+        self.numbers: dict[str, int] = {}
+        self.count = 0
 
-    def define(self, values: Iterable[ir.Value]) -> None:
-        for value in values:
-            self.numbers[value] = len(self.numbers)
+    def define(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.numbers[name] = self.count
+            self.count += 1
 
-    def block(self, block: ir.Block) -> bytes:
-        arguments = many(type_bytes(a.type) for a in block.arguments)
-        self.define(block.arguments)
-        return arguments + many(self.operation(op.operation) for op in block.operations)
+    def block(self, block: Block) -> bytes:
+        # Names of a region may be used again in the next one.
+        outside = dict(self.numbers)
+        arguments = many(type_bytes(kind) for _, kind in block.arguments)
+        self.define(name for name, _ in block.arguments)
+        data = arguments + many(map(self.operation, block.operations))
+        self.numbers = outside
+        return data
 
-    def operation(self, op: ir.Operation) -> bytes:
-        name = op.name.encode()
-        data = u64(len(name)) + name + many(type_bytes(r.type) for r in op.results)
-        data += many(u64(self.numbers[v]) for v in op.operands)
-        for attribute, form in ATTRIBUTES.get(op.name, []):
-            data += attribute_bytes(attribute, form, op.attributes[attribute])
+    def operation(self, op: Operation) -> bytes:
+        data = u64(len(op.name)) + op.name.encode() + many(map(type_bytes, op.result_types))
+        data += many(u64(self.numbers[name]) for name in op.operands)
+        for name, form in ATTRIBUTES.get(op.name, []):
+            data += attribute_bytes(name, form, op.attributes[name])
         self.define(op.results)
-        return data + many(self.block(region.blocks[0]) for region in op.regions)
+        return data + many(map(self.block, op.regions))
 
-    def program(self, module: ir.Module) -> bytes:
-        main = module.body.operations[0]
-        results = many(type_bytes(t) for t in main.type.results)
-        state = main.attributes["repro.num_state"].value
-        return b"repro-program-v1\0" + u64(state) + results + self.block(main.regions[0].blocks[0])
+    def program(self, text: str) -> bytes:
+        (main,) = Reader(text).module.regions[0].operations
+        results = split(main.attributes["function_type"].partition("->")[2].strip())
+        if len(results) == 1 and results[0].startswith("("):
+            results = split(results[0][1:-1])
+        state = int(main.attributes["repro.num_state"].partition(" ")[0])
+        return b"repro-program-v1\0" + u64(state) + many(map(type_bytes, results)) + self.block(main.regions[0])
+
+
+def program_hash(text: str) -> str:
+    """(H2) of a canonical module in generic form."""
+    return blake3(ProgramBytes().program(text)).hexdigest()
+
+
+def tensor_hash(element: str, shape: Sequence[int], elements: Iterable[bytes]) -> bytes:
+    """(H1) of elements that are given as little-endian bytes each, row-major; (V4) a NaN becomes the canonical one."""
+    data = b"repro-tensor-v1\0" + element_name(element) + struct.pack("<I", len(shape)) + b"".join(map(u64, shape))
+    for item in elements:
+        if element in FLOATS:
+            item = float_bits(hex(int.from_bytes(item, "little")), element).to_bytes(len(item), "little")
+        data += item
+    return blake3(data).digest()
+
+
+def state_hash(tensors: Sequence[bytes]) -> str:
+    """(H3) of the hashes of the state's tensors."""
+    return blake3(b"repro-state-v1\0\0" + struct.pack("<I", len(tensors)) + b"".join(tensors)).hexdigest()

@@ -5,15 +5,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 ir = pytest.importorskip("repro_mlir.ir")
-blake3 = pytest.importorskip("blake3")
-from identity_bytes import ProgramBytes  # noqa: E402
 from repro_mlir._mlir_libs._repro import program_hash  # noqa: E402
-from repro_mlir.passmanager import PassManager  # noqa: E402
 
 PROGRAM = """
 #id = affine_map<(d0) -> (d0)>
@@ -167,58 +162,3 @@ def test_not_canonical() -> None:
     text = PROGRAM.replace("arith.subf %a, %b : f32", "arith.subf %a, %b fastmath<contract> : f32")
     with pytest.raises(ValueError, match=r"\(V3\) expected no 'fastmath'"):
         hash_of(text)
-
-
-EVERYTHING = """
-func.func @main(%x: tensor<4x8xf32>, %i: tensor<6x1xi64>, %u: tensor<6x8xbf16>, %o: tensor<10x8xbf16>)
-    -> (tensor<4xf32>, tensor<4xi64>, tensor<10x8xbf16>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>,
-        tensor<6x8xf32>, tensor<2x2xf32>, tensor<2x2x8xf32>, tensor<f64>) attributes {repro.num_state = 0 : i64} {
-  %c = arith.constant -1.5 : f32
-  %inf = arith.constant 0xFF800000 : f32
-  %d = arith.constant dense<[0.1, -0.0]> : tensor<2xf64>
-  %h = arith.constant dense<1.0e-7> : tensor<2xf16>
-  %b = arith.constant 1.0e-40 : bf16
-  %nan = arith.constant 0xFFC1 : bf16
-  %e5m2 = arith.constant dense<1.5> : tensor<3xf8E5M2>
-  %t = arith.constant dense<[true, false]> : tensor<2xi1>
-  %n = arith.constant dense<-3> : tensor<2x2xi16>
-  %k = arith.constant 1 : index
-  %e4 = tensor.empty() : tensor<4xf32>
-  %e4i = tensor.empty() : tensor<4xi64>
-  %e48 = tensor.empty() : tensor<4x8xf32>
-  %0:2 = repro.arg_reduce min dimension = 1 ins(%x : tensor<4x8xf32>) outs(%e4, %e4i : tensor<4xf32>, tensor<4xi64>)
-      -> tensor<4xf32>, tensor<4xi64>
-  %1 = repro.scatter maximum ins(%u, %i : tensor<6x8xbf16>, tensor<6x1xi64>) outs(%o : tensor<10x8xbf16>)
-      -> tensor<10x8xbf16>
-  %2 = repro.scan mul dimension = 0 ins(%x : tensor<4x8xf32>) outs(%e48 : tensor<4x8xf32>) -> tensor<4x8xf32>
-  %3 = repro.sort descending dimension = 1 ins(%x : tensor<4x8xf32>) outs(%e48 : tensor<4x8xf32>) -> tensor<4x8xf32>
-  %4 = tensor.concat dim(0) %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
-  %5 = tensor.pad %x low[1, 0] high[1, 0] {
-  ^bb0(%p: index, %q: index):
-    tensor.yield %inf : f32
-  } : tensor<4x8xf32> to tensor<6x8xf32>
-  %6 = tensor.extract_slice %x[1, 2] [2, 2] [1, 3] : tensor<4x8xf32> to tensor<2x2xf32>
-  %7 = tensor.expand_shape %x [[0, 1], [2]] output_shape [2, 2, 8] : tensor<4x8xf32> into tensor<2x2x8xf32>
-  %s = tensor.empty() : tensor<f64>
-  %8 = linalg.generic {indexing_maps = [affine_map<() -> ()>], iterator_types = []} outs(%s : tensor<f64>) {
-  ^bb0(%out: f64):
-    %9 = tensor.extract %d[%k] : tensor<2xf64>
-    linalg.yield %9 : f64
-  } -> tensor<f64>
-  return %0#0, %0#1, %1, %2, %3, %4, %5, %6, %7, %8 : tensor<4xf32>, tensor<4xi64>, tensor<10x8xbf16>, tensor<4x8xf32>,
-      tensor<4x8xf32>, tensor<8x8xf32>, tensor<6x8xf32>, tensor<2x2xf32>, tensor<2x2x8xf32>, tensor<f64>
-}
-"""
-
-IMPORTED = Path(__file__).parents[2] / "Pipelines" / "import-linalg.mlir"
-
-
-@pytest.mark.parametrize("name", ["program", "everything", "imported"])
-def test_second_implementation(name: str) -> None:
-    """The bytes of docs/identity.md, written a second time, have the same hash."""
-    with ir.Context() as context:
-        context.allow_unregistered_dialects = True
-        module = ir.Module.parse({"program": PROGRAM, "everything": EVERYTHING}.get(name) or IMPORTED.read_text())
-        if name == "imported":
-            PassManager.parse("builtin.module(import-linalg,canonical)").run(module.operation)
-        assert blake3.blake3(ProgramBytes().program(module)).hexdigest() == program_hash(module)
