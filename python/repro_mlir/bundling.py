@@ -69,7 +69,9 @@ def capture_steps(given: Training, count: int) -> tuple[Program, list[list[np.nd
     steps: list[list[np.ndarray]] = []
     for batch in itertools.islice(batches, count):
         if not steps:
-            program, captured = capture_training(given.model, given.loss_fn, given.optimizer, batch, **given.options)
+            program, captured = capture_training(
+                given.model, given.loss_fn, given.optimizer, batch, **given.capture_options
+            )
         values = [*captured.hyper_parameters(), *captured.flatten_batch(batch)]
         pairs = zip(values, program.inputs, strict=True)
         # Copies: the script may use its arrays again.

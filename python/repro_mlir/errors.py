@@ -12,6 +12,10 @@ class StepFailed(ReproError):
     """(E1) A step whose check failed, such as an index out of range: no result, and the state is unchanged."""
 
 
+class NonFiniteLoss(ReproError):
+    """A step whose loss is NaN or infinite, in a run that stops there: the state is that after the step."""
+
+
 class ReceiptWrong(ReproError):
     """A receipt that contradicts itself or what was computed again.
 

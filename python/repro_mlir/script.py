@@ -16,7 +16,7 @@ from typing import Any
 
 from .errors import ReproError
 
-OPTIONS = ("attention_block", "autocast", "clip_norm", "exact_digits", "seed")
+OPTIONS = ("attention_block", "autocast", "clip_norm", "exact_digits", "nonfinite_loss", "seed")
 """What `training()` may choose of what `Trainer` takes."""
 
 
@@ -35,6 +35,11 @@ class Training:
     optimizer: Any
     batches: Iterable[Any]
     options: dict[str, Any]
+
+    @property
+    def capture_options(self) -> dict[str, Any]:
+        """Those options that are part of the program: keyword arguments of `capture`."""
+        return {name: value for name, value in self.options.items() if name != "nonfinite_loss"}
 
 
 def allow_exact_digits(exact_digits: int | None, script: object) -> None:

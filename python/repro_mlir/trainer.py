@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -15,11 +17,11 @@ import numpy as np
 
 from .arrays import as_array, to_torch
 from .compiler import Executable, Kept, check_target, compile
-from .errors import ReproError
+from .errors import NonFiniteLoss, ReproError
 from .hashing import state_hash
 from .program import Program, capture_training
 from .progress import Progress
-from .receipts.options import ReceiptOptions
+from .receipts.options import NONFINITE_LOSS, ReceiptOptions
 
 if TYPE_CHECKING:
     import torch
@@ -59,6 +61,7 @@ class Trainer:
         seed: int = 0,
         exact_digits: int | None = None,
         attention_block: int | None = None,
+        nonfinite_loss: str = "warn",
         receipt: str | Path | ReceiptOptions | None = None,
     ) -> None:
         """
@@ -73,11 +76,15 @@ class Trainer:
           seed: of the random numbers (dropout).
           exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
           attention_block: attention goes by blocks of so many queries, or keys, see `capture`.
+          nonfinite_loss: what is done after a step whose loss is NaN or infinite: "warn" (by warnings.warn, once),
+            "stop" (this step and every later one raise NonFiniteLoss) or "ignore". A receipt has it.
           receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
         Raises:
-          ReproError: an unknown target.
+          ReproError: an unknown target or choice of `nonfinite_loss`.
         """
         check_target(target)
+        if nonfinite_loss not in NONFINITE_LOSS:
+            raise ReproError(f"expected nonfinite_loss among {', '.join(NONFINITE_LOSS)}, got {nonfinite_loss!r}")
         self._model = model
         self._loss_fn = loss_fn
         self._optimizer = optimizer
@@ -88,6 +95,8 @@ class Trainer:
         self._seed = seed
         self._exact_digits = exact_digits
         self._attention_block = attention_block
+        self._nonfinite_loss = nonfinite_loss
+        self._nonfinite: str | None = None
         self._captured: Captured | None = None
         self._executable: Executable | None = None
         self._state: dict[str, np.ndarray] = {}
@@ -136,7 +145,9 @@ class Trainer:
             else:
                 from .receipts.recorder import Recorder
 
-                self._recorder = Recorder(self._receipt, program, self._target, executable.threads)
+                self._recorder = Recorder(
+                    self._receipt, program, self._target, executable.threads, self._nonfinite_loss
+                )
                 self._state, self.steps = self._recorder.state, self._recorder.steps
             self._executable = executable
         return self._executable.program
@@ -173,7 +184,10 @@ class Trainer:
         Raises:
           ReproError: a batch of another structure, shape or element type than the first.
           StepFailed: a check of the program failed, such as a class out of range; the state is unchanged.
+          NonFiniteLoss: the run stops at a loss that is NaN or infinite.
         """
+        if self._nonfinite is not None and self._nonfinite_loss == "stop":
+            raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
         self.prepare(*batch)
         assert self._captured is not None and self._executable is not None
         if self._receipt is not None and self._recorder is None:
@@ -191,7 +205,18 @@ class Trainer:
         self.steps += 1
         if self._recorder is not None:
             self._recorder.commit(inputs, list(outputs.values()))
-        return float(outputs["loss"])
+        loss = float(outputs["loss"])
+        if not math.isfinite(loss):
+            self._report_nonfinite(loss)
+        return loss
+
+    def _report_nonfinite(self, loss: float) -> None:
+        message = f"step {self.steps} gave the loss {loss}"
+        known, self._nonfinite = self._nonfinite, message
+        if self._nonfinite_loss == "stop":
+            raise NonFiniteLoss(f"{message}: the run stops")
+        if self._nonfinite_loss == "warn" and known is None:
+            warnings.warn(f"{message}; nonfinite_loss says what is done then", RuntimeWarning, stacklevel=3)
 
     def fit(self, batches: Iterable[Any], steps: int) -> list[float]:
         """Trains for `steps` batches, with a progress bar where standard error is a terminal.

@@ -10,7 +10,7 @@ import json
 import time
 
 from ..errors import ReproError
-from ..receipts.options import ReceiptOptions
+from ..receipts.options import NONFINITE_LOSS, ReceiptOptions
 from .options import Commands, add_command, add_script, add_target, positive, write_file
 
 
@@ -20,6 +20,11 @@ def register(commands: Commands) -> None:
     add_target(command)
     add_script(command)
     command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps")
+    command.add_argument(
+        "--nonfinite-loss",
+        choices=NONFINITE_LOSS,
+        help="after a loss that is NaN or infinite: warn once, stop, or ignore it; else as the script's option (warn)",
+    )
     command.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
     command.add_argument("--receipt", metavar="DIR", help="record the run, for repro verify")
     command.add_argument("--resume", action="store_true", help="go on with the receipt if it is there already")
@@ -38,6 +43,7 @@ def _train(options: argparse.Namespace) -> int:
     from ..trainer import Trainer
 
     given = load_training(options.script, options.exact_digits)
+    choice = {} if options.nonfinite_loss is None else {"nonfinite_loss": options.nonfinite_loss}
     start = time.perf_counter()
     with Trainer(
         given.model,
@@ -46,7 +52,7 @@ def _train(options: argparse.Namespace) -> int:
         target=options.target,
         threads=options.threads,
         receipt=_receipt(options),
-        **given.options,
+        **(given.options | choice),
     ) as trainer:
         losses = trainer.fit(given.batches, options.steps)
     seconds = time.perf_counter() - start

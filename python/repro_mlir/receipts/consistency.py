@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import blake3
@@ -15,7 +16,7 @@ from . import checkpoints, signing, storage
 from .commitments import next_link
 from .form import HEADER, INPUTS, SEAL, STEPS, Seal, StepRecord
 from .receipt import Receipt, digests_of
-from .step_log import StoredInputs
+from .step_log import StoredInputs, loss_of
 
 
 class DigestsWrong(ReceiptWrong):
@@ -99,9 +100,18 @@ def _check_loss(receipt: Receipt, record: StepRecord) -> None:
             if found != digest:
                 message = "the loss is not that of the hash of output loss"
                 raise ReceiptWrong(STEPS, message, record.step, digest.hex(), found.hex())
+            _check_stop(receipt, record)
             return
     if record.loss is not None:
         raise ReceiptWrong(STEPS, "a loss, and the program has none", record.step)
+
+
+def _check_stop(receipt: Receipt, record: StepRecord) -> None:
+    """A run that declares to stop has no step after a loss that is not finite."""
+    if receipt.header.nonfinite_loss == "stop" and record.step < receipt.log.steps:
+        loss = loss_of(record, receipt.header.signature)
+        if loss is not None and not math.isfinite(loss):
+            raise ReceiptWrong(STEPS, f"the loss is {loss}, and the run that stops at such a loss goes on", record.step)
 
 
 def _check_end(receipt: Receipt, seal: Seal, link: bytes) -> None:

@@ -12,6 +12,7 @@ from ..arrays import TensorType
 from ..errors import ReproError
 from . import canonical_json, shapes
 from .commitments import Commitment, first_link
+from .options import NONFINITE_LOSS
 
 FORMAT, VERSION = "repro-receipt", 1
 NUMERICS = 1
@@ -44,6 +45,7 @@ _HEADER = shapes.record(
                 "program": shapes.digest,
                 "signature": _SIGNATURE,
                 "initial": shapes.digest,
+                "nonfinite_loss": shapes.choice(*NONFINITE_LOSS),
             }
         ),
         "program": shapes.digest,
@@ -122,6 +124,7 @@ class Header:
       checkpoint_every: steps between two checkpoints.
       environment: where the run began, for information only.
       script: name and BLAKE3 of the script that gave the batches, for information only.
+      nonfinite_loss: one of `NONFINITE_LOSS`; with "stop" no step follows one whose loss is not finite.
     """
 
     numerics: int
@@ -133,6 +136,7 @@ class Header:
     checkpoint_every: int
     environment: dict[str, str] = field(default_factory=dict)
     script: tuple[str, str] | None = None
+    nonfinite_loss: str = "warn"
 
     def run(self) -> dict[str, Any]:
         """What is run and from where, as JSON: what link 0 stands for."""
@@ -141,6 +145,7 @@ class Header:
             "program": self.program,
             "signature": self.signature.as_json(),
             "initial": self.initial,
+            "nonfinite_loss": self.nonfinite_loss,
         }
 
     @property
@@ -198,6 +203,7 @@ class Header:
             value["checkpoint_every"],
             value["environment"],
             (script["name"], script["blake3"]) if script else None,
+            run["nonfinite_loss"],
         )
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+NONFINITE_LOSS = ("warn", "stop", "ignore")
+"""What a run may do after a loss that is NaN or infinite: warn once, end, or go on."""
+
 
 @dataclass(frozen=True)
 class ReceiptOptions:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +24,7 @@ from .form import NUMERICS, STEPS, Header, Seal, Signature
 from .options import ReceiptOptions
 from .receipt import digests_of
 from .signing import PrivateKey
-from .step_log import StoredInputs
+from .step_log import StoredInputs, loss_of
 
 
 class Recorder:
@@ -39,11 +40,19 @@ class Recorder:
       cursor: how many batches have been taken from the data, those of failed steps included.
     """
 
-    def __init__(self, options: ReceiptOptions, program: Program, target: str, threads: int) -> None:
+    def __init__(
+        self, options: ReceiptOptions, program: Program, target: str, threads: int, nonfinite_loss: str = "warn"
+    ) -> None:
         """Begins a receipt, or goes on with one.
 
+        Args:
+          options: where and how it is written.
+          program: what is run, with the state in which the run begins.
+          target, threads: for information.
+          nonfinite_loss: see `Header`.
         Raises:
-          ReproError: there is a receipt already, or one of another run, or it cannot be written.
+          ReproError: there is a receipt already, or one of another run, or of one that has stopped, or it cannot be
+            written.
         """
         if options.checkpoint_every < 1:
             raise ReproError(f"expected at least 1 step between checkpoints, got {options.checkpoint_every}")
@@ -61,6 +70,7 @@ class Recorder:
             options.checkpoint_every,
             describe(target, threads),
             _script(options.script),
+            nonfinite_loss,
         )
         try:
             if not self._path.exists():
@@ -73,6 +83,11 @@ class Recorder:
         self.state = self._writer.state
         self.steps = self._writer.kept
         self.cursor = self._writer.log[self.steps].commitment.cursor if self.steps else 0
+        if self.steps and nonfinite_loss == "stop":
+            loss = loss_of(self._writer.log[self.steps], header.signature)
+            if loss is not None and not math.isfinite(loss):
+                self._writer.close()
+                raise ReproError(f"{self._path}: the run has stopped, as step {self.steps} gave the loss {loss}")
         self._record = b""
         self._pending: Future[None] | None = None
         # No step runs while the hashing threads do.

@@ -40,7 +40,7 @@ class ScriptBatches:
         self.taken = 0
         self._first = self._next()
         self.program, self.captured = capture_training(
-            given.model, given.loss_fn, given.optimizer, self._first, **given.options
+            given.model, given.loss_fn, given.optimizer, self._first, **given.capture_options
         )
 
     def take(self) -> list[np.ndarray]:

@@ -14,6 +14,7 @@ import numpy as np
 from ..arrays import TensorType
 from ..errors import ReproError
 from ..hashing import tensor_bytes
+from ..reference.formats import element_type, from_bits
 from . import storage
 from .form import Signature, StepRecord
 
@@ -46,6 +47,15 @@ class StepLog:
             raise ReproError(f"{self._path}: expected a step from 1 to {self.steps}, got {step}")
         line = self._data[self._bounds[step - 1] : self._bounds[step] - 1]
         return StepRecord.load(line, self._signature, f"{self._path}: line {step}")
+
+
+def loss_of(record: StepRecord, signature: Signature) -> float | None:
+    """The loss of a step as a number, as far as a float64 holds it; None where its record has none."""
+    for kind in signature.outputs:
+        if kind.name == "loss" and not kind.shape and record.loss is not None:
+            (value,) = StoredInputs([kind]).decode(record.loss)
+            return float(from_bits(value, element_type(kind.element))) if kind.dtype.kind == "u" else float(value)
+    return None
 
 
 class StoredInputs:

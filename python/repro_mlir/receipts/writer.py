@@ -144,8 +144,13 @@ def _same_run(found: Header, wanted: Header, path: Path) -> Header:
         raise ReproError(f"{path}: a receipt of program {found.program}, expected this run's, {wanted.program}")
     if found.initial != wanted.initial:
         raise ReproError(f"{path}: a receipt of initial state {found.initial}, expected this run's, {wanted.initial}")
-    if found.first_link() != wanted.first_link():
+    if found.signature != wanted.signature:
         raise ReproError(f"{path}: a receipt whose tensors have other names than this run's")
+    if found.nonfinite_loss != wanted.nonfinite_loss:
+        raise ReproError(
+            f"{path}: a receipt with nonfinite_loss={found.nonfinite_loss!r}, "
+            f"this run asks for {wanted.nonfinite_loss!r}"
+        )
     if found.stored != wanted.stored:
         raise ReproError(f"{path}: a receipt {'with' if found.stored else 'without'} batches, this run asks otherwise")
     return found
