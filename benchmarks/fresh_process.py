@@ -46,12 +46,12 @@ def memory(step: Step, peer: bool, program_file: str, level: str, threads: int) 
         executable = runtime.load(runtime.cached_compile(program.text, level), threads)
         states = list(program.initial_state().values())
         batch = [value.numpy() for value in step.make()[2]]
-        rates = [kind.empty() for kind in executable.inputs[: program.num_hyper_parameters]]
-        for rate in rates:
-            rate[...] = 1e-3
+        hyper_parameters = [kind.empty() for kind in executable.inputs[: program.num_hyper_parameters]]
+        for value in hyper_parameters:
+            value[...] = 1e-3
         del program
         result = {
-            "peak": _peak(lambda: executable.run(states, [*rates, *batch])),
+            "peak": _peak(lambda: executable.run(states, [*hyper_parameters, *batch])),
             "arena": executable.arena_bytes / 2**20,
         }
     return result | {"total": _megabytes("VmHWM") - start}

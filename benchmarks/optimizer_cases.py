@@ -3,11 +3,11 @@
 
 """The update of 10 million parameters by AdamW."""
 
-import repro_mlir
 import torch
 from case import OURS, Case, Contestants, Setting
 from gradients import GivenGradient
 from repro_mlir import runtime
+from repro_mlir.program import capture_training
 
 _TENSORS, _SIZE = 10, (1000, 1000)
 _SETTINGS = {"lr": 1e-3, "betas": (0.9, 0.95), "weight_decay": 0.1}
@@ -28,14 +28,13 @@ def _build(setting: Setting) -> Contestants:
     model = _Parameters()
     gradients = tuple(torch.randn(_SIZE) for _ in range(_TENSORS))
     ours = torch.optim.AdamW(model.parameters(), **_SETTINGS)
-    program = repro_mlir.capture(model, None, ours, gradients)
+    program, captured = capture_training(model, None, ours, gradients)
     executable = runtime.load(runtime.cached_compile(program.text, setting.level), setting.threads)
     states = list(program.initial_state().values())
     inputs = [
-        *(kind.empty() for kind in executable.inputs[: program.num_hyper_parameters]),
+        *(value.numpy() for value in captured.hyper_parameters()),
         *(value.numpy() for value in gradients),
     ]
-    inputs[0][...] = _SETTINGS["lr"]
     outputs = [kind.empty() for kind in executable.outputs]
 
     def peer(**options: bool):

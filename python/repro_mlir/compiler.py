@@ -133,9 +133,12 @@ class Executable:
         program = self.program
         states = self._states(state)
         given = self._inputs(inputs)
-        # An input that is part of the state would change while the step reads it.
+        # An input that is part of the state would change while the step reads it. A scalar is sooner copied than looked
+        # for in every state.
         read = [
-            array.copy() if any(np.may_share_memory(array, other) for other in states) else _contiguous(array)
+            array.copy()
+            if not array.shape or any(np.may_share_memory(array, other) for other in states)
+            else _contiguous(array)
             for array in given
         ]
         outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]

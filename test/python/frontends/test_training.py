@@ -77,7 +77,10 @@ def test_parameter_groups() -> None:
         return torch.optim.AdamW([{"params": [first], "weight_decay": 0.0}, {"params": rest, "lr": 3e-2}], lr=1e-2)
 
     captured = compare_training(model, F.cross_entropy, make, _vectors(3), tolerance=1e-4)
-    assert [spec.name for spec in captured.inputs] == ["lr.0", "lr.1", "batch[0]", "batch[1]"]
+    rest = ["beta1", "one_minus_beta1", "beta2", "one_minus_beta2", "eps"]
+    first, second = [["lr", *rest], ["lr", "weight_decay", *rest]]
+    names = [*(f"{name}.0" for name in first), *(f"{name}.1" for name in second), "batch[0]", "batch[1]"]
+    assert [spec.name for spec in captured.inputs] == names
     assert "optimizer.group1.step" in [entry.name for entry in captured.state]
 
 

@@ -4,7 +4,6 @@
 """Capture of PyTorch training steps and inference: the public functions of the frontend."""
 
 import contextlib
-import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from torch.nn.utils import stateless
 
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.lowering import lower
-from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
+from repro_mlir.frontends.torch.optimizers import OptimizerProgram
 from repro_mlir.frontends.torch.random_sites import RANDOM_OPS, RandomSites
 from repro_mlir.frontends.torch.signature import TENSOR_LEAF, Captured, StateEntry, TensorSpec
 from repro_mlir.frontends.torch.tracing import trace
@@ -41,8 +40,8 @@ def capture_training(
       loss_fn: `loss_fn(output, target)` gives the scalar loss, where `batch` is `(*inputs, target)` and output
         is `model(*inputs)`. None: the model gives the loss itself, called as `model(*batch)`, or `model(**batch)`
         for a dict; the loss is its result, or the result's entry or attribute `loss`, or the first of a tuple.
-      optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over parameters of `model`, with any state. Learning
-        rates are inputs of the program; the other hyper-parameters are constants.
+      optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over parameters of `model`, with any state. Its
+        hyper-parameters are inputs of the program; see `Captured` for what needs another program.
       batch: an example; its tensors give the shapes and element types of the inputs, anything else is a constant.
       clip_norm: clips all gradients together to this 2-norm, as torch.nn.utils.clip_grad_norm_ does.
       autocast: torch.bfloat16 or torch.float16: runs forward and loss under torch.autocast("cpu", autocast).
@@ -55,7 +54,7 @@ def capture_training(
     """
     if loss_fn is not None and not (isinstance(batch, tuple | list) and len(batch) >= 2):
         raise CaptureError(f"batch is a {type(batch).__name__}, expected a tuple (*inputs, target) as loss_fn is given")
-    _check_options(clip_norm, autocast, seed)
+    _check_options(autocast, seed)
     _check_attention_block(attention_block)
     excluded: set[str] = set()
     while True:
@@ -101,33 +100,19 @@ class _Step:
             if isinstance(leaf, torch.Tensor)
         ]
         self.output_names: list[str] = []
+        self.optimizer: OptimizerProgram | None = None
 
     def rebuild_batch(self, tensors: Sequence[torch.Tensor]) -> Any:
         remaining = iter(tensors)
         leaves = [next(remaining) if constant is TENSOR_LEAF else constant for constant in self.constants]
         return pytree.tree_unflatten(leaves, self.batch_spec)
 
-    def optimizer_state(self) -> list[tuple[str, torch.Tensor]]:
-        return []
-
-    def hyper_parameter_names(self) -> list[str]:
-        return []
-
-    def read_hyper_parameters(self) -> list[torch.Tensor]:
-        return []
-
-    def read_optimizer(self) -> list[torch.Tensor]:
-        return []
-
-    def write_optimizer(self, values: Sequence[torch.Tensor]) -> None:
-        pass
-
     def run(
         self,
         parameters: dict[str, torch.Tensor],
         buffers: dict[str, torch.Tensor],
         state: dict[str, torch.Tensor],
-        rates: Sequence[torch.Tensor],
+        hyper_parameters: Sequence[torch.Tensor],
         batch: Any,
     ) -> list[torch.Tensor]:
         """Returns the outputs; replaces the entries of the three dicts by the new state."""
@@ -156,7 +141,6 @@ class _TrainingStep(_Step):
     ) -> None:
         super().__init__(model, batch)
         self.loss_fn = loss_fn
-        self.clip_norm = clip_norm
         self.autocast = autocast
         self.trained = [name for name, value in self.parameters.items() if value.requires_grad]
         if not self.trained:
@@ -170,30 +154,15 @@ class _TrainingStep(_Step):
                         f"{list(parameter.shape)} that is not the model's"
                     )
         names: dict[torch.Tensor, str] = {self.parameters[name]: name for name in self.trained if name not in excluded}
-        self.optimizer = OptimizerProgram(optimizer, names)
+        self.optimizer = OptimizerProgram(optimizer, names, clip_norm)
         self.without_gradient: set[str] = set()
-
-    def optimizer_state(self) -> list[tuple[str, torch.Tensor]]:
-        return [(slot.name, slot.initial) for slot in self.optimizer.slots]
-
-    def hyper_parameter_names(self) -> list[str]:
-        return self.optimizer.learning_rates
-
-    def read_hyper_parameters(self) -> list[torch.Tensor]:
-        return self.optimizer.read_learning_rates()
-
-    def read_optimizer(self) -> list[torch.Tensor]:
-        return self.optimizer.read_state()
-
-    def write_optimizer(self, values: Sequence[torch.Tensor]) -> None:
-        self.optimizer.write_state(values)
 
     def run(
         self,
         parameters: dict[str, torch.Tensor],
         buffers: dict[str, torch.Tensor],
         state: dict[str, torch.Tensor],
-        rates: Sequence[torch.Tensor],
+        hyper_parameters: Sequence[torch.Tensor],
         batch: Any,
     ) -> list[torch.Tensor]:
         leaves = {name: value.detach().requires_grad_(name in self.trained) for name, value in parameters.items()}
@@ -211,9 +180,8 @@ class _TrainingStep(_Step):
         self.without_gradient = {name for name, g in zip(self.trained, found, strict=True) if g is None}
         gradients = {name: g for name, g in zip(self.trained, found, strict=True) if g is not None}
         with torch.no_grad():
-            if self.clip_norm is not None:
-                gradients = clip_by_global_norm(gradients, self.clip_norm)
-            self.optimizer.update(parameters, gradients, state, rates)
+            assert self.optimizer is not None
+            self.optimizer.update(parameters, gradients, state, hyper_parameters)
         return [loss.detach(), *(value.detach() for value in outputs)]
 
     def _loss(self, batch: Any) -> tuple[torch.Tensor, list[torch.Tensor]]:
@@ -240,7 +208,7 @@ class _Inference(_Step):
         parameters: dict[str, torch.Tensor],
         buffers: dict[str, torch.Tensor],
         state: dict[str, torch.Tensor],
-        rates: Sequence[torch.Tensor],
+        hyper_parameters: Sequence[torch.Tensor],
         batch: Any,
     ) -> list[torch.Tensor]:
         swapped = {**parameters, **buffers}
@@ -258,9 +226,7 @@ def _as_tuple(batch: Any) -> tuple[Any, ...]:
     return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
 
 
-def _check_options(clip_norm: Any, autocast: Any, seed: Any) -> None:
-    if clip_norm is not None and not (isinstance(clip_norm, numbers.Real) and 0 < float(clip_norm) < math.inf):
-        raise CaptureError(f"expected a number above 0 as clip_norm, got {clip_norm!r}")
+def _check_options(autocast: Any, seed: Any) -> None:
     if autocast not in (None, torch.bfloat16, torch.float16):
         raise CaptureError(f"expected torch.bfloat16 or torch.float16 as autocast, got {autocast!r}")
     if not isinstance(seed, numbers.Integral) or not -(2**63) <= int(seed) < 2**64:
@@ -273,10 +239,11 @@ def _check_attention_block(block: Any) -> None:
 
 
 def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
+    optimizer = step.optimizer
     entries = [
         *(StateEntry(name, "parameter", value.detach().clone()) for name, value in step.parameters.items()),
         *(StateEntry(name, "buffer", value.detach().clone()) for name, value in step.buffers.items()),
-        *(StateEntry(name, "optimizer", value) for name, value in step.optimizer_state()),
+        *(StateEntry(slot.name, "optimizer", slot.initial) for slot in (optimizer.slots if optimizer else [])),
     ]
     num_parameters, num_buffers = len(step.parameters), len(step.buffers)
     num_model_state = len(entries)
@@ -285,7 +252,8 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
         StateEntry("seed", "seed", torch.tensor(signed_seed, dtype=torch.int64)),
         StateEntry("step", "step", torch.tensor(0, dtype=torch.int64)),
     ]
-    rates = step.read_hyper_parameters()
+    hyper_parameters = optimizer.read_hyper_parameters() if optimizer else []
+    count = len(hyper_parameters)
 
     def function(*arguments: torch.Tensor) -> list[torch.Tensor]:
         values = list(arguments[:num_model_state])
@@ -298,12 +266,12 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
         names = [entry.name for entry in entries[num_parameters + num_buffers :]]
         state = dict(zip(names, values[num_parameters + num_buffers :], strict=True))
         with RandomSites(seed_value, step_value):
-            outputs = step.run(parameters, buffers, state, rest[: len(rates)], step.rebuild_batch(rest[len(rates) :]))
+            outputs = step.run(parameters, buffers, state, rest[:count], step.rebuild_batch(rest[count:]))
         new_state = [*parameters.values(), *buffers.values(), *state.values()]
         return [*new_state, seed_value, step_value + 1, *outputs]
 
     random_values = [entry.initial for entry in random_state]
-    arguments = [*(entry.initial for entry in entries), *random_values, *rates, *step.batch]
+    arguments = [*(entry.initial for entry in entries), *random_values, *hyper_parameters, *step.batch]
     graph = trace(function, arguments, None if attention_block is None else int(attention_block))
     if any(node.target in RANDOM_OPS for node in graph.graph.nodes):
         for entry in entries:
@@ -313,7 +281,7 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
     else:
         _drop_random_state(graph, num_model_state)
     inputs = [
-        *(TensorSpec(name, (), torch.float32) for name in step.hyper_parameter_names()),
+        *(optimizer.hyper_parameters if optimizer else []),
         *(
             TensorSpec(name, tuple(value.shape), value.dtype)
             for name, value in zip(step.batch_names, step.batch, strict=True)
@@ -336,25 +304,26 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
 
     def read_state() -> list[torch.Tensor | None]:
         values: list[torch.Tensor | None] = [value.detach().clone() for value in model_tensors]
-        values += step.read_optimizer()
+        values += optimizer.read_state() if optimizer else []
         return values + [None] * (len(entries) - len(values))
 
     def write_state(values: Sequence[torch.Tensor]) -> None:
         with torch.no_grad():
             for tensor, value in zip(model_tensors, values, strict=False):
                 tensor.copy_(value)
-        step.write_optimizer(values[len(model_tensors) : num_model_state])
+        if optimizer:
+            optimizer.write_state(values[len(model_tensors) : num_model_state])
 
     return Captured(
         text=text,
         state=entries,
         inputs=inputs,
         outputs=outputs,
-        num_hyper_parameters=len(rates),
+        num_hyper_parameters=count,
         graph=graph,
         _batch_spec=step.batch_spec,
         _batch_constants=step.constants,
-        _read_hyper_parameters=step.read_hyper_parameters,
+        _optimizer=optimizer,
         _read_state=read_state,
         _write_state=write_state,
     )

@@ -1,21 +1,23 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Optimizer updates as tensor programs: the rules of torch.optim on named state.
+"""A torch.optim optimizer as a tensor program: its hyper-parameters are arguments, its state is named state.
 
-Each rule follows the single-tensor path of its torch.optim class. The learning rate is an argument of the
-program and the step counters are tensors, so bias corrections are computed by the program itself.
+The step counters are tensors, so bias corrections are computed by the program itself.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import numbers
+import struct
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from repro_mlir.frontends.torch.errors import CaptureError
-
-Update = Callable[["_Slots", torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+from repro_mlir.frontends.torch.optimizer_rules import RULES, Rule
+from repro_mlir.frontends.torch.signature import TensorSpec
 
 
 @dataclass
@@ -42,9 +44,6 @@ class _Slots:
         self._names = names
         self._values = values
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._names
-
     def __getitem__(self, key: str) -> torch.Tensor:
         return self._values[self._names[key]]
 
@@ -57,44 +56,70 @@ class OptimizerProgram:
 
     Attributes:
       slots: state tensors in the order of the program's arguments.
-      learning_rates: names of the learning-rate arguments, one per parameter group.
+      hyper_parameters: names, shapes and element types of the hyper-parameters that are arguments.
+      structure: what of the optimizer decides which program it needs, at capture; see `present_structure`.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, names: Mapping[torch.Tensor, str]) -> None:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, names: Mapping[torch.Tensor, str], clip_norm: float | None
+    ) -> None:
         """Reads groups and state of `optimizer`.
 
         Args:
           optimizer: SGD, Adam, AdamW or RMSprop.
           names: name of every parameter that receives a gradient; others are left alone, as torch.optim does.
+          clip_norm: clips all gradients together to this 2-norm.
         Raises:
-          CaptureError: another optimizer, an unsupported option, or a parameter that is not of the model.
+          CaptureError: another optimizer, an unsupported option, or a hyper-parameter that is no number.
         """
-        rule = _RULES.get(type(optimizer))
-        if rule is None:
-            supported = ", ".join(sorted(kind.__name__ for kind in _RULES))
+        if type(optimizer) not in RULES:
+            supported = ", ".join(sorted(kind.__name__ for kind in RULES))
             raise CaptureError(
                 f"optimizer {type(optimizer).__module__}.{type(optimizer).__qualname__} is not supported; "
                 f"supported are {supported} of torch.optim"
             )
         self._optimizer = optimizer
+        self._rule = RULES[type(optimizer)]
+        self.clip_norm = clip_norm
         self.slots: list[Slot] = []
-        groups = optimizer.param_groups
-        self.learning_rates = ["lr"] if len(groups) == 1 else [f"lr.{index}" for index in range(len(groups))]
-        self._updates: list[tuple[str, int, Update, Mapping[str, str]]] = []
+        self._updates: list[tuple[str, int, Rule, Mapping[str, str]]] = []
         self._counters: list[str] = []
-        for index, group in enumerate(groups):
-            if group.get("differentiable"):
-                raise CaptureError(f"optimizer parameter group {index}: differentiable=True is not supported")
-            update, keys = rule(group)
-            for parameter in group["params"]:
+        self._rules = self._present_rules()
+        # Kept alive, as the structure tells them apart by their identities.
+        self._parameters = [list(group["params"]) for group in optimizer.param_groups]
+        self.structure = self.present_structure()
+        self.hyper_parameters: list[TensorSpec] = []
+        for index, (rule, parameters) in enumerate(zip(self._rules, self._parameters, strict=True)):
+            suffix = f".{index}" if len(self._rules) > 1 else ""
+            wide = any(parameter.dtype is torch.float64 for parameter in parameters)
+            kind = torch.float64 if wide else torch.float32
+            self.hyper_parameters += [TensorSpec(name + suffix, (), kind) for name in self._numbers(index)]
+            for parameter in parameters:
                 name = names.get(parameter)
                 if name is not None:
-                    self._add(index, name, parameter, update, keys)
+                    self._add(index, name, parameter, rule)
+        if clip_norm is not None:
+            wide = any(spec.dtype is torch.float64 for spec in self.hyper_parameters)
+            self.hyper_parameters.append(TensorSpec("clip_norm", (), torch.float64 if wide else torch.float32))
+        self._format = f"{len(self.hyper_parameters)}d"
+        self._packed = b""
+        self._tensors: list[torch.Tensor] = []
 
-    def _add(self, group: int, name: str, parameter: torch.nn.Parameter, update: Update, keys: Sequence[str]) -> None:
+    @property
+    def clip_norm(self) -> float | None:
+        """Clips all gradients together to this 2-norm."""
+        return self._clip_norm
+
+    @clip_norm.setter
+    def clip_norm(self, value: Any) -> None:
+        if value is not None and not (isinstance(value, numbers.Real) and 0 < float(value) < math.inf):
+            raise CaptureError(f"expected a number above 0 as clip_norm, got {value!r}")
+        self._clip_norm = None if value is None else float(value)
+
+    def _add(self, group: int, name: str, parameter: torch.nn.Parameter, rule: Rule) -> None:
         state = self._optimizer.state.get(parameter, {})
         slots = {}
-        for key in keys:
+        for key in rule.keys:
             if key in ("step", "count"):
                 taken = state.get("step", 0.0) if key == "step" else float(state.get("momentum_buffer") is not None)
                 slots[key] = self._counter(group, parameter, key, taken)
@@ -103,7 +128,7 @@ class OptimizerProgram:
             initial = torch.zeros_like(parameter) if value is None else value
             slots[key] = f"optimizer.{name}.{key}"
             self.slots.append(Slot(slots[key], [parameter], key, initial.detach().clone()))
-        self._updates.append((name, group, update, slots))
+        self._updates.append((name, group, rule, slots))
 
     def _counter(self, group: int, parameter: torch.nn.Parameter, key: str, taken: Any) -> str:
         """The step counter of a parameter: one per group and value, as all its parameters step together."""
@@ -119,34 +144,92 @@ class OptimizerProgram:
         self._counters.append(name)
         return name
 
-    def read_learning_rates(self) -> list[torch.Tensor]:
-        """The present learning rate of each parameter group: f32 of shape []."""
-        return [
-            torch.as_tensor(group["lr"], dtype=torch.float32).detach().clone().reshape([])
-            for group in self._optimizer.param_groups
-        ]
+    def _present_rules(self) -> list[Rule]:
+        rules = []
+        for index, group in enumerate(self._optimizer.param_groups):
+            if group.get("differentiable"):
+                raise CaptureError(f"optimizer parameter group {index}: differentiable=True is not supported")
+            try:
+                rules.append(self._rule(group))
+            except (KeyError, TypeError, ValueError, RuntimeError) as error:
+                raise CaptureError(f"optimizer parameter group {index}: {_line(error)}") from None
+        return rules
+
+    def present_structure(self) -> Hashable:
+        """What of the optimizer decides which program it needs, as it is now; cheap enough for every step.
+
+        Per parameter group its rule (flags, and which hyper-parameters are zero) and the identities of its parameters,
+        then whether gradients are clipped.
+
+        Raises:
+          CaptureError: an option that no program supports.
+        """
+        members = [tuple(map(id, group["params"])) for group in self._optimizer.param_groups]
+        return *zip(self._present_rules(), members, strict=True), self.clip_norm is not None
+
+    def _numbers(self, index: int) -> dict[str, float]:
+        """The present hyper-parameters of a group of the captured structure by name."""
+        group = self._optimizer.param_groups[index]
+        try:
+            return {name: float(number) for name, number in self._rules[index].read(group).items()}
+        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise CaptureError(f"optimizer parameter group {index}: {_line(error)}") from None
+
+    def read_hyper_parameters(self) -> list[torch.Tensor]:
+        """The present values of `hyper_parameters`, each rounded once; equal numbers give the same tensors again.
+
+        Raises:
+          CaptureError: the structure is another than at capture, or a hyper-parameter is no number.
+        """
+        self._check_structure()
+        numbers = [number for index in range(len(self._rules)) for number in self._numbers(index).values()]
+        if self.clip_norm is not None:
+            numbers.append(self.clip_norm)
+        packed = struct.pack(self._format, *numbers)
+        if packed != self._packed:
+            self._tensors = [
+                torch.tensor(number, dtype=torch.float64).to(spec.dtype)
+                for number, spec in zip(numbers, self.hyper_parameters, strict=True)
+            ]
+            self._packed = packed
+        return list(self._tensors)
+
+    def _check_structure(self) -> None:
+        present = self.present_structure()
+        if present == self.structure:
+            return
+        for index, (was, now) in enumerate(zip(self._rules, self._present_rules(), strict=False)):
+            if was != now:
+                raise CaptureError(
+                    f"optimizer parameter group {index} was captured as {was}, is {now}: capture the step again"
+                )
+        raise CaptureError("parameter groups or gradient clipping are others than at capture: capture the step again")
 
     def update(
         self,
         parameters: dict[str, torch.Tensor],
         gradients: Mapping[str, torch.Tensor],
         state: dict[str, torch.Tensor],
-        learning_rates: Sequence[torch.Tensor],
+        hyper_parameters: Sequence[torch.Tensor],
     ) -> None:
         """One step: replaces the entries of `parameters` and `state`.
 
         Args:
           parameters, gradients: by parameter name.
           state: by slot name.
-          learning_rates: f32 of shape [], one per parameter group.
+          hyper_parameters: one tensor per entry of the attribute.
         """
+        remaining = iter(hyper_parameters)
+        numbers = [{name: next(remaining) for name in self._numbers(index)} for index in range(len(self._rules))]
+        if self.clip_norm is not None:
+            gradients = clip_by_global_norm(gradients, next(remaining))
         for name in self._counters:
             state[name] = state[name] + 1
         for name, group, rule, slots in self._updates:
             if name in gradients:
                 value = parameters[name]
-                rate = learning_rates[group].to(value.dtype)
-                parameters[name] = rule(_Slots(slots, state), value, gradients[name].to(value.dtype), rate)
+                gradient = gradients[name].to(value.dtype)
+                parameters[name] = rule.update(_Slots(slots, state), value, gradient, numbers[group])
 
     def write_state(self, values: Sequence[torch.Tensor]) -> None:
         """Stores the slots' `values` in the optimizer, as its own `step` would leave them."""
@@ -182,100 +265,15 @@ class OptimizerProgram:
         return result
 
 
-# --- Rules ---
-
-
-def _decayed(gradient: torch.Tensor, parameter: torch.Tensor, group: Mapping[str, Any]) -> torch.Tensor:
-    if group.get("maximize"):
-        gradient = -gradient
-    if group["weight_decay"] != 0:
-        gradient = gradient + parameter * group["weight_decay"]
-    return gradient
-
-
-def _sgd(group: Mapping[str, Any]) -> tuple[Update, list[str]]:
-    momentum, dampening, nesterov = group["momentum"], group["dampening"], group["nesterov"]
-    keys = []
-    if momentum != 0:
-        # Only with dampening does the first step differ from one with a momentum of zero.
-        keys = ["momentum_buffer", "count"] if dampening != 0 else ["momentum_buffer"]
-
-    def update(slots: _Slots, parameter: torch.Tensor, gradient: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
-        gradient = _decayed(gradient, parameter, group)
-        if momentum != 0:
-            buffer = slots["momentum_buffer"] * momentum + gradient * (1 - dampening)
-            if dampening != 0:
-                buffer = torch.where(slots["count"] == 1, gradient, buffer)
-            slots["momentum_buffer"] = buffer
-            gradient = gradient + buffer * momentum if nesterov else buffer
-        return parameter - rate * gradient
-
-    return update, keys
-
-
-def _adam(group: Mapping[str, Any], decoupled: bool) -> tuple[Update, list[str]]:
-    beta1, beta2 = (float(beta) for beta in group["betas"])
-    eps, decay, amsgrad = group["eps"], group["weight_decay"], group["amsgrad"]
-    keys = ["step", "exp_avg", "exp_avg_sq"] + (["max_exp_avg_sq"] if amsgrad else [])
-
-    def update(slots: _Slots, parameter: torch.Tensor, gradient: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
-        if decoupled:
-            if group.get("maximize"):
-                gradient = -gradient
-            if decay != 0:
-                parameter = parameter * (1 - rate * decay)
-        else:
-            gradient = _decayed(gradient, parameter, group)
-        mean = slots["exp_avg"] + (gradient - slots["exp_avg"]) * (1 - beta1)
-        square = slots["exp_avg_sq"] * beta2 + (gradient * gradient) * (1 - beta2)
-        slots["exp_avg"], slots["exp_avg_sq"] = mean, square
-        step = slots["step"]
-        correction1 = 1 - torch.pow(torch.full([], beta1, dtype=step.dtype), step)
-        correction2 = 1 - torch.pow(torch.full([], beta2, dtype=step.dtype), step)
-        if amsgrad:
-            square = torch.maximum(slots["max_exp_avg_sq"], square)
-            slots["max_exp_avg_sq"] = square
-        denominator = torch.sqrt(square) / torch.sqrt(correction2) + eps
-        return parameter - (rate / correction1) * mean / denominator
-
-    return update, keys
-
-
-def _rmsprop(group: Mapping[str, Any]) -> tuple[Update, list[str]]:
-    alpha, eps, momentum, centered = group["alpha"], group["eps"], group["momentum"], group["centered"]
-    keys = ["step", "square_avg"]
-    keys += ["momentum_buffer"] if momentum > 0 else []
-    keys += ["grad_avg"] if centered else []
-
-    def update(slots: _Slots, parameter: torch.Tensor, gradient: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
-        gradient = _decayed(gradient, parameter, group)
-        square = slots["square_avg"] * alpha + (gradient * gradient) * (1 - alpha)
-        slots["square_avg"] = square
-        if centered:
-            mean = slots["grad_avg"] + (gradient - slots["grad_avg"]) * (1 - alpha)
-            slots["grad_avg"] = mean
-            square = square - mean * mean
-        average = torch.sqrt(square) + eps
-        if momentum > 0:
-            buffer = slots["momentum_buffer"] * momentum + gradient / average
-            slots["momentum_buffer"] = buffer
-            return parameter - rate * buffer
-        return parameter - rate * gradient / average
-
-    return update, keys
-
-
-_RULES: dict[type, Callable[[Mapping[str, Any]], tuple[Update, list[str]]]] = {
-    torch.optim.SGD: _sgd,
-    torch.optim.Adam: lambda group: _adam(group, bool(group.get("decoupled_weight_decay"))),
-    torch.optim.AdamW: lambda group: _adam(group, True),
-    torch.optim.RMSprop: _rmsprop,
-}
-
-
-def clip_by_global_norm(gradients: Mapping[str, torch.Tensor], limit: float) -> dict[str, torch.Tensor]:
+def clip_by_global_norm(gradients: Mapping[str, torch.Tensor], limit: torch.Tensor) -> dict[str, torch.Tensor]:
     """Scales gradients as torch.nn.utils.clip_grad_norm_(parameters, limit) does (the 2-norm)."""
     norms = [torch.linalg.vector_norm(gradient) for gradient in gradients.values()]
     total = torch.linalg.vector_norm(torch.stack([norm.to(norms[0].dtype) for norm in norms]))
-    factor = torch.clamp(limit / (total + 1e-6), max=1.0)
+    # PyTorch divides a Python number by a tensor so.
+    factor = torch.clamp((torch.reciprocal(total + 1e-6) * limit).to(total.dtype), max=1.0)
     return {name: gradient * factor.to(gradient.dtype) for name, gradient in gradients.items()}
+
+
+def _line(error: Exception) -> str:
+    text = str(error).splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -3,15 +3,20 @@
 
 """What a captured program takes and gives, and how that maps to the user's objects."""
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
 from repro_mlir.frontends.torch.errors import CaptureError
+
+if TYPE_CHECKING:
+    from repro_mlir.frontends.torch.optimizers import OptimizerProgram
 
 StateKind = Literal["parameter", "buffer", "optimizer", "seed", "step"]
 
@@ -48,11 +53,26 @@ class Captured:
     `main` takes the state, then the inputs: first the hyper-parameters, then the leaves of the batch. It gives the
     new state in the same order, then the outputs.
 
+    The hyper-parameters are what the optimizer's update reads, and what torch.optim derives from it in f64; of a single
+    parameter group (of several, each name ends in `.0`, `.1`, ... and the groups follow one another):
+
+      SGD: `lr`; `weight_decay`, `momentum`, `one_minus_dampening`, each if it has an effect.
+      Adam, AdamW: `lr`; `weight_decay` unless it is 0; `beta1`, `one_minus_beta1`, `beta2`, `one_minus_beta2`, `eps`.
+      RMSprop: `lr`; `weight_decay` unless it is 0; `alpha`, `one_minus_alpha`, `eps`; `momentum` if it is above 0.
+
+    Last comes `clip_norm`, if gradients are clipped. They are f32, or f64 for groups with f64 parameters.
+
+    What else the user may change in an optimizer asks for another program: a weight decay, momentum or dampening that
+    becomes zero or ceases to be, a flag (`nesterov`, `amsgrad`, `maximize`, `centered`, `decoupled_weight_decay`), a
+    parameter that joins or leaves a group, clipping switched on or off. `optimizer_structure()` then differs from
+    `structure`, and `hyper_parameters()` raises. To go on, `write_state` and capture again: the new program's state is
+    what the optimizer holds. A slot that it has not starts as torch.optim starts it; one that no rule reads any more
+    stays in the optimizer, where torch.optim leaves it too.
+
     Attributes:
       text: MLIR generic text.
       state: the state tensors.
-      inputs: hyper-parameters (`lr`, or `lr.0`, `lr.1`, ... for several parameter groups; f32, shape []), then
-        the tensors of the batch.
+      inputs: hyper-parameters of shape [], then the tensors of the batch.
       outputs: for training first `loss`, then the model's outputs; for inference the model's outputs.
       num_hyper_parameters: how many of the inputs come first as hyper-parameters.
       graph: the functional ATen graph that was lowered; `graph(*state, *inputs)` runs it in eager mode.
@@ -66,13 +86,46 @@ class Captured:
     graph: torch.fx.GraphModule = field(repr=False)
     _batch_spec: pytree.TreeSpec = field(repr=False)
     _batch_constants: list[Any] = field(repr=False)
-    _read_hyper_parameters: Callable[[], list[torch.Tensor]] = field(repr=False)
+    _optimizer: OptimizerProgram | None = field(repr=False)
     _read_state: Callable[[], list[torch.Tensor | None]] = field(repr=False)
     _write_state: Callable[[Sequence[torch.Tensor]], None] = field(repr=False)
 
+    @property
+    def structure(self) -> Hashable:
+        """The optimizer's structure at capture; None for inference."""
+        return self._optimizer and self._optimizer.structure
+
+    def optimizer_structure(self) -> Hashable:
+        """The optimizer's present structure, which equals `structure` as long as the program is the right one.
+
+        It takes microseconds. It is meaningful as long as this object lives, and only beside its `structure`.
+
+        Raises:
+          CaptureError: an option that no program supports, such as `differentiable`.
+        """
+        return self._optimizer and self._optimizer.present_structure()
+
     def hyper_parameters(self) -> list[torch.Tensor]:
-        """The present values of the hyper-parameters, read from the user's optimizer."""
-        return self._read_hyper_parameters()
+        """The present values of the hyper-parameters, read from the user's optimizer and rounded once.
+
+        Equal values come as the same tensors again, which must not be written.
+
+        Raises:
+          CaptureError: the optimizer needs another program, or a hyper-parameter is no number.
+        """
+        return [] if self._optimizer is None else self._optimizer.read_hyper_parameters()
+
+    @property
+    def clip_norm(self) -> float | None:
+        """The 2-norm to which gradients are clipped together: a number above 0, which may be changed between steps;
+        None, for no clipping, is another structure."""
+        return None if self._optimizer is None else self._optimizer.clip_norm
+
+    @clip_norm.setter
+    def clip_norm(self, value: float | None) -> None:
+        if self._optimizer is None:
+            raise CaptureError("inference has no gradients to clip")
+        self._optimizer.clip_norm = value
 
     def flatten_batch(self, batch: Any) -> list[torch.Tensor]:
         """The tensors of `batch` in the order of the inputs.
