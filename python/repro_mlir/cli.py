@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .commands import compile, diff, dispute, inspect, run, train, verify
+from .commands.ending import run_command
 from .errors import ReproError
 
 # In the order of the help.
@@ -34,23 +35,9 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status.
 
-    A user's mistake is one line on standard error and status 2. Status 1 is the answer no of commands that ask
-    something, such as `repro verify`.
+    See `run_command` for what is returned where a command has no answer.
     """
-    try:
-        options = _parser().parse_args(arguments)
-        status: int = options.command(options)
-        return status
-    except ReproError as error:
-        print(f"repro: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("repro: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # Whoever read our output has seen enough.
-        sys.stderr.close()
-        return 141
+    return run_command("repro", lambda: _parser().parse_args(arguments), lambda options: int(options.command(options)))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -19,6 +19,7 @@ import numpy as np
 from .arrays import TensorType, as_array, element_of_torch
 from .errors import ReproError
 from .exact import exact_contractions
+from .files import open_regular
 from .progress import working
 from .tensor_file import read_tensors, write_tensors
 
@@ -102,7 +103,7 @@ class Program:
             kinds = bundle.state, bundle.inputs, bundle.outputs
             return Program(bundle.text(), *kinds, bundle.num_hyper_parameters, initial)
         try:
-            with zipfile.ZipFile(path) as archive:
+            with open_regular(path, follow=True) as file, zipfile.ZipFile(file) as archive:
                 text = archive.read(_MODULE).decode()
                 signature = json.loads(archive.read(_SIGNATURE))
                 data = archive.read(_STATE)

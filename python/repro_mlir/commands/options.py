@@ -14,6 +14,7 @@ import numpy as np
 
 from ..arrays import TensorType
 from ..errors import ReproError
+from ..files import open_regular
 
 # What add_subparsers gives. A string: the class takes no parameters at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -69,11 +70,9 @@ def _target(name: str) -> str:
 
 
 def read_file(path: str) -> bytes:
-    """The bytes of a file; ReproError where it cannot be read."""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ReproError(f"cannot read {path}: {error.strerror}") from None
+    """The bytes of a regular file; ReproError where it cannot be read."""
+    with open_regular(path, follow=True) as file:
+        return file.read()
 
 
 def write_file(path: str, data: bytes) -> None:
@@ -96,15 +95,19 @@ def load_inputs(path: str | None, inputs: Sequence[TensorType]) -> list[np.ndarr
             raise ReproError(f"expected --inputs with {', '.join(map(str, inputs))}")
         return []
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open_regular(path, follow=True) as opened, np.load(opened, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ReproError(f"{path}: expected an .npz file")
-            found = {name: file[name] for name in file.files}
+            found = {name: file[name] for name in wanted if name in file.files}
+            others = file.files
+    except ReproError:
+        raise
     except OSError as error:
         raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValueError:
+    except Exception:
+        # NumPy and zipfile raise whatever a damaged file leads them to.
         raise ReproError(f"{path}: expected an .npz file of plain arrays") from None
     missing = [name for name in wanted if name not in found]
     if missing:
-        raise ReproError(f"{path}: no input {', '.join(missing)}; it has {', '.join(found) or 'none'}")
+        raise ReproError(f"{path}: no input {', '.join(missing)}; it has {', '.join(others) or 'none'}")
     return [found[name] for name in wanted]

@@ -1,20 +1,28 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Canonical JSON: one text for one value, so that it can be hashed.
+"""Canonical JSON: one text for one value, so that it can be hashed (docs/receipts.md).
 
-UTF-8 without whitespace, keys in the order of their code points, strings with the shortest escapes, whole numbers below
-2^53 in magnitude and no others: the part of RFC 8785 without fractions.
+UTF-8 without whitespace, keys in the order of their code points, strings in Unicode normalization form C and with the
+shortest escapes, whole numbers below 2^53 in magnitude and no others: the part of RFC 8785 without fractions.
 """
 
 from __future__ import annotations
 
 import json
+import unicodedata
 from typing import Any, NoReturn
 
 from ..errors import ReproError
 
-_LIMIT = 2**53
+LIMIT = 1 << 24
+"""The most bytes of a text, unless the reader says otherwise."""
+
+DEPTH = 32
+"""How deep lists and objects may be nested, the outermost included."""
+
+_NUMBER_LIMIT = 2**53
+_NO_BRACKETS = bytes(set(range(256)) - set(b'"[]{}'))
 
 
 def dump(value: Any) -> bytes:
@@ -23,20 +31,27 @@ def dump(value: Any) -> bytes:
     Raises:
       ValueError, TypeError: anything else.
     """
-    _check(value)
+    _check(value, DEPTH)
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def load(data: bytes, where: str) -> Any:
-    """The value of a canonical text.
+def load(data: bytes, where: str, limit: int = LIMIT) -> Any:
+    """The value of a canonical text. Time and memory are in proportion to its length.
 
+    Args:
+      where: names the text's place in messages.
+      limit: the most bytes that the text may have.
     Raises:
-      ReproError: no canonical JSON; `where` names its place in the message.
+      ReproError: a longer text, one that is nested deeper than `DEPTH`, or no canonical JSON.
     """
+    if len(data) > limit:
+        raise ReproError(f"{where}: expected at most {limit:,} bytes of JSON, got {len(data):,}")
+    if _is_too_deep(data):
+        raise ReproError(f"{where}: expected JSON of at most {DEPTH} levels")
     try:
         value = json.loads(data.decode(), parse_float=_refuse, parse_constant=_refuse)
         canonical = dump(value)
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError):
         raise ReproError(f"{where}: expected canonical JSON") from None
     if canonical != data:
         # Also for a key that occurs twice.
@@ -44,20 +59,36 @@ def load(data: bytes, where: str) -> Any:
     return value
 
 
+def _is_too_deep(data: bytes) -> bool:
+    """Whether the brackets outside of strings are nested deeper than `DEPTH`; found before anything is parsed."""
+    quotes_and_brackets = data.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NO_BRACKETS)
+    depth = 0
+    for bracket in b"".join(quotes_and_brackets.split(b'"')[::2]):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > DEPTH:
+            return True
+    return False
+
+
 def _refuse(text: str) -> NoReturn:
     raise ValueError(f"expected a whole number, got {text}")
 
 
-def _check(value: Any) -> None:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"expected a string as key, got {key!r}")
-            _check(item)
-    elif isinstance(value, list):
-        for item in value:
-            _check(item)
-    elif isinstance(value, int) and not -_LIMIT < value < _LIMIT:
+def _check(value: Any, depth: int) -> None:
+    if isinstance(value, str):
+        if not value.isascii() and not unicodedata.is_normalized("NFC", value):
+            raise ValueError(f"expected text in Unicode normalization form C, got {value!a}")
+    elif isinstance(value, dict | list):
+        if depth == 0:
+            raise ValueError(f"expected at most {DEPTH} levels")
+        if isinstance(value, dict):
+            for key in value:
+                if not isinstance(key, str):
+                    raise TypeError(f"expected a string as key, got {key!r}")
+                _check(key, depth)
+        for item in value.values() if isinstance(value, dict) else value:
+            _check(item, depth - 1)
+    elif isinstance(value, int) and not -_NUMBER_LIMIT < value < _NUMBER_LIMIT:
         raise ValueError(f"expected a whole number below 2^53, got {value}")
-    elif value is not None and not isinstance(value, bool | int | str):
+    elif value is not None and not isinstance(value, bool | int):
         raise TypeError(f"expected a value of JSON without fractions, got a {type(value).__name__}")

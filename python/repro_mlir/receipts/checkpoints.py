@@ -14,6 +14,7 @@ import numpy as np
 
 from ..arrays import TensorType
 from ..errors import ReproError
+from ..files import read_regular
 from ..tensor_file import tensor_header, tensor_parts
 from . import storage
 from .form import CHECKPOINTS
@@ -49,14 +50,10 @@ def read(receipt: Path, step: int, kinds: Sequence[TensorType]) -> list[np.ndarr
     path = path_of(receipt, step)
     header = tensor_header(kinds)
     sizes = [math.prod(kind.shape) * kind.dtype.itemsize for kind in kinds]
-    try:
-        found = path.stat().st_size
-    except OSError as error:
-        raise ReproError(f"{path}: {error.strerror}") from None
-    # Before anything is allocated.
-    if found != len(header) + sum(sizes):
-        raise ReproError(f"{path}: expected {len(header) + sum(sizes)} bytes, got {found}")
-    data = storage.read(path)
+    size = len(header) + sum(sizes)
+    data = read_regular(path, size)
+    if len(data) != size:
+        raise ReproError(f"{path}: expected {size} bytes, got {len(data)}")
     if not data.startswith(header):
         raise ReproError(f"{path}: expected the safetensors header of the program's state")
     arrays, begin = [], len(header)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 import blake3
 
 from ..errors import ReceiptWrong, ReproError
+from ..files import read_regular
 from ..hashing import combine_digests
-from . import checkpoints, signing, storage
+from . import canonical_json, checkpoints, signing
 from .commitments import next_link
 from .form import HEADER, INPUTS, SEAL, STEPS, Seal, StepRecord
 from .receipt import Receipt, digests_of
@@ -40,7 +41,7 @@ def check_consistency(
     if seal is None and not unfinished:
         raise ReproError(f"{receipt.path}: no {SEAL}: the run has not ended")
     if seal is not None:
-        found = blake3.blake3(storage.read(receipt.path / HEADER)).hexdigest()
+        found = blake3.blake3(read_regular(receipt.path / HEADER, canonical_json.LIMIT)).hexdigest()
         if found != seal.receipt:
             raise ReceiptWrong(HEADER, f"not the file that {SEAL} names", None, seal.receipt, found)
         signing.check(seal, key)

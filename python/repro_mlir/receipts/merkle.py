@@ -22,10 +22,10 @@ def leaf(label: str, digest: bytes) -> bytes:
     """(C1) The leaf that says that the thing named `label` has this digest.
 
     Args:
-      label: ASCII; unique in its tree.
+      label: unique in its tree.
       digest: 32 bytes.
     """
-    name = label.encode("ascii")
+    name = label.encode()
     return blake3.blake3(_LEAF + struct.pack("<I", len(name)) + name + digest).digest()
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +15,13 @@ import numpy as np
 
 from ..arrays import TensorType
 from ..errors import ReceiptWrong, ReproError
+from ..files import read_regular
 from ..hashing import tensor_digests
 from ..inspection import tensor_types
 from ..program import Program, program_hash
-from . import checkpoints, storage
+from . import canonical_json, checkpoints
 from .commitments import Commitment
-from .form import HEADER, INPUTS, PROGRAM, SEAL, STEPS, Header, Seal
+from .form import HEADER, INPUTS, PROGRAM, PROGRAM_LIMIT, SEAL, STEPS, Header, Seal
 from .step_log import StepLog, StoredInputs
 
 
@@ -49,9 +51,11 @@ class Receipt:
         self.path = Path(path)
         if not self.path.is_dir():
             raise ReproError(f"{self.path}: expected a receipt, which is a directory with a file {HEADER}")
-        self.header = Header.load(storage.read(self.path / HEADER), str(self.path / HEADER))
+        self.header = Header.load(read_regular(self.path / HEADER, canonical_json.LIMIT), str(self.path / HEADER))
         seal = self.path / SEAL
-        self.seal = Seal.load(storage.read(seal), str(seal)) if seal.exists() else None
+        # A link to nothing, say, is there too.
+        there = os.path.lexists(seal)
+        self.seal = Seal.load(read_regular(seal, canonical_json.LIMIT), str(seal)) if there else None
 
     @cached_property
     def log(self) -> StepLog:
@@ -80,7 +84,7 @@ class Receipt:
           ReceiptWrong: program.mlir is not the program that the header names.
         """
         header, signature = self.header, self.header.signature
-        data = storage.read(self.path / PROGRAM)
+        data = read_regular(self.path / PROGRAM, PROGRAM_LIMIT)
         found = blake3.blake3(data).hexdigest()
         if found != header.text_hash:
             raise ReceiptWrong(PROGRAM, "not the file that receipt.json names", None, header.text_hash, found)

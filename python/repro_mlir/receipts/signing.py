@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ReceiptWrong, ReproError
+from ..files import read_regular
 from .form import SEAL, Seal
+
+_KEY_LIMIT = 1 << 16
+"""The most bytes of a file with a key."""
 
 
 class PrivateKey:
@@ -19,9 +23,7 @@ class PrivateKey:
         """Reads a PEM file without password. ReproError for anything else."""
         _, serialization, ed25519 = _cryptography()
         try:
-            key = serialization.load_pem_private_key(Path(path).read_bytes(), password=None)
-        except OSError as error:
-            raise ReproError(f"cannot read {path}: {error.strerror}") from None
+            key = serialization.load_pem_private_key(_read_key(path), password=None)
         except (ValueError, TypeError):
             key = None
         if not isinstance(key, ed25519.Ed25519PrivateKey):
@@ -37,9 +39,7 @@ def read_public_key(path: str | Path) -> bytes:
     """The 32 bytes of a public key in a PEM file. ReproError for anything else."""
     _, serialization, ed25519 = _cryptography()
     try:
-        key = serialization.load_pem_public_key(Path(path).read_bytes())
-    except OSError as error:
-        raise ReproError(f"cannot read {path}: {error.strerror}") from None
+        key = serialization.load_pem_public_key(_read_key(path))
     except ValueError:
         key = None
     if not isinstance(key, ed25519.Ed25519PublicKey):
@@ -68,6 +68,10 @@ def check(seal: Seal, expected: bytes | None) -> None:
         ed25519.Ed25519PublicKey.from_public_bytes(key).verify(signature, seal.signed_bytes())
     except (exceptions.InvalidSignature, ValueError):
         raise ReceiptWrong(SEAL, f"the signature is not one by {key.hex()}") from None
+
+
+def _read_key(path: str | Path) -> bytes:
+    return read_regular(path, _KEY_LIMIT, follow=True)
 
 
 def _cryptography() -> tuple[Any, Any, Any]:

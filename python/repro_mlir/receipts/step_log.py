@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,10 +14,18 @@ import numpy as np
 
 from ..arrays import TensorType
 from ..errors import ReproError
+from ..files import open_regular
 from ..hashing import tensor_bytes
 from ..reference.formats import element_type, from_bits
-from . import storage
 from .form import Signature, StepRecord
+
+_RECORD = 1024
+"""The most bytes of a record beside its digests."""
+
+_DIGEST = 67
+"""Bytes of a digest in a record, with quotes and comma."""
+
+_CHUNK = 1 << 20
 
 
 class StepLog:
@@ -31,7 +40,8 @@ class StepLog:
         """Reads the file; the records are parsed when they are asked for."""
         self._path = path
         self._signature = signature
-        self._data = storage.read(path)
+        count = len(signature.state) + len(signature.inputs) + len(signature.outputs)
+        self._data = _read_lines(path, _RECORD + _DIGEST * count)
         ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
         self._bounds = np.concatenate([[0], ends + 1]).astype(np.int64)
         self.steps = len(ends)
@@ -56,6 +66,16 @@ def loss_of(record: StepRecord, signature: Signature) -> float | None:
             (value,) = StoredInputs([kind]).decode(record.loss)
             return float(from_bits(value, element_type(kind.element))) if kind.dtype.kind == "u" else float(value)
     return None
+
+
+def _read_lines(path: Path, longest: int) -> bytes:
+    """The file up to a line that is longer than a record can be: nothing is read that is not a record's."""
+    data, begin = bytearray(), 0
+    with open_regular(path) as file:
+        while len(data) - begin <= longest and (chunk := file.read(_CHUNK)):
+            data += chunk
+            begin = data.rfind(b"\n", begin) + 1 or begin
+    return bytes(data)
 
 
 class StoredInputs:
@@ -90,12 +110,10 @@ class StoredInputs:
 
     def read(self, path: Path, step: int) -> list[np.ndarray]:
         """The arrays of a step, from the file. ReproError where the file has no such record."""
-        try:
-            with open(path, "rb") as file:
-                file.seek((step - 1) * self.size)
-                record = file.read(self.size)
-        except OSError as error:
-            raise ReproError(f"{path}: {error.strerror}") from None
-        if len(record) < self.size:
-            raise ReproError(f"{path}: expected {self.size} bytes for step {step}, got {len(record)}")
-        return self.decode(record)
+        with open_regular(path) as file:
+            there = os.fstat(file.fileno()).st_size - (step - 1) * self.size
+            # Before so much is allocated.
+            if there < self.size:
+                raise ReproError(f"{path}: expected {self.size} bytes for step {step}, got {max(there, 0)}")
+            file.seek((step - 1) * self.size)
+            return self.decode(file.read(self.size))

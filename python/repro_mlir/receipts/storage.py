@@ -15,14 +15,6 @@ from ..errors import ReproError
 _PARTIAL = ".partial"
 
 
-def read(path: Path) -> bytes:
-    """The bytes of a file of a receipt; ReproError where it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ReproError(f"{path}: {error.strerror}") from None
-
-
 def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Writes a file under another name, has it stored, and then gives it its own."""
     partial = path.with_name(path.name + _PARTIAL)

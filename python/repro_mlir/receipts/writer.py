@@ -13,9 +13,10 @@ import blake3
 import numpy as np
 
 from ..errors import ReproError
+from ..files import read_regular
 from ..hashing import combine_digests
 from ..program import Program
-from . import checkpoints, storage
+from . import canonical_json, checkpoints, storage
 from .commitments import Commitment, next_link
 from .form import CHECKPOINTS, HEADER, INPUTS, PROGRAM, SEAL, STEPS, Header, Seal, StepRecord
 from .receipt import Receipt
@@ -121,7 +122,7 @@ class ReceiptWriter:
           state: the hash (H1) of each state tensor after the last one.
           key: signs the seal.
         """
-        header = blake3.blake3(storage.read(self._path / HEADER)).hexdigest()
+        header = blake3.blake3(read_regular(self._path / HEADER, canonical_json.LIMIT)).hexdigest()
         kept = tuple(checkpoints.present(self._path))
         seal = Seal(header, steps, self._link, combine_digests(state), kept)
         if key is not None:

@@ -18,6 +18,7 @@ import numpy as np
 from ..arrays import TensorType
 from ..digest import blake3_of
 from ..errors import ReproError
+from ..files import open_regular
 from ..tensor_file import read_tensors
 from .execution import TargetCode
 from .initial import initial_array
@@ -31,9 +32,9 @@ MANIFEST, PROGRAM, STATE, INPUTS = "manifest.json", "program.mlir", "state.safet
 def is_bundle(path: str | Path) -> bool:
     """Whether the file is a zip with a manifest of ours; False too if it cannot be read."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path, follow=True) as file, zipfile.ZipFile(file) as archive:
             return MANIFEST in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except (ReproError, OSError, zipfile.BadZipFile):
         return False
 
 
@@ -76,7 +77,7 @@ class Bundle:
         self.path = Path(path)
         self._data: dict[str, bytes] = {}
         try:
-            with zipfile.ZipFile(path) as archive:
+            with open_regular(path, follow=True) as file, zipfile.ZipFile(file) as archive:
                 for name in archive.namelist():
                     self._data[name] = archive.read(name)
         except OSError as error:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from ..commands.ending import run_command
 from ..commands.options import load_inputs, positive, read_file, write_file
 from ..errors import ReproError
 from ..hashing import tensor_hash
@@ -28,16 +29,9 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a bundle; returns the exit status.
 
-    What goes wrong is one line on standard error and status 2. Status 1 is for results that are not the expected ones.
+    Status 1 is for results that are not the expected ones; for what goes wrong see `run_command`.
     """
-    try:
-        return _run(_options(sys.argv[1:] if arguments is None else arguments))
-    except ReproError as error:
-        print(f"runner: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("runner: interrupted", file=sys.stderr)
-        return 130
+    return run_command("runner", lambda: _options(sys.argv[1:] if arguments is None else arguments), _run)
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

@@ -14,9 +14,11 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _MODULES = (
     "arrays.py",
     "commands/__init__.py",
+    "commands/ending.py",
     "commands/options.py",
     "digest.py",
     "errors.py",
+    "files.py",
     "hashing.py",
     "tensor_file.py",
     "reference/errors.py",

@@ -116,7 +116,13 @@ def test_damaged_receipts(
         (b"[NaN]", "expected canonical JSON"),
         (b"9007199254740992", "expected canonical JSON"),
         (b"\xff", "expected canonical JSON"),
-        (b"[" * 100000, "expected canonical JSON"),
+        (b"[" * 100000, "expected JSON of at most 32 levels"),
+        (b"[" * 33 + b"]" * 33, "expected JSON of at most 32 levels"),
+        (b'["\\\\",' + b'{"a":' * 40, "expected JSON of at most 32 levels"),
+        (b'{"a":[' * 16 + b"[]" + b"]}" * 16, "expected JSON of at most 32 levels"),
+        (b'"' + b"a" * canonical_json.LIMIT + b'"', "expected at most 16,777,216 bytes of JSON, got 16,777,218"),
+        ('"e\u0301"'.encode(), "expected canonical JSON"),
+        ('{"e\u0301":1}'.encode(), "expected canonical JSON"),
         (b'"\\ud800"', "expected canonical JSON"),
         (b'{"b":1,"a":2}', "JSON in another form"),
         (b'{"a":1,"a":1}', "JSON in another form"),
@@ -130,7 +136,7 @@ def test_canonical_json(text: bytes, message: str) -> None:
         canonical_json.load(text, "here")
 
 
-@pytest.mark.parametrize("value", [1.5, 2**53, {1: 2}, (1,), b"x", {"a": [float("nan")]}])
+@pytest.mark.parametrize("value", [1.5, 2**53, {1: 2}, (1,), b"x", {"a": [float("nan")]}, "e\u0301", "\ud800"])
 def test_values_without_canonical_json(value: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         canonical_json.dump(value)
@@ -141,3 +147,6 @@ def test_canonical_json_there_and_back() -> None:
     text = canonical_json.dump(value)
     assert text == b'{"a":{},"b":[null,true,-5,"\xc3\xa9\\n\\""]}'
     assert canonical_json.load(text, "here") == value
+    # Brackets in strings nest nothing.
+    for text in (b"[" * 32 + b"]" * 32, b'["' + b"[{" * 40 + b'"]', b'["\\\\","\\"' + b"[" * 40 + b'"]'):
+        assert canonical_json.dump(canonical_json.load(text, "here")) == text

@@ -1,0 +1,80 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Files that somebody else may have made: reading one neither blocks, nor leads elsewhere, nor is without an end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from .errors import ReproError
+
+# 0 on systems without them.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+_KINDS = (
+    (stat.S_ISDIR, "directory"),
+    (stat.S_ISFIFO, "FIFO"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+    (stat.S_ISSOCK, "socket"),
+)
+
+
+def open_regular(path: str | Path, *, follow: bool = False) -> BinaryIO:
+    """Opens a regular file for reading.
+
+    Args:
+      follow: whether the last part of the path may be a symbolic link: for a name that the user gave; not for a file
+        in a directory that comes from somebody else.
+    Raises:
+      ReproError: no such file, or a link, FIFO, device, directory or socket.
+    """
+    try:
+        descriptor = os.open(path, _FLAGS | (0 if follow else _NO_LINK))
+    except OSError as error:
+        # Linux names a link thus, and a socket as the second.
+        kind = {errno.ELOOP: "symbolic link", errno.ENXIO: "socket"}.get(error.errno or 0)
+        raise (_not_regular(path, kind) if kind else ReproError(f"cannot read {path}: {error.strerror}")) from None
+    except ValueError:
+        raise ReproError(f"cannot read {str(path)!r}: expected a path") from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise _not_regular(path, next((name for is_kind, name in _KINDS if is_kind(mode)), "special file"))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes:
+    """The bytes of a regular file.
+
+    Args:
+      limit: the most bytes that it may have.
+      follow: as for `open_regular`.
+    Raises:
+      ReproError: as `open_regular`, or a longer file.
+    """
+    with open_regular(path, follow=follow) as file:
+        check_size(path, os.fstat(file.fileno()).st_size, limit)
+        try:
+            data = file.read(limit + 1)
+        except OSError as error:
+            raise ReproError(f"cannot read {path}: {error.strerror}") from None
+    # It may have grown.
+    check_size(path, len(data), limit)
+    return data
+
+
+def check_size(path: str | Path, size: int, limit: int) -> None:
+    """ReproError for a file of more than `limit` bytes."""
+    if size > limit:
+        raise ReproError(f"{path}: expected at most {limit:,} bytes, got {size:,}")
+
+
+def _not_regular(path: str | Path, kind: str) -> ReproError:
+    return ReproError(f"{path}: expected a regular file, got a {kind}")
