@@ -12,6 +12,7 @@
 #include "Pipelines/Pipelines.h"
 #include "dialects/Codegen/CPU/Passes.h"
 #include "dialects/Codegen/Passes.h"
+#include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -53,7 +54,7 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
     manager.addPass(createReproExpandFma());
   OpPassManager &lowered = manager.nest<func::FuncOp>();
   lowered.addPass(createSCFToControlFlowPass());
-  lowered.addPass(createCanonicalizerPass());
+  lowered.addPass(createReproCanonicalize());
   lowered.addPass(createCSEPass());
   ConvertVectorToLLVMPassOptions vector;
   vector.reassociateFPReductions = false;

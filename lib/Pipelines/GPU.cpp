@@ -11,6 +11,7 @@
 #include "Pipelines/Pipelines.h"
 #include "dialects/Codegen/GPU/Passes.h"
 #include "dialects/Codegen/Passes.h"
+#include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -51,7 +52,7 @@ void mlir::repro::buildGPULowerPipeline(OpPassManager &manager,
   OpPassManager &device = manager.nest<gpu::GPUModuleOp>();
   device.addPass(createReproConvertMathToDevice());
   device.addPass(createSCFToControlFlowPass());
-  device.addPass(createCanonicalizerPass());
+  device.addPass(createReproCanonicalize());
   device.addPass(createCSEPass());
   ConvertGpuOpsToNVVMOpsOptions nvvm;
   nvvm.useBarePtrCallConv = true;

@@ -8,6 +8,7 @@
 #include "Pipelines/Pipelines.h"
 
 #include "dialects/Codegen/Passes.h"
+#include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -24,15 +25,15 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   functions.addPass(createReproDecomposeRandom());
   functions.addPass(createReproPlaceParts());
   functions.addPass(createReproSinkScalars());
-  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createReproCanonicalize());
   functions.addPass(createCSEPass());
   functions.addPass(createReproFuseElementwise());
-  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createReproCanonicalize());
   functions.addPass(createCSEPass());
   manager.addPass(createReproBufferize());
   // A copy of a buffer to itself is one only where equal views are one.
   manager.addNestedPass<func::FuncOp>(createCSEPass());
-  manager.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  manager.addNestedPass<func::FuncOp>(createReproCanonicalize());
   manager.addNestedPass<func::FuncOp>(createCSEPass());
   ReproOutlineKernelsOptions outline;
   outline.fuseRows = options.fuseRows;

@@ -23,6 +23,16 @@ def ReproFoldConstants : Pass<"repro-fold-constants", "::mlir::ModuleOp"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
+def ReproCanonicalize : Pass<"repro-canonicalize"> {
+  let summary = "canonicalization that keeps every bit";
+  let description = [{
+    (V3) In the place of upstream's canonicalizer, whose patterns of arithmetic
+    change bits (an index that is cast to i8 and back, an integer rounded to f32
+    and then to bf16): exact folding, and the canonicalization patterns of all
+    operations that compute no numbers. The step of a `repro.fold` stays.
+  }];
+}
+
 def ReproVerifyCanonical : Pass<"repro-verify-canonical", "::mlir::ModuleOp"> {
   let summary = "accept only what the numerics define";
   let description = [{

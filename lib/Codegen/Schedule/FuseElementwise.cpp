@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Dialect/Repro/Transforms/ExactFolding.h"
 #include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
@@ -496,7 +497,9 @@ static void moveReshapes(func::FuncOp function) {
                                                        function.getContext());
   tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns,
                                                      function.getContext());
+  populateExactFolding(patterns);
   GreedyRewriteConfig config;
+  config.enableFolding(false);
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
   // Where it does not come to an end, some reshapes stay where they are.
   (void)applyPatternsGreedily(function, std::move(patterns), config);

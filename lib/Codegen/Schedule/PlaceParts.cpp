@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/Schedule/Place.h"
+#include "Dialect/Repro/Transforms/ExactFolding.h"
 
 #include "dialects/Codegen/Passes.h"
 
@@ -440,7 +441,9 @@ void PlaceParts::runOnOperation() {
   tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::populateFoldTensorEmptyPatterns(patterns);
   // Each pattern takes something away, however long a chain is.
+  populateExactFolding(patterns);
   GreedyRewriteConfig config;
+  config.enableFolding(false);
   config.setMaxIterations(GreedyRewriteConfig::kNoLimit);
   if (failed(applyPatternsGreedily(function, std::move(patterns), config)))
     return signalPassFailure();

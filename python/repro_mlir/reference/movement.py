@@ -57,8 +57,8 @@ def _extract_slice(op: Operation, env: Environment) -> np.ndarray:
 
 def _insert_slice(op: Operation, env: Environment) -> np.ndarray:
     source, result = env[op.operands[0]], env[op.operands[1]].copy()
-    target = result[_slices(op, env, result.shape, 2)]
-    target[...] = source.reshape(target.shape)
+    slices = _slices(op, env, result.shape, 2)
+    result[slices] = source.reshape(result[slices].shape)
     return result
 
 

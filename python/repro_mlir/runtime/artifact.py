@@ -87,7 +87,13 @@ def read_artifact(artifact: bytes) -> Contents:
         raise ValueError(f"artifact of format version {version}, expected 1")
     if size != len(artifact) or machine >= len(MACHINES):
         raise ValueError(f"damaged artifact: expected {size} bytes, got {len(artifact)}")
-    contents = Contents(MACHINES[machine])
+    try:
+        return _read_sections(artifact, Contents(MACHINES[machine]), sections)
+    except struct.error as error:
+        raise ValueError(f"damaged artifact: {error}") from None
+
+
+def _read_sections(artifact: bytes, contents: Contents, sections: int) -> Contents:
     for i in range(sections):
         kind, _, offset, length = struct.unpack_from("<IIQQ", artifact, _HEADER_BYTES + _SECTION_BYTES * i)
         data = artifact[offset : offset + length]

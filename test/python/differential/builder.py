@@ -85,12 +85,13 @@ class Builder:
         *elements: str,
         output: str | None = None,
         dims: Sequence[int] | None = None,
+        yields: Sequence[str] | None = None,
     ) -> list[Value]:
         """A linalg.generic over dimensions d0, d1, ... with results of one shape.
 
         `inputs` are values and their map results ("d0, d1"). `body` takes %x0, %x1, ... and must define %r0, %r1, ...,
-        one per element type. `output` is the output's map results and `dims` the iteration space where they are not the
-        identity and `shape`.
+        one per element type, or what `yields` names in their place. `output` is the output's map results and `dims` the
+        iteration space where they are not the identity and `shape`.
         """
         rank = len(dims if dims is not None else shape)
         names = ", ".join(f"d{i}" for i in range(rank))
@@ -102,12 +103,12 @@ class Builder:
         ins = ""
         if inputs:
             ins = f"ins({', '.join(v.name for v, _ in inputs)} : {', '.join(v.type for v, _ in inputs)})"
-        yields = ", ".join(f"%r{i}" for i in range(len(elements)))
+        yielded = ", ".join(yields or [f"%r{i}" for i in range(len(elements))])
         kinds = ", ".join(['"parallel"'] * rank)
         return self.ops(
             f"linalg.generic {{indexing_maps = [{written}], iterator_types = [{kinds}]}} {ins}\n"
             f"    outs({', '.join(v.name for v in inits)} : {', '.join(v.type for v in inits)}) {{\n"
-            f"  ^bb0({', '.join(parameters)}):\n    {body}\n    linalg.yield {yields} : {', '.join(elements)}\n"
+            f"  ^bb0({', '.join(parameters)}):\n    {body}\n    linalg.yield {yielded} : {', '.join(elements)}\n"
             f"  }} -> ({', '.join(v.type for v in inits)})",
             *[(shape, element) for element in elements],
         )
@@ -126,10 +127,11 @@ class Builder:
         outputs: Sequence[tuple[Value, str]],
         body: str,
         accumulators: Sequence[str] | None = None,
+        yields: Sequence[str] | None = None,
     ) -> list[Value]:
         """A repro.fold; `iterators` is a letter p or r per dimension d0, d1, ...
 
-        `body` takes %x0, ... and %a0, ..., the accumulators, and defines %r0, ...
+        `body` takes %x0, ... and %a0, ..., the accumulators, and defines %r0, ... or what `yields` names.
         """
         names = ", ".join(f"d{i}" for i in range(len(iterators)))
         kinds = ", ".join({"p": "parallel", "r": "reduction"}[letter] for letter in iterators)
@@ -141,10 +143,10 @@ class Builder:
         if inputs:
             ins = f"ins({', '.join(v.name for v, _ in inputs)} : {', '.join(v.type for v, _ in inputs)})"
         outs = f"outs({', '.join(v.name for v, _ in outputs)} : {', '.join(v.type for v, _ in outputs)})"
-        yields = ", ".join(f"%r{i}" for i in range(len(elements)))
+        yielded = ", ".join(yields or [f"%r{i}" for i in range(len(elements))])
         return self.ops(
             f"repro.fold {ordering}\n    maps [{written}]\n    iterators [{kinds}] {ins} {outs} {{\n"
-            f"  ^bb0({', '.join(parameters)}):\n    {body}\n    repro.yield {yields} : {', '.join(elements)}\n"
+            f"  ^bb0({', '.join(parameters)}):\n    {body}\n    repro.yield {yielded} : {', '.join(elements)}\n"
             f"  }} -> {', '.join(v.type for v, _ in outputs)}",
             *[(value.shape, value.element) for value, _ in outputs],
         )

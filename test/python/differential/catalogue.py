@@ -142,6 +142,18 @@ def conversions() -> Iterator[Case]:
             there_and_back = f"%i = arith.{cast} %x0 : {n} to index\n%r0 = arith.index_cast %i : index to i64"
             bodies.append((there_and_back, "i64"))
         yield _together(f"integer-from-{n}", [(n, x)], bodies)
+    x = np.concatenate([values.special("i64"), values.mixed("i64", (517,), 16)])
+    bodies = []
+    for n, cast in itertools.product(("i1", "i8", "i16", "i32"), ("index_cast", "index_castui")):
+        cut = f"%i = arith.index_cast %x0 : i64 to index\n%n = arith.index_cast %i : index to {n}\n"
+        bodies.append((cut + f"%j = arith.{cast} %n : {n} to index\n%r0 = arith.index_cast %j : index to i64", "i64"))
+    yield _together("index-through-integer", [("i64", x)], bodies)
+    bodies = [
+        (f"%f = arith.{cast} %x0 : i64 to f32\n%r0 = arith.truncf %f : f32 to {t}", t)
+        for t, cast in itertools.product(("bf16", "f16", "f8E5M2"), ("sitofp", "uitofp"))
+    ]
+    ties = np.array([2**40 + 2**32 + 1, 2**62 + 2**54 + 1, 2**31 + 2**20 + 1, 2**11 + 1])
+    yield _together("rounded-twice", [("i64", np.concatenate([ties, -ties, x]))], bodies)
     for t, n in (("f64", "i64"), ("f32", "i32"), ("f16", "i16"), ("bf16", "i16"), ("f8E4M3FN", "i8"), ("f8E5M2", "i8")):
         # Import never writes a bitcast of a NaN without this select (V4).
         literal = {"f64": 0x7FF8000000000000, "f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0}
@@ -598,6 +610,12 @@ def any_order_folds() -> Iterator[Case]:
             for shape, reduced in (((9, 130), [1]), ((130, 9), [0]), ((3, 0), [1])):
                 name = f"{op}-{t}-{'x'.join(map(str, shape))}"
                 yield _reduction(name, ANY, shape, reduced, body, t)
+    # A step that changes nothing stays one.
+    for name, body in (
+        ("zero", "%z = arith.xori %x0, %x0 : i16\n    %r0 = arith.addi %a0, %z : i16"),
+        ("one", "%o = arith.constant 1 : i16\n    %r0 = arith.muli %a0, %o : i16"),
+    ):
+        yield _reduction(f"step-of-{name}", ANY, (3, 7), [1], body, "i16")
     # Integer contraction, and pooling by maximum.
     for t in ("i32", "i64", "i8"):
         b = Builder()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from guarded import Guarded
 from repro_mlir import runtime
 from repro_mlir.reference.errors import StepError
 from repro_mlir.reference.formats import canonical, element_type, to_bits
@@ -77,20 +78,26 @@ def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configur
     given = arrays[known.num_state :]
     # A state that a step returns as it is keeps its bytes (V4), so the NaNs of states are canonical beforehand.
     old_states = [
-        _public(canonical(import_array(array, kind, "state"), kind.element), kind)
-        for array, kind in zip(inputs[: known.num_state], known.body.argument_types, strict=False)
+        _public(canonical(import_array(array, kind, "state"), kind.element), kind) if kind.element.is_float else array
+        for array, kind in zip(arrays[: known.num_state], known.body.argument_types, strict=False)
     ]
     outcome: Outcome | None = None
     for run in range(runs):
-        states, passed = [array.copy() for array in old_states], [array.copy() for array in given]
+        places = [
+            [Guarded(array, at_end=(run + i) % 4 > 0) for i, array in enumerate(group)]
+            for group in (old_states, given, [tensor.empty() for tensor in executable.outputs])
+        ]
+        states, passed, results = ([place.array for place in group] for group in places)
         try:
-            outputs = executable.run(states, passed)
-            results = zip([*states, *outputs], known.result_types, strict=True)
-            now: Outcome = [_bits(value, kind) for value, kind in results]
+            outputs = executable.run(states, passed, results)
+            typed = zip([*states, *outputs], known.result_types, strict=True)
+            now: Outcome = [_bits(value, kind) for value, kind in typed]
         except runtime.StepError as error:
             now = StepError(str(error))
             _unchanged(states, old_states, "(E1) a failed step changed its state")
         _unchanged(passed, given, "a step changed its input")
+        if not all(place.is_intact() for group in places for place in group):
+            raise Mismatch(f"{configuration}: a step wrote beside its buffers")
         if outcome is not None:
             compare(known, outcome, now, f"{configuration}: run {run} differs from run 0")
         outcome = now

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
-#include "Dialect/Repro/Transforms/ScalarEvaluator.h"
+#include "Dialect/Repro/Transforms/ExactFolding.h"
 #include "dialects/Repro/IR/Repro.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
@@ -23,150 +23,6 @@ namespace mlir::repro {
 
 using namespace mlir;
 using namespace mlir::repro;
-
-//===----------------------------------------------------------------------===//
-// Upstream folders that keep every bit
-//===----------------------------------------------------------------------===//
-
-/// Whether upstream's `fold` of `op` moves data or computes integers only.
-/// Divisions and shifts are not among them: their folders take the freedom of
-/// undefined cases to which (I1) gives a value.
-static bool hasSafeFolder(Operation *op) {
-  if (isa_and_nonnull<tensor::TensorDialect>(op->getDialect()))
-    return true;
-  if (isa<arith::SelectOp>(op))
-    return true;
-  return isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::AndIOp,
-             arith::OrIOp, arith::XOrIOp, arith::CmpIOp, arith::ExtSIOp,
-             arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp,
-             arith::IndexCastUIOp, arith::MaxSIOp, arith::MinSIOp,
-             arith::MaxUIOp, arith::MinUIOp>(op);
-}
-
-namespace {
-struct FoldBySafeFolder : public RewritePattern {
-  FoldBySafeFolder(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
-
-  LogicalResult matchAndRewrite(Operation *op,
-                                PatternRewriter &rewriter) const override {
-    if (op->getNumResults() == 0 || !hasSafeFolder(op))
-      return failure();
-    SmallVector<OpFoldResult> folded;
-    rewriter.startOpModification(op);
-    if (failed(op->fold(folded))) {
-      rewriter.cancelOpModification(op);
-      return failure();
-    }
-    if (folded.empty()) {
-      rewriter.finalizeOpModification(op);
-      return success();
-    }
-    rewriter.cancelOpModification(op);
-    SmallVector<Value> values;
-    for (auto [result, type] : llvm::zip_equal(folded, op->getResultTypes())) {
-      auto value = dyn_cast<Value>(result);
-      if (!value) {
-        Operation *constant = arith::ConstantOp::materialize(
-            rewriter, cast<Attribute>(result), type, op->getLoc());
-        if (!constant)
-          return failure();
-        value = constant->getResult(0);
-      }
-      if (value.getType() != type)
-        return failure();
-      values.push_back(value);
-    }
-    rewriter.replaceOp(op, values);
-    return success();
-  }
-};
-} // namespace
-
-//===----------------------------------------------------------------------===//
-// Scalars
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Replaces a scalar operation of constants by its value.
-struct EvaluateScalar : public RewritePattern {
-  EvaluateScalar(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
-
-  LogicalResult matchAndRewrite(Operation *op,
-                                PatternRewriter &rewriter) const override {
-    if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(
-            op->getDialect()) ||
-        isa<arith::ConstantOp>(op))
-      return failure();
-    SmallVector<Attribute> operands(op->getNumOperands());
-    for (auto [value, attr] : llvm::zip_equal(op->getOperands(), operands))
-      if (!matchPattern(value, m_Constant(&attr)))
-        return failure();
-    TypedAttr result = evaluateScalar(op, operands);
-    if (!result || result.getType() != op->getResult(0).getType())
-      return failure();
-    rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, result);
-    return success();
-  }
-};
-
-/// (V3) the identities that keep every bit: x + (-0), x - (+0), x * 1, x / 1,
-/// -(-x), a rounding of what was just extended, an integer to index and back.
-struct FoldExactIdentity : public RewritePattern {
-  FoldExactIdentity(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
-
-  LogicalResult matchAndRewrite(Operation *op,
-                                PatternRewriter &rewriter) const override {
-    Value result = getSame(op);
-    if (!result || result.getType() != op->getResult(0).getType())
-      return failure();
-    rewriter.replaceOp(op, result);
-    return success();
-  }
-
-private:
-  static bool isFloat(Value value, function_ref<bool(const APFloat &)> test) {
-    FloatAttr constant;
-    return matchPattern(value, m_Constant(&constant)) &&
-           test(constant.getValue());
-  }
-
-  static Value getSame(Operation *op) {
-    auto isOne = [](const APFloat &x) { return x.isExactlyValue(1.0); };
-    auto isNegativeZero = [](const APFloat &x) { return x.isNegZero(); };
-    auto isPositiveZero = [](const APFloat &x) { return x.isPosZero(); };
-    if (isa<arith::AddFOp, arith::MulFOp>(op)) {
-      bool isSum = isa<arith::AddFOp>(op);
-      for (unsigned neutral : {0, 1}) {
-        Value value = op->getOperand(neutral);
-        if (isSum ? isFloat(value, isNegativeZero) : isFloat(value, isOne))
-          return op->getOperand(1 - neutral);
-      }
-      return {};
-    }
-    if (isa<arith::SubFOp>(op))
-      return isFloat(op->getOperand(1), isPositiveZero) ? op->getOperand(0)
-                                                        : Value();
-    if (isa<arith::DivFOp>(op))
-      return isFloat(op->getOperand(1), isOne) ? op->getOperand(0) : Value();
-    if (auto negation = dyn_cast<arith::NegFOp>(op)) {
-      auto inner = negation.getOperand().getDefiningOp<arith::NegFOp>();
-      return inner ? inner.getOperand() : Value();
-    }
-    if (auto rounding = dyn_cast<arith::TruncFOp>(op)) {
-      auto inner = rounding.getIn().getDefiningOp<arith::ExtFOp>();
-      return inner ? inner.getIn() : Value();
-    }
-    if (auto cast = dyn_cast<arith::IndexCastOp>(op)) { // index is i64 (V1)
-      auto inner = cast.getIn().getDefiningOp<arith::IndexCastOp>();
-      return inner ? inner.getIn() : Value();
-    }
-    return {};
-  }
-};
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // Structured operations
@@ -302,8 +158,8 @@ struct FoldConstants
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
-    patterns.add<ConcatOfCasts, DropUnreadInit, EvaluateScalar,
-                 FoldBySafeFolder, FoldExactIdentity, InlineConstantInput,
+    populateExactFolding(patterns);
+    patterns.add<ConcatOfCasts, DropUnreadInit, InlineConstantInput,
                  ReshapeFill<tensor::CollapseShapeOp>,
                  ReshapeFill<tensor::ExpandShapeOp>>(context);
     for (RegisteredOperationName name : context->getRegisteredOperations())

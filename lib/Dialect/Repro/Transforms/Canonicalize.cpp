@@ -1,0 +1,68 @@
+//===- Canonicalize.cpp - Canonicalization that keeps every bit -----------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Dialect/Repro/Transforms/ExactFolding.h"
+#include "dialects/Repro/Transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROCANONICALIZE
+#include "dialects/Repro/Transforms/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+namespace {
+/// An index becomes a narrow integer by way of i64. Upstream folds a cast to a
+/// narrow integer and back to the index itself, wherever it folds.
+template <typename CastOp>
+struct NarrowByInteger : public OpRewritePattern<CastOp> {
+  using OpRewritePattern<CastOp>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(CastOp op,
+                                PatternRewriter &rewriter) const override {
+    Type wide = rewriter.getI64Type();
+    if (!op.getIn().getType().isIndex() || !op.getType().isInteger() ||
+        op.getType() == wide)
+      return failure();
+    Value whole = CastOp::create(rewriter, op.getLoc(), wide, op.getIn());
+    rewriter.replaceOpWithNewOp<arith::TruncIOp>(op, op.getType(), whole);
+    return success();
+  }
+};
+
+struct Canonicalize : public repro::impl::ReproCanonicalizeBase<Canonicalize> {
+  LogicalResult initialize(MLIRContext *context) override {
+    RewritePatternSet all(context);
+    for (Dialect *dialect : context->getLoadedDialects())
+      if (!isArithmetic(dialect))
+        dialect->getCanonicalizationPatterns(all);
+    for (RegisteredOperationName name : context->getRegisteredOperations())
+      if (!isArithmetic(&name.getDialect()))
+        name.getCanonicalizationPatterns(all, context);
+    populateExactFolding(all);
+    all.add<NarrowByInteger<arith::IndexCastOp>,
+            NarrowByInteger<arith::IndexCastUIOp>>(context);
+    patterns = std::move(all);
+    return success();
+  }
+
+  void runOnOperation() override {
+    GreedyRewriteConfig config;
+    config.enableFolding(false);
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Normal);
+    // Where it does not come to an end, the program is right nevertheless.
+    (void)applyPatternsGreedily(getOperation(), patterns, config);
+  }
+
+private:
+  FrozenRewritePatternSet patterns;
+};
+} // namespace
