@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ReproError
+from .printing import foreign
 
 _DTYPES = {
     "f64": "float64",
@@ -47,13 +48,29 @@ _TORCH = {
 _AS_BITS = {"bf16", "f8E4M3FN", "f8E5M2"}
 
 
+LONGEST_NAME = 1000
+"""Characters of a tensor's name."""
+
+
 @dataclass(frozen=True)
 class TensorType:
-    """Name, element type (MLIR's name) and shape of a state tensor, an input or an output."""
+    """Name, element type (MLIR's name) and shape of a state tensor, an input or an output.
+
+    ReproError for a name that a terminal would not show as it is: more than LONGEST_NAME characters, one that is not
+    printable (controls, line ends, marks of direction), or two spaces in a row.
+    """
 
     name: str
     element: str
     shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        name = self.name
+        if not name.isprintable() or "  " in name or len(name) > LONGEST_NAME:
+            raise ReproError(
+                f"expected a tensor's name of at most {LONGEST_NAME} printable characters without two spaces in a row, "
+                f"got {foreign(name)}"
+            )
 
     @property
     def dtype(self) -> np.dtype[Any]:

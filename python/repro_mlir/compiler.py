@@ -82,7 +82,7 @@ def _native(program: Program, target: str, level: str, threads: int) -> Backend:
     level = level or runtime.native_level()
     try:
         with working(f"compiling for {level}"):
-            artifact = runtime.cached_compile(program.text, level)
+            artifact = runtime.cached_compile(program.text, level, untrusted=program.untrusted)
     except runtime.CompileError as error:
         raise ReproError(f"cannot compile the program for {level}: {_first_line(error)}") from None
     try:

@@ -51,6 +51,7 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
       ReproError: a program that cannot be compiled.
     """
     from .runtime.cache import cached
+    from .untrusted import compile_device
 
     assembler = find_assembler() if assembled else None
     # The assembler is part of what the code depends on.
@@ -58,8 +59,9 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
     codes = []
     for architecture in architectures:
         with working(f"compiling for {architecture}"):
+            make = compile_device if program.untrusted else compile_text
             data = cached(
-                program.text, architecture + suffix, functools.partial(_compile, program.text, architecture, assembled)
+                program.text, architecture + suffix, functools.partial(make, program.text, architecture, assembled)
             )
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
@@ -68,8 +70,8 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
     return codes
 
 
-def _compile(text: str, architecture: str, assembled: bool) -> bytes:
-    """A zip with the code, as the cache keeps it."""
+def compile_text(text: str, architecture: str, assembled: bool) -> bytes:
+    """A zip with the code, as the cache keeps it. ReproError for a program that cannot be compiled."""
     from .runtime import device_code
 
     try:

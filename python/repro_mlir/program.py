@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .archive import read_archive
 from .arrays import TensorType, as_array, element_of_torch
 from .errors import ReproError
 from .exact import exact_contractions
-from .files import open_regular
 from .progress import working
 from .tensor_file import read_tensors, write_tensors
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 1
 _NUMERICS = 1
+_WHAT = "a program file of repro-mlir"
 _MODULE, _SIGNATURE, _STATE = "program.mlir", "signature.json", "state.safetensors"
 
 
@@ -45,6 +46,7 @@ class Program:
       outputs: the outputs.
       num_hyper_parameters: how many inputs are read from the optimizer before each step.
       initial: the initial value of each state tensor; do not write to them, see `initial_state`.
+      untrusted: whether the program comes from a file or a peer: it is compiled in a child process with limits.
     """
 
     text: str = field(repr=False)
@@ -53,6 +55,7 @@ class Program:
     outputs: tuple[TensorType, ...]
     num_hyper_parameters: int
     initial: tuple[np.ndarray, ...] = field(repr=False)
+    untrusted: bool = field(default=False, repr=False, compare=False)
 
     @cached_property
     def hash(self) -> str:
@@ -101,16 +104,14 @@ class Program:
             bundle = Bundle(path)
             initial = tuple(bundle.initial_state())
             kinds = bundle.state, bundle.inputs, bundle.outputs
-            return Program(bundle.text(), *kinds, bundle.num_hyper_parameters, initial)
+            text = read_untrusted(bundle.module(), path)
+            return Program(text, *kinds, bundle.num_hyper_parameters, initial, untrusted=True)
+        members = read_archive(path, {_MODULE, _SIGNATURE, _STATE}.__contains__, _WHAT)
         try:
-            with open_regular(path, follow=True) as file, zipfile.ZipFile(file) as archive:
-                text = archive.read(_MODULE).decode()
-                signature = json.loads(archive.read(_SIGNATURE))
-                data = archive.read(_STATE)
-        except OSError as error:
-            raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
-        except (zipfile.BadZipFile, KeyError, ValueError):
-            raise ReproError(f"{path}: expected a program file of repro-mlir") from None
+            module, data = members[_MODULE], members[_STATE]
+            signature = json.loads(members[_SIGNATURE])
+        except (KeyError, ValueError, RecursionError):
+            raise ReproError(f"{path}: expected {_WHAT}") from None
         if signature.get("format") != _FORMAT or signature.get("numerics") != _NUMERICS:
             raise ReproError(
                 f"{path}: expected format {_FORMAT} of numerics {_NUMERICS}, "
@@ -122,13 +123,24 @@ class Program:
                 for key in ("state", "inputs", "outputs")
             )
             initial = read_tensors(state, data, str(path))
-            return Program(text, state, inputs, outputs, int(signature["num_hyper_parameters"]), initial)
+            count = int(signature["num_hyper_parameters"])
         except (KeyError, TypeError, ValueError):
             raise ReproError(f"{path}: the signature is damaged") from None
+        return Program(read_untrusted(module, path), state, inputs, outputs, count, initial, untrusted=True)
 
 
 def _describe(kind: TensorType) -> dict[str, Any]:
     return {"name": kind.name, "element": kind.element, "shape": list(kind.shape)}
+
+
+def read_untrusted(text: bytes, path: str | Path) -> str:
+    """The program text of a file, as `untrusted.admit`; the errors name the file."""
+    from .untrusted import admit
+
+    try:
+        return admit(text)
+    except ReproError as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
 def program_hash(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ReproError
+from ..printing import tell
 from .options import Commands, add_command, add_script, positive
 
 if TYPE_CHECKING:
@@ -55,10 +56,10 @@ def _compile(options: argparse.Namespace) -> int:
         program.save(options.output)
         report = {"program": program.hash, "file": options.output}
     if options.json:
-        print(json.dumps(report))
+        tell(json.dumps(report))
         return 0
     for key, value in report.items():
-        print(f"{key:8} {value:,}" if isinstance(value, int) else f"{key:8} {value}")
+        tell(f"{key:8} {value:,}" if isinstance(value, int) else f"{key:8} {value}")
     return 0
 
 

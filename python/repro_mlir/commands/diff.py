@@ -9,6 +9,7 @@ import argparse
 import json
 
 from ..errors import ReproError
+from ..printing import tell
 from .options import Commands, add_command, add_exact_digits, positive, write_file
 
 _NOTES = """examples:
@@ -55,9 +56,9 @@ def _diff(options: argparse.Namespace) -> int:
         exact_digits=options.exact_digits,
     )
     if found is None:
-        print(json.dumps({"equal": True}) if options.json else "no difference")
+        tell(json.dumps({"equal": True}) if options.json else "no difference")
         return 0
     if options.html:
         write_file(options.html, page(found).encode())
-    print(json.dumps(found.report()) if options.json else "\n".join(found.lines()))
+    tell(*([json.dumps(found.report())] if options.json else found.lines()))
     return 1

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ReproError
+from ..printing import tell
 from ..script import allow_exact_digits
 from .options import Commands, add_command, add_exact_digits, add_target
 
@@ -74,9 +75,9 @@ def _settle(options: argparse.Namespace) -> int:
     if options.evidence and verdict.evidence is not None:
         verdict.evidence.save(options.evidence)
     if options.json:
-        print(json.dumps(verdict.report()))
+        tell(json.dumps(verdict.report()))
     else:
-        print(*verdict.lines(), sep="\n")
+        tell(*verdict.lines())
     if verdict.outcome == "agreement":
         return 0
     return 1 if verdict.wrong else 3
@@ -95,9 +96,9 @@ def _serve(options: argparse.Namespace) -> int:
         answered = serve_files(prover, folder, _IDLE)
     else:
         with listen(options.listen) as listener:
-            print(f"listening on {options.listen}", file=sys.stderr, flush=True)
+            tell(f"listening on {options.listen}", stream=sys.stderr)
             answered = serve_socket(prover, listener)
-    print(json.dumps({"answered": answered}) if options.json else f"answered {answered} questions")
+    tell(json.dumps({"answered": answered}) if options.json else f"answered {answered} questions")
     return 0
 
 

@@ -13,6 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import ReproError
+from ..printing import foreign, tell
+
+_LONGEST = 2000
+"""Characters of a message, which may quote others."""
 
 
 def run_command(
@@ -53,14 +57,14 @@ def run_command(
         return _fail(program, "error: not enough memory")
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        reason = " ".join(str(error).split())[:300]
+        reason = foreign(str(error), 300)
         return _fail(
             program, f"internal error: {type(error).__name__}: {reason} ({Path(place.filename).name}:{place.lineno})"
         )
 
 
 def _fail(program: str, message: str, status: int = 2) -> int:
-    print(f"{program}: {message}", file=sys.stderr)
+    tell(f"{program}: {foreign(message, _LONGEST)}", stream=sys.stderr)
     return status
 
 

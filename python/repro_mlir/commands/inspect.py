@@ -11,6 +11,7 @@ import json
 import numpy as np
 
 from ..errors import ReproError
+from ..printing import tell
 from .options import Commands, add_command
 
 
@@ -30,7 +31,7 @@ def _inspect(options: argparse.Namespace) -> int:
         return _inspect_bundle(options)
     program = Program.load(options.program)
     if options.text:
-        print(program.text)
+        tell(*program.text.splitlines())
         return 0
     operations = count_operations(program.text)
     elements = sum(int(np.prod(kind.shape, dtype=np.int64)) for kind in program.state)
@@ -45,27 +46,28 @@ def _inspect(options: argparse.Namespace) -> int:
             "state_bytes": size,
             "operations": operations,
         }
-        print(json.dumps(report))
+        tell(json.dumps(report))
         return 0
-    print(f"program  {program.hash}")
-    print(f"state    {len(program.state)} tensors, {elements:,} elements, {size:,} bytes")
+    tell(f"program  {program.hash}")
+    tell(f"state    {len(program.state)} tensors, {elements:,} elements, {size:,} bytes")
     for title, kinds in (("inputs", program.inputs), ("outputs", program.outputs)):
         for i, kind in enumerate(kinds):
-            print(f"{title if i == 0 else '':8} {kind}")
+            tell(f"{title if i == 0 else '':8} {kind}")
     for i, (name, count) in enumerate(sorted(operations.items(), key=lambda item: (-item[1], item[0]))):
-        print(f"{'ops' if i == 0 else '':8} {count:6} {name}")
+        tell(f"{'ops' if i == 0 else '':8} {count:6} {name}")
     return 0
 
 
 def _inspect_bundle(options: argparse.Namespace) -> int:
-    from ..program import program_hash
+    from ..program import program_hash, read_untrusted
     from ..runner.bundle import Bundle, size_of
 
     bundle = Bundle(options.program)
+    text = read_untrusted(bundle.module(), bundle.path)
     if options.text:
-        print(bundle.text())
+        tell(*text.splitlines())
         return 0
-    if (found := program_hash(bundle.text())) != bundle.program:
+    if (found := program_hash(text)) != bundle.program:
         raise ReproError(f"{options.program}: the program is {found}, not {bundle.program} as the manifest says")
     sizes = bundle.member_sizes()
     codes = [bundle.code(architecture) for architecture in bundle.architectures]
@@ -92,22 +94,22 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
         "members": sizes,
     }
     if options.json:
-        print(json.dumps(report))
+        tell(json.dumps(report))
         return 0
-    print(f"program  {bundle.program}")
-    print(f"compiler {bundle.compiler}")
-    print(f"state    {len(bundle.state)} tensors, {report['state_bytes']:,} bytes, {bundle.initial_state_hash}")
+    tell(f"program  {bundle.program}")
+    tell(f"compiler {bundle.compiler}")
+    tell(f"state    {len(bundle.state)} tensors, {report['state_bytes']:,} bytes, {bundle.initial_state_hash}")
     for title, kinds in (("inputs", bundle.inputs), ("outputs", bundle.outputs)):
         for i, kind in enumerate(kinds):
-            print(f"{title if i == 0 else '':8} {kind}")
+            tell(f"{title if i == 0 else '':8} {kind}")
     for i, code in enumerate(codes):
         plan = code.plan
         cubin = f", cubin {len(code.cubin):,}" if code.cubin else ""
-        print(
+        tell(
             f"{'targets' if i == 0 else '':8} {code.architecture}: {len(plan.kernels)} kernels, {len(plan.launches)} "
             f"launches, arena {plan.arena_size:,} bytes, PTX {len(code.ptx):,} bytes{cubin}"
         )
-    print(f"steps    {bundle.steps} recorded")
+    tell(f"steps    {bundle.steps} recorded")
     for step, state in (bundle.expected.state if bundle.expected else {}).items():
-        print(f"expected {state} after {step} steps")
+        tell(f"expected {state} after {step} steps")
     return 0

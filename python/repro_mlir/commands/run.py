@@ -11,6 +11,7 @@ import json
 import numpy as np
 
 from ..errors import ReproError
+from ..printing import tell
 from .options import Commands, add_command, add_target, load_inputs, positive, read_file, write_file
 
 
@@ -59,12 +60,12 @@ def _run(options: argparse.Namespace) -> int:
         "state_hash": state_hash([(state[kind.name], kind.element) for kind in program.state]),
     }
     if options.json:
-        print(json.dumps(report))
+        tell(json.dumps(report))
     else:
         for kind in program.outputs:
             value = outputs[kind.name]
             shown = f" = {value.item()}" if value.ndim == 0 else ""
-            print(f"{kind}{shown}")
-            print(f"         {report['outputs'][kind.name]}")
-        print(f"state    {report['state_hash']} after {options.steps} steps")
+            tell(f"{kind}{shown}")
+            tell(f"         {report['outputs'][kind.name]}")
+        tell(f"state    {report['state_hash']} after {options.steps} steps")
     return 0

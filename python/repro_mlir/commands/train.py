@@ -10,6 +10,7 @@ import json
 import time
 
 from ..errors import ReproError
+from ..printing import tell
 from ..receipts.options import NONFINITE_LOSS, ReceiptOptions
 from .options import Commands, add_command, add_script, add_target, positive, write_file
 
@@ -70,15 +71,15 @@ def _train(options: argparse.Namespace) -> int:
         "receipt": options.receipt,
     }
     if options.json:
-        print(json.dumps(report))
+        tell(json.dumps(report))
     else:
         if losses:
-            print(f"loss     {losses[-1]:.6f} after {trainer.steps} steps (first {losses[0]:.6f})")
-        print(f"state    {report['state_hash']}")
-        print(f"program  {report['program']}")
-        print(f"time     {seconds:.1f} s on {options.target}, threads: {report['threads']}")
+            tell(f"loss     {losses[-1]:.6f} after {trainer.steps} steps (first {losses[0]:.6f})")
+        tell(f"state    {report['state_hash']}")
+        tell(f"program  {report['program']}")
+        tell(f"time     {seconds:.1f} s on {options.target}, threads: {report['threads']}")
         if options.receipt:
-            print(f"receipt  {options.receipt}")
+            tell(f"receipt  {options.receipt}")
     return 0
 
 

@@ -11,6 +11,7 @@ import random
 import time
 
 from ..errors import ReceiptWrong
+from ..printing import tell
 from ..script import allow_exact_digits
 from .options import Commands, add_command, add_exact_digits, add_target
 
@@ -68,12 +69,12 @@ def _verify(options: argparse.Namespace) -> int:
             "actual": wrong.actual,
         }
         if options.json:
-            print(json.dumps(report))
+            tell(json.dumps(report))
         else:
-            print(f"WRONG    {wrong}")
+            tell(f"WRONG    {wrong}")
             if wrong.expected is not None:
-                print(f"receipt  {wrong.expected}")
-                print(f"found    {wrong.actual}")
+                tell(f"receipt  {wrong.expected}")
+                tell(f"found    {wrong.actual}")
         return 1
     report |= {
         "right": True,
@@ -86,14 +87,12 @@ def _verify(options: argparse.Namespace) -> int:
         "seconds": round(time.perf_counter() - start, 3),
     }
     if options.json:
-        print(json.dumps(report))
+        tell(json.dumps(report))
         return 0
-    print(
-        f"right    {len(verified.chosen)} of {verified.steps} steps, {len(verified.executed)} run on {options.target}"
-    )
-    print(f"program  {receipt.header.program}")
-    print(f"chain    {verified.chain}")
+    tell(f"right    {len(verified.chosen)} of {verified.steps} steps, {len(verified.executed)} run on {options.target}")
+    tell(f"program  {receipt.header.program}")
+    tell(f"chain    {verified.chain}")
     if verified.state_hash is not None:
-        print(f"state    {verified.state_hash}")
-    print(f"signed   {'by ' + verified.signed_by if verified.signed_by else 'no'}")
+        tell(f"state    {verified.state_hash}")
+    tell(f"signed   {'by ' + verified.signed_by if verified.signed_by else 'no'}")
     return 0

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from html import escape
+import html
 
 from ..operators import Operator, OperatorGraph, Value
+from ..printing import printable
 from .report import Difference, OperatorDifference, TensorDifference
 
 _STYLE = """
@@ -24,6 +25,11 @@ _SHOWN = 7
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y = 250, 48, 70, 14
 _COLORS = {"differs": "#d9534f", "equal": "#5a9e6f", "unknown": "#999999"}
+
+
+def escape(text: str) -> str:
+    """Text for HTML in which nothing changes the direction or is not to be seen."""
+    return html.escape(printable(text))
 
 
 def page(difference: Difference) -> str:

@@ -21,6 +21,7 @@ from ..operators.tracing import value_hash
 from ..program import Program, program_hash
 from ..receipts import merkle
 from ..receipts.commitments import Commitment, first_link, next_link
+from ..untrusted import NoProgram, admit
 from .channels import Channel, Silence, encode
 from .prover import PROTOCOL
 from .verdict import Traffic
@@ -105,14 +106,18 @@ class Party:
         return Opening(header, link0, steps, link)
 
     def program(self, identity: str) -> str:
-        """The text of the program with this identity (H2)."""
+        """The text of the program with this identity (H2), as `untrusted.admit` gives it.
+
+        ReproError for text that may be the program, but takes too much to be read.
+        """
         before = self.traffic.received
         text = _text(self._ask({"ask": "program"}, _MAX_PROGRAM), "text")
         self.traffic.program += self.traffic.received - before
         try:
-            found = program_hash(text)
-        except Exception:
+            text = admit(text.encode())
+        except (NoProgram, UnicodeEncodeError):
             raise Fault("a program that is none") from None
+        found = program_hash(text)
         if found != identity:
             raise Fault(f"a program with the identity {found}, its header says {identity}")
         return text

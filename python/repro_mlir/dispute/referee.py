@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import ReproError
@@ -62,7 +63,7 @@ def settle(
     finally:
         for party in parties:
             party.close()
-    return replace(verdict, traffic={party.name: party.traffic for party in parties})
+    return dataclasses.replace(verdict, traffic={party.name: party.traffic for party in parties})
 
 
 @dataclass
@@ -134,11 +135,22 @@ class _Referee:
             if self.program.hash != identity:
                 raise ReproError(f"the runs are of program {identity}, the referee has {self.program.hash}")
             return self.program
-        party = self.parties[0]
-        try:
-            return read_signature(party.program(identity))
-        except (Fault, ReproError) as fault:
-            raise Ended(Verdict("conduct", (party.name,), {party.name: str(fault)}, self.step)) from None
+        refused: ReproError | None = None
+        for party in self.parties:
+            try:
+                text = party.program(identity)
+            except Fault as fault:
+                raise Ended(Verdict("conduct", (party.name,), {party.name: str(fault)}, self.step)) from None
+            except ReproError as error:
+                # Text that is too much for the referee may say the same as shorter text of the other party.
+                refused = refused or error
+                continue
+            try:
+                return dataclasses.replace(read_signature(text), untrusted=True)
+            except ReproError as error:
+                raise Ended(Verdict("conduct", (party.name,), {party.name: str(error)}, self.step)) from None
+        assert refused is not None
+        raise refused
 
     def _first_different_step(self, openings: tuple[Opening, Opening]) -> tuple[int, tuple[bytes, bytes], bytes] | None:
         """The first step whose links differ, both links, and the link before, which is one; None where none differ."""

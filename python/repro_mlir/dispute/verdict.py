@@ -14,6 +14,10 @@ import numpy as np
 from ..difference.elements import ElementDifference
 from ..errors import ReproError
 from ..operators import Extraction, Operator
+from ..printing import foreign
+
+_LONGEST = 1000
+"""Characters of a reason, which may quote a party."""
 
 
 @dataclass
@@ -117,8 +121,8 @@ class Verdict:
         if self.step is not None:
             told.append(f"step     {self.step}")
         if self.subject is not None:
-            told.append(f"about    {self.subject}")
-        told += [f"{name:8} {reason}" for name, reason in self.reasons.items()]
+            told.append(f"about    {foreign(self.subject, _LONGEST)}")
+        told += [f"{name:8} {foreign(reason, _LONGEST)}" for name, reason in self.reasons.items()]
         told += [f"{name:8} {value}" for name, value in self.values.items()]
         for name, traffic in self.traffic.items():
             told.append(

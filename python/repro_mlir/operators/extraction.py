@@ -69,7 +69,8 @@ class Extractor:
         )
         text = self._write([value for value in outside if value.inline], inputs, range(begin, end), outputs)
         kinds = tuple(value.kind for value in inputs), tuple(value.kind for value in outputs)
-        return Extraction(Program(text, (), *kinds, 0, ()), inputs, outputs)
+        program = Program(text, (), *kinds, 0, (), untrusted=self._graph.program.untrusted)
+        return Extraction(program, inputs, outputs)
 
     def _old(self, value: Value) -> ir.Value:
         if value.producer is None:

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from ..arrays import TensorType
 from ..errors import ReproError
+from ..printing import foreign
 from ..program import Program
 from ..reference.errors import ProgramError
 from ..reference.program import Operation, ValueType, read_program
@@ -87,7 +88,7 @@ class Operator:
         """`file:line` of its Python source; None where it is not known."""
         parts = self.location.rsplit(":", 2)
         known = len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit()
-        return f"{parts[0]}:{parts[1]}" if known else None
+        return foreign(f"{parts[0]}:{parts[1]}") if known else None
 
     def __str__(self) -> str:
         return f"operator {self.index} {self.name}" + (f" ({self.line})" if self.line else "")

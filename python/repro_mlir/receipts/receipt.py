@@ -18,7 +18,8 @@ from ..errors import ReceiptWrong, ReproError
 from ..files import read_regular
 from ..hashing import tensor_digests
 from ..inspection import tensor_types
-from ..program import Program, program_hash
+from ..program import Program, program_hash, read_untrusted
+from ..untrusted import NoProgram
 from . import canonical_json, checkpoints
 from .commitments import Commitment
 from .form import HEADER, INPUTS, PROGRAM, PROGRAM_LIMIT, SEAL, STEPS, Header, Seal
@@ -89,10 +90,10 @@ class Receipt:
         if found != header.text_hash:
             raise ReceiptWrong(PROGRAM, "not the file that receipt.json names", None, header.text_hash, found)
         try:
-            text = data.decode()
-            identity = program_hash(text)
-        except (ReproError, ValueError):
+            text = read_untrusted(data, self.path / PROGRAM)
+        except NoProgram:
             raise ReceiptWrong(PROGRAM, "expected a canonical program") from None
+        identity = program_hash(text)
         if identity != header.program:
             raise ReceiptWrong(PROGRAM, "another program than receipt.json names", None, header.program, identity)
         wanted = (*signature.state, *signature.inputs, *signature.outputs)
@@ -100,7 +101,13 @@ class Receipt:
         if num_state != len(signature.state) or types != [(kind.element, kind.shape) for kind in wanted]:
             raise ReceiptWrong(HEADER, "the signature is not that of the program")
         return Program(
-            text, signature.state, signature.inputs, signature.outputs, signature.num_hyper_parameters, self._initial
+            text,
+            signature.state,
+            signature.inputs,
+            signature.outputs,
+            signature.num_hyper_parameters,
+            self._initial,
+            untrusted=True,
         )
 
     @cached_property

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ..archive import member_names, read_archive
 from ..arrays import TensorType
 from ..digest import blake3_of
 from ..errors import ReproError
-from ..files import open_regular
 from ..tensor_file import read_tensors
 from .execution import TargetCode
 from .initial import initial_array
@@ -28,14 +27,16 @@ FORMAT = 1
 NUMERICS = 1
 MANIFEST, PROGRAM, STATE, INPUTS = "manifest.json", "program.mlir", "state.safetensors", "inputs.safetensors"
 
+_MEMBER = re.compile(
+    r"manifest\.json|program\.mlir|(state|inputs)\.safetensors|sm_[0-9]{2,3}[af]?\.(ptx|cubin|json|constants)"
+    r"|__main__\.py|repro_mlir(/[a-z0-9_]+)+\.py"
+)
+"""What a member may be called."""
+
 
 def is_bundle(path: str | Path) -> bool:
     """Whether the file is a zip with a manifest of ours; False too if it cannot be read."""
-    try:
-        with open_regular(path, follow=True) as file, zipfile.ZipFile(file) as archive:
-            return MANIFEST in archive.namelist()
-    except (ReproError, OSError, zipfile.BadZipFile):
-        return False
+    return MANIFEST in member_names(path)
 
 
 @dataclass(frozen=True)
@@ -75,23 +76,13 @@ class Bundle:
           ReproError: no bundle, one of another format or numerics, or a damaged one.
         """
         self.path = Path(path)
-        self._data: dict[str, bytes] = {}
-        try:
-            with open_regular(path, follow=True) as file, zipfile.ZipFile(file) as archive:
-                for name in archive.namelist():
-                    self._data[name] = archive.read(name)
-        except OSError as error:
-            raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-            raise ReproError(
-                f"{path}: expected a bundle of repro-mlir, got a damaged or another file ({error})"
-            ) from None
+        self._data = read_archive(path, lambda name: _MEMBER.fullmatch(name) is not None, "a bundle of repro-mlir")
         if MANIFEST not in self._data:
             raise ReproError(f"{path}: expected a bundle of repro-mlir: it has no {MANIFEST}")
         try:
             self._manifest = json.loads(self._data[MANIFEST])
             self._read_manifest(self._manifest)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ReproError(f"{path}: {MANIFEST} is damaged ({type(error).__name__}: {error})") from None
 
     def _read_manifest(self, manifest: Any) -> None:
@@ -126,9 +117,12 @@ class Bundle:
             given["outputs"],
         )
 
-    def text(self) -> str:
-        """The canonical module."""
-        return self._data[PROGRAM].decode()
+    def module(self) -> bytes:
+        """The text of the canonical module, as the bundle has it."""
+        try:
+            return self._data[PROGRAM]
+        except KeyError:
+            raise ReproError(f"{self.path}: no member {PROGRAM}") from None
 
     def member_sizes(self) -> dict[str, int]:
         """Bytes of each member, not compressed."""

@@ -16,6 +16,7 @@ from ..commands.ending import run_command
 from ..commands.options import load_inputs, positive, read_file, write_file
 from ..errors import ReproError
 from ..hashing import tensor_hash
+from ..printing import tell
 from ..tensor_file import read_tensors, write_tensors
 from .bundle import Bundle, is_bundle
 from .session import Session
@@ -97,25 +98,24 @@ def _run(options: argparse.Namespace) -> int:
         }
     _print(report, options.json)
     if differences:
-        print(
-            f"runner: the results are not those that the bundle expects: {'; '.join(differences[:3])}", file=sys.stderr
-        )
+        told = "; ".join(differences[:3])
+        tell(f"runner: the results are not those that the bundle expects: {told}", stream=sys.stderr)
         return 1
     return 0
 
 
 def _print(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(report))
+        tell(json.dumps(report))
         return
     for name, values in report["scalars"].items():
-        print(f"{name:8} {values[-1]:.6f} after {report['steps']} steps (first {values[0]:.6f})")
-    print(f"state    {report['state_hash']}")
-    print(f"program  {report['program']}")
-    print(f"device   {report['device']}, {report['code']}, {report['memory']:,} bytes, CUDA {report['driver']}")
-    print(f"time     {report['seconds']:.3f} s")
+        tell(f"{name:8} {values[-1]:.6f} after {report['steps']} steps (first {values[0]:.6f})")
+    tell(f"state    {report['state_hash']}")
+    tell(f"program  {report['program']}")
+    tell(f"device   {report['device']}, {report['code']}, {report['memory']:,} bytes, CUDA {report['driver']}")
+    tell(f"time     {report['seconds']:.3f} s")
     if report["differences"] == []:
-        print("equal to what the bundle expects")
+        tell("equal to what the bundle expects")
 
 
 def _differences(session: Session, bundle: Bundle, steps: int, hashes: dict[str, list[str]]) -> list[str] | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 _PACKAGE = Path(__file__).resolve().parent.parent
 # What the runner imports of the package, which is NumPy and the standard library throughout.
 _MODULES = (
+    "archive.py",
     "arrays.py",
     "commands/__init__.py",
     "commands/ending.py",
@@ -20,6 +21,8 @@ _MODULES = (
     "errors.py",
     "files.py",
     "hashing.py",
+    "limits.py",
+    "printing.py",
     "tensor_file.py",
     "reference/errors.py",
     "reference/formats.py",

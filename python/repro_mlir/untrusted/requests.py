@@ -1,0 +1,189 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Requests to child processes, and what their ends mean."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from ..errors import ReproError
+from ..printing import foreign
+from ..limits import VARIABLE, limits
+from .server import ENDING, HEADER, OUT_OF_MEMORY
+from .text import check_text
+
+# What a child needs of the environment; the rest may hold secrets.
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "LC_ALL")
+_GRACE_SECONDS = 10
+"""For a server to import the compiler."""
+
+
+class NoProgram(ReproError):
+    """Text that is no canonical program, wherever it is read."""
+
+
+def admit(text: bytes) -> str:
+    """The text of a stranger's program, after a child process has parsed, verified and hashed it.
+
+    Returns:
+      the program as MLIR prints it: parsing this text once more ends no process.
+    Raises:
+      NoProgram: it is no canonical program.
+      ReproError: text beyond the limits, or one that ends the child or takes too long.
+    """
+    bounds = limits()
+    check_text(text, bounds)
+    return _SERVER.ask("read", text, bounds.read_seconds, "read", constant_bytes=bounds.constant_bytes).decode()
+
+
+def compile_native(text: str, level: str) -> bytes:
+    """As `runtime.compile`, in a child process. ReproError where that fails in any way."""
+    return _SERVER.ask("compile_native", text.encode(), limits().compile_seconds, f"compiled for {level}", level=level)
+
+
+def compile_device(text: str, architecture: str, assembled: bool) -> bytes:
+    """As `gpu_code.compile_text`, in a child process. ReproError where that fails in any way."""
+    return _SERVER.ask(
+        "compile_device",
+        text.encode(),
+        limits().compile_seconds,
+        f"compiled for {architecture}",
+        architecture=architecture,
+        assembled=assembled,
+    )
+
+
+class _Late(Exception):
+    """The answer does not come in time."""
+
+
+class _Server:
+    """The process that starts children, begun when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._owner = 0
+
+    def ask(self, work: str, text: bytes, seconds: int, done: str, **options: Any) -> bytes:
+        """What a child answers; `done` says in the message what could not be done with the program."""
+        bounds = limits()
+        request = json.dumps({"work": work, "options": options}).encode() + b"\n" + text
+        # Threads count together; the time on the wall is for the caller to keep.
+        processor = seconds * (os.cpu_count() or 1)
+        header = HEADER.pack(len(request), processor, bounds.memory_bytes, bounds.result_bytes)
+        with self._lock:
+            try:
+                channel = self._started()
+                deadline = time.monotonic() + seconds
+                _send(channel, header + request, deadline)
+                status, size, told = ENDING.unpack(_receive(channel, ENDING.size, deadline))
+                answer = _receive(channel, size, deadline + _GRACE_SECONDS)
+                last = _receive(channel, told, deadline + _GRACE_SECONDS)
+            except _Late:
+                self.stop()
+                raise ReproError(
+                    f"the program could not be {done} within {seconds} s (see {VARIABLE} in docs/security.md)"
+                ) from None
+            except OSError as error:
+                self.stop()
+                raise ReproError(f"the program could not be {done}: the child process is gone ({error})") from None
+            except BaseException:
+                # An interrupted conversation cannot be taken up again.
+                self.stop()
+                raise
+        if status == 0 and answer[:1] == b"+":
+            return answer[1:]
+        if status == 0:
+            raise NoProgram(f"the program cannot be {done}: {foreign(answer[1:].decode(errors='replace'), 1000)}")
+        raise ReproError(f"the program could not be {done}: {_ending(status, last, bounds.memory_bytes)}")
+
+    def _started(self) -> socket.socket:
+        if self._channel is not None and self._owner == os.getpid():
+            return self._channel
+        ours, theirs = socket.socketpair()
+        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        environment |= {
+            "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path),
+            # A thread of each of many processors would take the address space.
+            "OPENBLAS_NUM_THREADS": "1",
+            "MALLOC_ARENA_MAX": "4",
+        }
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", f"{__package__}.server"],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+            )
+        self._channel, self._owner = ours, os.getpid()
+        return ours
+
+    def stop(self) -> None:
+        """Ends the server and its child, if they run."""
+        channel, process = self._channel, self._process
+        self._channel = self._process = None
+        if channel is not None:
+            channel.close()
+        if process is not None and self._owner == os.getpid():
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+
+
+def _send(channel: socket.socket, data: bytes, deadline: float) -> None:
+    rest = memoryview(data)
+    while rest:
+        try:
+            channel.settimeout(max(deadline - time.monotonic(), 0.001))
+            rest = rest[channel.send(rest[: 1 << 20]) :]
+        except TimeoutError:
+            raise _Late from None
+
+
+def _receive(channel: socket.socket, size: int, deadline: float) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        try:
+            channel.settimeout(max(deadline - time.monotonic(), 0.001))
+            part = channel.recv(min(size - len(parts), 1 << 20))
+        except TimeoutError:
+            raise _Late from None
+        if not part:
+            raise ConnectionError("it closed its end")
+        parts += part
+    return bytes(parts)
+
+
+def _ending(status: int, told: bytes, memory: int) -> str:
+    """What the end of a child means, from its status and its last output."""
+    text = told.decode(errors="replace")
+    if status == OUT_OF_MEMORY or "out of memory" in text or "bad_alloc" in text:
+        return f"it takes more than {memory / (1 << 30):g} GiB of memory (see {VARIABLE} in docs/security.md)"
+    if status == -signal.SIGXCPU:
+        return "it takes too much processor time"
+    if status < 0:
+        name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+        lines = [line for line in text.splitlines() if line.strip()]
+        return f"the child process ended by {name}" + (f" ({foreign(lines[-1])})" if lines else "")
+    return f"the child process ended with status {status}"
+
+
+_SERVER = _Server()
+atexit.register(_SERVER.stop)

@@ -1,0 +1,116 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The process that starts children: it imports the compiler once and forks for each request.
+
+Run by requests.py as `python -m repro_mlir.untrusted.server` with a socket as descriptor 0. It never looks at program
+text itself. A request is preceded by its limits, an answer by how the child ended.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import struct
+from collections.abc import Callable
+from typing import NoReturn
+
+HEADER = struct.Struct("<QQQQ")
+"""Before a request: its bytes, seconds of processor time, bytes of memory, bytes of the result or of a file."""
+
+ENDING = struct.Struct("<iQQ")
+"""Before an answer: the exit status (negative: the signal), the bytes of the answer and of its last error output."""
+
+OUT_OF_MEMORY = 3
+
+_STACK_BYTES = 4 << 20
+"""Less than the main thread and any other thread of the caller has: what passes here does not end the caller."""
+
+_FILES = 64
+_TOLD_BYTES = 2000
+
+
+def receive(channel: socket.socket, size: int) -> bytes | None:
+    """Exactly so many bytes; None where the other side has gone."""
+    parts = bytearray()
+    while len(parts) < size:
+        part = channel.recv(min(size - len(parts), 1 << 20))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)
+
+
+def main() -> None:
+    """Serves requests until the other side closes its end."""
+    # Imported before any request comes: each child has it already.
+    from . import work
+
+    channel = socket.socket(fileno=0)
+    while (header := receive(channel, HEADER.size)) is not None:
+        size, seconds, memory, result_bytes = HEADER.unpack(header)
+        request = receive(channel, size)
+        if request is None:
+            return
+        told = os.memfd_create("errors", os.MFD_CLOEXEC)
+        source, sink = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(source)
+            _confine(told, seconds, memory, result_bytes)
+            _perform(work.perform, request, sink)
+        os.close(sink)
+        answer = _read_all(source, result_bytes)
+        _, ended = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(ended)
+        last = os.pread(told, _TOLD_BYTES, max(0, os.fstat(told).st_size - _TOLD_BYTES))
+        os.close(told)
+        channel.sendall(ENDING.pack(code, len(answer), len(last)) + answer + last)
+
+
+def _read_all(source: int, most: int) -> bytes:
+    """All that a child writes, or its beginning; the descriptor is closed."""
+    parts = bytearray()
+    while len(parts) < most and (part := os.read(source, min(most - len(parts), 1 << 20))):
+        parts += part
+    os.close(source)
+    return bytes(parts)
+
+
+def _confine(told: int, seconds: int, memory: int, result_bytes: int) -> None:
+    """Sets the limits of a child; nothing of the channel stays open in it."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.dup2(told, 2)
+    for kind, limit in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_FSIZE, result_bytes),
+        (resource.RLIMIT_NOFILE, _FILES),
+        (resource.RLIMIT_STACK, _STACK_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, most = resource.getrlimit(kind)
+        allowed = limit if most == resource.RLIM_INFINITY else min(limit, most)
+        resource.setrlimit(kind, (allowed, allowed))
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+
+def _perform(perform: Callable[[bytes], bytes], request: bytes, sink: int) -> NoReturn:
+    status = 1
+    try:
+        answer = memoryview(perform(request))
+        while answer:
+            answer = answer[os.write(sink, answer[: 1 << 20]) :]
+        status = 0
+    except MemoryError:
+        status = OUT_OF_MEMORY
+    finally:
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Checks of program text that need no parser: they take time and memory in proportion to the text."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ..errors import ReproError
+from ..limits import Limits
+
+_STRING_OR_COMMENT = re.compile(rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*+')
+_ARROW = re.compile(rb"->|[<>]=")
+_TENSOR = re.compile(rb"<((?:[0-9]+x)+)[a-z]*([0-9]*)")
+
+_STEP = np.zeros(256, np.int8)
+_STEP[list(b"([{<")] = 1
+_STEP[list(b")]}>")] = -1
+_BLOCK = 1 << 20
+
+
+def check_text(text: bytes, limits: Limits) -> None:
+    """ReproError for text that exceeds the limits; whether it is a program is for the parser to say."""
+    if len(text) > limits.text_bytes:
+        raise ReproError(f"a program of {len(text):,} bytes, expected at most {limits.text_bytes:,}")
+    code = _ARROW.sub(b"", _STRING_OR_COMMENT.sub(b'""', text))
+    depth = _depth(code)
+    if depth > limits.nesting:
+        raise ReproError(f"a program with {depth:,} levels of brackets, expected at most {limits.nesting:,}")
+    if re.search(rb"[0-9]{%d}" % (limits.digits + 1), code):
+        raise ReproError(f"a program with a number of more than {limits.digits} digits")
+    for extents, width in set(_TENSOR.findall(code)):
+        # A tensor without elements takes no memory, whatever its other extents.
+        size = -(-int(width[:4] or b"64") // 8)
+        for extent in extents[:-1].split(b"x"):
+            size = min(size * int(extent), limits.tensor_bytes + 1)
+        if size > limits.tensor_bytes:
+            shape = extents.decode().rstrip("x")[:80]
+            raise ReproError(
+                f"a program with a tensor of {shape} elements, expected at most {limits.tensor_bytes:,} bytes"
+            )
+
+
+def _depth(code: bytes) -> int:
+    """How many brackets are open at once, at most."""
+    open_brackets = deepest = 0
+    for start in range(0, len(code), _BLOCK):
+        steps = _STEP[np.frombuffer(code, np.uint8, min(_BLOCK, len(code) - start), start)]
+        levels = np.cumsum(steps, dtype=np.int64)
+        deepest = max(deepest, open_brackets + int(levels.max()))
+        open_brackets += int(levels[-1])
+    return deepest

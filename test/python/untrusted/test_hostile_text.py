@@ -1,0 +1,247 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Program text that ends, stops or fills a process: one clear error here, and the next program is read as ever."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+from repro_mlir import ReproError
+from repro_mlir.cli import main
+from repro_mlir.program import Program, program_hash
+from repro_mlir.untrusted import NoProgram, admit, compile_device, compile_native
+from repro_mlir.untrusted.requests import _SERVER
+
+DEEP = 100_000
+
+
+def program(body: str = "", attributes: str = "", result: str = "%a", location: str = "", before: str = "") -> bytes:
+    """A canonical program with hostile parts."""
+    return f"""{before}
+module {{
+  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> attributes {{{attributes}repro.num_state = 1 : i64}} {{
+    {body}
+    return {result} : tensor<4xf32> {location}
+  }}
+}}
+""".encode()
+
+
+def generic(index_map: str) -> bytes:
+    """A program whose generic reads by a map."""
+    return program(
+        f"""%e = tensor.empty() : tensor<4xf32>
+    %r = linalg.generic {{indexing_maps = [{index_map}, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
+        ins(%a : tensor<4xf32>) outs(%e : tensor<4xf32>) {{
+      ^bb0(%x: f32, %o: f32):
+        linalg.yield %x : f32
+    }} -> tensor<4xf32>""",
+        result="%r",
+    )
+
+
+# What is refused before anything is parsed.
+BEFORE_PARSING = {
+    "deep attributes": (program(attributes=f"x = {'[' * DEEP}{']' * DEEP}, "), "100,002 levels of brackets"),
+    "deep locations": (
+        program(location="loc(" + 'callsite("a" at ' * DEEP + '"b"' + ")" * DEEP + ")"),
+        "levels of brackets, expected at most 256",
+    ),
+    "deep regions": (program("scf.execute_region {" * DEEP + "}" * DEEP), "levels of brackets"),
+    "long number": (program(f"%c = arith.constant {'9' * 1_000_000} : i64"), "a number of more than 64 digits"),
+    "terabyte splat": (
+        program("%c = arith.constant dense<0.0> : tensor<1000000000000xf32>"),
+        "a tensor of 1000000000000 elements, expected at most 68,719,476,736 bytes",
+    ),
+    "product beyond 2^64": (
+        program("%c = tensor.empty() : tensor<6148914691236517206x3xi8>"),
+        "a tensor of 6148914691236517206x3 elements",
+    ),
+}
+
+# What the child process does not bear, or finds to be no program.
+IN_THE_CHILD = {
+    "deep negation": (program(before=f"#m = affine_map<(i) -> ({'- ' * 1_000_000}i)>"), "ended by SIGSEGV"),
+    "division by zero": (generic("affine_map<(i) -> (i floordiv 0)>"), "program could not be read|cannot be read"),
+    "remainder by zero": (generic("affine_map<(i) -> (i mod 0)>"), "program could not be read|cannot be read"),
+    "large splat": (
+        program("%c = arith.constant dense<0.0> : tensor<5000000000xf32>"),
+        "constants of 20,000,000,000 bytes, expected at most 2,147,483,648",
+    ),
+    "many splats": (
+        program("\n".join(f"%c{i} = arith.constant dense<{i}.0> : tensor<50000000xf32>" for i in range(20))),
+        "constants of 4,000,000,000 bytes",
+    ),
+    "no UTF-8": (b"\xff\xfe\x00", "cannot be read"),
+    "no MLIR": (b"hello", "cannot be read"),
+    "zero bytes": (bytes(1000), "cannot be read"),
+    "not canonical": (program("%c = arith.constant 1 : i7"), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE_PARSING)
+def test_limits_before_parsing(name: str) -> None:
+    text, message = BEFORE_PARSING[name]
+    start = time.process_time()
+    with pytest.raises(ReproError, match=message):
+        admit(text)
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("name", IN_THE_CHILD)
+def test_the_child_takes_the_blow(name: str) -> None:
+    text, message = IN_THE_CHILD[name]
+    with pytest.raises(ReproError, match=message):
+        admit(text)
+    assert program_hash(admit(program())) == program_hash(program().decode())
+
+
+def test_brackets_in_strings_and_comments_do_not_count() -> None:
+    text = program(before=f"// {'[' * DEEP}", location=f'loc("{"([{<" * 1000}" : 1 : 2)'.replace(" : ", ":"))
+    assert "([{<" in admit(text)
+
+
+def test_aliases_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 lines that stand for 2^64 elements: neither memory nor time of this process."""
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", "read_seconds=3,memory_bytes=1G")
+    aliases = "\n".join(["#a0 = [1]", *(f"#a{i} = [#a{i - 1}, #a{i - 1}]" for i in range(1, 64))])
+    with pytest.raises(ReproError, match="within 3 s|more than 1 GiB of memory|ended by SIG"):
+        admit(program(before=aliases, attributes="x = #a63, "))
+
+
+def test_deep_aliased_locations() -> None:
+    """Nesting that no bracket shows."""
+    chain = "\n".join(['#l0 = loc("x")', *(f'#l{i} = loc(callsite("a" at #l{i - 1}))' for i in range(1, DEEP))])
+    with pytest.raises(ReproError, match="ended by SIG"):
+        admit(program(before=chain, location=f"loc(#l{DEEP - 1})"))
+
+
+def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", "memory_bytes=700M")
+    rows = ", ".join(["1.5"] * 6_000_000)
+    text = program(f"%c = arith.constant dense<[{rows}]> : tensor<6000000xf32>")
+    with pytest.raises(ReproError, match=r"more than 0.68\S* GiB of memory|ended by SIG"):
+        admit(text)
+
+
+def test_compile_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that compiles for long is ended; the error names the limit."""
+    chain = "\n".join(f"%x{i} = arith.addf %x{i - 1}, %x{i - 1} : f32" for i in range(1, 30_000))
+    text = admit(
+        program(
+            f"""%e = tensor.empty() : tensor<4xf32>
+    %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+        iterator_types = ["parallel"]}} ins(%a : tensor<4xf32>) outs(%e : tensor<4xf32>) {{
+      ^bb0(%x0: f32, %o: f32):
+        {chain}
+        linalg.yield %x29999 : f32
+    }} -> tensor<4xf32>""",
+            result="%r",
+        )
+    )
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", "compile_seconds=1")
+    start = time.monotonic()
+    with pytest.raises(ReproError, match=r"could not be compiled for x86-64-v2 within 1 s \(see REPRO_MLIR_LIMITS"):
+        compile_native(text, "x86-64-v2")
+    assert time.monotonic() - start < 30
+    monkeypatch.delenv("REPRO_MLIR_LIMITS")
+    assert admit(program())
+
+
+def test_artifacts_are_those_of_this_process() -> None:
+    from repro_mlir.gpu_code import compile_text
+    from repro_mlir.runtime.compilation import compile
+
+    text = admit(generic("affine_map<(i) -> (i)>"))
+    assert compile_native(text, "x86-64-v2") == compile(text, "x86-64-v2")
+    assert compile_device(text, "sm_75", False) == compile_text(text, "sm_75", False)
+    with pytest.raises(NoProgram, match="the program cannot be compiled for x86-64-v9: "):
+        compile_native(text, "x86-64-v9")
+
+
+def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that was read from a file meets the compiler of this process nowhere; one's own does."""
+    import numpy as np
+    import repro_mlir
+    from repro_mlir.arrays import TensorType
+    from repro_mlir.runtime import cache
+
+    monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
+    kind = TensorType("a", "f32", (4,))
+    own = Program(program().decode(), (kind,), (), (), 0, (np.zeros(4, np.float32),))
+    own.save(tmp_path / "p.repro")
+    loaded = Program.load(tmp_path / "p.repro")
+    here: list[str] = []
+    compiled = cache.compile
+    monkeypatch.setattr(cache, "compile", lambda *a, **k: here.append(a[1]) or compiled(*a, **k))
+    repro_mlir.compile(loaded, "cpu:x86-64-v2", 1)
+    assert here == []
+    repro_mlir.compile(own, "cpu:x86-64-v2", 1)
+    assert here == ["x86-64-v2"]
+
+
+def test_the_child_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the environment nor descriptors of this process."""
+    monkeypatch.setenv("SECRET_TOKEN", "1234")
+    _SERVER.stop()
+    secret, _ = os.pipe()
+    os.set_inheritable(secret, True)
+    admit(program())
+    process = _SERVER._process
+    assert process is not None
+    assert b"SECRET_TOKEN" not in Path(f"/proc/{process.pid}/environ").read_bytes()
+    open_files = {os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd")}
+    assert os.readlink(f"/proc/self/fd/{secret}") not in open_files
+    os.close(secret)
+
+
+def test_the_server_ends_with_its_caller() -> None:
+    code = (
+        "from repro_mlir.untrusted.requests import _SERVER, admit; import os, sys; "
+        f"admit({program()!r}); print(_SERVER._process.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    pid = int(found.stdout)
+    deadline = time.monotonic() + 30
+    while _alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _alive(pid)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "value", ["memory_bytes", "memory_bytes=-1", "memory_bytes=0", "speed=3", "memory_bytes=1Q", "=", "a=b=c"]
+)
+def test_limits_that_are_none(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", value)
+    with pytest.raises(ReproError, match="REPRO_MLIR_LIMITS: expected entries such as memory_bytes=32G"):
+        admit(program())
+
+
+@pytest.mark.parametrize("command", ["inspect", "run"])
+@pytest.mark.parametrize("name", ["deep attributes", "deep negation", "division by zero", "many splats"])
+def test_commands(command: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A hostile program file is one line and status 2."""
+    text, _ = (BEFORE_PARSING | IN_THE_CHILD)[name]
+    kind = {"name": "a", "element": "f32", "shape": [4]}
+    signature = {"format": 1, "numerics": 1, "num_hyper_parameters": 0, "state": [kind], "inputs": [], "outputs": []}
+    header = json.dumps({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    with zipfile.ZipFile(tmp_path / "p.repro", "w") as archive:
+        archive.writestr("program.mlir", text)
+        archive.writestr("signature.json", json.dumps(signature))
+        archive.writestr("state.safetensors", len(header).to_bytes(8, "little") + header + bytes(16))
+    assert main([command, str(tmp_path / "p.repro")]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and len(told.err.splitlines()) == 1 and told.err.startswith("repro: error: ")
