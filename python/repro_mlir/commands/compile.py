@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import ReproError
 from ..printing import tell
-from .options import Commands, add_command, add_script, positive
+from .options import Commands, add_command, add_no_cache, add_script, positive
 
 if TYPE_CHECKING:
     from ..program import Program
@@ -33,6 +33,7 @@ def register(commands: Commands) -> None:
     )
     command.add_argument("--steps", type=positive, metavar="N", help="record the inputs of so many steps in the bundle")
     command.add_argument("--expect", action="store_true", help="run these steps here and record the hashes they give")
+    add_no_cache(command)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of repro_mlir.initialize, if used (0)")
 
 

@@ -10,7 +10,7 @@ import json
 
 from ..errors import ReproError
 from ..printing import tell
-from .options import Commands, add_command, add_exact_digits, positive, write_file
+from .options import Commands, add_command, add_exact_digits, add_no_cache, add_threads, positive, write_file
 
 _NOTES = """examples:
   repro diff RECEIPT RECEIPT
@@ -33,7 +33,8 @@ def register(commands: Commands) -> None:
     command.add_argument("--targets", metavar="T,T", help="what to compare, for a script; eager is PyTorch itself")
     command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps of a script, at most (1)")
     command.add_argument("--ulps", type=int, default=0, metavar="N", help="how far apart elements may be (0)")
-    command.add_argument("--threads", type=positive, metavar="N", help="threads of a step (one per processor)")
+    add_threads(command)
+    add_no_cache(command)
     add_exact_digits(command)
     command.add_argument("--html", metavar="FILE", help="also write a page with graph and histogram")
 

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -59,7 +60,28 @@ def add_target(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--target", type=_target, default="cpu", metavar="T", help="cpu, cpu:x86-64-v3, cuda, reference, ... (cpu)"
     )
+    add_threads(command)
+    add_no_cache(command)
+
+
+def add_threads(command: argparse.ArgumentParser) -> None:
+    """The option --threads of commands that run steps."""
     command.add_argument("--threads", type=positive, metavar="N", help="threads of a step (one per processor)")
+
+
+def add_no_cache(command: argparse.ArgumentParser) -> None:
+    """The option --no-cache of commands that compile."""
+    command.add_argument("--no-cache", action=_NoCache, help="compile anew: read and keep no compiled code on disk")
+
+
+class _NoCache(argparse.Action):
+    """Turns the cache off for the whole process (runtime/cache.py)."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **options)
+
+    def __call__(self, *_: Any) -> None:
+        os.environ["REPRO_MLIR_CACHE"] = "off"
 
 
 def _target(name: str) -> str:

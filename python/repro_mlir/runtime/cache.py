@@ -110,10 +110,11 @@ class _Store:
             descriptor = os.open(name, _READ, dir_fd=self._folder)
         except OSError:
             return None
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & shared:
+            os.close(descriptor)
+            return None
         with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & shared:
-                return None
             return file.read()
 
     def _read_key(self) -> bytes | None:

@@ -17,8 +17,8 @@ import time
 from typing import Any
 
 from ..errors import ReproError
-from ..printing import foreign
 from ..limits import VARIABLE, limits
+from ..printing import foreign
 from .server import ENDING, HEADER, OUT_OF_MEMORY
 from .text import check_text
 

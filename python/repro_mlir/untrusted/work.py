@@ -75,7 +75,7 @@ WORK: dict[str, Callable[..., bytes]] = {
 
 
 def perform(request: bytes) -> bytes:
-    """Does what a request says: a line of JSON, then the text. The answer is "+" and the result, or "-" and an error."""
+    """Does what a request says, a line of JSON and then the text: gives "+" and the result, or "-" and an error."""
     line, _, text = request.partition(b"\n")
     given = json.loads(line)
     try:

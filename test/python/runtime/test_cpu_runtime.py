@@ -1,13 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compiling programs and running their steps: buffers, errors, levels, threads, the cache."""
+"""Compiling programs and running their steps: buffers, errors, levels, threads."""
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from repro_mlir._mlir_libs import _repro
 from repro_mlir.reference.interpreter import Interpreter
 from repro_mlir.runtime import emulation
 from repro_mlir.runtime.artifact import Space, read_artifact
-from repro_mlir.runtime.cache import cached_compile
 
 STEP = """
 #map = affine_map<(i) -> (i)>
@@ -300,30 +298,3 @@ def test_plan(artifact: bytes) -> None:
     assert contents.launches[min(i for i in writes if contents.launches[i].check)].check
     assert contents.level == "x86-64-v2"
     assert [tensor.shape for tensor in contents.inputs] == [(1000,), ()]
-
-
-def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path))
-    first = cached_compile(STEP, "x86-64-v2")
-    files = list(tmp_path.rglob("*.artifact"))
-    assert len(files) == 1
-    monkeypatch.setattr("repro_mlir.runtime.cache.compile", lambda *_, **__: pytest.fail("compiled again"))
-    assert cached_compile(STEP, "x86-64-v2") == first
-
-
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
-def test_damaged_cache_file_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
-    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path))
-    first = cached_compile(STEP, "x86-64-v2")
-    (file,) = tmp_path.rglob("*.artifact")
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes({"cut": content[:-7], "flip": content, "empty": b""}[damage])
-    assert cached_compile(STEP, "x86-64-v2") == first
-    assert cached_compile(STEP, "x86-64-v2") == first
-
-
-def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "file" / "folder"))
-    assert runtime.load(cached_compile(STEP, "x86-64-v2"))

@@ -111,7 +111,7 @@ def test_aliases_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
     """64 lines that stand for 2^64 elements: neither memory nor time of this process."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "read_seconds=3,memory_bytes=1G")
     aliases = "\n".join(["#a0 = [1]", *(f"#a{i} = [#a{i - 1}, #a{i - 1}]" for i in range(1, 64))])
-    with pytest.raises(ReproError, match="within 3 s|more than 1 GiB of memory|ended by SIG"):
+    with pytest.raises(ReproError, match=r"within 3 s|more than 1 GiB of memory|ended by SIG"):
         admit(program(before=aliases, attributes="x = #a63, "))
 
 
