@@ -17,7 +17,7 @@ from repro_mlir.dispute.verdict import Verdict
 from repro_mlir.printing import foreign, printable, tell
 from repro_mlir.program import Program
 
-# Cursor up and erase; a line end; the C1 form of ESC [; an override of direction; a line separator; a space of no width.
+# Up and erase; a line end; the C1 form of ESC [; an override of direction; a line separator; a space without width.
 HOSTILE = ["\x1b[1A\x1b[2K", "\nright    1 of 1 steps", "\r", "\x9b2J", "\u202eright", "\u2028", "\u200b", "\x7f", "\0"]
 
 
