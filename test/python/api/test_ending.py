@@ -23,7 +23,7 @@ def deep(depth: int) -> int:
     [
         (ReproError("expected this, got that"), 2, "error: expected this, got that"),
         (KeyError("x"), 2, r"internal error: KeyError: 'x' (test_ending.py:"),
-        (StopIteration(), 2, "internal error: StopIteration:  (test_ending.py:"),
+        (StopIteration(), 2, "internal error: StopIteration: (test_ending.py:"),
         (ValueError("two\nlines"), 2, "internal error: ValueError: two lines (test_ending.py:"),
         (MemoryError(), 2, "error: not enough memory"),
         (OSError(28, "No space left on device", "/file"), 2, "error: /file: No space left on device"),
