@@ -53,7 +53,7 @@ def ConvertMathToRepro : Repro_Import<"convert-math-to-repro"> {
     location. (S2) Number-preferring maximum and minimum become compare and
     select. (V3) fast-math flags, (V1) overflow, exactness and sign flags are
     dropped: without them every operation has a value. (I1) the rounding
-    divisions are written out. (V4) a float-to-integer bitcast sees the
+    divisions are written out. (V4) a bitcast of a float sees the
     canonical NaN. A constant that is a resource is written out.
   }];
 }

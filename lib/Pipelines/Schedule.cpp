@@ -18,6 +18,9 @@ using namespace mlir::repro;
 
 void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
                                         const ScheduleOptions &options) {
+  // What follows relies on the contract: on bounds and sizes, not on bits
+  // alone.
+  manager.addPass(createReproVerifyCanonical());
   OpPassManager &functions = manager.nest<func::FuncOp>();
   ReproDecomposeExactOptions exact;
   exact.keepMatrices = options.keepMatrices;

@@ -36,8 +36,9 @@ def ReproCanonicalize : Pass<"repro-canonicalize"> {
 def ReproVerifyCanonical : Pass<"repro-verify-canonical", "::mlir::ModuleOp"> {
   let summary = "accept only what the numerics define";
   let description = [{
-    Ends the `canonical` pipeline: an operation, type or attribute whose bits
-    docs/numerics.md does not define is an error at its location.
+    Ends the `canonical` pipeline and begins `schedule`: an operation, type or
+    attribute whose bits docs/numerics.md does not define, or an access that it
+    does not bound, is an error at its location.
   }];
 }
 

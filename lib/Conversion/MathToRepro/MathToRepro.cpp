@@ -140,21 +140,24 @@ static void replaceRoundingDivision(RewriterBase &rewriter, Operation *op,
 // Bitcasts and flags
 //===----------------------------------------------------------------------===//
 
-/// (V4): where a float's bits become observable, a NaN is the canonical one.
+/// (V4): where a float's bits become observable, a NaN is the canonical one; a
+/// cast to another float goes through an integer.
 static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {
-  auto from = dyn_cast<FloatType>(op.getIn().getType());
-  auto to = dyn_cast<IntegerType>(op.getType());
-  if (!from || !to)
+  Value x = op.getIn();
+  auto from = dyn_cast<FloatType>(x.getType());
+  if (!from || (!isa<IntegerType, FloatType>(op.getType())))
     return;
   Location loc = op.getLoc();
-  rewriter.setInsertionPointAfter(op);
+  Type integer = rewriter.getIntegerType(from.getWidth());
+  Value cast = arith::BitcastOp::create(rewriter, loc, integer, x);
   APInt bits = APFloat::getQNaN(from.getFloatSemantics()).bitcastToAPInt();
   Value canonical = arith::ConstantOp::create(
-      rewriter, loc, rewriter.getIntegerAttr(to, bits));
-  Value nan = isNaN(rewriter, loc, op.getIn());
-  auto select =
-      arith::SelectOp::create(rewriter, loc, nan, canonical, op.getOut());
-  rewriter.replaceAllUsesExcept(op.getOut(), select, select);
+      rewriter, loc, rewriter.getIntegerAttr(integer, bits));
+  Value nan = isNaN(rewriter, loc, x);
+  Value result = arith::SelectOp::create(rewriter, loc, nan, canonical, cast);
+  if (isa<FloatType>(op.getType()))
+    result = arith::BitcastOp::create(rewriter, loc, op.getType(), result);
+  rewriter.replaceOp(op, result);
 }
 
 /// Drops (V3) fast-math flags and the flags under which an operation has no

@@ -38,6 +38,19 @@ func.func @V4_bitcast(%x: f32) -> i32 {
   return %0 : i32
 }
 
+// (V4) Nor has another float the bits of a NaN.
+// CHECK: func.func @V4_bitcast_to_float(%[[X:[a-z0-9]+]]: f16)
+func.func @V4_bitcast_to_float(%x: f16) -> bf16 {
+  // CHECK-NEXT: %[[B:.*]] = arith.bitcast %[[X]] : f16 to i16
+  // CHECK-NEXT: %[[C:.*]] = arith.constant 32256 : i16
+  // CHECK-NEXT: %[[N:.*]] = arith.cmpf uno, %[[X]], %[[X]]
+  // CHECK-NEXT: %[[S:.*]] = arith.select %[[N]], %[[C]], %[[B]]
+  // CHECK-NEXT: %[[F:.*]] = arith.bitcast %[[S]] : i16 to bf16
+  // CHECK-NEXT: return %[[F]]
+  %0 = arith.bitcast %x : f16 to bf16
+  return %0 : bf16
+}
+
 // CHECK: func.func @I1_floor_division(%[[A:[a-z0-9]+]]: i64, %[[B:[a-z0-9]+]]: i64)
 func.func @I1_floor_division(%a: i64, %b: i64) -> i64 {
   // CHECK-NOT: floordivsi

@@ -546,10 +546,25 @@ func.func @fold_division_by_zero(%x: tensor<3xf32>, %w: tensor<9xf32>, %o: tenso
 // -----
 
 func.func @fold_index_overflow(%x: tensor<3xf32>, %w: tensor<9xf32>, %o: tensor<f32>) {
-  // expected-error @+1 {{cannot tell the bounds of result #0 of indexing map #0}}
+  // expected-error @+1 {{(A2) result #0 of indexing map #0 exceeds 2^62 on the way}}
   %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
       maps [affine_map<(k) -> (k * 4611686018427387904)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
       ins(%x, %w : tensor<3xf32>, tensor<9xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %f: f32, %acc: f32):
+    %1 = math.fma %e, %f, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+// An extent of 0 beside another one is no empty iteration space.
+func.func @A1_fold_extents(%x: tensor<0xf32>, %w: tensor<9xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(A1) dimension 0 of operand #1 is 9, but the extent of iterator 0 is 0}}
+  %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(k) -> (k)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
+      ins(%x, %w : tensor<0xf32>, tensor<9xf32>) outs(%o : tensor<f32>) {
   ^bb0(%e: f32, %f: f32, %acc: f32):
     %1 = math.fma %e, %f, %acc : f32
     repro.yield %1 : f32

@@ -64,12 +64,12 @@ def _scalars(b: Builder, x: Value, number: Value, table: Value) -> list[Value]:
     # Between types, and back to those of which there are tensors.
     low = op(f"arith.truncf {x.name} : f32 to bf16", "bf16")
     op(f"arith.extf {low.name} : bf16 to f32")
-    op(f"arith.bitcast {x.name} : f32 to i32", "i32")
     op(f"arith.fptosi {x.name} : f32 to i32", "i32")
     op(f"arith.fptoui {positive.name} : f32 to i32", "i32")
     op(f"arith.sitofp {number.name} : i64 to f32")
     op(f"arith.uitofp {number.name} : i64 to f32")
     short = op(f"arith.trunci {number.name} : i64 to i32", "i32")
+    op(f"arith.bitcast {short.name} : i32 to f32")
     op(f"arith.extsi {short.name} : i32 to i64", "i64")
     op(f"arith.extui {short.name} : i32 to i64", "i64")
     one = b.constant("1", None, "index")

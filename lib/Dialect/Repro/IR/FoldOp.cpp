@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AffineBounds.h"
 #include "StructuredOpImpl.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -171,149 +172,6 @@ static bool isOrderIndependent(Operation *step) {
          step->getResult(0).getType().isIntOrIndex();
 }
 
-namespace {
-/// The values that an affine expression takes over an iteration space:
-/// sum(coefficients[d] * d) + rest, rest being anything in an interval.
-struct IndexRange {
-  SmallVector<int64_t> coefficients;
-  int64_t low = 0, high = 0;
-};
-} // namespace
-
-/// The least and the greatest value of `range` over [0, extents[d]) for each
-/// dimension d. None on overflow.
-static std::optional<std::pair<int64_t, int64_t>>
-getBounds(const IndexRange &range, ArrayRef<int64_t> extents) {
-  int64_t low = range.low, high = range.high;
-  for (auto [coefficient, extent] :
-       llvm::zip_equal(range.coefficients, extents)) {
-    int64_t reach;
-    int64_t &bound = coefficient < 0 ? low : high;
-    if (llvm::MulOverflow(coefficient, extent - 1, reach) ||
-        llvm::AddOverflow(bound, reach, bound))
-      return std::nullopt;
-  }
-  return std::pair(low, high);
-}
-
-/// The range of `expr` over loops of `extents` (all positive). None for what
-/// cannot be told: symbols, products and divisors that are no positive
-/// constants, overflow.
-static std::optional<IndexRange> getRange(AffineExpr expr,
-                                          ArrayRef<int64_t> extents) {
-  IndexRange result;
-  result.coefficients.resize(extents.size());
-  if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
-    result.low = result.high = constant.getValue();
-    return result;
-  }
-  if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
-    result.coefficients[dim.getPosition()] = 1;
-    return result;
-  }
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-  if (!binary)
-    return std::nullopt;
-  std::optional<IndexRange> lhs = getRange(binary.getLHS(), extents);
-  if (!lhs)
-    return std::nullopt;
-  if (expr.getKind() == AffineExprKind::Add) {
-    std::optional<IndexRange> rhs = getRange(binary.getRHS(), extents);
-    if (!rhs || llvm::AddOverflow(lhs->low, rhs->low, result.low) ||
-        llvm::AddOverflow(lhs->high, rhs->high, result.high))
-      return std::nullopt;
-    for (auto [sum, a, b] : llvm::zip_equal(
-             result.coefficients, lhs->coefficients, rhs->coefficients))
-      if (llvm::AddOverflow(a, b, sum))
-        return std::nullopt;
-    return result;
-  }
-  auto constant = dyn_cast<AffineConstantExpr>(binary.getRHS());
-  if (!constant)
-    return std::nullopt;
-  int64_t factor = constant.getValue();
-  if (expr.getKind() == AffineExprKind::Mul) {
-    for (auto [product, coefficient] :
-         llvm::zip_equal(result.coefficients, lhs->coefficients))
-      if (llvm::MulOverflow(coefficient, factor, product))
-        return std::nullopt;
-    if (llvm::MulOverflow(lhs->low, factor, result.low) ||
-        llvm::MulOverflow(lhs->high, factor, result.high))
-      return std::nullopt;
-    if (factor < 0)
-      std::swap(result.low, result.high);
-    return result;
-  }
-  if (factor <= 0)
-    return std::nullopt;
-  std::optional<std::pair<int64_t, int64_t>> bounds = getBounds(*lhs, extents);
-  if (!bounds)
-    return std::nullopt;
-  auto [low, high] = *bounds;
-  switch (expr.getKind()) {
-  case AffineExprKind::FloorDiv:
-    result.low = llvm::divideFloorSigned(low, factor);
-    result.high = llvm::divideFloorSigned(high, factor);
-    return result;
-  case AffineExprKind::CeilDiv:
-    result.low = llvm::divideCeilSigned(low, factor);
-    result.high = llvm::divideCeilSigned(high, factor);
-    return result;
-  case AffineExprKind::Mod:
-    if (llvm::divideFloorSigned(low, factor) ==
-        llvm::divideFloorSigned(high, factor)) {
-      result.low = llvm::mod(low, factor);
-      result.high = llvm::mod(high, factor);
-    } else {
-      result.high = factor - 1;
-    }
-    return result;
-  default:
-    return std::nullopt;
-  }
-}
-
-/// Every access must lie within its operand. The check of
-/// IndexingMapOpInterface looks at the first and the last iteration alone,
-/// which is not enough for maps such as (i, j) -> (i - j).
-static LogicalResult verifyAccesses(FoldOp fold) {
-  SmallVector<int64_t> extents = fold.getExtents();
-  bool isStatic = llvm::none_of(extents, ShapedType::isDynamic);
-  if (isStatic && llvm::is_contained(extents, 0))
-    return success();
-  for (OpOperand &operand : fold->getOpOperands()) {
-    AffineMap map = fold.getMatchingIndexingMap(&operand);
-    for (auto [index, expr, size] :
-         llvm::enumerate(map.getResults(), fold.getShape(&operand))) {
-      if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
-        int64_t extent = extents[dim.getPosition()];
-        if (extent == size || ShapedType::isDynamic(extent) ||
-            ShapedType::isDynamic(size))
-          continue;
-        return fold.emitOpError("dimension ")
-               << index << " of operand #" << operand.getOperandNumber()
-               << " is " << size << ", but the extent of iterator "
-               << dim.getPosition() << " is " << extent;
-      }
-      if (!isStatic || ShapedType::isDynamic(size))
-        continue;
-      std::optional<IndexRange> range = getRange(expr, extents);
-      auto bounds = range ? getBounds(*range, extents) : std::nullopt;
-      if (!bounds)
-        return fold.emitOpError("cannot tell the bounds of result #")
-               << index << " of indexing map #" << operand.getOperandNumber()
-               << ": expected sums of iterators times constants, and floordiv, "
-                  "ceildiv and mod of them by positive constants";
-      if (bounds->first < 0 || bounds->second >= size)
-        return fold.emitOpError("result #")
-               << index << " of indexing map #" << operand.getOperandNumber()
-               << " goes from " << bounds->first << " to " << bounds->second
-               << ", expected 0 to " << size - 1;
-    }
-  }
-  return success();
-}
-
 LogicalResult FoldOp::verify() {
   if (failed(structured::verifyDestinationStyle(*this)))
     return failure();
@@ -358,7 +216,11 @@ LogicalResult FoldOp::verify() {
     return emitOpError("(F1) run is ")
            << order.getRun() << ", but there are only " << reductions
            << " reduction dimensions";
-  return verifyAccesses(*this);
+  SmallVector<IndexedShape> accesses;
+  for (auto [map, operand] :
+       llvm::zip_equal(maps, getOperation()->getOpOperands()))
+    accesses.push_back({map, getShape(&operand)});
+  return verifyAccesses(*this, accesses);
 }
 
 LogicalResult FoldOp::verifyRegions() {

@@ -9,10 +9,12 @@
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
 
 #include "Dialect/Repro/Identity/CanonicalOps.h"
+#include "Dialect/Repro/Identity/CanonicalShapes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -46,7 +48,7 @@ static LogicalResult verifyType(Operation *op, Type type) {
   if (!isElementType(tensor.getElementType()))
     return op->emitOpError("(V1) element type ")
            << tensor.getElementType() << " has no meaning";
-  return success();
+  return verifySize(op, tensor);
 }
 
 static LogicalResult verifyTypes(Operation *op, TypeRange types) {
@@ -119,23 +121,6 @@ static LogicalResult verifyPlace(Operation *op, const CanonicalOp &entry) {
   return success();
 }
 
-/// A parallel linalg.generic that writes every element of its results once.
-static LogicalResult verifyGeneric(linalg::GenericOp op) {
-  if (op.getNumReductionLoops())
-    return op.emitOpError("(F1) has ")
-           << op.getNumReductionLoops()
-           << " iterators that are no parallel ones: a reduction is a "
-              "repro.fold";
-  for (OpOperand &output : op.getDpsInitsMutable()) {
-    AffineMap map = op.getMatchingIndexingMap(&output);
-    if (!map.isPermutation())
-      return op.emitOpError("expected a permutation as map of output #")
-             << output.getOperandNumber() - op.getNumDpsInputs() << ", got "
-             << AffineMapAttr::get(map);
-  }
-  return success();
-}
-
 bool repro::readsElements(OpOperand &operand) {
   Operation *owner = operand.getOwner();
   if (auto generic = dyn_cast<linalg::GenericOp>(owner))
@@ -157,11 +142,41 @@ static LogicalResult verifyEmpty(tensor::EmptyOp op) {
   return success();
 }
 
-static LogicalResult verifyStaticSlice(OffsetSizeAndStrideOpInterface op) {
-  if (llvm::any_of(op.getStaticOffsets(), ShapedType::isDynamic) ||
-      llvm::any_of(op.getStaticSizes(), ShapedType::isDynamic) ||
-      llvm::any_of(op.getStaticStrides(), ShapedType::isDynamic))
-    return op->emitOpError("expected static offsets, sizes and strides");
+/// Whether `select` gives the bits of a canonical NaN where `cast` casts a NaN.
+static bool isNaNSelected(arith::SelectOp select, arith::BitcastOp cast) {
+  Value x = cast.getIn();
+  auto compare = select.getCondition().getDefiningOp<arith::CmpFOp>();
+  IntegerAttr bits;
+  return compare && compare.getPredicate() == arith::CmpFPredicate::UNO &&
+         compare.getLhs() == x && compare.getRhs() == x &&
+         select.getFalseValue() == cast.getOut() &&
+         matchPattern(select.getTrueValue(), m_Constant(&bits)) &&
+         bits.getValue() ==
+             APFloat::getQNaN(
+                 llvm::cast<FloatType>(x.getType()).getFloatSemantics())
+                 .bitcastToAPInt();
+}
+
+/// (V4) The bits of a NaN are not seen: those of a float pass through a select
+/// that knows the canonical ones, and no float has those of another type.
+static LogicalResult verifyBitcast(arith::BitcastOp op) {
+  if (!isa<FloatType>(op.getIn().getType()))
+    return success();
+  if (isa<FloatType>(op.getType()))
+    return op.emitOpError("(V4) expected a cast to or from an integer, got ")
+           << op.getIn().getType() << " to " << op.getType();
+  // Each value of the function's own block may be asked for, also this one.
+  if (isa<func::FuncOp>(op->getParentOp()))
+    return op.emitOpError("(V4) expected the bits of a float in the body of "
+                          "another operation alone");
+  for (Operation *user : op->getUsers()) {
+    auto select = dyn_cast<arith::SelectOp>(user);
+    // The value that is selected for a NaN would be a use as well.
+    if (!select || !isNaNSelected(select, op))
+      return op.emitOpError("(V4) expected every use to be select(cmpf uno x, "
+                            "x; bits of the canonical NaN; bitcast x), got '")
+             << user->getName() << "'";
+  }
   return success();
 }
 
@@ -184,22 +199,11 @@ static LogicalResult verifyOp(Operation *op) {
       !isa<arith::ConstantOp>(op))
     return op->emitOpError("expected scalars: arithmetic on tensors is a "
                            "linalg.generic");
-  if (auto generic = dyn_cast<linalg::GenericOp>(op))
-    return verifyGeneric(generic);
   if (auto empty = dyn_cast<tensor::EmptyOp>(op))
     return verifyEmpty(empty);
-  if (isa<tensor::ExtractSliceOp, tensor::InsertSliceOp>(op))
-    return verifyStaticSlice(cast<OffsetSizeAndStrideOpInterface>(op));
-  if (auto pad = dyn_cast<tensor::PadOp>(op);
-      pad && (llvm::any_of(pad.getStaticLow(), ShapedType::isDynamic) ||
-              llvm::any_of(pad.getStaticHigh(), ShapedType::isDynamic)))
-    return op->emitOpError("expected static padding");
-  if (auto pad = dyn_cast<tensor::PadOp>(op);
-      pad &&
-      (llvm::any_of(pad.getStaticLow(), [](int64_t n) { return n < 0; }) ||
-       llvm::any_of(pad.getStaticHigh(), [](int64_t n) { return n < 0; })))
-    return op->emitOpError("expected padding that is not negative");
-  return success();
+  if (auto bitcast = dyn_cast<arith::BitcastOp>(op))
+    return verifyBitcast(bitcast);
+  return verifyShapes(op);
 }
 
 //===----------------------------------------------------------------------===//
@@ -255,7 +259,7 @@ static LogicalResult verifyMain(func::FuncOp main) {
     return failure();
   WalkResult result = main.getBody().walk<WalkOrder::PreOrder>(
       [](Operation *op) { return WalkResult(verifyOp(op)); });
-  return success(!result.wasInterrupted());
+  return result.wasInterrupted() ? failure() : verifySizes(main);
 }
 
 LogicalResult repro::verifyCanonicalProgram(ModuleOp module) {

@@ -327,7 +327,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %i = arith.constant 1 : index
-  // expected-error @+1 {{expected static offsets, sizes and strides}}
+  // expected-error @+1 {{(A3) expected static offsets, sizes and strides}}
   %0 = tensor.extract_slice %x[%i] [2] [1] : tensor<4xf32> to tensor<2xf32>
   return
 }
@@ -337,7 +337,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %i = arith.constant 1 : index
   %c = arith.constant 0.0 : f32
-  // expected-error @+1 {{expected static padding}}
+  // expected-error @+1 {{(A3) expected static padding}}
   %0 = tensor.pad %x low[%i] high[1] {
   ^bb0(%n: index):
     tensor.yield %c : f32
@@ -349,7 +349,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %c = arith.constant 0.0 : f32
-  // expected-error @+1 {{expected padding that is not negative}}
+  // expected-error @+1 {{(A3) expected padding that is not negative}}
   %0 = tensor.pad %x low[-1] high[1] {
   ^bb0(%n: index):
     tensor.yield %c : f32
@@ -380,5 +380,31 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
     %e = tensor.empty() : tensor<4xf32>
     linalg.yield %a : f32
   } -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %c = arith.constant 7 : i32
+  // expected-error @+1 {{'arith.ceildivsi' op has no meaning in a canonical program}}
+  %0 = arith.ceildivsi %c, %c : i32
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(V1) type 'i7' has no meaning}}
+  %c = arith.constant 7 : i7
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
+  %c = arith.constant 1.0 : f64
+  // expected-error @+1 {{(V3) expected no 'roundingmode', got 3 : i32}}
+  %0 = arith.truncf %c toward_zero : f64 to f32
   return
 }

@@ -1,0 +1,30 @@
+//===- AffineBounds.h - Extents of loops, bounds of accesses ----*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_DIALECT_IR_AFFINEBOUNDS_H
+#define REPRO_DIALECT_IR_AFFINEBOUNDS_H
+
+#include "mlir/IR/AffineMap.h"
+#include "mlir/IR/Operation.h"
+
+namespace mlir::repro {
+
+/// An indexing map and the shape of the operand that it indexes.
+struct IndexedShape {
+  AffineMap map;
+  ArrayRef<int64_t> shape;
+};
+
+/// (A1), (A2) Checks the accesses of a structured operation on `operands`, in
+/// their order: the maps define the extent of each loop, without contradiction,
+/// and every access lies within its operand. The check does not look at what a
+/// dynamic extent decides.
+LogicalResult verifyAccesses(Operation *op, ArrayRef<IndexedShape> operands);
+
+} // namespace mlir::repro
+
+#endif // REPRO_DIALECT_IR_AFFINEBOUNDS_H

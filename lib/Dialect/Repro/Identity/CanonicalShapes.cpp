@@ -1,0 +1,272 @@
+//===- CanonicalShapes.cpp - Sizes and accesses of a program --------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Dialect/Repro/Identity/CanonicalShapes.h"
+
+#include "Dialect/Repro/IR/AffineBounds.h"
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+//===----------------------------------------------------------------------===//
+// (A4) Sizes
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t kMaxRank = 24;
+static constexpr int64_t kMaxTensorBytes = int64_t(1) << 40;
+static constexpr int64_t kMaxProgramBytes = int64_t(1) << 50;
+static constexpr int64_t kMaxConstantBytes = int64_t(1) << 32;
+static constexpr int64_t kMaxIterations = int64_t(1) << 60;
+
+/// The product of numbers that are not negative, at most `limit`. An extent of
+/// 0 hides no other that is too large.
+static std::optional<int64_t> multiply(ArrayRef<int64_t> factors,
+                                       int64_t limit) {
+  int64_t product = 1;
+  bool isZero = false;
+  for (int64_t factor : factors) {
+    if (factor == 0)
+      isZero = true;
+    else if (llvm::MulOverflow(product, factor, product) || product > limit)
+      return std::nullopt;
+  }
+  return isZero ? 0 : product;
+}
+
+/// The bytes of a tensor; none above the limit.
+static std::optional<int64_t> getTensorBytes(RankedTensorType type) {
+  SmallVector<int64_t> factors(type.getShape());
+  factors.push_back(llvm::divideCeil(type.getElementTypeBitWidth(), 8));
+  return multiply(factors, kMaxTensorBytes);
+}
+
+LogicalResult repro::verifySize(Operation *op, RankedTensorType type) {
+  if (type.getRank() > kMaxRank)
+    return op->emitOpError("(A4) expected at most ")
+           << kMaxRank << " dimensions, got " << type.getRank() << " of "
+           << type;
+  if (!getTensorBytes(type))
+    return op->emitOpError("(A4) expected a tensor of at most 2^40 bytes, got ")
+           << type;
+  return success();
+}
+
+LogicalResult repro::verifySizes(func::FuncOp main) {
+  // A sum that stays below 2^51 does not overflow.
+  int64_t all = 0, constants = 0;
+  auto count = [&](Operation *op, TypeRange types) -> LogicalResult {
+    for (Type type : types) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      if (!tensor)
+        continue;
+      int64_t bytes = *getTensorBytes(tensor);
+      all += bytes;
+      constants += isa<arith::ConstantOp>(op) ? bytes : 0;
+      if (all > kMaxProgramBytes)
+        return op->emitOpError("(A4) expected at most 2^50 bytes in all "
+                               "tensors of the program");
+      if (constants > kMaxConstantBytes)
+        return op->emitOpError("(A4) expected at most 2^32 bytes in all "
+                               "constants of the program");
+    }
+    return success();
+  };
+  if (failed(count(main, main.getArgumentTypes())))
+    return failure();
+  return failure(main.getBody()
+                     .walk<WalkOrder::PreOrder>([&](Operation *op) {
+                       return WalkResult(count(op, op->getResultTypes()));
+                     })
+                     .wasInterrupted());
+}
+
+/// (A4) The iterations of an operation over loops of `extents`.
+static LogicalResult verifyIterations(Operation *op,
+                                      ArrayRef<int64_t> extents) {
+  if (int64_t(extents.size()) > kMaxRank)
+    return op->emitOpError("(A4) expected at most ")
+           << kMaxRank << " iterators, got " << extents.size();
+  if (!multiply(extents, kMaxIterations))
+    return op->emitOpError("(A4) expected at most 2^60 iterations");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// (A1), (A2) Loops
+//===----------------------------------------------------------------------===//
+
+/// A parallel linalg.generic that writes every element of its results once.
+static LogicalResult verifyGeneric(linalg::GenericOp op) {
+  if (op.getNumReductionLoops())
+    return op.emitOpError("(F1) has ")
+           << op.getNumReductionLoops()
+           << " iterators that are no parallel ones: a reduction is a "
+              "repro.fold";
+  SmallVector<IndexedShape> accesses;
+  for (OpOperand &operand : op->getOpOperands())
+    accesses.push_back(
+        {op.getMatchingIndexingMap(&operand), op.getShape(&operand)});
+  if (failed(verifyAccesses(op, accesses)))
+    return failure();
+  for (OpOperand &output : op.getDpsInitsMutable()) {
+    AffineMap map = op.getMatchingIndexingMap(&output);
+    if (!map.isPermutation())
+      return op.emitOpError("expected a permutation as map of output #")
+             << output.getOperandNumber() - op.getNumDpsInputs() << ", got "
+             << AffineMapAttr::get(map);
+  }
+  return verifyIterations(op, op.getStaticLoopRanges());
+}
+
+//===----------------------------------------------------------------------===//
+// (A3) Operations that move elements
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyResultShape(Operation *op,
+                                       ArrayRef<int64_t> expected) {
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (type.getShape() == expected)
+    return success();
+  return op->emitOpError("(A3) expected a result of shape [")
+         << expected << "], got " << type;
+}
+
+/// A slice of a tensor of `shape`: every element of it is one of the tensor.
+static LogicalResult verifySlice(OffsetSizeAndStrideOpInterface op,
+                                 ArrayRef<int64_t> shape) {
+  ArrayRef<int64_t> offsets = op.getStaticOffsets();
+  ArrayRef<int64_t> sizes = op.getStaticSizes();
+  ArrayRef<int64_t> strides = op.getStaticStrides();
+  for (ArrayRef<int64_t> numbers : {offsets, sizes, strides})
+    if (llvm::any_of(numbers, ShapedType::isDynamic))
+      return op->emitOpError("(A3) expected static offsets, sizes and strides");
+  for (auto [dim, extent, offset, size, stride] :
+       llvm::enumerate(shape, offsets, sizes, strides)) {
+    int64_t last = 0;
+    bool isTooLarge =
+        llvm::MulOverflow(std::max<int64_t>(size - 1, 0), stride, last) ||
+        llvm::AddOverflow(last, offset, last);
+    if (stride < 1 || size < 0 || offset < 0 || isTooLarge ||
+        last >= extent + (size == 0))
+      return op->emitOpError("(A3) expected a slice of dimension ")
+             << dim << " within its " << extent << " elements, got offset "
+             << offset << ", size " << size << " and stride " << stride;
+  }
+  return success();
+}
+
+static LogicalResult verifyPad(tensor::PadOp op) {
+  SmallVector<int64_t> shape;
+  for (auto [extent, low, high] :
+       llvm::zip_equal(op.getSourceType().getShape(), op.getStaticLow(),
+                       op.getStaticHigh())) {
+    if (ShapedType::isDynamic(low) || ShapedType::isDynamic(high))
+      return op.emitOpError("(A3) expected static padding");
+    if (low < 0 || high < 0)
+      return op.emitOpError("(A3) expected padding that is not negative");
+    int64_t sum;
+    if (llvm::AddOverflow(extent, low, sum) ||
+        llvm::AddOverflow(sum, high, sum))
+      return op.emitOpError("(A3) expected padding of less than 2^63, got ")
+             << low << " and " << high;
+    shape.push_back(sum);
+  }
+  return verifyResultShape(op, shape);
+}
+
+static LogicalResult verifyConcat(tensor::ConcatOp op) {
+  // The extents of tensors within (A4) cannot overflow here.
+  auto first = cast<RankedTensorType>(op.getInputs().front().getType());
+  SmallVector<int64_t> shape(first.getShape());
+  uint64_t dim = op.getDim();
+  shape[dim] = 0;
+  for (Value input : op.getInputs()) {
+    SmallVector<int64_t> other(
+        cast<RankedTensorType>(input.getType()).getShape());
+    int64_t extent = std::exchange(other[dim], shape[dim]);
+    if (other != shape)
+      return op.emitOpError("(A3) expected inputs that differ in dimension ")
+             << dim << " alone, got " << first << " and " << input.getType();
+    shape[dim] += extent;
+  }
+  return verifyResultShape(op, shape);
+}
+
+/// `expanded` has in each group of dimensions as many elements as `collapsed`
+/// has in the dimension.
+static LogicalResult verifyReshape(Operation *op, ArrayRef<int64_t> collapsed,
+                                   ArrayRef<int64_t> expanded,
+                                   ArrayRef<ReassociationIndices> groups) {
+  int64_t next = 0;
+  for (auto [index, group] : llvm::enumerate(groups)) {
+    int64_t elements = 1;
+    for (int64_t dim : group) {
+      if (dim != next++ || dim >= int64_t(expanded.size()))
+        return op->emitOpError("(A3) expected the dimensions in order");
+      elements *= expanded[dim]; // at most 2^40, by (A4)
+    }
+    if (index >= collapsed.size() || elements != collapsed[index])
+      return op->emitOpError("(A3) expected as many elements in each group of "
+                             "dimensions, got ")
+             << op->getOperand(0).getType() << " and "
+             << op->getResult(0).getType();
+  }
+  // Without a group there is one element on both sides.
+  bool isComplete = groups.empty()
+                        ? llvm::all_of(expanded, [](int64_t n) { return n == 1; })
+                        : next == int64_t(expanded.size());
+  if (!isComplete || groups.size() != collapsed.size())
+    return op->emitOpError("(A3) expected each dimension in one group");
+  return success();
+}
+
+static LogicalResult verifyExpand(tensor::ExpandShapeOp op) {
+  ArrayRef<int64_t> shape = op.getStaticOutputShape();
+  if (failed(verifyResultShape(op, shape)))
+    return failure();
+  return verifyReshape(op, op.getSrcType().getShape(), shape,
+                       op.getReassociationIndices());
+}
+
+/// The dimension is one that the tensor has, so that nothing has to be checked
+/// when the program runs.
+static LogicalResult verifyDim(tensor::DimOp op) {
+  std::optional<int64_t> index = op.getConstantIndex();
+  int64_t rank = cast<RankedTensorType>(op.getSource().getType()).getRank();
+  if (!index || *index < 0 || *index >= rank)
+    return op.emitOpError("(A3) expected a constant dimension from 0 to ")
+           << rank - 1;
+  return success();
+}
+
+LogicalResult repro::verifyShapes(Operation *op) {
+  if (auto generic = dyn_cast<linalg::GenericOp>(op))
+    return verifyGeneric(generic);
+  if (auto fold = dyn_cast<FoldOp>(op))
+    return verifyIterations(op, fold.getExtents());
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
+    return verifySlice(slice, slice.getSourceType().getShape());
+  if (auto slice = dyn_cast<tensor::InsertSliceOp>(op))
+    return verifySlice(slice, slice.getDestType().getShape());
+  if (auto pad = dyn_cast<tensor::PadOp>(op))
+    return verifyPad(pad);
+  if (auto concat = dyn_cast<tensor::ConcatOp>(op))
+    return verifyConcat(concat);
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
+    return verifyExpand(expand);
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
+    return verifyReshape(op, collapse.getResultType().getShape(),
+                         collapse.getSrcType().getShape(),
+                         collapse.getReassociationIndices());
+  if (auto dim = dyn_cast<tensor::DimOp>(op))
+    return verifyDim(dim);
+  return success();
+}

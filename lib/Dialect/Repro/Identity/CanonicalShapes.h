@@ -1,0 +1,29 @@
+//===- CanonicalShapes.h - Sizes and accesses of a program ------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IDENTITY_CANONICALSHAPES_H
+#define REPRO_IDENTITY_CANONICALSHAPES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::repro {
+
+/// (A4) Checks the size of a tensor that `op` has, of static shape and with an
+/// element type of (V1).
+LogicalResult verifySize(Operation *op, RankedTensorType type);
+
+/// (A4) Checks the sizes of all tensors of `main` together; each of them has
+/// been checked.
+LogicalResult verifySizes(func::FuncOp main);
+
+/// (A1), (A2), (A3), (A4) Checks the shapes and the accesses of an operation
+/// whose types have been checked.
+LogicalResult verifyShapes(Operation *op);
+
+} // namespace mlir::repro
+
+#endif // REPRO_IDENTITY_CANONICALSHAPES_H
