@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 
 from .archive import read_archive
 from .arrays import TensorType, as_array, element_of_torch
+from .canonical import examine
 from .errors import ReproError
 from .exact import exact_contractions
 from .progress import working
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     import torch
 
     from .frontends.torch import Captured
-    from .reference.program import ValueType
 
 _FORMAT = 1
 _NUMERICS = 1
@@ -39,13 +40,16 @@ _MODULE, _SIGNATURE, _STATE = "program.mlir", "signature.json", "state.safetenso
 class Program:
     """A canonical program: what is computed, bit by bit, on every target.
 
+    Making one verifies it: ReproError for text that is no canonical program, and for a signature or an initial state
+    that is not that of the text.
+
     Attributes:
       text: the canonical module as MLIR text.
       state: the state tensors, in the order of the first arguments and results of `main`.
       inputs: the inputs; the first `num_hyper_parameters` are hyper-parameters such as `lr`.
       outputs: the outputs.
       num_hyper_parameters: how many inputs are read from the optimizer before each step.
-      initial: the initial value of each state tensor; do not write to them, see `initial_state`.
+      initial: the initial value of each state tensor, or none at all; do not write to them, see `initial_state`.
       untrusted: whether the program comes from a file or a peer: it is compiled in a child process with limits.
     """
 
@@ -57,13 +61,23 @@ class Program:
     initial: tuple[np.ndarray, ...] = field(repr=False)
     untrusted: bool = field(default=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        examine(self.text).check(self.state, self.inputs, self.outputs)
+        count = self.num_hyper_parameters
+        if type(count) is not int or not 0 <= count <= len(self.inputs):
+            raise ReproError(f"expected 0 to {len(self.inputs)} hyper-parameters, got {count!r}")
+        if self.initial and [(array.dtype, array.shape) for array in self.initial] != [
+            (kind.dtype, kind.shape) for kind in self.state
+        ]:
+            raise ReproError("expected an initial array of its type and shape for each state tensor")
+
     @cached_property
     def hash(self) -> str:
         """The identity of the program (H2), in hexadecimal.
 
-        Names, locations and the initial state are no part of it. ReproError for text that is no canonical program.
+        Names, locations and the initial state are no part of it.
         """
-        return program_hash(self.text)
+        return examine(self.text).identity
 
     def initial_state(self) -> dict[str, np.ndarray]:
         """New arrays with the initial state, by name."""
@@ -102,31 +116,54 @@ class Program:
 
         if is_bundle(path):
             bundle = Bundle(path)
-            initial = tuple(bundle.initial_state())
             kinds = bundle.state, bundle.inputs, bundle.outputs
             text = read_untrusted(bundle.module(), path)
-            return Program(text, *kinds, bundle.num_hyper_parameters, initial, untrusted=True)
+            with _within(path):
+                examined = examine(text)
+                if examined.identity != bundle.program:
+                    raise ReproError(f"the program is {examined.identity}, the manifest says {bundle.program}")
+                examined.check(*kinds)
+                initial = tuple(bundle.initial_state())
+                return Program(text, *kinds, bundle.num_hyper_parameters, initial, untrusted=True)
         members = read_archive(path, {_MODULE, _SIGNATURE, _STATE}.__contains__, _WHAT)
         try:
             module, data = members[_MODULE], members[_STATE]
             signature = json.loads(members[_SIGNATURE])
         except (KeyError, ValueError, RecursionError):
             raise ReproError(f"{path}: expected {_WHAT}") from None
-        if signature.get("format") != _FORMAT or signature.get("numerics") != _NUMERICS:
+        if not isinstance(signature, dict) or (signature.get("format"), signature.get("numerics")) != (
+            _FORMAT,
+            _NUMERICS,
+        ):
+            found = signature if isinstance(signature, dict) else {}
             raise ReproError(
                 f"{path}: expected format {_FORMAT} of numerics {_NUMERICS}, "
-                f"got format {signature.get('format')} of numerics {signature.get('numerics')}"
+                f"got format {found.get('format')} of numerics {found.get('numerics')}"
             )
         try:
             state, inputs, outputs = (
                 tuple(TensorType(t["name"], t["element"], tuple(t["shape"])) for t in signature[key])
                 for key in ("state", "inputs", "outputs")
             )
-            initial = read_tensors(state, data, str(path))
-            count = int(signature["num_hyper_parameters"])
-        except (KeyError, TypeError, ValueError):
+            count = signature["num_hyper_parameters"]
+        except (KeyError, TypeError):
             raise ReproError(f"{path}: the signature is damaged") from None
-        return Program(read_untrusted(module, path), state, inputs, outputs, count, initial, untrusted=True)
+        text = read_untrusted(module, path)
+        with _within(path):
+            examine(text).check(state, inputs, outputs)
+        # Of a true signature, so that the sizes are within the limits.
+        initial = read_tensors(state, data, str(path))
+        with _within(path):
+            return Program(text, state, inputs, outputs, count, initial, untrusted=True)
+
+
+@contextlib.contextmanager
+def _within(path: str | Path) -> Iterator[None]:
+    """Names the file in the errors of what it holds."""
+    try:
+        yield
+    except ReproError as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
 def _describe(kind: TensorType) -> dict[str, Any]:
@@ -137,24 +174,13 @@ def read_untrusted(text: bytes, path: str | Path) -> str:
     """The program text of a file, as `untrusted.admit`; the errors name the file."""
     from .untrusted import admit
 
-    try:
+    with _within(path):
         return admit(text)
-    except ReproError as error:
-        raise type(error)(f"{path}: {error}") from None
 
 
 def program_hash(text: str) -> str:
     """(H2) The identity of a canonical module, in hexadecimal. ReproError for text that is no canonical program."""
-    from . import ir
-    from ._mlir_libs import _repro
-
-    with ir.Context():
-        try:
-            digest: str = _repro.program_hash(ir.Module.parse(text))
-            return digest
-        except (ir.MLIRError, ValueError) as error:
-            lines = str(error).splitlines()
-            raise ReproError(f"the program has no identity: {' '.join(lines[:2])}") from None
+    return examine(text).identity
 
 
 def read_signature(text: str) -> Program:
@@ -163,23 +189,13 @@ def read_signature(text: str) -> Program:
     Raises:
       ReproError: text that is no canonical program.
     """
-    from .reference.errors import ProgramError
-    from .reference.program import read_program
+    examined = examine(text)
 
-    try:
-        read = read_program(text)
-    except ProgramError as error:
-        raise ReproError(f"the program cannot be read: {' '.join(str(error).splitlines()[:2])}") from None
+    def named(kinds: Sequence[TensorType], role: str) -> tuple[TensorType, ...]:
+        return tuple(TensorType(kind.name or f"{role} {i}", kind.element, kind.shape) for i, kind in enumerate(kinds))
 
-    def kinds(types: Sequence[ValueType], names: Sequence[str], role: str) -> tuple[TensorType, ...]:
-        return tuple(
-            TensorType(name or f"{role} {i}", kind.element.name, kind.shape or ())
-            for i, (kind, name) in enumerate(zip(types, names, strict=True))
-        )
-
-    arguments = kinds(read.body.argument_types, read.argument_names, "argument")
-    results = kinds(read.result_types, read.result_names, "result")
-    count = read.num_state
+    arguments, results = named(examined.arguments, "argument"), named(examined.results, "result")
+    count = examined.num_state
     return Program(text, arguments[:count], arguments[count:], results[count:], 0, ())
 
 

@@ -42,10 +42,7 @@ class Extractor:
         self._graph = graph
         self._context = ir.Context()
         with self._context:
-            try:
-                self._module = ir.Module.parse(graph.program.text)
-            except ir.MLIRError as error:
-                raise ReproError(f"the program does not parse: {str(error).splitlines()[0]}") from None
+            self._module = ir.Module.parse(graph.program.text)
             block = self._module.body.operations[0].regions[0].blocks[0]
             self._arguments = list(block.arguments)
             self._operations = [operation.operation for operation in block.operations]

@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..arrays import TensorType
-from ..errors import ReproError
 from ..printing import foreign
 from ..program import Program
-from ..reference.errors import ProgramError
 from ..reference.program import Operation, ValueType, read_program
 
 CONSTANT = "arith.constant"
@@ -105,16 +103,10 @@ class OperatorGraph:
     """
 
     def __init__(self, program: Program) -> None:
-        """ReproError where the text is no canonical program."""
-        try:
-            read = read_program(program.text)
-        except ProgramError as error:
-            raise ReproError(f"the program cannot be read: {' '.join(str(error).splitlines()[:2])}") from None
+        read = read_program(program.text)
         self.program = program
         body = read.body
         kinds = (*program.state, *program.inputs)
-        if len(kinds) != len(body.arguments):
-            raise ReproError(f"expected {len(kinds)} arguments of @main, got {len(body.arguments)}")
         values: dict[int, Value] = {}
         for position, (number, kind) in enumerate(zip(body.arguments, kinds, strict=True)):
             values[number] = Value(None, position, kind, kind.element, False, False)

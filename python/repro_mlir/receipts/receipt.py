@@ -14,11 +14,11 @@ import blake3
 import numpy as np
 
 from ..arrays import TensorType
+from ..canonical import examine
 from ..errors import ReceiptWrong, ReproError
 from ..files import read_regular
 from ..hashing import tensor_digests
-from ..inspection import tensor_types
-from ..program import Program, program_hash, read_untrusted
+from ..program import Program, read_untrusted
 from ..untrusted import NoProgram
 from . import canonical_json, checkpoints
 from .commitments import Commitment
@@ -93,22 +93,17 @@ class Receipt:
             text = read_untrusted(data, self.path / PROGRAM)
         except NoProgram:
             raise ReceiptWrong(PROGRAM, "expected a canonical program") from None
-        identity = program_hash(text)
-        if identity != header.program:
-            raise ReceiptWrong(PROGRAM, "another program than receipt.json names", None, header.program, identity)
-        wanted = (*signature.state, *signature.inputs, *signature.outputs)
-        types, num_state = tensor_types(text)
-        if num_state != len(signature.state) or types != [(kind.element, kind.shape) for kind in wanted]:
-            raise ReceiptWrong(HEADER, "the signature is not that of the program")
-        return Program(
-            text,
-            signature.state,
-            signature.inputs,
-            signature.outputs,
-            signature.num_hyper_parameters,
-            self._initial,
-            untrusted=True,
-        )
+        examined = examine(text)
+        if examined.identity != header.program:
+            raise ReceiptWrong(
+                PROGRAM, "another program than receipt.json names", None, header.program, examined.identity
+            )
+        kinds = signature.state, signature.inputs, signature.outputs
+        try:
+            examined.check(*kinds)
+        except ReproError as error:
+            raise ReceiptWrong(HEADER, f"the signature is not that of the program: {error}") from None
+        return Program(text, *kinds, signature.num_hyper_parameters, self._initial, untrusted=True)
 
     @cached_property
     def _initial(self) -> tuple[np.ndarray, ...]:

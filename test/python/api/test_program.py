@@ -87,7 +87,7 @@ def test_H2_unknown_attribute_is_an_error() -> None:
     text = MODULE.format(zero="0.0").replace("tensor.empty()", "tensor.empty() {note = 1 : i64}")
     with pytest.raises(ReproError, match="note"):
         program_hash(text)
-    with pytest.raises(ReproError, match="the program has no identity"):
+    with pytest.raises(ReproError, match="expected a canonical program"):
         program_hash("func.func @main(")
 
 

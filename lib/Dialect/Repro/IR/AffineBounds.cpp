@@ -54,8 +54,7 @@ static std::optional<Interval> getBounds(const IndexRange &range,
 static std::optional<IndexRange> addRanges(const IndexRange &lhs,
                                            const IndexRange &rhs) {
   IndexRange sum = lhs;
-  for (auto [total, part] :
-       llvm::zip_equal(sum.coefficients, rhs.coefficients))
+  for (auto [total, part] : llvm::zip_equal(sum.coefficients, rhs.coefficients))
     if (llvm::AddOverflow(total, part, total))
       return std::nullopt;
   if (llvm::AddOverflow(lhs.rest.low, rhs.rest.low, sum.rest.low) ||
@@ -121,8 +120,8 @@ static std::optional<IndexRange> getRange(AffineExpr expr,
       if (expr.getKind() == AffineExprKind::Mul) {
         range = scaleRange(*lhs, factor);
       } else {
-        leaf.rest = divideInterval(*getBounds(*lhs, extents), expr.getKind(),
-                                   factor);
+        leaf.rest =
+            divideInterval(*getBounds(*lhs, extents), expr.getKind(), factor);
         range = leaf;
       }
     }
@@ -138,8 +137,7 @@ static bool isBoundable(AffineExpr expr) {
   if (isa<AffineConstantExpr, AffineDimExpr>(expr))
     return true;
   auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-  if (!binary || !isBoundable(binary.getLHS()) ||
-      !isBoundable(binary.getRHS()))
+  if (!binary || !isBoundable(binary.getLHS()) || !isBoundable(binary.getRHS()))
     return false;
   auto constant = dyn_cast<AffineConstantExpr>(binary.getRHS());
   switch (expr.getKind()) {

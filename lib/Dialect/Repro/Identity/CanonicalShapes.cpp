@@ -220,9 +220,9 @@ static LogicalResult verifyReshape(Operation *op, ArrayRef<int64_t> collapsed,
              << op->getResult(0).getType();
   }
   // Without a group there is one element on both sides.
-  bool isComplete = groups.empty()
-                        ? llvm::all_of(expanded, [](int64_t n) { return n == 1; })
-                        : next == int64_t(expanded.size());
+  bool isComplete =
+      groups.empty() ? llvm::all_of(expanded, [](int64_t n) { return n == 1; })
+                     : next == int64_t(expanded.size());
   if (!isComplete || groups.size() != collapsed.size())
     return op->emitOpError("(A3) expected each dimension in one group");
   return success();

@@ -1,0 +1,95 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What the text of a canonical module says about itself: identity, names and types.
+
+Every `Program` is examined here when it is made, so that nothing else has to ask whether its text is canonical or its
+signature true.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .arrays import TensorType
+from .errors import ReproError
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A canonical module as its callers see it.
+
+    Attributes:
+      identity: the identity (H2), in hexadecimal.
+      num_state: how many arguments and results are state.
+      arguments, results: name (empty where the module has none), element type and shape of each.
+    """
+
+    identity: str
+    num_state: int
+    arguments: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+
+    def check(self, state: Sequence[TensorType], inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> None:
+        """ReproError where a signature is not that of the module: counts, element types, shapes, names."""
+        for role, kinds, found in (
+            ("state", state, self.arguments[: self.num_state]),
+            ("state", state, self.results[: self.num_state]),
+            ("input", inputs, self.arguments[self.num_state :]),
+            ("output", outputs, self.results[self.num_state :]),
+        ):
+            if len(kinds) != len(found):
+                raise ReproError(f"the signature has {len(kinds)} {role} tensors, the program {len(found)}")
+            for i, (kind, own) in enumerate(zip(kinds, found, strict=True)):
+                wanted = TensorType(own.name or kind.name, own.element, own.shape)
+                # A shape of floats or truth values would be equal.
+                is_plain = isinstance(kind.name, str) and all(type(extent) is int for extent in kind.shape)
+                if kind != wanted or not is_plain:
+                    raise ReproError(f"{role} {i} of the signature is {kind}, of the program {wanted}")
+        for role, kinds in (("state", state), ("output", outputs)):
+            double = [name for name, count in Counter(kind.name for kind in kinds).items() if count > 1]
+            if double:
+                raise ReproError(f"two {role} tensors have the name {double[0]!r}, expected names of their own")
+
+
+@functools.lru_cache(maxsize=8)
+def examine(text: str) -> Examined:
+    """Parses and verifies a canonical module.
+
+    Raises:
+      ReproError: text that is no canonical program, with the first error and its place.
+    """
+    from . import ir
+    from ._mlir_libs import _repro
+
+    with ir.Context():
+        try:
+            module = ir.Module.parse(text)
+            identity: str = _repro.program_hash(module)
+        except (ir.MLIRError, ValueError) as error:
+            lines = str(error).splitlines()
+            raise ReproError(f"expected a canonical program: {' '.join(lines[:2])}") from None
+        main = module.body.operations[0]
+        kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        return Examined(
+            identity,
+            ir.IntegerAttr(main.attributes["repro.num_state"]).value,
+            _described(ir, kind.inputs, main, "arg_attrs"),
+            _described(ir, kind.results, main, "res_attrs"),
+        )
+
+
+def _described(ir: Any, kinds: Sequence[Any], main: Any, key: str) -> tuple[TensorType, ...]:
+    names = [""] * len(kinds)
+    if key in main.attributes:
+        for i, entry in enumerate(ir.ArrayAttr(main.attributes[key])):
+            if "repro.name" in ir.DictAttr(entry):
+                names[i] = ir.StringAttr(ir.DictAttr(entry)["repro.name"]).value
+    ranked = [ir.RankedTensorType(kind) for kind in kinds]
+    return tuple(
+        TensorType(name, str(kind.element_type), tuple(kind.shape)) for name, kind in zip(names, ranked, strict=True)
+    )
