@@ -146,7 +146,7 @@ class Program:
                 for key in ("state", "inputs", "outputs")
             )
             count = signature["num_hyper_parameters"]
-        except (KeyError, TypeError):
+        except (AttributeError, KeyError, TypeError):
             raise ReproError(f"{path}: the signature is damaged") from None
         text = read_untrusted(module, path)
         with _within(path):

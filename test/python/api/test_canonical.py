@@ -33,7 +33,8 @@ BODIES = {
     "ceildivsi": ("%r = arith.ceildivsi %b, %b : i32", "ceildivsi"),
     "maxnumf": ("%c = arith.maxnumf %a, %a : f32\n%r = arith.fptosi %c : f32 to i32", "maxnumf"),
     "V2-toward-zero": (
-        "%c = arith.extf %a : f32 to f64\n%d = arith.truncf %c toward_zero : f64 to f32\n%r = arith.fptosi %d : f32 to i32",
+        "%c = arith.extf %a : f32 to f64\n%d = arith.truncf %c toward_zero : f64 to f32\n"
+        "%r = arith.fptosi %d : f32 to i32",
         "roundingmode",
     ),
     "V4-bitcast": ("%r = arith.bitcast %a : f32 to i32", "V4"),
@@ -53,8 +54,9 @@ func.func @main(%x: tensor<{n}xf32>, %y: tensor<4xi32>) -> tensor<4xi32> attribu
 """
 FINE = ELEMENTWISE.format(n=4, index="i", body="%r = arith.fptosi %a : f32 to i32")
 WRONG = {name: (ELEMENTWISE.format(n=4, index="i", body=body), part) for name, (body, part) in BODIES.items()}
-WRONG["A2-mod"] = (ELEMENTWISE.format(n=3, index="(i * 3) mod 4", body="%r = arith.fptosi %a : f32 to i32"), "A2")
-WRONG["A2-flip"] = (ELEMENTWISE.format(n=4, index="2 - i + 3 * (i mod 2)", body="%r = arith.fptosi %a : f32 to i32"), "A2")
+CONVERSION = "%r = arith.fptosi %a : f32 to i32"
+WRONG["A2-mod"] = (ELEMENTWISE.format(n=3, index="(i * 3) mod 4", body=CONVERSION), "A2")
+WRONG["A2-flip"] = (ELEMENTWISE.format(n=4, index="2 - i + 3 * (i mod 2)", body=CONVERSION), "A2")
 WRONG["A4-size"] = (
     "func.func @main(%x: tensor<6148914691236517206x3xi8>) attributes {repro.num_state = 0 : i64} {\n  return\n}\n",
     "A4",
@@ -107,11 +109,11 @@ def test_signatures_are_those_of_the_text(program: Program) -> None:
         ({"state": program.state[:1]}, "the signature has 1 state tensors, the program 2"),
         ({"inputs": (*program.inputs, program.inputs[0])}, "the signature has 3 input tensors, the program 2"),
         ({"outputs": ()}, "the signature has 0 output tensors, the program 1"),
-        ({"state": other(program.state, 0, shape=(3, 2))}, "state 0 of the signature is w: 3x2xf32, of the program w: 2x3xf32"),
+        ({"state": other(program.state, 0, shape=(3, 2))}, "signature is w: 3x2xf32, of the program w: 2x3xf32"),
         ({"state": other(program.state, 0, shape=(2.0, 3))}, "state 0 of the signature"),
         ({"state": other(program.state, 0, element="i32")}, "state 0 of the signature is w: 2x3xi32"),
         ({"inputs": other(program.inputs, 1, element="bf16")}, "input 1 of the signature"),
-        ({"inputs": other(program.inputs, 1, name="y")}, "input 1 of the signature is y: 2x3xf32, of the program x: 2x3xf32"),
+        ({"inputs": other(program.inputs, 1, name="y")}, "signature is y: 2x3xf32, of the program x: 2x3xf32"),
         ({"outputs": other(program.outputs, 0, shape=(1,))}, "output 0 of the signature"),
         ({"state": other(program.state, 1, name="w")}, "two state tensors have the name 'w'"),
         ({"num_hyper_parameters": 3}, "expected 0 to 2 hyper-parameters, got 3"),
@@ -136,7 +138,7 @@ def test_signatures_are_those_of_the_text(program: Program) -> None:
         ({"inputs": [{"name": "lr", "element": "f32"}]}, "the signature is damaged"),
         ({"inputs": 3}, "the signature is damaged"),
         ({"outputs": [{"name": "loss", "element": "f32", "shape": [1 << 70]}]}, "output 0 of the signature"),
-        ({"outputs": [{"name": ["loss"], "element": "f32", "shape": []}]}, "output 0 of the signature"),
+        ({"outputs": [{"name": ["loss"], "element": "f32", "shape": []}]}, "the signature is damaged"),
         ({"outputs": [{"name": "loss", "element": "f31", "shape": []}]}, "output 0 of the signature"),
         ([], "expected format 1 of numerics 1"),
     ],
