@@ -105,10 +105,10 @@ def _serve(options: argparse.Namespace) -> int:
 def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
     from ..dispute import ReceiptRun
     from ..receipts.receipt import Receipt
-    from ..receipts.script_inputs import ScriptInputs
+    from ..receipts.script_inputs import ScriptBatches, ScriptInputs
 
     opened = Receipt(receipt)
-    inputs = ScriptInputs(opened, options.script, options.exact_digits) if options.script else None
+    inputs = ScriptInputs(opened, ScriptBatches(options.script, options.exact_digits)) if options.script else None
     return ReceiptRun(opened, options.target, options.threads, inputs)
 
 

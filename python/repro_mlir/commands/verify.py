@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import time
 
 from ..errors import ReceiptWrong
@@ -16,9 +17,11 @@ from ..script import allow_exact_digits
 from .options import Commands, add_command, add_exact_digits, add_target
 
 _STATUS = """exit status:
-  0  right   the receipt agrees with itself, and the chosen steps give what it says
-  1  wrong   something contradicts it; the step and the tensor or file are named
-  2          no answer: not a receipt, one of another version, or it cannot be run here
+  0    right  the receipt agrees with itself, and the chosen steps give what it says; what was not checked is listed
+  1    wrong  something contradicts it; the step and the tensor or file are named
+  2           no answer: not a receipt, one that has not ended (without --unfinished), without steps or of another
+              version, one that cannot be run here, or any failure of this program
+  130         interrupted
 """
 
 
@@ -34,12 +37,19 @@ def register(commands: Commands) -> None:
     command.add_argument("--script", metavar="FILE", help="also compare program, batches and rates with this script's")
     add_exact_digits(command)
     command.add_argument("--key", metavar="FILE", help="require a signature by this ed25519 public key (PEM)")
+    command.add_argument("--chain", type=_link, metavar="HEX", help="require this link of the last step")
     command.add_argument("--unfinished", action="store_true", help="accept a receipt of a run that has not ended")
+
+
+def _link(text: str) -> bytes:
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise argparse.ArgumentTypeError(f"expected 64 hexadecimal digits, got {text!r}")
+    return bytes.fromhex(text)
 
 
 def _verify(options: argparse.Namespace) -> int:
     from ..receipts.receipt import Receipt
-    from ..receipts.script_inputs import ScriptInputs
+    from ..receipts.script_inputs import ScriptBatches, ScriptInputs
     from ..receipts.signing import read_public_key
     from ..receipts.verification import verify
 
@@ -56,7 +66,10 @@ def _verify(options: argparse.Namespace) -> int:
             options.threads,
             unfinished=options.unfinished,
             key=key,
-            inputs=ScriptInputs(receipt, options.script, options.exact_digits) if options.script else None,
+            chain=options.chain,
+            inputs=ScriptInputs(receipt, ScriptBatches(options.script, options.exact_digits))
+            if options.script
+            else None,
             draw=None if options.seed is None else random.Random(options.seed),
         )
     except ReceiptWrong as wrong:
@@ -84,6 +97,8 @@ def _verify(options: argparse.Namespace) -> int:
         "chain": verified.chain,
         "state_hash": verified.state_hash,
         "signed_by": verified.signed_by,
+        "sealed": verified.sealed,
+        "not_checked": list(verified.not_checked),
         "seconds": round(time.perf_counter() - start, 3),
     }
     if options.json:
@@ -95,4 +110,6 @@ def _verify(options: argparse.Namespace) -> int:
     if verified.state_hash is not None:
         tell(f"state    {verified.state_hash}")
     tell(f"signed   {'by ' + verified.signed_by if verified.signed_by else 'no'}")
+    for i, line in enumerate(verified.not_checked):
+        tell(f"{'open' if i == 0 else '':8} {line}")
     return 0

@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from ..dispute.runs import ReceiptRun
-from ..dispute.terms import first_different_field
 from ..errors import ReproError
 from ..operators import Operator
 from ..receipts.commitments import commit
-from ..receipts.comparison import differences
+from ..receipts.comparison import differences, first_different_field
 from ..receipts.receipt import Receipt
 from .report import Difference
 from .sides import Arrays, compare_tensors, explain

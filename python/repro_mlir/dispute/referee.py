@@ -14,10 +14,11 @@ from ..errors import ReproError
 from ..operators import OperatorGraph
 from ..program import Program, read_signature
 from ..receipts.commitments import Commitment
+from ..receipts.comparison import first_different_field
 from .channels import Channel
 from .judgement import judge_operator
 from .party import Fault, Opening, Party, Published
-from .terms import Terms, first_different_field
+from .terms import Terms
 from .verdict import Verdict
 
 _T = TypeVar("_T")

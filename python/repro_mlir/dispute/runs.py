@@ -15,8 +15,9 @@ import numpy as np
 from ..compiler import check_target
 from ..operators import OperatorGraph, Tracer
 from ..program import Program
-from ..receipts import canonical_json, checkpoints
+from ..receipts import canonical_json
 from ..receipts.commitments import Commitment, commit, first_link, next_link
+from ..receipts.file_list import list_files
 from ..receipts.form import NUMERICS, Header, Signature
 from ..receipts.receipt import Receipt
 from ..receipts.verification import InputSource, Replay, steps_to_execute
@@ -162,7 +163,7 @@ class ReceiptRun:
         # A script gives its batches in order, once.
         if self._last is None or self._last[0] != step:
             replay = self._replay
-            for earlier in steps_to_execute([step], checkpoints.present(self._receipt.path))[:-1]:
+            for earlier in steps_to_execute([step], list_files(self._receipt.path).kept)[:-1]:
                 replay.run(earlier)
             state, inputs = replay.before(step)
             self._last = step, [*(array.copy() for array in state.values()), *inputs]

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..receipts.commitments import commit
-from ..receipts.form import NUMERICS
+from ..receipts.comparison import first_different_field
 from ..receipts.receipt import Receipt, digests_of
 from ..receipts.script_inputs import ScriptBatches
 
@@ -52,7 +51,6 @@ def terms_of_script(script: str, exact_digits: int | None = None) -> Terms:
     """What `repro train` would run is what was to be run. ReproError for a script that cannot be captured."""
     source = ScriptBatches(script, exact_digits)
     program = source.program
-    header = {"numerics": NUMERICS, "program": program.hash, "initial": commit(program, 0, program.initial).root.hex()}
     found: list[tuple[bytes, ...]] = []
 
     def due(step: int, cursor: int) -> tuple[bytes, ...] | None:
@@ -61,26 +59,4 @@ def terms_of_script(script: str, exact_digits: int | None = None) -> Terms:
             found.append(digests_of(program.inputs, source.take()))
         return found[cursor - 1] if cursor >= 1 else None
 
-    return Terms(header, due)
-
-
-def first_different_field(first: Any, second: Any, path: str = "header") -> tuple[str, str, str] | None:
-    """The path of the first field, in the order of names, in which two JSON values differ, and both values as text."""
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        for name in sorted({*first, *second}):
-            found = first_different_field(first.get(name), second.get(name), f"{path}.{name}")
-            if found is not None:
-                return found
-        return None
-    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
-        for i, pair in enumerate(zip(first, second, strict=True)):
-            found = first_different_field(*pair, f"{path}[{i}]")
-            if found is not None:
-                return found
-        return None
-    return None if first == second and type(first) is type(second) else (path, _shown(first), _shown(second))
-
-
-def _shown(value: Any) -> str:
-    text = "missing" if value is None else str(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return Terms(source.run, due)

@@ -19,21 +19,23 @@ from ..tensor_file import tensor_header, tensor_parts
 from . import storage
 from .form import CHECKPOINTS
 
-_NAME = re.compile(r"(0|[1-9][0-9]*)\.safetensors")
+_NAME = re.compile(CHECKPOINTS + r"/(0|[1-9][0-9]{0,15})\.safetensors", re.ASCII)
+
+
+def name_of(step: int) -> str:
+    """The file, within the receipt, with the state after a step; step 0 is the initial state."""
+    return f"{CHECKPOINTS}/{step}.safetensors"
+
+
+def step_of(name: str) -> int | None:
+    """The step whose state a file is named after; None for another file."""
+    found = _NAME.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def path_of(receipt: Path, step: int) -> Path:
-    """The file with the state after a step; step 0 is the initial state."""
-    return receipt / CHECKPOINTS / f"{step}.safetensors"
-
-
-def present(receipt: Path) -> list[int]:
-    """The steps after which the state is kept, ascending."""
-    try:
-        names = [_NAME.fullmatch(entry.name) for entry in (receipt / CHECKPOINTS).iterdir()]
-    except OSError as error:
-        raise ReproError(f"{receipt / CHECKPOINTS}: {error.strerror}") from None
-    return sorted(int(name[1]) for name in names if name)
+    """The file with the state after a step."""
+    return receipt / name_of(step)
 
 
 def write(receipt: Path, step: int, kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> None:

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arrays import TensorType
 from ..errors import ReproError
 from . import canonical_json, shapes
 from .commitments import Commitment, first_link
 from .options import NONFINITE_LOSS
+
+if TYPE_CHECKING:
+    from ..program import Program
 
 FORMAT, VERSION = "repro-receipt", 1
 NUMERICS = 1
@@ -74,11 +77,10 @@ _STEP = shapes.record(
 )
 _SEAL = shapes.record(
     {
-        "receipt": shapes.digest,
         "steps": shapes.number(0),
         "chain": shapes.digest,
         "state_hash": shapes.digest,
-        "checkpoints": shapes.array(shapes.number(0)),
+        "files": shapes.mapping(shapes.record({"bytes": shapes.number(0), "blake3": shapes.digest})),
     },
     {"signature": shapes.record({"key": shapes.hexadecimal(64), "ed25519": shapes.hexadecimal(128)})},
 )
@@ -103,6 +105,11 @@ class Signature:
             "outputs": listed(self.outputs),
             "num_hyper_parameters": self.num_hyper_parameters,
         }
+
+    @staticmethod
+    def of(program: Program) -> Signature:
+        """That of a program."""
+        return Signature(program.state, program.inputs, program.outputs, program.num_hyper_parameters)
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Signature:
@@ -275,33 +282,38 @@ class StepRecord:
 
 
 @dataclass(frozen=True)
+class FileDigest:
+    """Size in bytes and BLAKE3, in hexadecimal, of a file."""
+
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True)
 class Seal:
     """seal.json: how the run ended.
 
     Attributes:
-      receipt: BLAKE3 of receipt.json, in hexadecimal.
       steps: how many.
       chain: the last link.
       state_hash: of the last state (H3), in hexadecimal.
-      checkpoints: the steps after which the state is kept.
+      files: every other file of the receipt, by its path with "/".
       signature: public key and ed25519 signature of the rest, or None.
     """
 
-    receipt: str
     steps: int
     chain: bytes
     state_hash: str
-    checkpoints: tuple[int, ...]
+    files: dict[str, FileDigest]
     signature: tuple[bytes, bytes] | None = None
 
     def unsigned(self) -> dict[str, Any]:
         """What is signed, as JSON."""
         return {
-            "receipt": self.receipt,
             "steps": self.steps,
             "chain": self.chain.hex(),
             "state_hash": self.state_hash,
-            "checkpoints": list(self.checkpoints),
+            "files": {name: {"bytes": file.size, "blake3": file.digest} for name, file in self.files.items()},
         }
 
     def signed_bytes(self) -> bytes:
@@ -322,10 +334,9 @@ class Seal:
         _SEAL(value, where)
         signature = value.get("signature")
         return Seal(
-            value["receipt"],
             value["steps"],
             bytes.fromhex(value["chain"]),
             value["state_hash"],
-            tuple(value["checkpoints"]),
+            {name: FileDigest(file["bytes"], file["blake3"]) for name, file in value["files"].items()},
             (bytes.fromhex(signature["key"]), bytes.fromhex(signature["ed25519"])) if signature else None,
         )

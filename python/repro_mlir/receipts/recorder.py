@@ -63,7 +63,7 @@ class Recorder:
         header = Header(
             NUMERICS,
             program.hash,
-            Signature(program.state, program.inputs, program.outputs, program.num_hyper_parameters),
+            Signature.of(program),
             commit(program, 0, program.initial).root.hex(),
             blake3.blake3(program.text.encode()).hexdigest(),
             options.store_batches,
@@ -72,6 +72,10 @@ class Recorder:
             _script(options.script),
             nonfinite_loss,
         )
+        try:
+            header.dump()
+        except ValueError as error:
+            raise ReproError(f"the receipt cannot name the program's tensors: {error}") from None
         try:
             if not self._path.exists():
                 writer.create(self._path, header, program)

@@ -14,7 +14,8 @@ from ..errors import ReceiptWrong, ReproError
 from ..program import capture_training
 from ..script import load_training
 from .commitments import commit
-from .form import StepRecord
+from .comparison import first_different_field
+from .form import NUMERICS, Signature
 from .receipt import Receipt
 
 
@@ -22,8 +23,10 @@ class ScriptBatches:
     """The program of a script, and the inputs of its batches in their order.
 
     Attributes:
+      script: its path.
       program: captured as `Trainer` does.
       captured: what ties it to the script's objects.
+      run: what the script runs, as `run` in receipt.json; without `nonfinite_loss` where the script leaves it open.
       exact_digits: the option with which it was captured.
       taken: how many batches have been given.
     """
@@ -34,7 +37,7 @@ class ScriptBatches:
         `exact_digits` is as for `load_training`.
         """
         given = load_training(script, exact_digits)
-        self._script = script
+        self.script = script
         self.exact_digits: int | None = given.options.get("exact_digits")
         self._batches = iter(given.batches)
         self.taken = 0
@@ -42,6 +45,15 @@ class ScriptBatches:
         self.program, self.captured = capture_training(
             given.model, given.loss_fn, given.optimizer, self._first, **given.capture_options
         )
+
+        self.run = {
+            "numerics": NUMERICS,
+            "program": self.program.hash,
+            "signature": Signature.of(self.program).as_json(),
+            "initial": commit(self.program, 0, self.program.initial).root.hex(),
+        }
+        if "nonfinite_loss" in given.options:
+            self.run["nonfinite_loss"] = given.options["nonfinite_loss"]
 
     def take(self) -> list[np.ndarray]:
         """The inputs of the next batch, hyper-parameters first. ReproError where there is none."""
@@ -54,33 +66,37 @@ class ScriptBatches:
         try:
             batch = next(self._batches)
         except StopIteration:
-            raise ReproError(f"{self._script}: expected at least {self.taken + 1} batches") from None
+            raise ReproError(f"{self.script}: expected at least {self.taken + 1} batches") from None
         return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
 
 
 class ScriptInputs:
-    """Gives the inputs of a receipt's steps in ascending order, as `Trainer` would take them from the script."""
+    """Gives the inputs of batches in ascending order, as `Trainer` would take them from the script.
 
-    def __init__(self, receipt: Receipt, script: str, exact_digits: int | None = None) -> None:
-        """Runs the script and captures its program.
+    Attributes:
+      run: see `ScriptBatches`.
+    """
 
-        Args:
-          exact_digits: see `load_training`.
-        Raises:
-          ReproError: a script that cannot be run or captured.
-          ReceiptWrong: its program or its initial state is not the receipt's.
+    def __init__(self, receipt: Receipt, source: ScriptBatches) -> None:
         """
-        self._source = ScriptBatches(script, exact_digits)
+        Args:
+          source: of which no batch has been taken.
+        Raises:
+          ReceiptWrong: the script runs something else than the receipt: another program, state, name or number.
+        """
+        self._source = source
         self._inputs: list[np.ndarray] = []
-        program, header = self._source.program, receipt.header
-        if program.hash != header.program:
-            raise ReceiptWrong("program", f"not that of {script}", None, header.program, program.hash)
-        initial = commit(program, 0, program.initial).root.hex()
-        if initial != header.initial:
-            raise ReceiptWrong("initial state", f"not that of {script}", None, header.initial, initial)
+        self.run = self._source.run
+        theirs = {name: value for name, value in receipt.header.run().items() if name in self.run}
+        # What is wrong with the names is of no interest in another program.
+        for name in ("program", "numerics", *sorted(self.run)):
+            different = first_different_field(theirs[name], self.run[name], name)
+            if different is not None:
+                place, expected, actual = different
+                raise ReceiptWrong(place, f"not that of {source.script}", None, expected, actual)
 
-    def __call__(self, record: StepRecord) -> Sequence[np.ndarray]:
-        """The inputs of a step, hyper-parameters first. ReproError where the script gives too few batches."""
-        while self._source.taken < record.commitment.cursor:
+    def __call__(self, number: int) -> Sequence[np.ndarray]:
+        """The inputs of a batch, from 1, hyper-parameters first. ReproError where the script gives too few batches."""
+        while self._source.taken < number:
             self._inputs = self._source.take()
         return self._inputs

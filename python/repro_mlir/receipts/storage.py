@@ -12,12 +12,13 @@ from pathlib import Path
 
 from ..errors import ReproError
 
-_PARTIAL = ".partial"
+PARTIAL = ".partial"
+"""The end of a name while its file is written."""
 
 
 def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Writes a file under another name, has it stored, and then gives it its own."""
-    partial = path.with_name(path.name + _PARTIAL)
+    partial = path.with_name(path.name + PARTIAL)
     with open(partial, "wb") as file:
         for part in parts:
             file.write(part)
@@ -38,7 +39,7 @@ def sync_directory(path: Path) -> None:
 
 def begin_directory(path: Path) -> Path:
     """A new directory that becomes `path` by `finish_directory`; what an earlier attempt left is removed."""
-    partial = path.with_name(path.name + _PARTIAL)
+    partial = path.with_name(path.name + PARTIAL)
     if partial.exists():
         shutil.rmtree(partial)
     partial.mkdir(parents=True)

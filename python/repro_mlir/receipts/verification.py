@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +18,17 @@ import numpy as np
 from ..compiler import Executable, compile
 from ..errors import ReceiptWrong, ReproError, StepFailed
 from ..progress import Progress
-from . import checkpoints
 from .commitments import Commitment, commit
 from .comparison import differences
 from .consistency import DigestsWrong, check_consistency
-from .form import StepRecord
+from .file_list import list_files
+from .form import STEPS
 from .receipt import Receipt
+from .script_inputs import ScriptInputs
 
-# The inputs of a step, hyper-parameters first, from elsewhere than the receipt.
-InputSource = Callable[[StepRecord], Sequence[np.ndarray]]
+InputSource = Callable[[int], Sequence[np.ndarray]]
+"""Gives the inputs of a batch by its number from 1, as the cursor counts, hyper-parameters first; it is asked in
+ascending order, and for those too of which no step has a record."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Verified:
       chain: the last link, in hexadecimal.
       state_hash: of the last state (H3), in hexadecimal; None while the run has not ended.
       signed_by: the public key of the signature, in hexadecimal; None without.
+      sealed: whether the run has ended.
+      not_checked: what this verification leaves open, a line each (docs/receipts.md, "What right means").
     """
 
     steps: int
@@ -48,6 +52,8 @@ class Verified:
     chain: str
     state_hash: str | None
     signed_by: str | None
+    sealed: bool
+    not_checked: tuple[str, ...]
 
 
 def verify(
@@ -58,6 +64,7 @@ def verify(
     *,
     unfinished: bool = False,
     key: bytes | None = None,
+    chain: bytes | None = None,
     inputs: InputSource | None = None,
     draw: random.Random | None = None,
 ) -> Verified:
@@ -69,13 +76,15 @@ def verify(
       target, threads: see `compile`.
       unfinished: whether a receipt of a run that has not ended will do.
       key: the ed25519 public key (32 bytes) that must have signed.
-      inputs: gives the inputs of each step; needed where the receipt does not store the batches.
+      chain: the link (32 bytes) that the last step must have, known from elsewhere.
+      inputs: gives the inputs of each batch; needed where the receipt does not store the batches. Batches that no step
+        has a record of must then fail (E1).
       draw: chooses the sample.
     Returns:
       what was verified.
     Raises:
       ReceiptWrong: the receipt contradicts itself, or a step gives something else than it says.
-      ReproError: no receipt, one of another version, or a target that cannot run here.
+      ReproError: no receipt, one without steps or of another version, or a target that cannot run here.
     """
     if not isinstance(receipt, Receipt):
         receipt = Receipt(receipt)
@@ -84,8 +93,13 @@ def verify(
             check_consistency(receipt, unfinished=unfinished, key=key, advance=progress.advance)
     except DigestsWrong as wrong:
         raise _located(receipt, wrong, target, threads) from None
+    if not receipt.log.steps:
+        raise ReproError(f"{receipt.path}: a run without steps: there is nothing to verify")
+    link = receipt.log[receipt.log.steps].chain
+    if chain is not None and link != chain:
+        raise ReceiptWrong("chain", "another run than the one expected", None, link.hex(), chain.hex())
     chosen = choose_steps(steps, receipt.log.steps, draw)
-    kept = checkpoints.present(receipt.path)
+    kept = list_files(receipt.path).kept
     executed = steps_to_execute(chosen, kept)
     replay = Replay(receipt, target, threads, inputs)
     with Progress(len(executed), f"running on {target}") as progress:
@@ -102,10 +116,47 @@ def verify(
         receipt.log.steps,
         tuple(chosen),
         tuple(executed),
-        (receipt.log[receipt.log.steps].chain if receipt.log.steps else receipt.header.first_link()).hex(),
+        link.hex(),
         receipt.seal.state_hash if receipt.seal else None,
         receipt.seal.signature[0].hex() if receipt.seal and receipt.seal.signature else None,
+        receipt.seal is not None,
+        tuple(_not_checked(receipt, executed, key, chain, inputs)),
     )
+
+
+def _not_checked(
+    receipt: Receipt, executed: Sequence[int], key: bytes | None, chain: bytes | None, inputs: InputSource | None
+) -> Iterator[str]:
+    steps, seal = receipt.log.steps, receipt.seal
+    if seal is None:
+        yield "how the run ends: it is not sealed"
+    if len(executed) < steps:
+        yield f"{steps - len(executed)} of {steps} steps: they were not run"
+    if not isinstance(inputs, ScriptInputs):
+        yield "whether program, names, hyper-parameters, initial state and batches are those wanted: no script"
+    elif "nonfinite_loss" not in inputs.run:
+        yield f"nonfinite_loss, {receipt.header.nonfinite_loss} in the receipt: the script leaves it open"
+    run = set(executed)
+    open_gaps = [gap for step, gap in _skipped(receipt) if inputs is None or step not in run]
+    if open_gaps:
+        why = "without a script there is nothing to run" if inputs is None else "the steps after them were not run"
+        yield f"whether the {sum(open_gaps)} batches without a step fail: {why}"
+    if seal is None or seal.signature is None:
+        yield "who vouches for the run: no signature"
+    elif key is None:
+        yield "whose signature it is: no key"
+    if chain is None:
+        yield "whether it is a run agreed on, with all its steps: no link to compare with"
+
+
+def _skipped(receipt: Receipt) -> Iterator[tuple[int, int]]:
+    """Each step before which batches were taken that no step has a record of, and how many."""
+    cursor = 0
+    for step in range(1, receipt.log.steps + 1):
+        now = receipt.log[step].commitment.cursor
+        if now > cursor + 1:
+            yield step, now - cursor - 1
+        cursor = now
 
 
 def choose_steps(text: str, steps: int, draw: random.Random | None = None) -> list[int]:
@@ -149,7 +200,7 @@ class Replay:
         if not receipt.header.stored and inputs is None:
             raise ReproError(f"{receipt.path}: the receipt does not store the batches: their script is needed")
         self._receipt = receipt
-        self._source = inputs or (lambda record: receipt.inputs(record.step))
+        self._source = inputs
         self._executable: Executable = compile(receipt.program, target, threads)
         self._pool = ThreadPoolExecutor(self._executable.threads, "repro-hash")
         self._state: dict[str, np.ndarray] = {}
@@ -160,7 +211,20 @@ class Replay:
         if self._position != step - 1:
             self._state = self._receipt.state_after(step - 1)
             self._position = step - 1
-        return self._state, list(self._source(self._receipt.log[step]))
+        if self._source is None:
+            return self._state, self._receipt.inputs(step)
+        self._pass_over(step, self._source)
+        return self._state, list(self._source(self._receipt.log[step].commitment.cursor))
+
+    def _pass_over(self, step: int, source: InputSource) -> None:
+        """Runs the batches that were taken before a step and have no record: each must fail (E1)."""
+        first = self._receipt.log[step - 1].commitment.cursor + 1 if step > 1 else 1
+        for number in range(first, self._receipt.log[step].commitment.cursor):
+            try:
+                self._executable(self._state, *source(number))
+            except StepFailed:
+                continue
+            raise ReceiptWrong(STEPS, f"batch {number} has no step, and the program does not fail on it", step)
 
     def run(self, step: int) -> Commitment:
         """Runs a step from the state before it, which must be kept or have been run to; gives its commitment.
@@ -195,7 +259,7 @@ def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | 
         return wrong
     try:
         replay = Replay(receipt, target, threads)
-        for step in steps_to_execute([wrong.step], checkpoints.present(receipt.path)):
+        for step in steps_to_execute([wrong.step], list_files(receipt.path).kept):
             replay.check(step)
     except ReceiptWrong as found:
         return found

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import blake3
 import numpy as np
 
 from ..errors import ReproError
-from ..files import read_regular
 from ..hashing import combine_digests
 from ..program import Program
-from . import canonical_json, checkpoints, storage
+from . import checkpoints, storage
 from .commitments import Commitment, next_link
+from .file_list import describe_files, leftovers, list_files
 from .form import CHECKPOINTS, HEADER, INPUTS, PROGRAM, SEAL, STEPS, Header, Seal, StepRecord
 from .receipt import Receipt
 from .signing import PrivateKey
@@ -70,7 +69,10 @@ class ReceiptWriter:
         inputs = receipt.inputs_path.stat().st_size // size if size else self.log.steps
         # The records up to a kept state have been stored before it; after a power failure the files may lack the rest,
         # or have something else in its place.
-        self.kept = max(step for step in checkpoints.present(path) if step <= min(self.log.steps, inputs))
+        files = list_files(path)
+        for name in leftovers(files):
+            (path / name).unlink()
+        self.kept = max(step for step in files.kept if step <= min(self.log.steps, inputs))
         self.recorded = self._whole_records(self.kept, min(self.log.steps, inputs))
         self.state = receipt.state_after(self.kept)
         self._sealed = receipt.seal is not None
@@ -122,13 +124,11 @@ class ReceiptWriter:
           state: the hash (H1) of each state tensor after the last one.
           key: signs the seal.
         """
-        header = blake3.blake3(read_regular(self._path / HEADER, canonical_json.LIMIT)).hexdigest()
-        kept = tuple(checkpoints.present(self._path))
-        seal = Seal(header, steps, self._link, combine_digests(state), kept)
-        if key is not None:
-            seal = replace(seal, signature=key.sign(seal.signed_bytes()))
         self._inputs.sync()
         self._steps.sync()
+        seal = Seal(steps, self._link, combine_digests(state), describe_files(self._path))
+        if key is not None:
+            seal = replace(seal, signature=key.sign(seal.signed_bytes()))
         storage.write_whole(self._path / SEAL, [seal.dump()])
         self._sealed = True
         return seal

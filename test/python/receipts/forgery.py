@@ -4,16 +4,17 @@
 """Changes of receipts: of bytes, and by a forger who makes all hashes agree again afterwards."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import blake3
 import numpy as np
 from repro_mlir import Receipt
 from repro_mlir.hashing import combine_digests
-from repro_mlir.receipts import canonical_json
+from repro_mlir.receipts import canonical_json, checkpoints
 from repro_mlir.receipts.commitments import Commitment, next_link
+from repro_mlir.receipts.file_list import describe_files
 from repro_mlir.receipts.form import Header, StepRecord
 from repro_mlir.receipts.receipt import digests_of
 
@@ -65,10 +66,19 @@ def forge(
     (path / "steps.jsonl").write_bytes(b"".join(lines))
     (path / "inputs.bin").write_bytes(b"".join(inputs))
 
+    # The last state is kept.
+    os.rename(path / checkpoints.name_of(log.steps), path / checkpoints.name_of(len(given)))
+    edit(path / "seal.json", lambda value: value.update(steps=len(given), chain=link.hex()))
+    if given:
+        edit(path / "seal.json", lambda value: value.update(state_hash=combine_digests(given[-1][0].state)))
+    reseal(path)
+
+
+def reseal(path: Path) -> None:
+    """Makes the seal list the files as they are; a signature stays and does not hold."""
+    files = describe_files(path)
+
     def seal(value: dict[str, Any]) -> None:
-        value["receipt"] = blake3.blake3(changed.dump()).hexdigest()
-        value["chain"] = link.hex()
-        value["steps"] = len(given)
-        value["state_hash"] = combine_digests(given[-1][0].state)
+        value["files"] = {name: {"bytes": file.size, "blake3": file.digest} for name, file in files.items()}
 
     edit(path / "seal.json", seal)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import blake3
 import pytest
+from forgery import reseal
 from repro_mlir import ReproError
 from repro_mlir.cli import main
 from repro_mlir.receipts import canonical_json
@@ -71,9 +71,7 @@ def damage_deeply(path: Path, draw: random.Random) -> None:
         damage_value(path, draw)
         for name, data in others.items():
             (path / name).write_bytes(data)
-    seal = json.loads((path / "seal.json").read_bytes())
-    seal["receipt"] = blake3.blake3((path / "receipt.json").read_bytes()).hexdigest()
-    (path / "seal.json").write_bytes(canonical_json.dump(seal))
+    reseal(path)
 
 
 @pytest.mark.parametrize("damage", [damage_bytes, damage_value, damage_deeply])

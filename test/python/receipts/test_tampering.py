@@ -159,9 +159,26 @@ def headers(receipt: Receipt) -> Iterator[Change]:
         ("fewer steps", lambda v: v.update(steps=7), "steps.jsonl: has 8 steps, and seal.json says 7"),
         ("chain", lambda v: v.update(chain=other(v["chain"])), "seal.json: not the last link"),
         ("state", lambda v: v.update(state_hash=other(v["state_hash"])), "seal.json: the hash of the state"),
-        ("kept", lambda v: v["checkpoints"].remove(3), "checkpoints: seal.json names the states after steps 0, 6, 8"),
-        ("receipt", lambda v: v.update(receipt=other(v["receipt"])), "receipt.json: not the file"),
+        (
+            "kept",
+            lambda v: v["files"].pop("checkpoints/3.safetensors"),
+            "checkpoints/3.safetensors: only in the receipt, expected in the receipt and in seal.json",
+        ),
+        (
+            "not there",
+            lambda v: v["files"].update({"other": v["files"]["program.mlir"]}),
+            "other: only in seal.json, expected in the receipt and in seal.json",
+        ),
+        ("no header", lambda v: v["files"].pop("receipt.json"), "seal.json: does not list receipt.json"),
     ]
+    for name in ("receipt.json", "program.mlir", "steps.jsonl", "inputs.bin", "checkpoints/6.safetensors"):
+        for key in ("blake3", "bytes"):
+
+            def file(value: dict[str, Any], name: str = name, key: str = key) -> None:
+                entry = value["files"][name]
+                entry[key] = other(entry[key]) if key == "blake3" else entry[key] + 1
+
+            seal.append((f"{key} of {name}", file, f"{name}: not the file that seal.json names"))
     for name, edited, place in seal:
         found = change("seal.json", name, edited, place)
         yield replace(found, step={"steps": 9, "fewer steps": 8}.get(name))
@@ -228,14 +245,16 @@ def forgeries(receipt: Receipt) -> Iterator[Change]:
 
         return lambda path: forge(path, steps=steps)
 
+    number = signature.num_hyper_parameters
+
     def rate(entry: list[Any]) -> None:
         entry[1][0] = entry[1][0] * 2
 
     def batch(entry: list[Any]) -> None:
-        entry[1][1][2, 1] += 1
+        entry[1][number][2, 1] += 1
 
     def label(entry: list[Any]) -> None:
-        entry[1][2][0] = (entry[1][2][0] + 1) % 3
+        entry[1][number + 1][0] = (entry[1][number + 1][0] + 1) % 3
 
     for step in STEP_RANGE:
         yield Change(f"forged rate of step {step}", at(step, rate), step, "state ")

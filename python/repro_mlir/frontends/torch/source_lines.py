@@ -3,6 +3,7 @@
 
 """The user's Python source line of every operator of a trace."""
 
+import functools
 import os
 import sys
 import sysconfig
@@ -46,6 +47,20 @@ _SPEAKING = tuple(
 )
 _UPDATES = "optimizers.py"
 
+
+@functools.cache
+def source_name(path: str) -> str:
+    """The name under which a file of the user is written: its path below the folder from which Python imports it.
+
+    For a script and the modules beside it that is the script's folder: a program says nothing of the machine on which
+    it was captured. A file from elsewhere has its last part alone.
+    """
+    real = os.path.realpath(path)
+    folders = [os.path.join(os.path.realpath(folder), "") for folder in sys.path]
+    inside = [folder for folder in folders if real.startswith(folder)]
+    return real.removeprefix(max(inside, key=len)) if inside else os.path.basename(real)
+
+
 _known_files: dict[str, bool] = {}
 _library_names: dict[str, str | None] = {}
 
@@ -78,7 +93,7 @@ def line_of_traceback(traceback: types.TracebackType | None) -> str | None:
         if os.path.dirname(code.co_filename) == own and found is None:
             found = ""
         elif found is not None and _is_user_frame(code):
-            found = f"{code.co_filename}:{traceback.tb_lineno}"
+            found = f"{source_name(code.co_filename)}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return found or None
 
@@ -112,7 +127,7 @@ class SourceLines(TorchDispatchMode):
         while frame is not None and frame.f_code is not self._boundary:
             code = frame.f_code
             if _is_user_frame(code):
-                return _frame_line(code.co_filename, frame), library
+                return _frame_line(source_name(code.co_filename), frame), library
             if library is None and (name := _library_name(code.co_filename)):
                 library = _frame_line(name, frame)
             frame = frame.f_back
