@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 # What a developer types. Everything comes from the package registries into .venv; the build tree is build/.
-#   make build | test | demo | bench | format | lint | docs | wheel | clean
+#   make build | test | fuzz | check-sanitizers | demo | bench | format | lint | docs | wheel | clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# Of each fuzzer.
+MINUTES ?= 10
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup build test unit-test lit-test coverage check-functions demo bench format lint docs wheel wheel-test clean
+.PHONY: setup build test unit-test lit-test coverage check-functions fuzz check-sanitizers sanitizer-sample demo bench format lint docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -22,13 +24,16 @@ $(READY): pyproject.toml tools/setup.py
 build: $(READY)
 	$(BIN)/python tools/build.py --jobs $(JOBS)
 
-test: build lint lit-test unit-test
+test: build lint lit-test sanitizer-sample unit-test
+
+sanitizer-sample: $(READY)
+	$(BIN)/python tools/sanitizers/check.py --seconds 5 --jobs $(JOBS)
 
 lit-test: build
 	$(BIN)/lit -j$(JOBS) -q test
 
 unit-test: build
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal test/python test/Codegen
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal test/python test/Codegen test/fuzz
 
 # Every operator of PyTorch's own tests; unit-test takes a tenth of them.
 coverage: build
@@ -37,6 +42,16 @@ coverage: build
 # All 2^32 inputs of each function on the levels of this machine; resumes where it stopped (slow on x86-64-v2, which has no fma).
 check-functions: build
 	$(BIN)/python tools/functions/check.py
+
+# Random programs on all targets, then damaged files and messages at every reader; see docs/fuzzing.md.
+fuzz: build
+	$(BIN)/python test/fuzz/semantic.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/semantic.jsonl
+	$(BIN)/python test/fuzz/semantic.py --near --count 1000000 --minutes $(MINUTES) --journal build/fuzz/near.jsonl
+	$(BIN)/python test/fuzz/readers.py --count 1000000 --minutes $(MINUTES)
+
+# The executor and the emulator with sanitizers: their tests, and the readers of artifacts and of PTX.
+check-sanitizers: $(READY)
+	$(BIN)/python tools/sanitizers/check.py --jobs $(JOBS)
 
 demo: build
 	$(BIN)/python examples/demo.py
@@ -63,4 +78,4 @@ wheel-test: wheel
 	$(PYTHON) tools/wheel_test.py dist
 
 clean:
-	rm -rf build dist
+	rm -rf build build-sanitizers dist

@@ -344,7 +344,9 @@ void Parser::parseBodyDirective(Function &function) {
 
 void Parser::parseRegisters(Function &function) {
   const std::string word = lexer.takeWord("a register type");
-  Type type = parseType(std::string_view(word).substr(1));
+  // At the end of the text there is no word.
+  Type type =
+      word.empty() ? Type() : parseType(std::string_view(word).substr(1));
   if (!type || (type.bits == 8))
     lexer.fail("unknown register type '" + word + "'");
   auto declare = [&](const std::string &name) {

@@ -1,0 +1,133 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Numbered pieces of work in forked children, so that one that crashes or hangs is found and the others go on."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+Work = Callable[[int], str]
+"""What a piece of work gives: "ok", another word that is no finding, or "finding: " and a text."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one child.
+
+    Attributes:
+      seconds: that a piece may take.
+      memory: bytes of address space; 0 for no limit, which a sanitizer needs.
+      batch: pieces per child.
+    """
+
+    seconds: float = 60
+    memory: int = 8 << 30
+    batch: int = 100
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a piece of work."""
+
+    number: int
+    outcome: str
+
+    @property
+    def is_finding(self) -> bool:
+        return self.outcome.startswith("finding")
+
+
+def run(numbers: Iterable[int], work: Work, limits: Limits = Limits()) -> Iterator[Result]:
+    """The results in order; `numbers` is read as far as the caller asks for results."""
+    source = iter(numbers)
+    batch: list[int] = []
+    while True:
+        while len(batch) < limits.batch and (number := next(source, None)) is not None:
+            batch.append(number)
+        if not batch:
+            return
+        done = 0
+        for result in _child(batch, work, limits):
+            done += 1
+            yield result
+        batch = batch[done:]
+
+
+def _child(batch: list[int], work: Work, limits: Limits) -> Iterator[Result]:
+    """The results of a child, the last of which may be that it died."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reader, writer = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(reader)
+        _work(batch, work, limits, writer)
+    os.close(writer)
+    try:
+        yield from _results(batch, process, reader, limits)
+    finally:
+        os.close(reader)
+        _end(process)
+
+
+def _work(batch: list[int], work: Work, limits: Limits, writer: int) -> None:
+    """The child: never returns."""
+    try:
+        # What a crash or a reader prints is not of interest; the number says how to see it again.
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(quiet, stream)
+        faulthandler.disable()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if limits.memory:
+            resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
+        for number in batch:
+            try:
+                outcome = work(number)
+            except BaseException:
+                outcome = "finding: " + traceback.format_exc(limit=-6)
+            os.write(writer, json.dumps([number, outcome[:4000]]).encode() + b"\n")
+    finally:
+        os._exit(0)
+
+
+def _results(batch: list[int], process: int, reader: int, limits: Limits) -> Iterator[Result]:
+    buffer, waiting = b"", list(batch)
+    while waiting:
+        deadline = time.monotonic() + limits.seconds
+        while b"\n" not in buffer:
+            ready, _, _ = select.select([reader], [], [], max(deadline - time.monotonic(), 0))
+            piece = os.read(reader, 1 << 16) if ready else b""
+            if not piece:
+                how = _status(process) if ready else f"more than {limits.seconds:g} seconds"
+                yield Result(waiting[0], f"finding: the process ended: {how}")
+                return
+            buffer += piece
+        line, buffer = buffer.split(b"\n", 1)
+        number, outcome = json.loads(line)
+        assert number == waiting.pop(0)
+        yield Result(number, outcome)
+
+
+def _status(process: int) -> str:
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+
+
+def _end(process: int) -> None:
+    try:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass

@@ -1,0 +1,48 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A file of the numbers that are done, so that a long run can be interrupted and goes on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from forked import Result
+
+
+class Journal:
+    """Lines of [number, outcome]; the last line of a number counts.
+
+    Attributes:
+      outcomes: by number.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.outcomes: dict[int, str] = {}
+        if path.exists():
+            for line in path.read_text().splitlines():
+                if line.endswith("]"):  # an interrupted line is none
+                    number, outcome = json.loads(line)
+                    self.outcomes[number] = outcome
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(path, "a")
+
+    def missing(self, numbers: Iterable[int]) -> Iterator[int]:
+        return (number for number in numbers if number not in self.outcomes)
+
+    def add(self, result: Result) -> None:
+        self.outcomes[result.number] = result.outcome
+        self._file.write(json.dumps([result.number, result.outcome]) + "\n")
+        self._file.flush()
+
+    def findings(self) -> list[Result]:
+        results = [Result(number, outcome) for number, outcome in sorted(self.outcomes.items())]
+        return [result for result in results if result.is_finding]
+
+    def summary(self) -> str:
+        """How often each outcome came, such as "9987 ok, 13 failed step"."""
+        words = ("finding" if o.startswith("finding") else o for o in self.outcomes.values())
+        return ", ".join(f"{count} {word}" for word, count in Counter(words).most_common()) or "nothing"

@@ -1,0 +1,185 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Random canonical programs, and nearly canonical ones, on all targets: equal bits, or an error before anything runs.
+
+python test/fuzz/semantic.py --count 10000 --journal build/fuzz/semantic.jsonl    resumes where it stopped
+python test/fuzz/semantic.py --show 8        one program, as small as it can be made
+"""
+
+from __future__ import annotations
+
+import paths  # noqa: F401  # isort: skip
+
+import argparse
+import os
+import random
+import re
+import sys
+import time
+from pathlib import Path
+
+import forked
+import inputs as values
+import kit
+import numpy as np
+import random_programs
+from catalogue import Case
+from device_kit import check as check_device
+from journal import Journal
+from repro_mlir import ir, runtime
+from repro_mlir.passmanager import PassManager
+from repro_mlir.reference.errors import ProgramError, StepError
+from repro_mlir.reference.program import read_program
+from repro_mlir.runtime import emulation
+
+LIMITS = forked.Limits(seconds=120, memory=16 << 30, batch=100)
+LEVELS = [level for level in runtime.runnable_levels() if level.startswith("x86-64")] or [runtime.native_level()]
+HERE = [kit.Configuration(level, threads) for level in LEVELS for threads in (1, 2)]
+AARCH64 = kit.Configuration("aarch64", 2)
+MOST_BYTES = 1 << 24
+"""Of the tensors of a nearly canonical program that is run."""
+
+
+def verify(text: str) -> str | None:
+    """Why a text is no canonical program, None if it is one."""
+    with ir.Context() as context:
+        context.attach_diagnostic_handler(lambda _: True)
+        try:
+            module = ir.Module.parse(text)
+            PassManager.parse("builtin.module(repro-verify-canonical)").run(module.operation)
+        except ir.MLIRError as error:
+            return str(error)
+    return None
+
+
+def targets(number: int) -> tuple[list[kit.Configuration], str | None]:
+    """The CPU configurations on which a program runs, and the architecture of the device emulator in its turn."""
+    where = list(HERE)
+    if number % 50 == 7 and emulation.is_available():
+        where.append(AARCH64)
+    return where, ("sm_90" if number % 20 else "sm_75") if number % 10 == 0 else None
+
+
+def compare(case: Case, number: int) -> str:
+    """An outcome (see forked.py) of a program that is canonical."""
+    want = kit.reference(case.program, case.inputs)
+    where, device = targets(number)
+    try:
+        kit.check(case.program, case.inputs, where, runs=1, want=want)
+        if device is not None:
+            check_device(case.program, case.inputs, device, want, checked=number % 50 == 0)
+    except kit.Mismatch as error:
+        return f"finding: {error}"
+    return "failed step" if isinstance(want, StepError) else "ok"
+
+
+def valid(number: int, steps: int | None = None) -> str:
+    """Runs the program with a number, or its first steps."""
+    case = random_programs.program(number, steps, checks=True)
+    if (refusal := verify(case.program)) is not None:
+        return f"finding: a generated program is refused: {refusal}"
+    return compare(case, number)
+
+
+_NUMBER = re.compile(r"(?<![\w%.])\d+(?![\w.]*[eE.])(?=\b|x)")
+_WORDS = [
+    ("floordiv", "ceildiv"),
+    ("mod", "floordiv"),
+    ("parallel", "reduction"),
+    ("refold", "sequential"),
+    ("extsi", "extui"),
+    ("sitofp", "bitcast"),
+    ("addf", "addf fastmath<fast>"),
+]
+
+
+def nearly(number: int) -> str:
+    """A canonical text with one or two numbers or words changed."""
+    choose = random.Random(~number)
+    text = random_programs.program(number).program
+    for _ in range(choose.choice([1, 1, 2])):
+        if choose.random() < 0.15:
+            old, new = choose.choice(_WORDS)
+            places = [m.start() for m in re.finditer(rf"\b{old}\b", text)]
+            if places:
+                at = choose.choice(places)
+                text = text[:at] + new + text[at + len(old) :]
+            continue
+        # Numbers of structured operations, of slices and of types; those of constants change no contract.
+        found = [m for m in _NUMBER.finditer(text)]
+        match = choose.choice(found)
+        old_number = int(match[0])
+        near = [old_number + 1, old_number - 1, old_number * 2, 0, 1]
+        far = [-1, -old_number, 2**31, 2**62, 2**63 - 1, 2**64 + 1]
+        new_number = choose.choice(near * 3 + far)
+        text = text[: match.start()] + str(new_number) + text[match.end() :]
+    return text
+
+
+def near(number: int) -> str:
+    """Runs the changed program with a number: it is refused, or all targets agree."""
+    text = nearly(number)
+    if verify(text) is not None:
+        return "refused"
+    known = read_program(text)
+    if sum(int(np.prod(kind.shape or ())) for kind in known.body.argument_types) * 8 > MOST_BYTES:
+        return "large"
+    arrays = tuple(
+        values.random(kind.element.name, kind.shape or (), i) for i, kind in enumerate(known.body.argument_types)
+    )
+    case = Case(f"near-{number}", text, tuple(map(np.asarray, arrays)))
+    try:
+        return compare(case, number)
+    except (ProgramError, MemoryError) as error:
+        return f"finding: accepted by the verifier, refused by the interpreter: {error}"
+    except runtime.CompileError as error:
+        return f"finding: accepted by the verifier, refused by the compiler: {error}"
+
+
+def smallest(number: int) -> int:
+    """How many steps of a program are enough for its finding."""
+    for steps in range(random_programs.MOST_STEPS):
+        (result,) = forked.run([number], lambda n, steps=steps: valid(n, steps), LIMITS)
+        if result.is_finding:
+            return steps
+    return random_programs.MOST_STEPS
+
+
+def show(number: int) -> None:
+    steps = smallest(number)
+    case = random_programs.program(number, steps, checks=True)
+    print(case.program)
+    (result,) = forked.run([number], lambda n: valid(n, steps), LIMITS)
+    print(result.outcome)
+    print(kit.first_difference(case.program, case.inputs, HERE[0]))
+
+
+def main() -> int:
+    """The number of findings, at most 1 as a status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--near", action="store_true", help="nearly canonical programs")
+    parser.add_argument("--journal", type=Path, default=Path(os.devnull))
+    parser.add_argument("--show", type=int, metavar="NUMBER")
+    options = parser.parse_args()
+    if options.show is not None:
+        show(options.show)
+        return 0
+    journal = Journal(options.journal)
+    end = time.monotonic() + 60 * options.minutes
+    numbers = journal.missing(range(options.first, options.first + options.count))
+    for result in forked.run(numbers, near if options.near else valid, LIMITS):
+        journal.add(result)
+        if result.is_finding:
+            print(f"{result.number}: {result.outcome[-600:]}", flush=True)
+        if time.monotonic() > end:
+            break
+    print(f"{'nearly canonical' if options.near else 'canonical'} programs: {journal.summary()}")
+    return int(bool(journal.findings()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

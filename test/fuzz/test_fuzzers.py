@@ -1,0 +1,69 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The committed inputs of every fuzzer, a sample of its mutations, and the fork server that runs them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import forked
+import pytest
+import readers
+import semantic
+from journal import Journal
+
+SECONDS = 8
+
+
+@pytest.mark.parametrize("reader", readers.READERS)
+def test_reader(reader: str) -> None:
+    assert not readers.replay(reader)
+    journal = Journal(Path(os.devnull))
+    readers.run(reader, range(60), journal, SECONDS)
+    assert not journal.findings()
+    assert any(outcome != "read" for outcome in journal.outcomes.values())
+
+
+def test_canonical_programs() -> None:
+    end = time.monotonic() + SECONDS
+    for result in forked.run(range(8), semantic.valid, semantic.LIMITS):
+        assert not result.is_finding, result
+        if time.monotonic() > end:
+            break
+
+
+def test_a_right_receipt_is_read(tmp_path: Path) -> None:
+    for name in ("bundle", "program", "receipt", "tensors", "text"):
+        (tmp_path / name).mkdir()
+        reader = readers.READERS[name](tmp_path / name)
+        assert reader.read(reader.seeds[0]) == "read"
+
+
+def test_what_happens_to_a_child() -> None:
+    def work(number: int) -> str:
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if number == 4:
+            raise ValueError("five")
+        if number == 6:
+            time.sleep(60)
+        return "ok"
+
+    results = list(forked.run(range(8), work, forked.Limits(seconds=2, batch=5)))
+    assert [result.number for result in results] == list(range(8))
+    found = {result.number: result.outcome for result in results if result.is_finding}
+    assert sorted(found) == [2, 4, 6]
+    assert "SIGSEGV" in found[2] and "ValueError: five" in found[4] and "more than 2 seconds" in found[6]
+
+
+def test_a_journal_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    Journal(path).add(forked.Result(1, "ok"))
+    with open(path, "a") as file:
+        file.write('[2, "o')
+    again = Journal(path)
+    assert list(again.missing(range(3))) == [0, 2] and again.summary() == "1 ok"
