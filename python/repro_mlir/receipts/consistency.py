@@ -50,10 +50,15 @@ def check_consistency(
     # Reading it compares it with the header.
     _ = receipt.program
     link = _check_steps(receipt, advance)
+    steps = receipt.log.steps
+    if seal is not None and steps != seal.steps:
+        raise ReceiptWrong(STEPS, f"has {steps} steps, and {SEAL} says {seal.steps}", min(steps, seal.steps) + 1)
+    if not steps:
+        raise ReproError(f"{receipt.path}: a run without steps: there is nothing to verify")
     if seal is not None:
         _check_end(receipt, seal, link)
     listed = None if seal is None else seal.files
-    check_names(files, listed, receipt.log.steps, receipt.header.checkpoint_every)
+    check_names(files, listed, steps, receipt.header.checkpoint_every)
     if seal is not None:
         for name in sorted(seal.files):
             _check_file(receipt, seal, name)
@@ -143,16 +148,10 @@ def _check_stop(receipt: Receipt, record: StepRecord) -> None:
 
 def _check_end(receipt: Receipt, seal: Seal, link: bytes) -> None:
     log = receipt.log
-    if log.steps != seal.steps:
-        raise ReceiptWrong(
-            STEPS, f"has {log.steps} steps, and {SEAL} says {seal.steps}", min(log.steps, seal.steps) + 1
-        )
     if log.torn:
         raise ReceiptWrong(STEPS, "expected the end of the file after the last step", log.steps + 1)
     if link != seal.chain:
         raise ReceiptWrong(SEAL, "not the last link of the chain", None, seal.chain.hex(), link.hex())
-    if not log.steps:
-        raise ReproError(f"{receipt.path}: a run without steps: there is nothing to verify")
     state = log[log.steps].commitment.state
     if combine_digests(state) != seal.state_hash:
         message = "the hash of the state is not that of the last step"

@@ -4,6 +4,7 @@
 """Damaged receipts: one clear error each, whatever was damaged, and never a traceback."""
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -102,6 +103,41 @@ def test_damaged_receipts(
             assert captured.err.count("\n") == 1 and len(captured.err) < 600, captured.err
         shutil.rmtree(path)
     assert answers[1] or answers[2]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["FIFO", "device", "directory", "endless file"])
+def test_only_regular_files_are_read(finished: Path, tmp_path: Path, capsys, kind: str) -> None:
+    for number, name in enumerate([*FILES, "checkpoints/6.safetensors"]):
+        path = Path(shutil.copytree(finished, tmp_path / str(number)))
+        (path / name).unlink()
+        if kind == "FIFO":
+            os.mkfifo(path / name)
+        elif kind == "device":
+            (path / name).symlink_to("/dev/zero")
+        elif kind == "directory":
+            (path / name).mkdir()
+        else:
+            with open(path / name, "wb") as file:
+                file.truncate(1 << 40)
+        status = main(["verify", str(path), "--threads", "1"])
+        captured = capsys.readouterr()
+        if kind == "endless file" and status == 1:
+            assert name in captured.out or name == "steps.jsonl", captured
+            continue
+        assert status == 2 and captured.out == "" and captured.err.count("\n") == 1, (name, captured)
+        assert name in captured.err and (kind == "endless file" or "expected a regular file" in captured.err), captured
+
+
+def test_a_linked_directory_of_states(finished: Path, tmp_path: Path, capsys) -> None:
+    path = Path(shutil.copytree(finished, tmp_path / "run"))
+    os.rename(path / "checkpoints", tmp_path / "elsewhere")
+    (path / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    assert main(["verify", str(path)]) == 2
+    assert "checkpoints: expected a directory" in capsys.readouterr().err
+    # The receipt itself has the name that the user gives.
+    (tmp_path / "link").symlink_to(finished)
+    assert main(["verify", str(tmp_path / "link"), "--steps", "8", "--threads", "1"]) == 0
 
 
 @pytest.mark.parametrize(

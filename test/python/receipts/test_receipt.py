@@ -6,6 +6,7 @@
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from repro_mlir import ReceiptOptions, ReproError
 from repro_mlir.cli import main
 from repro_mlir.errors import ReceiptWrong
 from repro_mlir.hashing import state_hash
+from repro_mlir.program import Program
+from repro_mlir.receipts.recorder import Recorder
 from repro_mlir.receipts.verification import choose_steps, steps_to_execute
 
 
@@ -152,7 +155,57 @@ def test_a_run_that_has_not_ended(copy: Callable[[], Path]) -> None:
     (path / "seal.json").unlink()
     with pytest.raises(ReproError, match=r"no seal.json: the run has not ended"):
         repro_mlir.verify(path)
-    assert repro_mlir.verify(path, unfinished=True).state_hash is None
+    (path / "checkpoints" / "8.safetensors.partial").write_bytes(b"half")
+    verified = repro_mlir.verify(path, unfinished=True)
+    assert verified.state_hash is None and not verified.sealed
+    assert verified.not_checked[0] == "how the run ends: it is not sealed"
+    (path / "notes.txt").write_bytes(b"")
+    with pytest.raises(ReceiptWrong, match=r"notes.txt: a file that is no part of such a receipt"):
+        repro_mlir.verify(path, unfinished=True)
+    (path / "notes.txt").unlink()
+    # Whoever goes on with it removes what was left behind.
+    train(ReceiptOptions(path, checkpoint_every=EVERY, resume=True))
+    assert not (path / "checkpoints" / "8.safetensors.partial").exists()
+    assert repro_mlir.verify(path, "8").sealed
+
+
+def recorded(program: Program, path: Path, source: repro_mlir.Receipt, steps: int) -> None:
+    """Records the first steps of a receipt's run as those of another program."""
+    executable = repro_mlir.compile(program, "cpu", 1)
+    recorder = Recorder(ReceiptOptions(path), program, "cpu", 1)
+    try:
+        for step in range(1, steps + 1):
+            inputs = recorder.take(source.inputs(step))
+            _, outputs = executable(recorder.state, *inputs)
+            recorder.commit(inputs, list(outputs.values()))
+        recorder.seal()
+    finally:
+        recorder.close()
+
+
+def test_a_run_without_steps(finished: Path, tmp_path: Path, capsys) -> None:
+    source = repro_mlir.Receipt(finished)
+    recorded(source.program, tmp_path / "none", source, 0)
+    for more in ([], ["--steps", "sample:3"], ["--unfinished"]):
+        assert main(["verify", str(tmp_path / "none"), *more]) == 2
+        assert "a run without steps: there is nothing to verify" in capsys.readouterr().err
+    (tmp_path / "none" / "seal.json").unlink()
+    assert main(["verify", str(tmp_path / "none"), "--unfinished"]) == 2
+
+
+def test_names_beyond_ascii(finished: Path, tmp_path: Path) -> None:
+    source = repro_mlir.Receipt(finished)
+
+    def renamed(name: str) -> Program:
+        program = source.program
+        first, *others = program.state
+        state = (replace(first, name=name), *others)
+        return replace(program, text=program.text.replace(f'"{first.name}"', f'"{name}"'), state=state)
+
+    recorded(renamed("\u91cd\u307f \u00e9"), tmp_path / "run", source, 2)
+    assert repro_mlir.verify(tmp_path / "run", threads=1).steps == 2
+    with pytest.raises(ReproError, match=r"cannot name the program's tensors: .*normalization form C"):
+        recorded(renamed("e\u0301"), tmp_path / "other", source, 1)
 
 
 def test_choosing_steps() -> None:
