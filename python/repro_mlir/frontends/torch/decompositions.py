@@ -17,12 +17,13 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from repro_mlir.frontends.torch import convolutions, linear_algebra, pooling, special_functions, views
+from repro_mlir.frontends.torch import convolutions, integers, linear_algebra, pooling, special_functions, views
 
 aten = torch.ops.aten
 
 _entries: dict[Any, Callable[..., Any]] = {
     **convolutions.DECOMPOSITIONS,
+    **integers.DECOMPOSITIONS,
     **linear_algebra.DECOMPOSITIONS,
     **pooling.DECOMPOSITIONS,
     **special_functions.DECOMPOSITIONS,
@@ -33,7 +34,8 @@ _entries: dict[Any, Callable[..., Any]] = {
 def _decomposes(*operators: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for operator in operators:
-            _entries[operator] = function
+            integer = integers.DECOMPOSITIONS.get(operator)
+            _entries[operator] = function if integer is None else _with_default(integer, function)
         return function
 
     return register
@@ -166,6 +168,8 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 @_decomposes(aten.pow.Tensor_Scalar)
 def _power(x: torch.Tensor, exponent: float) -> Any:
+    if not (x.dtype.is_floating_point or x.dtype.is_complex):
+        return torch.pow(x.to(torch.result_type(x, exponent)), exponent)
     # As ATen computes these exponents itself.
     if not x.dtype.is_floating_point:
         return NotImplemented
@@ -246,8 +250,7 @@ def _bound(x: torch.Tensor, low: Any, high: Any) -> Any:
         if bound is None:
             continue
         if not isinstance(bound, torch.Tensor):
-            if not x.dtype.is_floating_point and isinstance(bound, float):
-                return NotImplemented
+            x = x.to(torch.result_type(x, bound))
             bound = torch.full([], bound, dtype=x.dtype)
         x = operator(x, bound)
     return x

@@ -1,0 +1,168 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Operators on integers in integers: the defaults go through floats, crash the lowering for i8, or are not supported.
+
+Where PyTorch raises or a processor traps, (I1) holds: x // 0 is -1, x % 0 is x, and all wraps.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+aten = torch.ops.aten
+
+
+def _operands(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Tensors or Python numbers as tensors of the result's type, None if it is not an integer type."""
+    kind = torch.result_type(x, y)
+    if kind.is_floating_point or kind.is_complex:
+        return None
+    x, y = (v.to(kind) if isinstance(v, torch.Tensor) else _wrapped(v, kind) for v in (x, y))
+    return x, y
+
+
+def _wrapped(number: int, kind: torch.dtype) -> torch.Tensor:
+    if kind is not torch.bool:
+        half = 2 ** (torch.iinfo(kind).bits - 1)
+        number = (number + half) % (2 * half) - half
+    return torch.full([], number, dtype=kind)
+
+
+def floor_divide(x: Any, y: Any) -> Any:
+    """x // y, NotImplemented for floats."""
+    operands = _operands(x, y)
+    if operands is None:
+        return NotImplemented
+    x, y = operands
+    quotient = torch.div(x, y, rounding_mode="trunc")
+    remainder = x - quotient * y
+    above = ((remainder < 0) & (y > 0)) | ((remainder > 0) & (y < 0))
+    return torch.where(above, quotient - 1, quotient)
+
+
+def _divide(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
+    if rounding_mode == "floor":
+        return floor_divide(x, y)
+    # The lowering truncates in integers, given two tensors.
+    operands = None if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) else _operands(x, y)
+    if rounding_mode is None or operands is None:
+        return NotImplemented
+    return torch.div(*operands, rounding_mode="trunc")
+
+
+def _of_tensors(operator: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
+    """The operator for a Python number on one side; floats are left to the default."""
+
+    def call(x: Any, y: Any) -> Any:
+        operands = _operands(x, y)
+        return NotImplemented if operands is None else operator(*operands)
+
+    return call
+
+
+def _with_number(operator: Any) -> Callable[..., Any]:
+    def call(x: torch.Tensor, y: Any, **alpha: Any) -> Any:
+        # Numbers beside i8 crash the lowering.
+        operands = None if isinstance(y, torch.Tensor) else _operands(x, y)
+        return NotImplemented if operands is None else operator(*operands, **alpha)
+
+    return call
+
+
+def _extremum(along: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    def call(x: torch.Tensor) -> Any:
+        # The lowering crashes for i8.
+        return NotImplemented if x.dtype.is_floating_point else along(x, list(range(x.dim())))
+
+    return call
+
+
+def _bucketize(x: torch.Tensor, edges: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
+    # The lowering counts in f32.
+    if torch.promote_types(x.dtype, edges.dtype).is_floating_point:
+        return NotImplemented
+    return torch.searchsorted(edges, x, out_int32=out_int32, right=right)
+
+
+def _linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
+    # (PyTorch) of integers in f64, from both ends, toward zero; the lowering counts in f32.
+    if dtype is None or dtype.is_floating_point or dtype.is_complex:
+        return NotImplemented
+    step = (float(end) - float(start)) / max(steps - 1, 1)
+    rising = [int(start + step * i) for i in range(steps // 2)]
+    values = [*rising, *(int(end - step * (steps - 1 - i)) for i in range(steps // 2, steps))]
+    # A constant of the graph; `torch.tensor` would leave operators that the lowering does not know.
+    return torch.from_numpy(np.array(values, np.int64)).clone().to(dtype)
+
+
+def _negate(x: torch.Tensor) -> Any:
+    # The lowering multiplies by -1.0.
+    return NotImplemented if x.dtype.is_floating_point or x.dtype.is_complex else torch.zeros([], dtype=x.dtype) - x
+
+
+def _power(x: Any, y: Any) -> Any:
+    """By repeated squaring; (PyTorch) a negative exponent gives 1/x toward zero."""
+    if isinstance(y, int):
+        return _power_of_number(x, y)
+    operands = _operands(x, y)
+    if operands is None:
+        return NotImplemented
+    base, exponent = operands
+    one = torch.ones([], dtype=base.dtype)
+    sign = torch.where((exponent & 1) == 1, base, one)
+    inverse = torch.where(base == 1, one, torch.where(base == -1, sign, one - 1))
+    result, square, rest = one, base, exponent
+    for _ in range(torch.iinfo(base.dtype).bits - 1):
+        result = torch.where((rest & 1) == 1, result * square, result)
+        square, rest = square * square, torch.bitwise_right_shift(rest, torch.ones([], dtype=rest.dtype))
+    return torch.where(exponent < 0, inverse, result)
+
+
+def _power_of_number(x: torch.Tensor, exponent: int) -> Any:
+    if x.dtype.is_floating_point or x.dtype.is_complex:
+        return NotImplemented
+    kind = torch.result_type(x, exponent)
+    square, result = x.to(kind), None
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else result * square
+        exponent >>= 1
+        square = square * square
+    return torch.ones_like(x, dtype=kind) if result is None else result
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.div.Tensor_mode: _divide,
+    aten.div.Scalar_mode: _divide,
+    aten.floor_divide.default: floor_divide,
+    aten.floor_divide.Scalar: floor_divide,
+    aten.fmod.Scalar: _of_tensors(aten.fmod.Tensor),
+    aten.remainder.Scalar: _of_tensors(aten.remainder.Tensor),
+    aten.remainder.Scalar_Tensor: _of_tensors(aten.remainder.Tensor),
+    aten.sub.Tensor: _with_number(aten.sub.Tensor),
+    aten.mul.Tensor: _with_number(aten.mul.Tensor),
+    aten.max.default: _extremum(aten.amax),
+    aten.min.default: _extremum(aten.amin),
+    aten.bucketize.Tensor: _bucketize,
+    aten.linspace.default: _linspace,
+    aten.neg.default: _negate,
+    aten.pow.Tensor_Scalar: _power,
+    aten.pow.Tensor_Tensor: _power,
+    aten.pow.Scalar: _power,
+}
+for _name in ("and", "or", "xor"):
+    _bitwise = getattr(aten, f"bitwise_{_name}")
+    for _operator in (_bitwise.Scalar, _bitwise.Scalar_Tensor, getattr(aten, f"__{_name}__").Scalar):
+        DECOMPOSITIONS[_operator] = _of_tensors(_bitwise.Tensor)
+for _name, _short in (("left", "l"), ("right", "r")):
+    _shift = getattr(aten, f"bitwise_{_name}_shift")
+    for _operator in (
+        _shift.Tensor_Scalar,
+        _shift.Scalar_Tensor,
+        getattr(aten, f"__{_short}shift__").Tensor,
+        getattr(aten, f"__{_short}shift__").Scalar,
+    ):
+        DECOMPOSITIONS[_operator] = _of_tensors(_shift.Tensor)
