@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Batches and learning rates from the script that a run was made with."""
+"""Batches and hyper-parameters from the script that a run was made with."""
 
 from __future__ import annotations
 
