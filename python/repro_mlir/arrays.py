@@ -31,6 +31,9 @@ _DTYPES = {
     "i8": "int8",
     "i1": "bool",
 }
+ELEMENTS = tuple(_DTYPES)
+"""MLIR's names of the element types that tensors of a program have."""
+
 _TORCH = {
     "f64": "float64",
     "f32": "float32",

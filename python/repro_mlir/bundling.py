@@ -21,9 +21,11 @@ from .errors import ReproError
 from .hashing import state_hash, tensor_hash
 from .program import Program, capture_training
 from .progress import Progress
-from .runner.bundle import FORMAT, INPUTS, MANIFEST, NUMERICS, PROGRAM, STATE, Expected
+from .receipts.signing import WEAK, PrivateKey, holds, is_strong
+from .runner.bundle import Bundle, Expected, signed_bytes
 from .runner.execution import TargetCode
 from .runner.initial import describe_initial
+from .runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PROGRAM, SIGNATURE, STATE
 from .runner.packing import runner_members, zip_of
 from .tensor_file import write_tensors
 
@@ -89,6 +91,7 @@ def write_bundle(
     steps: Steps = (),
     expected: Expected | None = None,
     seed: int = 0,
+    sign: PrivateKey | None = None,
 ) -> dict[str, int]:
     """Writes a bundle; equal arguments give equal bytes.
 
@@ -100,6 +103,7 @@ def write_bundle(
       steps: inputs to record.
       expected: what these steps give, which the runner then compares.
       seed: the one that `initialize` was given.
+      sign: signs the bundle.
     Returns:
       bytes of each member, before compression.
     Raises:
@@ -138,11 +142,38 @@ def write_bundle(
         "members": {name: {"bytes": len(data), "blake3": blake3_of(data).hex()} for name, data in members.items()},
     }
     members = {MANIFEST: (json.dumps(manifest, indent=1) + "\n").encode(), **members}
+    if sign is not None:
+        key, signature = sign.sign(signed_bytes(members[MANIFEST]))
+        members[SIGNATURE] = json.dumps({"key": key.hex(), "ed25519": signature.hex()}).encode()
     try:
         Path(path).write_bytes(zip_of(members, frozenset({STATE})))
     except OSError as error:
         raise ReproError(f"cannot write {path}: {error.strerror}") from None
     return {name: len(data) for name, data in members.items()}
+
+
+def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
+    """Checks the signature of a bundle, if it has one.
+
+    Args:
+      expected: the public key that must have signed, or None for any or none.
+    Returns:
+      the public key that signed, in hexadecimal; None where nobody has.
+    Raises:
+      ReproError: no signature where one is expected, one by another key, or one that does not hold.
+    """
+    if bundle.signature is None:
+        if expected is not None:
+            raise ReproError(f"{bundle.path}: no signature, expected one by {expected.hex()}")
+        return None
+    key, signature = bundle.signature
+    if expected is not None and key != expected:
+        raise ReproError(f"{bundle.path}: signed by {key.hex()}, expected a signature by {expected.hex()}")
+    if not is_strong(key):
+        raise ReproError(f"{bundle.path}: signed by {key.hex()}, {WEAK}")
+    if not holds(key, signature, bundle.signed_bytes()):
+        raise ReproError(f"{bundle.path}: the signature is not one by {key.hex()}")
+    return key.hex()
 
 
 def _version() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .errors import ReproError
 
@@ -31,7 +31,8 @@ class Limits:
       compile_seconds: to compile it for one target.
       memory_bytes: address space of a child process.
       result_bytes: of what a child gives back, and of each file that it writes.
-      archive_bytes: of all members of a program file or a bundle together, inflated.
+      archive_bytes: of all members of a program file or a bundle together, inflated, and of the state that a bundle
+        describes; the memory of this machine.
       archive_ratio: these bytes per byte of the file, where they are more than 256 MiB.
     """
 
@@ -44,7 +45,7 @@ class Limits:
     compile_seconds: int = 600
     memory_bytes: int = 8 << 30
     result_bytes: int = 4 << 30
-    archive_bytes: int = 64 << 30
+    archive_bytes: int = field(default_factory=lambda: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     archive_ratio: int = 100
 
 
@@ -55,7 +56,7 @@ def limits() -> Limits:
       ReproError: the variable has another form.
     """
     text = os.environ.get(VARIABLE, "")
-    known = {field.name for field in dataclasses.fields(Limits)}
+    known = {each.name for each in dataclasses.fields(Limits)}
     changed = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         match = re.fullmatch(r"([a-z_]+)=([0-9]{1,15})([kmgt]?)", entry, re.IGNORECASE)

@@ -91,7 +91,7 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
                 f"{where}: tensor {kind.name}: expected shape {list(kind.shape)} of {_NAMES[kind.element]}, "
                 f"got {list(shape)} of {dtype}"
             )
-        size = int(np.prod(kind.shape, dtype=np.int64)) * kind.dtype.itemsize
+        size = math.prod(kind.shape) * kind.dtype.itemsize
         if len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1] <= len(body) or offsets[1] - offsets[0] != size:
             raise ReproError(f"{where}: tensor {kind.name}: expected {size} bytes in the file, got {list(offsets)}")
         raw = np.frombuffer(body[offsets[0] : offsets[1]], kind.dtype.newbyteorder("<"))

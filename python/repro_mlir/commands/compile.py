@@ -18,6 +18,7 @@ from .options import Commands, add_command, add_no_cache, add_script, positive
 
 if TYPE_CHECKING:
     from ..program import Program
+    from ..receipts.signing import PrivateKey
 
 
 def register(commands: Commands) -> None:
@@ -33,6 +34,7 @@ def register(commands: Commands) -> None:
     )
     command.add_argument("--steps", type=positive, metavar="N", help="record the inputs of so many steps in the bundle")
     command.add_argument("--expect", action="store_true", help="run these steps here and record the hashes they give")
+    command.add_argument("--sign", metavar="KEY", help="sign the bundle with this ed25519 private key (PEM)")
     add_no_cache(command)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of repro_mlir.initialize, if used (0)")
 
@@ -41,16 +43,18 @@ def _compile(options: argparse.Namespace) -> int:
     from ..bundling import capture_steps
     from ..compiler import check_target, compile
     from ..gpu_code import architectures_of
+    from ..receipts.signing import PrivateKey
     from ..script import load_training
 
     architectures = architectures_of(options.target or "")
-    if not architectures and (options.steps or options.expect):
-        raise ReproError("--steps and --expect are for bundles: expected --target cuda or cuda:sm_75,sm_90")
+    if not architectures and (options.steps or options.expect or options.sign):
+        raise ReproError("--steps, --expect and --sign are for bundles: expected --target cuda or cuda:sm_75,sm_90")
+    signer = PrivateKey(options.sign) if options.sign else None
     if options.target and not architectures:
         check_target(options.target)
     program, steps = capture_steps(load_training(options.script, options.exact_digits), options.steps or 1)
     if architectures:
-        report = _bundle(options, program, architectures, steps)
+        report = _bundle(options, program, architectures, steps, signer)
     else:
         if options.target:
             compile(program, options.target)
@@ -65,14 +69,18 @@ def _compile(options: argparse.Namespace) -> int:
 
 
 def _bundle(
-    options: argparse.Namespace, program: Program, architectures: list[str], steps: list[list[np.ndarray]]
+    options: argparse.Namespace,
+    program: Program,
+    architectures: list[str],
+    steps: list[list[np.ndarray]],
+    signer: PrivateKey | None,
 ) -> dict[str, Any]:
     from ..bundling import expect, write_bundle
     from ..gpu_code import compile_for
 
     codes = compile_for(program, architectures)
     expected = expect(program, steps) if options.expect else None
-    write_bundle(options.output, program, codes, steps=steps, expected=expected, seed=options.seed)
+    write_bundle(options.output, program, codes, steps=steps, expected=expected, seed=options.seed, sign=signer)
     report = {
         "program": program.hash,
         "file": options.output,

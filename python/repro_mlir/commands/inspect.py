@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import ReproError
 from ..printing import tell
-from .options import Commands, add_command
+from .options import Commands, add_command, add_public_key
 
 
 def register(commands: Commands) -> None:
@@ -20,6 +20,7 @@ def register(commands: Commands) -> None:
     command = add_command(commands, "inspect", _inspect, "show what a program file or a bundle holds")
     command.add_argument("program", metavar="FILE", help="written by repro compile or Program.save")
     command.add_argument("--text", action="store_true", help="print the canonical module")
+    add_public_key(command)
 
 
 def _inspect(options: argparse.Namespace) -> int:
@@ -29,6 +30,8 @@ def _inspect(options: argparse.Namespace) -> int:
 
     if is_bundle(options.program):
         return _inspect_bundle(options)
+    if options.key:
+        raise ReproError(f"{options.program}: expected a bundle with --key: a program file has no signature")
     program = Program.load(options.program)
     if options.text:
         tell(*program.text.splitlines())
@@ -59,10 +62,14 @@ def _inspect(options: argparse.Namespace) -> int:
 
 
 def _inspect_bundle(options: argparse.Namespace) -> int:
+    from ..bundling import check_signature
     from ..program import program_hash, read_untrusted
+    from ..receipts.signing import read_public_key
     from ..runner.bundle import Bundle, size_of
 
+    key = read_public_key(options.key) if options.key else None
     bundle = Bundle(options.program)
+    signed_by = check_signature(bundle, key)
     text = read_untrusted(bundle.module(), bundle.path)
     if options.text:
         tell(*text.splitlines())
@@ -92,6 +99,7 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
         "steps": bundle.steps,
         "expected": bundle.expected.state if bundle.expected else {},
         "members": sizes,
+        "signed_by": signed_by,
     }
     if options.json:
         tell(json.dumps(report))
@@ -112,4 +120,5 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
     tell(f"steps    {bundle.steps} recorded")
     for step, state in (bundle.expected.state if bundle.expected else {}).items():
         tell(f"expected {state} after {step} steps")
+    tell(f"signed   {'by ' + signed_by if signed_by else 'no'}")
     return 0

@@ -69,6 +69,11 @@ def add_threads(command: argparse.ArgumentParser) -> None:
     command.add_argument("--threads", type=positive, metavar="N", help="threads of a step (one per processor)")
 
 
+def add_public_key(command: argparse.ArgumentParser) -> None:
+    """The option --key of commands that read something signed."""
+    command.add_argument("--key", metavar="FILE", help="require a signature by this ed25519 public key (PEM)")
+
+
 def add_no_cache(command: argparse.ArgumentParser) -> None:
     """The option --no-cache of commands that compile."""
     command.add_argument("--no-cache", action=_NoCache, help="compile anew: read and keep no compiled code on disk")

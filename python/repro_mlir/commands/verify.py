@@ -14,7 +14,7 @@ import time
 from ..errors import ReceiptWrong
 from ..printing import tell
 from ..script import allow_exact_digits
-from .options import Commands, add_command, add_exact_digits, add_target
+from .options import Commands, add_command, add_exact_digits, add_public_key, add_target
 
 _STATUS = """exit status:
   0    right  the receipt agrees with itself, and the chosen steps give what it says; what was not checked is listed
@@ -36,7 +36,7 @@ def register(commands: Commands) -> None:
     command.add_argument("--seed", type=int, metavar="N", help="draw the sample from this seed")
     command.add_argument("--script", metavar="FILE", help="also compare program, batches and rates with this script's")
     add_exact_digits(command)
-    command.add_argument("--key", metavar="FILE", help="require a signature by this ed25519 public key (PEM)")
+    add_public_key(command)
     command.add_argument("--chain", type=_link, metavar="HEX", help="require this link of the last step")
     command.add_argument("--unfinished", action="store_true", help="accept a receipt of a run that has not ended")
 

@@ -99,6 +99,16 @@ def mapping(item: Shape) -> Shape:
     return check
 
 
+def nullable(item: Shape) -> Shape:
+    """Null, or a value of a shape."""
+
+    def check(value: Any, where: str) -> None:
+        if value is not None:
+            item(value, where)
+
+    return check
+
+
 def _inside(where: str, key: str) -> str:
     return f"{where}.{key}" if ": " in where else f"{where}: {key}"
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ed25519 signatures of finished receipts, by the package cryptography."""
+"""Ed25519 signatures of finished receipts and of bundles, by the package cryptography."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from typing import Any
 from ..errors import ReceiptWrong, ReproError
 from ..files import read_regular
 from .form import SEAL, Seal
+
+WEAK = "a public key of small order or in another than its only encoding, with which anybody could sign"
+
+_PRIME = 2**255 - 19
+# y of the points whose order is 8; their orders are 4, 1 and 2 at 0, 1 and -1.
+_EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = {0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH}
 
 _KEY_LIMIT = 1 << 16
 """The most bytes of a file with a key."""
@@ -45,7 +52,28 @@ def read_public_key(path: str | Path) -> bytes:
     if not isinstance(key, ed25519.Ed25519PublicKey):
         raise ReproError(f"{path}: expected an ed25519 public key as PEM")
     raw: bytes = key.public_bytes_raw()
+    if not is_strong(raw):
+        raise ReproError(f"{path}: {WEAK}")
     return raw
+
+
+def holds(key: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether this is a signature of the message by the holder of a public key; False for a weak key."""
+    exceptions, _, ed25519 = _cryptography()
+    try:
+        ed25519.Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (exceptions.InvalidSignature, ValueError):
+        return False
+    return is_strong(key)
+
+
+def is_strong(key: bytes) -> bool:
+    """Whether 32 bytes are the only encoding of a point whose order is not small.
+
+    For a point of small order there are signatures that hold for many messages, and nobody needs a private key.
+    """
+    y = int.from_bytes(key, "little") & ((1 << 255) - 1)
+    return y < _PRIME and y not in _SMALL_ORDER
 
 
 def check(seal: Seal, expected: bytes | None) -> None:
@@ -63,11 +91,10 @@ def check(seal: Seal, expected: bytes | None) -> None:
     key, signature = seal.signature
     if expected is not None and key != expected:
         raise ReceiptWrong(SEAL, "signed by another key", None, expected.hex(), key.hex())
-    exceptions, _, ed25519 = _cryptography()
-    try:
-        ed25519.Ed25519PublicKey.from_public_bytes(key).verify(signature, seal.signed_bytes())
-    except (exceptions.InvalidSignature, ValueError):
-        raise ReceiptWrong(SEAL, f"the signature is not one by {key.hex()}") from None
+    if not is_strong(key):
+        raise ReceiptWrong(SEAL, f"signed by {key.hex()}, {WEAK}")
+    if not holds(key, signature, seal.signed_bytes()):
+        raise ReceiptWrong(SEAL, f"the signature is not one by {key.hex()}")
 
 
 def _read_key(path: str | Path) -> bytes:

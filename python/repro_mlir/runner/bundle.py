@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import json
-import re
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,20 +18,28 @@ from ..archive import member_names, read_archive
 from ..arrays import TensorType
 from ..digest import blake3_of
 from ..errors import ReproError
+from ..limits import limits
+from ..printing import foreign
+from ..receipts import shapes
 from ..tensor_file import read_tensors
 from .execution import TargetCode
 from .initial import initial_array
+from .manifest import (
+    INPUTS,
+    MANIFEST,
+    PROGRAM,
+    SIGNATURE,
+    STATE,
+    is_member_name,
+    is_runner_member,
+    needed_members,
+    parse_json,
+    read_manifest,
+)
 from .plan import read_plan
 
-FORMAT = 1
-NUMERICS = 1
-MANIFEST, PROGRAM, STATE, INPUTS = "manifest.json", "program.mlir", "state.safetensors", "inputs.safetensors"
-
-_MEMBER = re.compile(
-    r"manifest\.json|program\.mlir|(state|inputs)\.safetensors|sm_[0-9]{2,3}[af]?\.(ptx|cubin|json|constants)"
-    r"|__main__\.py|repro_mlir(/[a-z0-9_]+)+\.py"
-)
-"""What a member may be called."""
+_SIGNED_MAGIC = b"repro-bundle-v1\0"
+_SIGNATURE = shapes.record({"key": shapes.hexadecimal(64), "ed25519": shapes.hexadecimal(128)})
 
 
 def is_bundle(path: str | Path) -> bool:
@@ -76,39 +84,20 @@ class Bundle:
           ReproError: no bundle, one of another format or numerics, or a damaged one.
         """
         self.path = Path(path)
-        self._data = read_archive(path, lambda name: _MEMBER.fullmatch(name) is not None, "a bundle of repro-mlir")
+        self._data = read_archive(path, is_member_name, "a bundle of repro-mlir")
         if MANIFEST not in self._data:
             raise ReproError(f"{path}: expected a bundle of repro-mlir: it has no {MANIFEST}")
-        try:
-            self._manifest = json.loads(self._data[MANIFEST])
-            self._read_manifest(self._manifest)
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise ReproError(f"{path}: {MANIFEST} is damaged ({type(error).__name__}: {error})") from None
-
-    def _read_manifest(self, manifest: Any) -> None:
-        if manifest["format"] != FORMAT or manifest["numerics"] != NUMERICS:
-            raise ReproError(
-                f"{self.path}: expected a bundle of format {FORMAT} and numerics {NUMERICS}, "
-                f"got format {manifest['format']} and numerics {manifest['numerics']}"
-            )
-        for name, entry in manifest["members"].items():
-            if name not in self._data:
-                raise ReproError(f"{self.path}: no member {name}")
-            found = blake3_of(self._data[name]).hex()
-            if found != entry["blake3"]:
-                raise ReproError(f"{self.path}: {name} is damaged: expected BLAKE3 {entry['blake3']}, got {found}")
-        unknown = sorted(set(self._data) - set(manifest["members"]) - {MANIFEST})
-        if unknown:
-            raise ReproError(f"{self.path}: {unknown[0]} is not in {MANIFEST}")
+        self._manifest = manifest = read_manifest(self._data[MANIFEST], str(path))
+        self._check_members(manifest)
         self.program: str = manifest["program"]
         self.compiler: str = manifest["compiler"]
         self.state, self.inputs, self.outputs = (
             tuple(TensorType(t["name"], t["element"], tuple(t["shape"])) for t in manifest[key])
             for key in ("state", "inputs", "outputs")
         )
-        self.num_hyper_parameters = int(manifest["num_hyper_parameters"])
+        self.num_hyper_parameters: int = manifest["num_hyper_parameters"]
         self.architectures: list[str] = list(manifest["targets"])
-        self.steps = int(manifest["steps"])
+        self.steps: int = manifest["steps"]
         self.initial_state_hash: str = manifest["initial_state"]
         given = manifest["expected"]
         self.expected = given and Expected(
@@ -116,13 +105,44 @@ class Bundle:
             {int(step): value for step, value in given["tensors"].items()},
             given["outputs"],
         )
+        held, most = sum(size_of(kind) for kind in self.state), limits().archive_bytes
+        if held > most:
+            raise ReproError(f"{path}: a state of {held:,} bytes, expected at most {most:,}")
+
+    def _check_members(self, manifest: Mapping[str, Any]) -> None:
+        for name, entry in manifest["members"].items():
+            if name not in self._data:
+                raise ReproError(f"{self.path}: no member {foreign(name)}")
+            found = blake3_of(self._data[name]).hex()
+            if found != entry["blake3"] or len(self._data[name]) != entry["bytes"]:
+                raise ReproError(f"{self.path}: {name} is damaged: expected BLAKE3 {entry['blake3']}, got {found}")
+        listed = set(manifest["members"])
+        unlisted = sorted(set(self._data) - listed - {MANIFEST, SIGNATURE})
+        if unlisted:
+            raise ReproError(f"{self.path}: {unlisted[0]} is not in {MANIFEST}")
+        needed = needed_members(manifest)
+        if missing := sorted(needed - listed):
+            raise ReproError(f"{self.path}: no member {foreign(missing[0])}")
+        if unused := sorted(name for name in listed - needed if not is_runner_member(name)):
+            raise ReproError(f"{self.path}: {foreign(unused[0])} belongs to no part of the bundle")
+
+    @cached_property
+    def signature(self) -> tuple[bytes, bytes] | None:
+        """Public key and signature (ed25519) of `signed_bytes`, if the bundle has one; not checked here."""
+        if SIGNATURE not in self._data:
+            return None
+        where = f"{self.path}: {SIGNATURE}"
+        value = parse_json(self._data[SIGNATURE], where)
+        _SIGNATURE(value, where)
+        return bytes.fromhex(value["key"]), bytes.fromhex(value["ed25519"])
+
+    def signed_bytes(self) -> bytes:
+        """What a signature is of: the manifest, which has the digest of every other member."""
+        return signed_bytes(self._data[MANIFEST])
 
     def module(self) -> bytes:
         """The text of the canonical module, as the bundle has it."""
-        try:
-            return self._data[PROGRAM]
-        except KeyError:
-            raise ReproError(f"{self.path}: no member {PROGRAM}") from None
+        return self._data[PROGRAM]
 
     def member_sizes(self) -> dict[str, int]:
         """Bytes of each member, not compressed."""
@@ -139,7 +159,7 @@ class Bundle:
             target = self._manifest["targets"][architecture]
             members = {key: self._data[target[key]] for key in ("ptx", "plan", "constants")}
             cubin = None if target["cubin"] is None else self._data[target["cubin"]]
-            plan = read_plan(json.loads(members["plan"]), len(members["constants"]), where)
+            plan = read_plan(parse_json(members["plan"], where), len(members["constants"]), where)
         except (KeyError, TypeError, ValueError) as error:
             raise ReproError(f"{where}: the target is damaged ({type(error).__name__}: {error})") from None
         for role, kinds, buffers in (
@@ -177,6 +197,11 @@ class Bundle:
         return [array[step] for array in self._recorded]
 
 
+def signed_bytes(manifest: bytes) -> bytes:
+    """The bytes that a signature of a bundle is of, from its manifest.json."""
+    return _SIGNED_MAGIC + blake3_of(manifest)
+
+
 def size_of(kind: TensorType) -> int:
     """Bytes of a tensor."""
-    return int(np.prod(kind.shape, dtype=np.int64)) * kind.dtype.itemsize
+    return math.prod(kind.shape) * kind.dtype.itemsize

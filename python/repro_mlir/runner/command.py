@@ -41,14 +41,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     own = sys.argv[0] if is_bundle(sys.argv[0]) else None
     if own is None:
         parser.add_argument("bundle", metavar="BUNDLE", help="a file written by repro compile --target cuda")
-    parser.add_argument(
-        "--steps", type=positive, metavar="N", help="steps (as many as the bundle has inputs for, at least 1)"
-    )
-    parser.add_argument("--device", type=int, default=0, metavar="N", help="which GPU (0)")
-    parser.add_argument("--inputs", metavar="FILE", help=".npz with an array for each input, the same in each step")
-    parser.add_argument("--state", metavar="FILE", help="start from this state (safetensors) instead of the bundle's")
-    parser.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
-    parser.add_argument("--ptx", action="store_true", help="have the driver assemble PTX even where there is a cubin")
+    add_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
     if own is not None:
@@ -57,7 +50,23 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _run(options: argparse.Namespace) -> int:
-    bundle = Bundle(options.bundle)
+    return run(Bundle(options.bundle), options)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `run`, but the bundle itself and --json."""
+    parser.add_argument(
+        "--steps", type=positive, metavar="N", help="steps (as many as the bundle has inputs for, at least 1)"
+    )
+    parser.add_argument("--device", type=int, default=0, metavar="N", help="which GPU (0)")
+    parser.add_argument("--inputs", metavar="FILE", help=".npz with an array for each input, the same in each step")
+    parser.add_argument("--state", metavar="FILE", help="start from this state (safetensors) instead of the bundle's")
+    parser.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
+    parser.add_argument("--ptx", action="store_true", help="have the driver assemble PTX even where there is a cubin")
+
+
+def run(bundle: Bundle, options: argparse.Namespace) -> int:
+    """Runs steps of a bundle and prints what they gave; 1 where that is not what the bundle expects."""
     steps = options.steps or max(bundle.steps, 1)
     inputs = load_inputs(options.inputs, bundle.inputs) if options.inputs else None
     if inputs is None:

@@ -24,6 +24,8 @@ _MODULES = (
     "limits.py",
     "printing.py",
     "tensor_file.py",
+    "receipts/__init__.py",
+    "receipts/shapes.py",
     "reference/errors.py",
     "reference/formats.py",
     "reference/random.py",

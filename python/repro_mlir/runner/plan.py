@@ -11,6 +11,7 @@ from typing import Any
 
 from ..arrays import TensorType
 from ..errors import ReproError
+from ..printing import foreign
 
 SPACES = ("state", "input", "output", "arena", "constant")
 """What a buffer of a launch is part of."""
@@ -77,30 +78,36 @@ def read_plan(plan: Any, constant_size: int, where: str) -> Plan:
     try:
         states, inputs, outputs = (
             tuple(
-                Buffer(TensorType(str(t["name"]), str(t["element"]), tuple(map(int, t["shape"]))), int(t["bytes"]))
+                Buffer(TensorType(t["name"], t["element"], tuple(map(_whole, t["shape"]))), _whole(t["bytes"]))
                 for t in plan[key]
             )
             for key in ("states", "inputs", "outputs")
         )
-        kernels = tuple(Kernel(str(k["name"]), _triple(k["block"]), int(k["shared"])) for k in plan["kernels"])
+        kernels = tuple(Kernel(str(k["name"]), _triple(k["block"]), _whole(k["shared"])) for k in plan["kernels"])
         launches = tuple(
             Launch(
-                int(launch["kernel"]),
+                _whole(launch["kernel"]),
                 _triple(launch["grid"]),
-                tuple((str(space), int(index), int(offset)) for space, index, offset in launch["args"]),
+                tuple((str(space), _whole(index), _whole(offset)) for space, index, offset in launch["args"]),
             )
             for launch in plan["launches"]
         )
         messages = tuple(map(str, plan["messages"]))
-        result = Plan(int(plan["arena_bytes"]), constant_size, states, inputs, outputs, messages, kernels, launches)
+        result = Plan(_whole(plan["arena_bytes"]), constant_size, states, inputs, outputs, messages, kernels, launches)
     except (KeyError, TypeError, ValueError) as error:
         raise ReproError(f"{where}: the launch plan is damaged ({type(error).__name__}: {error})") from None
     _check(result, where)
     return result
 
 
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise ValueError(f"expected a whole number from 0 to 2^63 - 1, got {foreign(repr(value))}")
+    return value
+
+
 def _triple(values: Sequence[Any]) -> tuple[int, int, int]:
-    x, y, z = map(int, values)
+    x, y, z = map(_whole, values)
     if min(x, y, z) < 1:
         raise ValueError(f"expected three numbers of at least 1, got {list(values)}")
     return x, y, z

@@ -7,6 +7,7 @@ import json
 import zipfile
 from pathlib import Path
 
+import blake3
 import handmade
 import numpy as np
 import pytest
@@ -17,9 +18,9 @@ from repro_mlir.hashing import state_hash
 from repro_mlir.initialization import initialize
 from repro_mlir.program import Program
 from repro_mlir.runner import Bundle
-from repro_mlir.runner.bundle import MANIFEST, STATE
 from repro_mlir.runner.execution import choose_architecture
 from repro_mlir.runner.initial import describe_initial, initial_array
+from repro_mlir.runner.manifest import MANIFEST, STATE
 from repro_mlir.runner.plan import read_plan
 
 
@@ -79,6 +80,25 @@ def _manifest(members: dict[str, bytes], **changes: object) -> None:
     members[MANIFEST] = json.dumps(json.loads(members[MANIFEST]) | changes).encode()
 
 
+def _change(members: dict[str, bytes], part: str, change) -> None:
+    manifest = json.loads(members[MANIFEST])
+    change(manifest[part])
+    members[MANIFEST] = json.dumps(manifest).encode()
+
+
+def _listed(members: dict[str, bytes], name: str, data: bytes) -> None:
+    """A member more, with its digest."""
+    members[name] = data
+    entry = {"bytes": len(data), "blake3": blake3.blake3(data).hexdigest()}
+    _change(members, "members", lambda listed: listed.update({name: entry}))
+
+
+def _unlisted(members: dict[str, bytes], name: str) -> None:
+    """A member less, here and there."""
+    del members[name]
+    _change(members, "members", lambda listed: listed.pop(name))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -93,7 +113,26 @@ def _manifest(members: dict[str, bytes], **changes: object) -> None:
             lambda m: _manifest(m, numerics=2),
             "expected a bundle of format 1 and numerics 1, got format 1 and numerics 2",
         ),
-        (lambda m: _manifest(m, state=[{}]), "manifest.json is damaged"),
+        (lambda m: _manifest(m, state=[{}]), r"manifest.json.state\[0\]: no name"),
+        (lambda m: _manifest(m, more=1), "unknown key 'more'"),
+        (lambda m: _manifest(m, steps=True), "steps: expected a whole number of at least 0"),
+        (lambda m: _manifest(m, steps=1 << 40), "more than 4,294,967,296 steps"),
+        (lambda m: m.update({MANIFEST: m[MANIFEST].replace(b"{", b'{"steps": 1,', 1)}), "a key occurs twice"),
+        (lambda m: m.update({MANIFEST: b"[" * 100_000}), "manifest.json is damaged"),
+        (lambda m: _change(m, "targets", lambda t: t.update(sm_80=t["sm_75"])), "sm_80 has members of other names"),
+        (
+            lambda m: _change(m, "expected", lambda e: e["outputs"].update(other=[])),
+            "other outputs than the program has",
+        ),
+        (lambda m: _change(m, "expected", lambda e: e["state"].update({"x": "0" * 64})), "a step that is no number"),
+        (
+            lambda m: _change(m, "state", lambda s: s[0].update(shape=[1 << 40])),
+            "a state of .* bytes, expected at most",
+        ),
+        (lambda m: _change(m, "state", lambda s: s[1].update(name="w")), "state: a name occurs twice"),
+        (lambda m: _change(m, "state", lambda s: s[1].update(name="n\x1b[2J")), "expected a tensor's name of at most"),
+        (lambda m: _listed(m, "sm_100.ptx", b""), "sm_100.ptx belongs to no part of the bundle"),
+        (lambda m: _unlisted(m, "program.mlir"), "no member program.mlir"),
     ],
 )
 def test_damage(bundle: Path, change, message: str) -> None:
@@ -129,6 +168,11 @@ def test_damaged_files(bundle: Path, tmp_path: Path) -> None:
         ),
         ({"launches": [{"kernel": 0, "grid": [0, 1, 1], "args": []}]}, "expected three numbers of at least 1"),
         ({"kernels": [{}]}, "the launch plan is damaged"),
+        ({"arena_bytes": -4096}, "expected a whole number from 0"),
+        ({"arena_bytes": 1 << 63}, "expected a whole number from 0"),
+        ({"arena_bytes": "64"}, "expected a whole number from 0"),
+        ({"kernels": [{"name": "k", "block": [1, 1, 1], "shared": -1}]}, "expected a whole number from 0"),
+        ({"launches": [{"kernel": 0, "grid": [True, 1, 1], "args": []}]}, "expected a whole number from 0"),
     ],
 )
 def test_damaged_plans(change: dict, message: str) -> None:
