@@ -35,7 +35,12 @@ _INITIAL = {
     "file": shapes.record({"from": shapes.text}),
     "fill": shapes.record({"from": shapes.text, "bits": _BITS}),
     "uniform": shapes.record(
-        {"from": shapes.text, "seed": shapes.number(-(1 << 63)), "site": shapes.number(0), "scale": shapes.hexadecimal(8)}
+        {
+            "from": shapes.text,
+            "seed": shapes.number(-(1 << 63)),
+            "site": shapes.number(0),
+            "scale": shapes.hexadecimal(8),
+        }
     ),
 }
 
