@@ -79,7 +79,7 @@ def test_weak_keys_are_refused(key: bytes, tmp_path: Path) -> None:
     # R = A and S = 0 hold for every message whose hash fits, one in eight: OpenSSL takes some.
     messages = [bytes([i]) for i in range(64)]
     assert not any(holds(key, bytes([1]) + bytes(63), message) for message in messages)
-    seal = Seal("0" * 64, 0, bytes(32), "0" * 64, (), (key, bytes([1]) + bytes(63)))
+    seal = Seal(0, bytes(32), "0" * 64, {}, (key, bytes([1]) + bytes(63)))
     with pytest.raises(ReceiptWrong, match="of small order"):
         check(seal, None)
     pem = ed25519.Ed25519PublicKey.from_public_bytes(key).public_bytes(
