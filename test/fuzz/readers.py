@@ -43,7 +43,7 @@ from repro_mlir.cli import main as command
 from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, settle
 from repro_mlir.dispute.channels import respond
 from repro_mlir.operators import OperatorGraph, Tracer
-from repro_mlir.program import Program, canonicalize, program_hash, read_signature
+from repro_mlir.program import Program
 from repro_mlir.receipts.consistency import check_consistency
 from repro_mlir.receipts.options import ReceiptOptions
 from repro_mlir.receipts.receipt import Receipt
@@ -51,6 +51,7 @@ from repro_mlir.receipts.recorder import Recorder
 from repro_mlir.runner import Bundle
 from repro_mlir.runtime.artifact import read_artifact
 from repro_mlir.tensor_file import read_tensors, write_tensors
+from repro_mlir.untrusted import admit
 
 LIMITS = forked.Limits(seconds=30, memory=8 << 30, batch=500)
 MOST_FINDINGS = 10
@@ -214,20 +215,11 @@ def artifact(folder: Path) -> Reader:
 def text(folder: Path) -> Reader:
     """Tokens of canonical programs."""
 
-    def read(data: bytes) -> str:
-        words = data.decode(errors="replace")
-
-        def use() -> None:
-            canonicalize(words)
-            read_signature(words)
-            program_hash(words)
-
-        return attempt(use)
-
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         return mutate_tokens([data.decode()], draw.getrandbits(48)).encode()
 
-    return Reader([random_programs.program(number).program.encode() for number in range(60)], read, change)
+    seeds = [random_programs.program(number).program.encode() for number in range(60)]
+    return Reader(seeds, lambda data: attempt(lambda: admit(data)), change)
 
 
 def ptx(folder: Path) -> Reader:
