@@ -20,7 +20,9 @@ _NOTES = """examples:
 exit status:
   0  no difference
   1  a difference
-  2  no answer: runs that cannot be compared, or not here
+  2  no answer: runs that cannot be compared, or not here, or any failure of this program
+
+Receipts are compared as they are: whether they are right is for repro verify.
 """
 
 

@@ -65,6 +65,8 @@ def diff_receipts(
         raise ReproError(f"the receipts are of different programs: {different[0]} is {different[1]} and {different[2]}")
     steps = min(side.run.steps for side in sides)
     same_start = headers[0].initial == headers[1].initial
+    if same_start and steps == 0:
+        raise ReproError(f"{first} or {second} is a run without steps: there is nothing to compare")
     step = 1
     if same_start:
         commitments = ((n, [side.run.commitment(n) for side in sides]) for n in range(1, steps + 1))

@@ -189,6 +189,8 @@ def test_a_run_without_steps(finished: Path, tmp_path: Path, capsys) -> None:
     for more in ([], ["--steps", "sample:3"], ["--unfinished"]):
         assert main(["verify", str(tmp_path / "none"), *more]) == 2
         assert "a run without steps: there is nothing to verify" in capsys.readouterr().err
+    assert main(["diff", str(tmp_path / "none"), str(finished)]) == 2
+    assert "a run without steps: there is nothing to compare" in capsys.readouterr().err
     (tmp_path / "none" / "seal.json").unlink()
     assert main(["verify", str(tmp_path / "none"), "--unfinished"]) == 2
 
