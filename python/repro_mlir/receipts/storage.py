@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import ReproError
+from ..files import open_descriptor
 
 PARTIAL = ".partial"
 """The end of a name while its file is written."""
@@ -61,7 +62,7 @@ class AppendOnly:
 
     def __init__(self, path: Path, size: int) -> None:
         """Opens the file and cuts it to `size` bytes."""
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        self._descriptor = open_descriptor(path, os.O_WRONLY | os.O_CREAT)
         os.ftruncate(self._descriptor, size)
         os.lseek(self._descriptor, size, os.SEEK_SET)
 
@@ -85,7 +86,7 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         """Takes the lock. ReproError where another process has it."""
-        self._descriptor = os.open(path, os.O_RDONLY)
+        self._descriptor = open_descriptor(path)
         try:
             import fcntl
         except ImportError:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from forgery import reseal
-from repro_mlir import ReproError
+from recorded_run import run
+from repro_mlir import Receipt, ReproError, compile
 from repro_mlir.cli import main
 from repro_mlir.receipts import canonical_json
 
@@ -127,6 +128,24 @@ def test_only_regular_files_are_read(finished: Path, tmp_path: Path, capsys, kin
             continue
         assert status == 2 and captured.out == "" and captured.err.count("\n") == 1, (name, captured)
         assert name in captured.err and (kind == "endless file" or "expected a regular file" in captured.err), captured
+
+
+@pytest.mark.parametrize("name", ["steps.jsonl", "inputs.bin", "receipt.json", "checkpoints/9.safetensors.partial"])
+def test_going_on_with_a_receipt_writes_to_no_link(finished: Path, tmp_path: Path, name: str) -> None:
+    path, victim = Path(shutil.copytree(finished, tmp_path / "run")), tmp_path / "victim"
+    if (path / name).exists():
+        os.rename(path / name, victim)
+    else:
+        victim.write_bytes(b"mine")
+    before = victim.read_bytes()
+    (path / name).symlink_to(victim)
+    source = Receipt(finished)
+    if name.endswith(".partial"):
+        run(source, compile(source.program, "cpu", 1), path, 9)
+    else:
+        with pytest.raises(ReproError, match="expected a regular file, got a symbolic link"):
+            run(source, compile(source.program, "cpu", 1), path, 9)
+    assert victim.read_bytes() == before
 
 
 def test_a_linked_directory_of_states(finished: Path, tmp_path: Path, capsys) -> None:
