@@ -99,6 +99,7 @@ def main() -> None:
     model, loss_fn, optimizer, data = training(options.steps)
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, target=options.target, threads=options.threads)
     losses = trainer.fit(data, options.steps)
+    # From the device, if the target is one.
     trainer.sync()
 
     print(f"loss           {losses[-1]:.4f} after {options.steps} steps")

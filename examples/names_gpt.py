@@ -164,6 +164,7 @@ def main() -> None:
     model, loss_fn, optimizer, data, extra = training(options.steps)
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, target=options.target, threads=options.threads, **extra)
     losses = trainer.fit(data, options.steps)
+    # From the device, if the target is one.
     trainer.sync()
 
     print(f"training loss  {losses[-1]:.4f} after {options.steps} steps")

@@ -45,6 +45,21 @@ class ResidentBackend(Backend, Protocol):
         """Copies the state that is there into the arrays."""
 
 
+@runtime_checkable
+class InPlaceBackend(Backend, Protocol):
+    """A backend whose steps run on the memory of the arrays: their addresses are looked at once."""
+
+    @property
+    def completed(self) -> int:
+        """How many steps have run to their end; no exception separates a step from its count."""
+
+    def bind(self, states: Sequence[np.ndarray]) -> Any:
+        """The states for `run_bound`; their memory must stay where it is."""
+
+    def run_bound(self, states: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
+        """As `run`, with states of `bind`; no input may share their memory."""
+
+
 class ReferenceBackend:
     """The reference interpreter: slow, and right by construction."""
 

@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from .arrays import TensorType, as_array, is_torch, to_torch
 from .backends import Backend, ReferenceBackend, ResidentBackend
+from .bound_state import bind
 from .errors import ReproError, StepFailed
 from .program import Program
 from .progress import working
@@ -112,6 +115,11 @@ class Executable:
         self.threads = threads
         self._backend = backend
 
+    @property
+    def resident(self) -> bool:
+        """Whether a state that is kept stays on a device, apart from the arrays that were given."""
+        return isinstance(self._backend, ResidentBackend)
+
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Runs one step.
 
@@ -142,13 +150,8 @@ class Executable:
             for array in given
         ]
         outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
-        try:
+        with _step_errors():
             self._backend.run(states, read, outputs)
-        except Exception as error:
-            # Two classes of the same name: neither the runtime nor the reference knows this package.
-            if type(error).__name__ != "StepError":
-                raise
-            raise StepFailed(str(error)) from None
         torch_wanted = any(is_torch(value) for value in (*state.values(), *inputs))
         results: dict[str, Any] = {
             kind.name: to_torch(array, kind.element) if torch_wanted else array
@@ -156,16 +159,15 @@ class Executable:
         }
         return {kind.name: state[kind.name] for kind in program.state}, results
 
-    def keep(self, state: Mapping[str, Any]) -> Kept | None:
-        """A state that stays where steps run, such as a GPU; None where that is the memory of the CPU.
+    def keep(self, state: Mapping[str, Any]) -> Kept:
+        """A state on which many steps run. On a GPU it stays there; elsewhere the arrays themselves are the state.
 
         Args:
-          state: as for a call; `Kept.fetch` updates it.
+          state: as for a call; its memory must stay where it is. `Kept.fetch` updates it where the state is elsewhere.
         Raises:
           ReproError: as a call.
         """
-        states = self._states(state)
-        return Kept(self, self._backend, states) if isinstance(self._backend, ResidentBackend) else None
+        return Kept(self, self._backend, self._states(state))
 
     def _states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
         """The arrays of a state in the order of the program, after their checks."""
@@ -190,32 +192,86 @@ class Executable:
 
 
 class Kept:
-    """A state that stays in the memory of a backend: nothing of it is copied from step to step."""
+    """A state on which steps run one after the other: what can be checked or made once is.
 
-    def __init__(self, executable: Executable, backend: ResidentBackend, states: list[np.ndarray]) -> None:
+    A step and its count move together: whatever exception cuts the caller short, `completed` says how many steps the
+    state has seen, and `finish` ends what the last one began.
+    """
+
+    def __init__(self, executable: Executable, backend: Backend, states: list[np.ndarray]) -> None:
         self._executable = executable
-        self._backend = backend
-        self._states = states
-        self._changed = False
-        backend.load(states)
+        self._bound = bind(backend, states)
+        spans = sorted(_span(array) for array in states if array.nbytes)
+        self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
+        self._outputs = {kind.name: np.empty(kind.shape, kind.dtype) for kind in executable.program.outputs}
+
+    @property
+    def outputs(self) -> dict[str, np.ndarray]:
+        """The outputs of the last step by name."""
+        return self._outputs
+
+    @property
+    def completed(self) -> int:
+        """How many steps have run to their end. ReproError where the state is lost."""
+        return self._bound.completed
+
+    @property
+    def ahead(self) -> bool:
+        """Whether the state is elsewhere, such as on a GPU, and newer than the arrays."""
+        return self._bound.ahead
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
-        """One step, with inputs as for the executable; gives the outputs by name.
+        """One step, with inputs as for the executable.
 
+        Returns:
+          the outputs by name: the same arrays each time.
         Raises:
           ReproError, StepFailed: as a call of the executable.
         """
-        kinds = self._executable.program.outputs
-        outputs = [np.empty(kind.shape, kind.dtype) for kind in kinds]
-        self._backend.step([_contiguous(array) for array in self._executable._inputs(inputs)], outputs)
-        self._changed = True
-        return {kind.name: array for kind, array in zip(kinds, outputs, strict=True)}
+        arrays = [self._readable(array) for array in self._executable._inputs(inputs)]
+        with _step_errors():
+            self._bound.step(arrays, list(self._outputs.values()))
+        return self._outputs
+
+    def finish(self) -> None:
+        """Ends what a completed step began, where an exception cut it short; does nothing elsewhere."""
+        self._bound.finish()
 
     def fetch(self) -> None:
         """Brings the arrays that were given up to date."""
-        if self._changed:
-            self._backend.store(self._states)
-            self._changed = False
+        self._bound.fetch()
+
+    def load(self) -> None:
+        """Takes the state from the arrays, which have been written since."""
+        self._bound.load()
+
+    def _readable(self, array: np.ndarray) -> np.ndarray:
+        """The array, or a copy where it is not contiguous or part of the state, which changes while the step reads."""
+        start, end = _span(array)
+        before = bisect.bisect_left(self._starts, end)
+        if before and self._ends[before - 1] > start:
+            return array.copy(order="C")
+        return _contiguous(array)
+
+
+def _span(array: np.ndarray) -> tuple[int, int]:
+    """The first address of the array's elements, and that behind the last one."""
+    start = array.__array_interface__["data"][0]
+    if array.flags.c_contiguous:
+        return start, start + array.nbytes
+    ways = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
+    return start + sum(min(way, 0) for way in ways), start + sum(max(way, 0) for way in ways) + array.itemsize
+
+
+@contextmanager
+def _step_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        # Two classes of the same name: neither the runtime nor the reference knows this package.
+        if type(error).__name__ != "StepError":
+            raise
+        raise StepFailed(str(error)) from None
 
 
 def _listed(names: list[str]) -> str:

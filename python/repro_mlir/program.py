@@ -308,12 +308,18 @@ def capture_training(
     return program if exact_digits is None else exact_contractions(program, exact_digits), captured
 
 
-def capture_with_frontend(run: Callable[[Any], Captured]) -> tuple[Program, Captured]:
-    """Runs a capture function of the PyTorch frontend and canonicalizes what it gives."""
+def torch_frontend() -> Any:
+    """The package frontends.torch. ReproError where what it needs is not installed."""
     try:
         from .frontends import torch as frontend
     except ImportError as error:
         raise ReproError(f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})") from None
+    return frontend
+
+
+def capture_with_frontend(run: Callable[[Any], Captured]) -> tuple[Program, Captured]:
+    """Runs a capture function of the PyTorch frontend and canonicalizes what it gives."""
+    frontend = torch_frontend()
     with working("capturing"):
         captured = run(frontend)
     with working("importing"):

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +35,9 @@ _NAMES = {
 }
 
 
-def tensor_header(kinds: Sequence[TensorType]) -> bytes:
-    """The beginning of the file, up to the data, which depends on names, types and shapes alone."""
-    header = {}
+def tensor_header(kinds: Sequence[TensorType], metadata: Mapping[str, str] | None = None) -> bytes:
+    """The beginning of the file, up to the data, which depends on names, types, shapes and metadata alone."""
+    header: dict[str, Any] = {} if metadata is None else {"__metadata__": {**metadata}}
     end = 0
     for kind in kinds:
         begin, end = end, end + math.prod(kind.shape) * kind.dtype.itemsize
@@ -50,17 +51,21 @@ def tensor_header(kinds: Sequence[TensorType]) -> bytes:
     return struct.pack("<Q", len(text)) + text
 
 
-def tensor_parts(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> Iterator[bytes | memoryview]:
+def tensor_parts(
+    kinds: Sequence[TensorType], arrays: Sequence[np.ndarray], metadata: Mapping[str, str] | None = None
+) -> Iterator[bytes | memoryview]:
     """The file in parts, so that large states need not be copied."""
-    yield tensor_header(kinds)
+    yield tensor_header(kinds, metadata)
     for array in arrays:
         little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
         yield little.reshape(-1).view(np.uint8).data
 
 
-def write_tensors(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> bytes:
-    """The file with one tensor per entry of `kinds`, in their order."""
-    return b"".join(tensor_parts(kinds, arrays))
+def write_tensors(
+    kinds: Sequence[TensorType], arrays: Sequence[np.ndarray], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """The file with one tensor per entry of `kinds`, in their order, and perhaps texts by name."""
+    return b"".join(tensor_parts(kinds, arrays, metadata))
 
 
 def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[np.ndarray, ...]:
@@ -97,3 +102,19 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
         raw = np.frombuffer(body[offsets[0] : offsets[1]], kind.dtype.newbyteorder("<"))
         arrays.append(raw.reshape(kind.shape).astype(kind.dtype))
     return tuple(arrays)
+
+
+def read_all_tensors(data: bytes, where: str) -> tuple[list[TensorType], tuple[np.ndarray, ...], dict[str, str]]:
+    """All tensors of a file, as it names them, and its metadata. ReproError for data of another format."""
+    elements = {name: element for element, name in _NAMES.items()}
+    try:
+        (size,) = struct.unpack_from("<Q", data)
+        header = json.loads(data[8 : 8 + size])
+        metadata = {str(key): str(value) for key, value in header.pop("__metadata__", {}).items()}
+        kinds = [
+            TensorType(name, elements[entry["dtype"]], tuple(int(extent) for extent in entry["shape"]))
+            for name, entry in header.items()
+        ]
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ReproError(f"{where}: expected a safetensors file") from None
+    return kinds, read_tensors(kinds, data, where), metadata

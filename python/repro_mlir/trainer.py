@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import checkpoint
 from .arrays import as_array, to_torch
 from .compiler import Executable, Kept, check_target, compile
-from .errors import NonFiniteLoss, ReproError
+from .errors import NonFiniteLoss, ReproError, StepFailed
 from .hashing import state_hash
-from .program import Program, capture_training
+from .module_calls import Refresh
+from .program import Program, capture_training, torch_frontend
 from .progress import Progress
 from .receipts.options import NONFINITE_LOSS, ReceiptOptions
 
@@ -27,7 +33,12 @@ if TYPE_CHECKING:
     import torch
 
     from .frontends.torch import Captured
+    from .frontends.torch.binding import Binding
+    from .frontends.torch.watch import Form, Watch
     from .receipts.recorder import Recorder
+
+_FORMS = 8
+"""How many captured steps a trainer keeps: a model that goes from train() to eval() and back has two."""
 
 
 class Trainer:
@@ -36,16 +47,23 @@ class Trainer:
         trainer = repro_mlir.Trainer(model, loss_fn, optimizer)
         for batch in loader:
             loss = trainer.step(*batch)
-        trainer.sync()
 
-    The step is captured and compiled at the first batch; all batches have that batch's shapes. The learning rates are
-    read from the optimizer before each step, so schedulers work as usual. The parameters are trained in arrays of the
-    trainer's own: `sync` writes them back into the model and the optimizer.
+    The step is captured and compiled at the first batch; all batches have that batch's shapes. The tensors of the
+    model and of the optimizer are the state: a step changes them, as `optimizer.step()` does, and what the user does to
+    them between two steps counts. So does all else that the step was captured from: hyper-parameters, `train()` and
+    `eval()`, `requires_grad`, attributes of modules, parameter groups, hooks. Where that needs another program it is
+    captured and compiled, once for each form; what no program can do is refused. On a GPU the state stays there: see
+    `sync`.
+
+    A step is atomic: whatever exception ends it, a Ctrl-C at any moment among them, it has changed state, `steps`,
+    `cursor` and receipt together, or none of them; `steps` says which.
 
     With `receipt` the run is recorded so that anybody can check it (docs/receipts.md):
 
         with repro_mlir.Trainer(model, loss_fn, optimizer, receipt="run.receipt") as trainer:
             trainer.fit(loader, steps)
+
+    A receipt has one program, and its steps alone change the state: until it is closed, anything else is refused.
     """
 
     def __init__(
@@ -66,7 +84,7 @@ class Trainer:
     ) -> None:
         """
         Args:
-          model: in the mode (train or eval) in which it is to be trained.
+          model: what is trained, in the mode (train or eval) in which it is at each step.
           loss_fn: loss_fn(output, target) gives the scalar loss; None where the model gives it.
           optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over the model's parameters.
           target: see `compile`.
@@ -90,21 +108,28 @@ class Trainer:
         self._optimizer = optimizer
         self._target = target
         self._threads = threads
-        self._clip_norm = clip_norm
-        self._autocast = autocast
-        self._seed = seed
-        self._exact_digits = exact_digits
-        self._attention_block = attention_block
+        self._options: dict[str, Any] = {
+            "clip_norm": clip_norm,
+            "autocast": autocast,
+            "seed": seed,
+            "exact_digits": exact_digits,
+            "attention_block": attention_block,
+        }
         self._nonfinite_loss = nonfinite_loss
         self._nonfinite: str | None = None
-        self._captured: Captured | None = None
-        self._executable: Executable | None = None
-        self._state: dict[str, np.ndarray] = {}
-        self._kept: Kept | None = None
         self._receipt = ReceiptOptions(receipt) if isinstance(receipt, str | Path) else receipt
         self._recorder: Recorder | None = None
-        self.steps = 0
-        """How many steps the state has seen; with a receipt that is resumed, those of its last checkpoint at first."""
+        # Steps of several threads come one after the other.
+        self._lock = threading.RLock()
+        # The captured steps by the form of the user's objects, that of the last step at the end.
+        self._known: dict[Form, _Known] = {}
+        self._step: _Step | None = None
+        self._refresh = Refresh(self)
+        # Seed and step of the random numbers, which no object of the user's holds.
+        self._random: dict[str, np.ndarray] = {}
+        self._begun: _Begun | None = None
+        self._done = _Position(0, 0)
+        self._broken: str | None = None
 
     def __enter__(self) -> Trainer:
         return self
@@ -115,7 +140,23 @@ class Trainer:
         if kind is None:
             self.close()
         elif self._recorder is not None:
-            self._recorder.close()
+            recorder, self._recorder = self._recorder, None
+            recorder.close()
+
+    @property
+    def steps(self) -> int:
+        """How many steps the state has seen; with a receipt that is resumed, those of its last checkpoint at first."""
+        return self._position.steps
+
+    @property
+    def cursor(self) -> int:
+        """How many batches have been taken: those of the steps, and those of steps that failed."""
+        return self._position.cursor
+
+    @property
+    def _position(self) -> _Position:
+        begun = self._begun
+        return begun.position if begun is not None and begun.completed else self._done
 
     def prepare(self, *batch: Any) -> Program:
         """Captures and compiles the step for batches like this one; `step` does it by itself.
@@ -125,39 +166,16 @@ class Trainer:
         Raises:
           ReproError: what cannot be captured or compiled.
         """
-        if self._executable is None:
-            program, self._captured = capture_training(
-                self._model,
-                self._loss_fn,
-                self._optimizer,
-                batch,
-                clip_norm=self._clip_norm,
-                autocast=self._autocast,
-                seed=self._seed,
-                exact_digits=self._exact_digits,
-                attention_block=self._attention_block,
-            )
-            executable = compile(program, self._target, self._threads)
-            if self._receipt is None:
-                self._state = program.initial_state()
-                # A receipt needs the whole state in every step.
-                self._kept = executable.keep(self._state)
-            else:
-                from .receipts.recorder import Recorder
-
-                self._recorder = Recorder(
-                    self._receipt, program, self._target, executable.threads, self._nonfinite_loss
-                )
-                self._state, self.steps = self._recorder.state, self._recorder.steps
-            self._executable = executable
-        return self._executable.program
+        with self._lock:
+            self._settle()
+            return self._present(batch).program
 
     @property
     def executable(self) -> Executable:
         """The compiled step. ReproError before the first step."""
-        if self._executable is None:
+        if self._step is None:
             raise ReproError("the step is captured at the first batch: call step, fit or prepare first")
-        return self._executable
+        return self._step.executable
 
     @property
     def program(self) -> Program:
@@ -166,13 +184,11 @@ class Trainer:
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """The present state tensors by name: the trainer's own arrays, which are to be read only; the receipt has them
-        by now. ReproError before the first step."""
-        if self.executable and self._kept is not None:
-            self._kept.fetch()
-        if self._recorder is not None:
-            self._recorder.wait()
-        return self._state
+        """The present state tensors by name, to be read only: the memory of the model and the optimizer where it can
+        be used. ReproError before the first step."""
+        self.sync()
+        assert self._step is not None
+        return self._step.binding.arrays
 
     def step(self, *batch: Any) -> float:
         """One training step.
@@ -182,33 +198,70 @@ class Trainer:
         Returns:
           the loss.
         Raises:
-          ReproError: a batch of another structure, shape or element type than the first.
+          ReproError: a batch of another structure, shape or element type than the first; or something was changed since
+            the last step that no program can do, or that a receipt cannot say.
           StepFailed: a check of the program failed, such as a class out of range; the state is unchanged.
           NonFiniteLoss: the run stops at a loss that is NaN or infinite.
         """
-        if self._nonfinite is not None and self._nonfinite_loss == "stop":
-            raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
-        self.prepare(*batch)
-        assert self._captured is not None and self._executable is not None
-        if self._receipt is not None and self._recorder is None:
-            raise ReproError("the receipt is finished: expected no step after close")
-        inputs: list[Any] = [*self._captured.hyper_parameters(), *self._captured.flatten_batch(batch)]
-        if self._recorder is not None:
-            kinds = self._executable.program.inputs
-            inputs = self._recorder.take(
-                [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
-            )
-        if self._kept is not None:
-            outputs = self._kept.step(*inputs)
-        else:
-            _, outputs = self._executable(self._state, *inputs)
-        self.steps += 1
-        if self._recorder is not None:
-            self._recorder.commit(inputs, list(outputs.values()))
-        loss = float(outputs["loss"])
+        with self._lock:
+            self._settle()
+            if self._nonfinite is not None and self._nonfinite_loss == "stop":
+                raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
+            step = self._present(batch)
+            if self._receipt is not None and self._recorder is None:
+                raise ReproError("the receipt is finished: expected no step after close")
+            loss = self._run(step, [*step.captured.hyper_parameters(), *step.captured.flatten_batch(batch)])
         if not math.isfinite(loss):
             self._report_nonfinite(loss)
         return loss
+
+    def _run(self, step: _Step, inputs: list[Any]) -> float:
+        recorder = self._recorder
+        if recorder is not None:
+            kinds = step.executable.program.inputs
+            inputs = recorder.take([as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)])
+        position = _Position(self._done.steps + 1, self._done.cursor + 1)
+        begun = self._begun = _Begun(step, inputs, position, step.kept.completed)
+        try:
+            outputs = step.kept.step(*inputs)
+            self._settle(begun)
+        except BaseException as error:
+            # What was cut short is finished, or nothing has happened; a second exception leaves that to the next call.
+            self._settle(begun)
+            if isinstance(error, StepFailed):
+                self._done = _Position(self._done.steps, position.cursor)
+                if recorder is not None:
+                    recorder.skip()
+            raise
+        return step.loss(outputs)
+
+    def _settle(self, begun: _Begun | None = None) -> None:
+        """Ends what a step began: afterwards state, counts and receipt belong together.
+
+        Args:
+          begun: the step that is running; without, one that an earlier call left behind.
+        """
+        if self._broken is not None:
+            raise ReproError(self._broken)
+        late = begun is None
+        begun = self._begun if begun is None else begun
+        if begun is None or begun is not self._begun:
+            return
+        if begun.completed:
+            step, recorder = begun.step, self._recorder
+            if late and recorder is not None and recorder.steps < begun.position.steps and not recorder.can_finish:
+                # The state may have been written since.
+                raise ReproError(
+                    f"step {begun.position.steps} was cut short before it was recorded: "
+                    "resume the receipt in a new trainer"
+                )
+            step.kept.finish()
+            if not step.kept.ahead and step.binding.push():
+                step.watch = self._watch(step.binding)
+            if recorder is not None and recorder.steps < begun.position.steps:
+                recorder.commit(begun.inputs, list(step.kept.outputs.values()))
+            self._done = begun.position
+        self._begun = None
 
     def _report_nonfinite(self, loss: float) -> None:
         message = f"step {self.steps} gave the loss {loss}"
@@ -217,6 +270,122 @@ class Trainer:
             raise NonFiniteLoss(f"{message}: the run stops")
         if self._nonfinite_loss == "warn" and known is None:
             warnings.warn(f"{message}; nonfinite_loss says what is done then", RuntimeWarning, stacklevel=3)
+
+    @cached_property
+    def _frontend(self) -> Any:
+        return torch_frontend()
+
+    def _present(self, batch: Any) -> _Step:
+        """The captured step for the user's objects as they are now, with the state up to date."""
+        frontend = self._frontend
+        frontend.check_environment()
+        for other in list(_RESIDENT):
+            if other is not self:
+                other._give_way(self._model)
+        step = self._step
+        if step is None or not step.is_present:
+            step = self._find(batch)
+        try:
+            step.binding.pull()
+        except frontend.Stale:
+            step = self._find(batch, anew=True)
+        if step.executable.resident and step.binding.touched:
+            step.refuse_touched()
+            step.kept.load()
+            step.binding.see()
+        return step
+
+    def _find(self, batch: Any, anew: bool = False) -> _Step:
+        """Makes the step for the present form of the user's objects the present one; captures it where it is not known,
+        or `anew`."""
+        frontend = self._frontend
+        frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
+        if self._step is not None:
+            self._step.bring_back()
+        known = next(reversed(self._known.values()), None)
+        if known is not None:
+            # The first batch's shapes hold for all.
+            known.captured.flatten_batch(batch)
+            form = frontend.form_of(self._model, self._loss_fn, known.captured.optimizer_structure())
+            if form in self._known and not anew:
+                try:
+                    return self._take(form, self._known[form])
+                except frontend.Stale:
+                    pass
+        program, captured = capture_training(self._model, self._loss_fn, self._optimizer, batch, **self._options)
+        executable = next((each.executable for each in self._known.values() if each.program.text == program.text), None)
+        if executable is None:
+            executable = compile(program, self._target, self._threads)
+        if executable.resident:
+            _RESIDENT.add(self)
+            self._refresh.watch(self._model, self._optimizer)
+        form = frontend.form_of(self._model, self._loss_fn, captured.structure)
+        self._check_recorded(program, form)
+        return self._take(form, _Known(program, captured, executable))
+
+    def _take(self, form: Form, known: _Known) -> _Step:
+        """Goes on with a captured step, on the tensors that the user's objects have now."""
+        for entry in known.captured.state:
+            if entry.kind in ("seed", "step"):
+                self._random.setdefault(entry.kind, entry.initial.numpy().copy())
+        binding = self._frontend.Binding(
+            self._model, self._optimizer, known.captured, known.program.state, self._random
+        )
+        kept = known.executable.keep(binding.arrays)
+        step = _Step(form, known, binding, kept, self._watch(binding))
+        if self._recorder is not None:
+            self._recorder.state = binding.arrays
+        elif self._receipt is not None and self._step is None:
+            self._open_receipt(step)
+        if form not in self._known and len(self._known) == _FORMS:
+            last = next(reversed(self._known))
+            del self._known[next(iter(self._known))]
+            warnings.warn(
+                f"{self._frontend.difference(last, form)} has changed, as something has again and again: "
+                "each form has a program, which is captured anew",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+        self._known.pop(form, None)
+        self._known[form] = known
+        self._step = step
+        return step
+
+    def _watch(self, binding: Binding) -> Watch:
+        watch: Watch = self._frontend.Watch(self._model, self._loss_fn, self._optimizer, binding.tensors)
+        return watch
+
+    def _open_receipt(self, step: _Step) -> None:
+        from .receipts.recorder import Recorder
+
+        assert self._receipt is not None
+        initial = tuple(array.copy() for array in step.binding.arrays.values())
+        program, executable = replace(step.program, initial=initial), step.executable
+        recorder = Recorder(self._receipt, program, self._target, executable.threads, self._nonfinite_loss)
+        recorder.work_on(step.binding.arrays)
+        step.binding.push()
+        step.watch = self._watch(step.binding)
+        step.kept.load()
+        self._recorder, self._done = recorder, _Position(recorder.steps, recorder.cursor)
+
+    def _check_recorded(self, program: Program, form: Form) -> None:
+        """ReproError where a receipt is open and has another program."""
+        if self._recorder is None or self._step is None:
+            return
+        recorded = self._step.program
+        if (program.hash, *_kinds(program)) != (recorded.hash, *_kinds(recorded)):
+            raise ReproError(
+                f"{self._frontend.difference(self._step.form, form)} has changed, and with it the program: "
+                "a receipt has one program; change it back, or close the receipt first"
+            )
+
+    def _give_way(self, model: torch.nn.Module) -> None:
+        """Brings the tensors up to date that another trainer's model has too."""
+        with self._lock:
+            if self._step is not None and self._step.kept.ahead:
+                mine = {id(tensor) for tensor in self._step.binding.tensors}
+                if any(id(tensor) in mine for tensor in (*model.parameters(), *model.buffers())):
+                    self._step.bring_back()
 
     def fit(self, batches: Iterable[Any], steps: int) -> list[float]:
         """Trains for `steps` batches, with a progress bar where standard error is a terminal.
@@ -247,11 +416,11 @@ class Trainer:
     def _resume(self, batches: Iterator[Any]) -> tuple[Iterator[Any], int]:
         """The batches that are to be used, and how many steps have been run, where this is the beginning of a resumed
         run; elsewhere the batches and 0."""
-        if self._receipt is None or not self._receipt.resume or self._executable is not None:
+        if self._receipt is None or not self._receipt.resume or self._step is not None:
             return batches, 0
         for first in batches:
             self.prepare(*_as_tuple(first))
-            used = self._recorder.cursor if self._recorder is not None else 0
+            used = self.cursor
             if used == 0:
                 return itertools.chain([first], batches), 0
             passed = 1 + sum(1 for _ in itertools.islice(batches, used - 1))
@@ -264,14 +433,17 @@ class Trainer:
         """Finishes the receipt, if one is written; no step can be run afterwards. See `ReceiptOptions`.
 
         Raises:
-          ReproError: it cannot be written, or a step computed again differs from what it has.
+          ReproError: it cannot be written, a step computed again differs from what it has, or somebody else has written
+            the state since the last step.
         """
-        if self._recorder is not None:
-            recorder, self._recorder = self._recorder, None
-            try:
-                recorder.seal()
-            finally:
-                recorder.close()
+        with self._lock:
+            self._settle()
+            if self._recorder is not None:
+                recorder, self._recorder = self._recorder, None
+                try:
+                    recorder.seal()
+                finally:
+                    recorder.close()
 
     def state_hash(self) -> str:
         """The hash of the whole present state (H3), in hexadecimal: what two machines compare."""
@@ -279,16 +451,171 @@ class Trainer:
         return state_hash([(state[kind.name], kind.element) for kind in program.state])
 
     def sync(self) -> None:
-        """Writes parameters, buffers and optimizer state back into the model and the optimizer.
+        """Brings the tensors of the model and the optimizer up to date.
+
+        They are the state on CPUs and for the reference interpreter: there it does nothing. On a GPU, or its emulator,
+        the state stays on the device from step to step: calls of the model's modules and `state_dict()` of model and
+        optimizer bring the tensors up to date by themselves; who reads a tensor itself calls `sync` first, as does who
+        writes one.
 
         Raises:
-          ReproError: before the first step.
+          ReproError: before the first step; or a tensor was written while newer values were on the device.
         """
-        program, state = self.program, self.state
-        assert self._captured is not None
-        # A copy: the optimizer may keep the tensors that it is given.
-        values = [to_torch(state[kind.name].copy(), kind.element) for kind in program.state]
-        self._captured.write_state(values)
+        _ = self.executable
+        self.bring_back()
+
+    def bring_back(self) -> None:
+        """As `sync`; before the first step it does nothing."""
+        with self._lock:
+            self._settle()
+            if self._step is not None:
+                self._step.bring_back()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a run needs to go on, for torch.save; `save_checkpoint` writes it as a safetensors file.
+
+        Returns:
+          `model` and `optimizer`: their state_dict; `steps` and `cursor`; `seed` and `random_step` of the random
+          numbers; `format`.
+        """
+        with self._lock:
+            self.bring_back()
+            seed, step = (int(self._random[kind]) if kind in self._random else None for kind in ("seed", "step"))
+            return {
+                "format": checkpoint.FORMAT,
+                "model": self._model.state_dict(),
+                "optimizer": self._optimizer.state_dict(),
+                "steps": self.steps,
+                "cursor": self.cursor,
+                "seed": int(self._options["seed"]) if seed is None else seed,
+                "random_step": step or 0,
+            }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `state_dict` gave, of a trainer of the same model and optimizer: the steps that follow are,
+        bit by bit, those of that run. The batches are the caller's: `cursor` says how many have been used.
+
+        Raises:
+          ReproError: a dict that does not fit, and nothing is changed; or a receipt is open, which cannot say it.
+        """
+        with self._lock:
+            if self._recorder is not None:
+                raise ReproError("a receipt is open, and cannot say that another state is loaded: close it first")
+            checkpoint.check_fits(state, self._model, self._optimizer)
+            self._broken = "loading a state was cut short: call load_state_dict again"
+            self._begun = self._step = None
+            self._model.load_state_dict(state["model"])
+            self._optimizer.load_state_dict(state["optimizer"])
+            self._options["seed"] = state["seed"]
+            signed = (state["seed"] + 2**63) % 2**64 - 2**63
+            self._random = {"seed": np.array(signed, np.int64), "step": np.array(state["random_step"], np.int64)}
+            self._done = _Position(state["steps"], state["cursor"])
+            self._nonfinite = None
+            self._broken = None
+
+    def save_checkpoint(self, path: str | Path) -> None:
+        """Writes `state_dict` as a safetensors file: the tensors `model.NAME` and `optimizer.NUMBER.NAME`, the rest as
+        JSON in the metadata `trainer`. Equal states give equal bytes. ReproError where it cannot be written."""
+        checkpoint.save(path, self.state_dict())
+
+    def load_checkpoint(self, path: str | Path) -> None:
+        """`load_state_dict` of what `save_checkpoint` wrote. ReproError for another file; and as `load_state_dict`."""
+        self.load_state_dict(checkpoint.load(path))
+
+
+_RESIDENT: weakref.WeakSet[Trainer] = weakref.WeakSet()
+"""The trainers whose state is in the memory of a device."""
+
+
+@dataclass(frozen=True)
+class _Position:
+    """Steps that the state has seen, and batches taken for them."""
+
+    steps: int
+    cursor: int
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A captured and compiled step, for tensors of any address."""
+
+    program: Program
+    captured: Captured
+    executable: Executable
+
+
+@dataclass
+class _Step:
+    """A captured step on the present tensors of model and optimizer."""
+
+    form: Form
+    known: _Known
+    binding: Binding
+    kept: Kept
+    watch: Watch
+
+    @property
+    def program(self) -> Program:
+        return self.known.program
+
+    @property
+    def captured(self) -> Captured:
+        return self.known.captured
+
+    @property
+    def executable(self) -> Executable:
+        return self.known.executable
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the user's objects still have the form of this step."""
+        captured = self.captured
+        return self.watch.unchanged() and captured.optimizer_structure() == captured.structure
+
+    def loss(self, outputs: Mapping[str, np.ndarray]) -> float:
+        """The loss among the outputs of a step as a number."""
+        element = next(kind.element for kind in self.program.outputs if kind.name == "loss")
+        return float(to_torch(outputs["loss"], element))
+
+    def refuse_touched(self) -> None:
+        """ReproError where the user's tensors were written while newer values were on the device."""
+        if self.kept.ahead:
+            raise ReproError(
+                "a tensor of the model or the optimizer was written while newer values were on the device: "
+                "expected sync() before writing"
+            )
+
+    def bring_back(self) -> None:
+        """Brings the user's tensors up to date, where the state is on a device."""
+        if self.kept.ahead:
+            if self.binding.touched or self.watch.moved:
+                self.refuse_touched()
+            self.kept.fetch()
+            self.binding.push()
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A step that may have run.
+
+    Attributes:
+      inputs: as the receipt has them.
+      position: after the step.
+      before: how many steps `kept` had completed.
+    """
+
+    step: _Step
+    inputs: list[Any]
+    position: _Position
+    before: int
+
+    @property
+    def completed(self) -> bool:
+        return self.step.kept.completed != self.before
+
+
+def _kinds(program: Program) -> tuple[Any, ...]:
+    return program.state, program.inputs, program.outputs
 
 
 def _as_tuple(batch: Any) -> tuple[Any, ...]:

@@ -90,6 +90,7 @@ public:
     return reproExecutableGetArenaBytes(executable);
   }
   unsigned getThreads() const { return reproExecutableGetThreads(executable); }
+  uint64_t getCompleted() const { return completed; }
 
 private:
   void execute(const std::vector<uintptr_t> &addresses, uint64_t *times) const {
@@ -114,9 +115,13 @@ private:
     }
     if (mlirLogicalResultIsFailure(result))
       throw std::runtime_error(error);
+    // No Python code, and so no handler of a signal, runs between the step and
+    // its count.
+    ++completed;
   }
 
   ReproExecutable executable;
+  mutable uint64_t completed = 0;
 };
 
 } // namespace
@@ -165,6 +170,8 @@ void bindCPU(nb::module_ &m) {
                    "The kernel of each launch of a step.")
       .def_prop_ro("arena_bytes", &PyExecutable::getArenaBytes)
       .def_prop_ro("threads", &PyExecutable::getThreads)
+      .def_prop_ro("completed", &PyExecutable::getCompleted,
+                   "How many steps have run to their end.")
       .def("run", &PyExecutable::run, nb::arg("addresses"),
            "One step on the addresses of states, inputs and outputs, without "
            "the "

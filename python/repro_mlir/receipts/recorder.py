@@ -1,20 +1,21 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts of runs by `Trainer`: hashing beside the caller's work, and going on after a run was cut off."""
+"""Receipts of runs by `Trainer`, and going on after a run was cut off."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import blake3
 import numpy as np
 
 from ..errors import ReceiptWrong, ReproError
-from ..hashing import tensor_bytes
+from ..hashing import tensor_bytes, tensor_digests
 from ..program import Program
 from . import writer
 from .commitments import Commitment, commit
@@ -22,7 +23,6 @@ from .comparison import differences
 from .environment import describe
 from .form import NUMERICS, STEPS, Header, Seal, Signature
 from .options import ReceiptOptions
-from .receipt import digests_of
 from .signing import PrivateKey
 from .step_log import StoredInputs, loss_of
 
@@ -30,13 +30,13 @@ from .step_log import StoredInputs, loss_of
 class Recorder:
     """Writes the receipt of one run.
 
-    A step is hashed while the caller fetches the next batch: no copy of the state is made, `take` waits until the next
-    step may change it.
+    A step is recorded by `take`, then the step itself, then `commit`. The state is hashed before a step too: nobody
+    else may have written it since the step before.
 
     Attributes:
       state: the state tensors by name; the run goes on from here and changes them in place.
-      steps: how many steps the state has seen. A resumed run begins at its last checkpoint; steps that the receipt has
-        beyond it are computed again and compared.
+      steps: how many steps are recorded. A resumed run begins at its last checkpoint; steps that the receipt has beyond
+        it are computed again and compared.
       cursor: how many batches have been taken from the data, those of failed steps included.
     """
 
@@ -93,10 +93,17 @@ class Recorder:
                 self._writer.close()
                 raise ReproError(f"{self._path}: the run has stopped, as step {self.steps} gave the loss {loss}")
         self._record = b""
-        self._pending: Future[None] | None = None
+        # The step that has been computed and hashed, while it is not recorded.
+        self._computed: Commitment | None = None
         # No step runs while the hashing threads do.
         self._hashers = ThreadPoolExecutor(threads, "repro-hash")
-        self._background = ThreadPoolExecutor(1, "repro-receipt")
+        self._last = self._digests()
+
+    def work_on(self, state: dict[str, np.ndarray]) -> None:
+        """Goes on with other arrays, which get the values of `state` and take its place."""
+        for name, array in state.items():
+            array[...] = self.state[name]
+        self.state = state
 
     def take(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Begins a step.
@@ -105,65 +112,90 @@ class Recorder:
           inputs: in the order of the program.
         Returns:
           what the step must read: copies with canonical NaNs (V4), as the receipt has them.
+        Raises:
+          ReproError: somebody else has written the state since the last step.
         """
-        self.wait()
-        self.cursor += 1
+        self._check_untouched(self._last)
         self._record = self._inputs.encode(inputs)
         return self._inputs.decode(self._record)
 
-    def commit(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """Records that the step has run, with the inputs of `take`; does not wait for it."""
-        self.steps += 1
-        self._pending = self._background.submit(self._commit, self.steps, self.cursor, self._record, inputs, outputs)
+    def skip(self) -> None:
+        """Says that the step of `take` has failed: the receipt counts its batch and has no record of it."""
+        self.cursor += 1
 
-    def wait(self) -> None:
-        """Waits until the last step is recorded.
+    def commit(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Records that the step has run, with the inputs of `take`; may be called again where it was cut short.
 
         Raises:
           ReproError: it could not be written.
           ReceiptWrong: a step computed again is not the one that the receipt has.
         """
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            try:
-                pending.result()
-            except OSError as error:
-                raise self._cannot_write(error) from None
+        if self._computed is None:
+            arrays = self._arrays()
+            self._computed = commit(self._program, self.cursor + 1, arrays, inputs, outputs, self._hashers)
+        self.finish(outputs)
+
+    @property
+    def can_finish(self) -> bool:
+        """Whether a step that was cut short has been hashed, so that it can still be recorded."""
+        return self._computed is not None
+
+    def finish(self, outputs: Sequence[np.ndarray]) -> None:
+        """Writes the record of the step that has been hashed; raises as `commit`."""
+        computed = self._computed
+        if computed is None:
+            return
+        step = self.steps + 1
+        if step <= self._writer.recorded:
+            self._compare(step, computed)
+        else:
+            with self._writing():
+                self._writer.append(step, computed, self._record, self._loss(outputs))
+        if step % self._writer.header.checkpoint_every == 0:
+            self._keep(step, computed.state)
+        self._last, self.cursor, self.steps, self._computed = computed.state, computed.cursor, step, None
 
     def seal(self) -> Seal:
         """Ends the run: keeps the last state and writes seal.json.
 
         Raises:
-          ReproError: the receipt has more steps than this run, or cannot be written.
+          ReproError: the receipt has more steps than this run, or cannot be written, or somebody else has written the
+            state since the last step.
         """
-        self.wait()
         if self.steps < self._writer.recorded:
             raise ReproError(f"{self._path}: has {self._writer.recorded} steps, this run ended after {self.steps}")
-        try:
-            state = [self.state[kind.name] for kind in self._program.state]
-            self._writer.keep(self.steps, state)
-            return self._writer.seal(self.steps, digests_of(self._program.state, state), self._key)
-        except OSError as error:
-            raise self._cannot_write(error) from None
+        self._keep(self.steps, self._last)
+        with self._writing():
+            return self._writer.seal(self.steps, self._last, self._key)
 
     def close(self) -> None:
         """Ends the threads and closes the files; without `seal` the receipt is one to resume."""
-        self._background.shutdown()
         self._hashers.shutdown()
         self._writer.close()
 
-    def _commit(
-        self, step: int, cursor: int, record: bytes, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
-    ) -> None:
-        program = self._program
-        state = [self.state[kind.name] for kind in program.state]
-        commitment = commit(program, cursor, state, inputs, outputs, self._hashers)
-        if step <= self._writer.recorded:
-            self._compare(step, commitment)
-        else:
-            self._writer.append(step, commitment, record, self._loss(outputs))
-        if step % self._writer.header.checkpoint_every == 0:
-            self._writer.keep(step, state)
+    def _arrays(self) -> list[np.ndarray]:
+        return [self.state[kind.name] for kind in self._program.state]
+
+    def _digests(self) -> tuple[bytes, ...]:
+        kinds = self._program.state
+        arrays = self._arrays()
+        return tuple(
+            tensor_digests([(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)], self._hashers)
+        )
+
+    def _check_untouched(self, digests: Sequence[bytes]) -> None:
+        for kind, expected, actual in zip(self._program.state, digests, self._digests(), strict=True):
+            if expected != actual:
+                raise ReproError(
+                    f"state {kind.name} has been written since step {self.steps}, and a receipt cannot say that: "
+                    f"write the former values back, or begin another receipt; {self._path} can be resumed"
+                )
+
+    def _keep(self, step: int, digests: Sequence[bytes]) -> None:
+        """Keeps the state, which must have these digests still."""
+        self._check_untouched(digests)
+        with self._writing():
+            self._writer.keep(step, self._arrays())
 
     def _compare(self, step: int, commitment: Commitment) -> None:
         """A step computed again must be the one that was recorded before the run was cut off."""
@@ -177,6 +209,13 @@ class Recorder:
             if kind.name == "loss" and not kind.shape:
                 return tensor_bytes(array, kind.element)
         return None
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._cannot_write(error) from None
 
     def _cannot_write(self, error: OSError) -> ReproError:
         return ReproError(f"cannot write {error.filename or self._path}: {error.strerror}")

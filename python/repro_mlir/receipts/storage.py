@@ -66,6 +66,10 @@ class AppendOnly:
         os.ftruncate(self._descriptor, size)
         os.lseek(self._descriptor, size, os.SEEK_SET)
 
+    def rewind(self, size: int) -> None:
+        """The next record follows `size` bytes: one that was cut short is written again over its part."""
+        os.lseek(self._descriptor, size, os.SEEK_SET)
+
     def append(self, record: bytes) -> None:
         """Writes a record."""
         rest = memoryview(record)

@@ -76,9 +76,11 @@ class ReceiptWriter:
         self.recorded = self._whole_records(self.kept, min(self.log.steps, inputs))
         self.state = receipt.state_after(self.kept)
         self._sealed = receipt.seal is not None
-        self._steps = storage.AppendOnly(path / STEPS, self.log.bytes_of(self.recorded))
+        begin = self.log.bytes_of(self.recorded)
+        self._steps = storage.AppendOnly(path / STEPS, begin)
         self._inputs = storage.AppendOnly(path / INPUTS, size * self.recorded)
-        self._link = self.log[self.recorded].chain if self.recorded else self.header.first_link()
+        # The last step, its link, and the bytes of steps.jsonl up to it.
+        self._end = self.recorded, self.log[self.recorded].chain if self.recorded else self.header.first_link(), begin
 
     def _whole_records(self, kept: int, last: int) -> int:
         """The last step up to which the records after step `kept` go on from each other."""
@@ -94,18 +96,25 @@ class ReceiptWriter:
         return last
 
     def append(self, step: int, commitment: Commitment, inputs: bytes, loss: bytes | None) -> None:
-        """Records the next step.
+        """Records the next step; may be called again for a step whose record an exception cut short.
 
         Args:
           inputs: the bytes of all inputs, hyper-parameters first.
           loss: for `StepRecord`.
         """
         if self._sealed:
-            (self._path / SEAL).unlink()
+            (self._path / SEAL).unlink(missing_ok=True)
             self._sealed = False
-        self._link = next_link(self._link, step, commitment.root)
+        last, previous, begin = self._end
+        if step == last:
+            return
+        link = next_link(previous, step, commitment.root)
+        record = StepRecord(step, commitment, commitment.root, link, loss).dump()
+        self._inputs.rewind(self._record_size * (step - 1))
         self._inputs.append(inputs[: self._record_size])
-        self._steps.append(StepRecord(step, commitment, commitment.root, self._link, loss).dump())
+        self._steps.rewind(begin)
+        self._steps.append(record)
+        self._end = step, link, begin + len(record)
 
     def keep(self, step: int, state: Sequence[np.ndarray]) -> None:
         """Keeps the state after a step, unless it is kept already."""
@@ -126,7 +135,7 @@ class ReceiptWriter:
         """
         self._inputs.sync()
         self._steps.sync()
-        seal = Seal(steps, self._link, combine_digests(state), describe_files(self._path))
+        seal = Seal(steps, self._end[1], combine_digests(state), describe_files(self._path))
         if key is not None:
             seal = replace(seal, signature=key.sign(seal.signed_bytes()))
         storage.write_whole(self._path / SEAL, [seal.dump()])

@@ -77,6 +77,32 @@ class Executable:
             raise StepError(str(error)) from None
         return outputs
 
+    @property
+    def completed(self) -> int:
+        """How many steps have run to their end; no exception separates a step from its count."""
+        count: int = self._executable.completed
+        return count
+
+    def bind(self, states: Sequence[TensorLike]) -> list[int]:
+        """The addresses of states after the checks of `run`, for `run_bound`; they hold as long as the memory stays."""
+        if len(states) != len(self.states):
+            raise ValueError(f"expected {len(self.states)} states, got {len(states)}")
+        addresses = [address(tensor, value, writable=True) for tensor, value in zip(self.states, states, strict=True)]
+        check_disjoint(self.states, addresses)
+        return addresses
+
+    def run_bound(
+        self, states: Sequence[int], inputs: Sequence[TensorLike], outputs: Sequence[TensorLike]
+    ) -> Sequence[TensorLike]:
+        """One step as `run`, on states of `bind`; inputs and outputs must share no memory with them."""
+        given = zip((*self.inputs, *self.outputs), (*inputs, *outputs), strict=True)
+        addresses = [address(tensor, value, writable=tensor.role != "input") for tensor, value in given]
+        try:
+            self._executable.run([*states, *addresses])
+        except RuntimeError as error:
+            raise StepError(str(error)) from None
+        return outputs
+
     def profile(self, states: Sequence[TensorLike], inputs: Sequence[TensorLike] = ()) -> list[tuple[str, float]]:
         """One step; returns the kernel and the seconds of each launch in order."""
         _, addresses = self._bind(states, inputs, None)

@@ -3,8 +3,25 @@
 
 """PyTorch frontend: training steps and inference as imported linalg text and a signature."""
 
+from repro_mlir.frontends.torch.binding import Binding, Stale
 from repro_mlir.frontends.torch.capture import capture_inference, capture_training
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.hooks import refuse_hooks
 from repro_mlir.frontends.torch.signature import Captured, StateEntry, TensorSpec
+from repro_mlir.frontends.torch.watch import Watch, check_environment, difference, form_of
 
-__all__ = ["CaptureError", "Captured", "StateEntry", "TensorSpec", "capture_inference", "capture_training"]
+__all__ = [
+    "Binding",
+    "CaptureError",
+    "Captured",
+    "Stale",
+    "StateEntry",
+    "TensorSpec",
+    "Watch",
+    "capture_inference",
+    "capture_training",
+    "check_environment",
+    "difference",
+    "form_of",
+    "refuse_hooks",
+]

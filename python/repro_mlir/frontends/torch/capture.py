@@ -13,6 +13,7 @@ import torch.utils._pytree as pytree
 from torch.nn.utils import stateless
 
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram
 from repro_mlir.frontends.torch.random_sites import RANDOM_OPS, RandomSites
@@ -142,6 +143,7 @@ class _TrainingStep(_Step):
         super().__init__(model, batch)
         self.loss_fn = loss_fn
         self.autocast = autocast
+        refuse_hooks(self.parameters, optimizer)
         self.trained = [name for name, value in self.parameters.items() if value.requires_grad]
         if not self.trained:
             raise CaptureError("the model has no parameter that requires a gradient")
@@ -166,9 +168,13 @@ class _TrainingStep(_Step):
         batch: Any,
     ) -> list[torch.Tensor]:
         leaves = {name: value.detach().requires_grad_(name in self.trained) for name, value in parameters.items()}
+        attach_gradient_hooks({name: self.parameters[name] for name in self.trained}, leaves)
         swapped = {**leaves, **buffers}
         # Forward and backward are both inside, as checkpointing runs parts of the forward again.
-        with stateless._reparametrize_module(self.model, swapped, tie_weights=True):
+        with (
+            checked_module_hooks(self.model),
+            stateless._reparametrize_module(self.model, swapped, tie_weights=True),
+        ):
             with contextlib.ExitStack() as stack:
                 if self.autocast is not None:
                     stack.enter_context(torch.autocast("cpu", dtype=self.autocast, cache_enabled=False))

@@ -16,7 +16,7 @@ import torch.utils._pytree as pytree
 from repro_mlir.frontends.torch.errors import CaptureError
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch.optimizers import OptimizerProgram
+    from repro_mlir.frontends.torch.optimizers import OptimizerProgram, Slot
 
 StateKind = Literal["parameter", "buffer", "optimizer", "seed", "step"]
 
@@ -94,6 +94,20 @@ class Captured:
     def structure(self) -> Hashable:
         """The optimizer's structure at capture; None for inference."""
         return self._optimizer and self._optimizer.structure
+
+    @property
+    def slots(self) -> list[Slot | None]:
+        """For each state tensor the optimizer's slot that it is; None for parameters, buffers, seed and step."""
+        slots = iter(self._optimizer.slots if self._optimizer else [])
+        return [next(slots) if entry.kind == "optimizer" else None for entry in self.state]
+
+    @property
+    def written(self) -> set[str]:
+        """The names of the state tensors that a step changes."""
+        arguments = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
+        output = next(node for node in self.graph.graph.nodes if node.op == "output")
+        triples = zip(self.state, arguments, output.args[0], strict=False)
+        return {entry.name for entry, argument, result in triples if _origin(result) is not argument}
 
     def optimizer_structure(self) -> Hashable:
         """The optimizer's present structure, which equals `structure` as long as the program is the right one.
@@ -183,6 +197,13 @@ class _Tensor:
 
 
 TENSOR_LEAF = _Tensor()
+
+
+def _origin(node: torch.fx.Node) -> torch.fx.Node:
+    """The node whose values a node has, copied or not."""
+    while node.target in (torch.ops.aten.clone.default, torch.ops.aten.alias.default, torch.ops.aten.detach.default):
+        node = node.args[0]  # type: ignore[assignment]
+    return node
 
 
 def _one_line(spec: pytree.TreeSpec) -> str:

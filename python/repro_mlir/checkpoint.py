@@ -1,0 +1,163 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a trainer needs to go on (`Trainer.state_dict`): whether it fits, and its safetensors file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .arrays import TensorType, as_array, element_of_torch, is_torch, to_torch
+from .errors import ReproError
+from .tensor_file import read_all_tensors, write_tensors
+
+if TYPE_CHECKING:
+    import torch
+
+FORMAT = 1
+_METADATA = "trainer"
+_NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
+
+
+def check_fits(state: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """ReproError unless `state` is one that `Trainer.state_dict` gives for such a model and optimizer."""
+    _check_form(state)
+    _check_tensors("model", state["model"], model.state_dict())
+    own = optimizer.state_dict()
+    groups, own_groups = state["optimizer"]["param_groups"], own["param_groups"]
+    if len(groups) != len(own_groups):
+        raise ReproError(f"expected {len(own_groups)} parameter groups of the optimizer, got {len(groups)}")
+    for index, (group, own_group) in enumerate(zip(groups, own_groups, strict=True)):
+        missing = sorted(optimizer.defaults.keys() - group)
+        if missing:
+            raise ReproError(
+                f"parameter group {index}: expected the options of {_name(optimizer)}, got no {missing[0]}"
+            )
+        if list(group["params"]) != own_group["params"]:
+            raise ReproError(
+                f"parameter group {index}: expected the {len(own_group['params'])} parameters of the optimizer's "
+                f"in their order, got {len(group['params'])}"
+            )
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for number, values in state["optimizer"]["state"].items():
+        if not isinstance(number, int) or not 0 <= number < len(parameters) or not isinstance(values, Mapping):
+            raise ReproError(f"optimizer: expected state of the parameters 0 to {len(parameters) - 1}, got {number!r}")
+        for key, value in values.items():
+            if is_torch(value) and value.dim() and value.shape != parameters[number].shape:
+                raise ReproError(
+                    f"optimizer: state {key} of parameter {number}: expected shape {list(parameters[number].shape)}, "
+                    f"got {list(value.shape)}"
+                )
+
+
+def _check_form(state: Any) -> None:
+    if not isinstance(state, Mapping) or any(key not in state for key in (*_NUMBERS, "model", "optimizer")):
+        raise ReproError(
+            "expected what Trainer.state_dict gives: a state with model, optimizer, steps, cursor and seed"
+        )
+    for key in _NUMBERS:
+        value = state[key]
+        least = -(2**63) if key in ("seed", "random_step") else 0
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**64:
+            raise ReproError(f"{key}: expected a whole number of 64 bits, got {value!r}")
+    if state["format"] != FORMAT:
+        raise ReproError(f"expected format {FORMAT} of a trainer's state, got {state['format']}")
+    optimizer = state["optimizer"]
+    if not isinstance(state["model"], Mapping):
+        raise ReproError(f"model: expected a state_dict, got a {type(state['model']).__name__}")
+    groups = optimizer.get("param_groups") if isinstance(optimizer, Mapping) else None
+    if (
+        not isinstance(groups, list)
+        or not all(isinstance(group, Mapping) and isinstance(group.get("params"), list) for group in groups)
+        or not isinstance(optimizer.get("state"), Mapping)
+    ):
+        raise ReproError("optimizer: expected a state_dict with state and param_groups")
+
+
+def _check_tensors(what: str, found: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    for name in sorted(own.keys() ^ found.keys()):
+        raise ReproError(f"{what}: {'no' if name in own else 'unknown'} {name}")
+    for name, value in own.items():
+        other = found[name]
+        if not is_torch(value):
+            continue
+        if not is_torch(other) or other.shape != value.shape or other.dtype != value.dtype:
+            got = f"shape {list(other.shape)} of {other.dtype}" if is_torch(other) else f"a {type(other).__name__}"
+            raise ReproError(f"{what}: {name}: expected shape {list(value.shape)} of {value.dtype}, got {got}")
+
+
+def _name(optimizer: object) -> str:
+    return type(optimizer).__name__
+
+
+def save(path: str | Path, state: Mapping[str, Any]) -> None:
+    """Writes the state; ReproError where a value has no place in the file, or the file cannot be written."""
+    tensors = {f"model.{name}": value for name, value in state["model"].items()}
+    rest: dict[str, Any] = {key: state[key] for key in _NUMBERS}
+    rest["param_groups"] = [
+        {key: _as_json(f"parameter group {i}: {key}", value) for key, value in group.items()}
+        for i, group in enumerate(state["optimizer"]["param_groups"])
+    ]
+    for number, values in state["optimizer"]["state"].items():
+        tensors |= {f"optimizer.{number}.{key}": value for key, value in values.items() if value is not None}
+    for name, value in tensors.items():
+        if not is_torch(value):
+            raise ReproError(f"{name}: expected a tensor, got a {type(value).__name__}: use torch.save(state_dict())")
+    kinds = [TensorType(name, element_of_torch(value.dtype), tuple(value.shape)) for name, value in tensors.items()]
+    arrays = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
+    data = write_tensors(kinds, arrays, {_METADATA: json.dumps(rest, sort_keys=True)})
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        raise ReproError(f"cannot write {path}: {error.strerror}") from None
+
+
+def load(path: str | Path) -> dict[str, Any]:
+    """The state in a file that `save` wrote, as `Trainer.state_dict` gives it. ReproError for another file."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ReproError(f"cannot read {path}: {error.strerror}") from None
+    kinds, arrays, metadata = read_all_tensors(data, str(path))
+    model: dict[str, Any] = {}
+    optimizer: dict[int, dict[str, Any]] = {}
+    try:
+        rest = json.loads(metadata[_METADATA])
+        for kind, array in zip(kinds, arrays, strict=True):
+            owner, _, name = kind.name.partition(".")
+            if owner == "model":
+                model[name] = to_torch(array, kind.element)
+            else:
+                number, _, key = name.partition(".")
+                optimizer.setdefault(int(number), {})[key] = to_torch(array, kind.element)
+        groups = [{key: _from_json(key, value) for key, value in group.items()} for group in rest.pop("param_groups")]
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        raise ReproError(f"{path}: expected a checkpoint of a trainer") from None
+    return {**rest, "model": model, "optimizer": {"state": optimizer, "param_groups": groups}}
+
+
+def _as_json(where: str, value: Any) -> Any:
+    if is_torch(value):
+        # A learning rate may be one; a Python float has every f64 and f32.
+        return {"tensor": [str(value.dtype).removeprefix("torch."), value.item()]}
+    if isinstance(value, tuple | list):
+        return [_as_json(where, item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ReproError(f"{where}: expected a number, got a {type(value).__name__}: use torch.save(state_dict())")
+
+
+def _from_json(key: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        import torch
+
+        dtype, number = value["tensor"]
+        if dtype not in ("float32", "float64"):
+            raise ValueError(dtype)
+        return torch.tensor(number, dtype=getattr(torch, dtype))
+    if isinstance(value, list) and key != "params":
+        return tuple(_from_json(key, item) for item in value)
+    return value

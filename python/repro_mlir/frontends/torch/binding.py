@@ -1,0 +1,247 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The tensors of the user's model and optimizer as the memory in which a program's state is kept.
+
+A step works on the memory of the tensors themselves. A tensor whose memory cannot be used as it is, since it is not
+contiguous or stands for several, has an array beside it, which `pull` and `push` keep equal to it: wherever the values
+are, after `push` the user's tensors have them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import torch
+
+from repro_mlir.arrays import TensorType, as_array, to_torch
+from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.optimizers import Slot
+from repro_mlir.frontends.torch.signature import Captured
+
+_versions = attrgetter("_version")
+
+
+class Stale(Exception):
+    """The user's objects no longer have the form in which the program was captured: it must be captured again."""
+
+
+class Binding:
+    """The state of a program in the user's tensors.
+
+    Attributes:
+      arrays: the state tensors by name, in the order of the program: contiguous, writable, apart from each other.
+      tensors: those of the user's tensors that hold state.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        captured: Captured,
+        kinds: Sequence[TensorType],
+        own: Mapping[str, np.ndarray],
+    ) -> None:
+        """
+        Args:
+          model, optimizer, captured: what was captured, and from what.
+          kinds: the state of the program.
+          own: arrays for `seed` and `step`, which no object of the user's holds.
+        Raises:
+          CaptureError: a tensor that a step writes shares memory with another one, or within itself.
+          Stale: the optimizer's counters differ where the program has one.
+        """
+        self.arrays: dict[str, np.ndarray] = {}
+        self.tensors: list[torch.Tensor] = []
+        self._optimizer = optimizer
+        self._copies: list[tuple[torch.Tensor, TensorType, bool]] = []
+        self._written: list[torch.Tensor] = []
+        self._new: list[tuple[torch.nn.Parameter, str, torch.Tensor]] = []
+        self._counters: list[_Counter] = []
+        held = dict(model.named_parameters()) | dict(model.named_buffers())
+        written = captured.written
+        shared: list[tuple[torch.Tensor, TensorType]] = []
+        for entry, kind, slot in zip(captured.state, kinds, captured.slots, strict=True):
+            # In the order of the program; the tensors' memory comes later.
+            self.arrays[kind.name] = own[entry.kind] if entry.kind in ("seed", "step") else _EMPTY
+            if entry.kind in ("parameter", "buffer"):
+                shared.append((held[entry.name], kind))
+            elif slot is None:
+                continue
+            elif slot.key in ("step", "count"):
+                counter = _Counter(slot, optimizer)
+                self._counters.append(counter)
+                self.arrays[kind.name] = counter.array
+            else:
+                shared.append((self._slot(slot), kind))
+        apart = _apart(shared, written)
+        for (tensor, kind), alone in zip(shared, apart, strict=True):
+            self._hold(tensor, kind, kind.name in written, alone)
+        self._seen: list[int] = []
+        self.see()
+
+    def _slot(self, slot: Slot) -> torch.Tensor:
+        """The tensor in the optimizer's state; a new one, which the optimizer gets with the first step."""
+        (parameter,) = slot.parameters
+        found = self._optimizer.state.get(parameter, {}).get(slot.key)
+        if isinstance(found, torch.Tensor):
+            if found.shape != slot.initial.shape or found.dtype != slot.initial.dtype:
+                raise Stale
+            return found
+        tensor = slot.initial.detach().clone(memory_format=torch.contiguous_format)
+        self._new.append((parameter, slot.key, tensor))
+        return tensor
+
+    def _hold(self, tensor: torch.Tensor, kind: TensorType, written: bool, alone: bool) -> None:
+        if tensor.is_inference():
+            raise CaptureError(f"state {kind.name} is an inference tensor: expected one made outside of inference_mode")
+        self.tensors.append(tensor)
+        if alone and tensor.is_contiguous() and not tensor.is_neg():
+            self.arrays[kind.name] = as_array(tensor, kind, "state")
+            if written:
+                self._written.append(tensor)
+            return
+        self.arrays[kind.name] = np.empty(kind.shape, kind.dtype)
+        self._copies.append((tensor, kind, written))
+        self._copy_in(tensor, kind)
+
+    def _copy_in(self, tensor: torch.Tensor, kind: TensorType) -> None:
+        value = tensor.detach().clone(memory_format=torch.contiguous_format).resolve_neg()
+        np.copyto(self.arrays[kind.name], as_array(value, kind, "state"))
+
+    def pull(self) -> None:
+        """Brings the arrays up to date with what the user wrote into tensors that have an array beside them.
+
+        Raises:
+          Stale: as for the constructor.
+        """
+        if self._copies and list(map(_versions, self.tensors)) != self._seen:
+            for tensor, kind, _ in self._copies:
+                self._copy_in(tensor, kind)
+            self.see()
+        for counter in self._counters:
+            counter.pull()
+
+    def see(self) -> None:
+        """Takes the tensors as they are to be what the arrays have."""
+        self._seen = list(map(_versions, self.tensors))
+
+    @property
+    def touched(self) -> bool:
+        """Whether somebody else wrote into the tensors since `see`, as far as their version counters tell."""
+        return list(map(_versions, self.tensors)) != self._seen
+
+    def push(self) -> bool:
+        """Brings the user's tensors up to date after a step: what autograd saved before it counts as overwritten.
+
+        Returns:
+          whether the optimizer has got tensors that it had not.
+        """
+        new = bool(self._new) or any(counter.is_new for counter in self._counters)
+        if new:
+            for parameter, key, tensor in self._new:
+                self._optimizer.state[parameter][key] = tensor
+            self._new = []
+            # As by its own step: schedulers look at that.
+            self._optimizer._opt_called = True  # type: ignore[attr-defined]
+        for counter in self._counters:
+            counter.push()
+        if self._copies:
+            with torch.no_grad():
+                for tensor, kind, written in self._copies:
+                    if written:
+                        tensor.copy_(to_torch(self.arrays[kind.name], kind.element))
+        torch.autograd.graph.increment_version(self._written)
+        self.see()
+        return new
+
+
+_EMPTY = np.empty(0)
+
+
+class _Counter:
+    """A counter of the program, which the optimizer keeps once per parameter.
+
+    Attributes:
+      array: f32 of shape []: the program's.
+    """
+
+    def __init__(self, slot: Slot, optimizer: torch.optim.Optimizer) -> None:
+        self.array = np.zeros((), np.float32)
+        self._slot = slot
+        self._optimizer = optimizer
+        self._held: np.ndarray | None = None
+        if slot.key == "count":
+            # Of ours alone: whether torch.optim.SGD would find a momentum buffer.
+            found = [float(state.get("momentum_buffer") is not None) for state in self._states()]
+        else:
+            found = [float(state.get("step", 0.0)) for state in self._states()]
+        if len({*found}) > 1:
+            raise Stale
+        self.array[...] = found[0]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the optimizer's own counters do not follow yet."""
+        return self._held is None and self._slot.key != "count"
+
+    def _states(self) -> list[dict[str, Any]]:
+        return [self._optimizer.state.get(parameter, {}) for parameter in self._slot.parameters]
+
+    def pull(self) -> None:
+        if self._held is not None and (self._held != self.array).any():
+            if (self._held != self._held[0]).any():
+                raise Stale
+            self.array[...] = self._held[0]
+
+    def push(self) -> None:
+        if self._slot.key == "count":
+            return
+        if self._held is None:
+            self._held = self._adopt()
+        self._held.fill(self.array[()])
+
+    def _adopt(self) -> np.ndarray:
+        """Gives each parameter a tensor for its counter; their elements are together in one array."""
+        states = [self._optimizer.state[parameter] for parameter in self._slot.parameters]
+        kept = next((state["step"] for state in states if isinstance(state.get("step"), torch.Tensor)), None)
+        dtype = np.float64 if kept is not None and kept.dtype == torch.float64 else np.float32
+        held = np.empty(len(states), dtype)
+        for i, state in enumerate(states):
+            # Each a storage of its own, as torch.optim has it.
+            state["step"] = torch.from_numpy(held[i : i + 1]).reshape([])
+        return held
+
+
+def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: set[str]) -> list[bool]:
+    """Whether each tensor shares no memory with another one or within itself; CaptureError if a step writes it then."""
+    alone = [not _overlaps_itself(tensor) for tensor, _ in tensors]
+    for (_, kind), single in zip(tensors, alone, strict=True):
+        if not single and kind.name in written:
+            raise CaptureError(f"state {kind.name} has elements that share memory, expected a tensor of its own")
+    spans = sorted((*_span(tensor), i) for i, (tensor, _) in enumerate(tensors) if tensor.numel())
+    for (_, end, i), (start, _, j) in itertools.pairwise(spans):
+        if start < end:
+            alone[i] = alone[j] = False
+            names = tensors[i][1].name, tensors[j][1].name
+            if written.intersection(names):
+                raise CaptureError(
+                    f"state {names[0]} and state {names[1]} share memory, expected tensors of their own; "
+                    "one Parameter that has both names is tied"
+                )
+    return alone
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """The addresses from the first to behind the last element."""
+    begin = tensor.data_ptr()
+    last = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return begin, begin + (last + 1) * tensor.element_size()
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    return any(extent > 1 and stride == 0 for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))

@@ -1,0 +1,234 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a program was captured from, beside its state: looked at before each step.
+
+`Watch.unchanged` compares identities and flags of the user's objects, a matter of microseconds; where something
+differs, `form_of` says in which form they are now. Two forms that are equal have the same program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter, is_
+from typing import Any
+
+import torch
+
+from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.hooks import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS, MODULE_HOOKS, computes_attributes
+
+Form = tuple[tuple[str, Hashable], ...]
+
+_END = object()
+_address = torch.Tensor.data_ptr
+_contiguous = torch.Tensor.is_contiguous
+_shape = attrgetter("shape")
+_version = attrgetter("_version")
+_flags = attrgetter("requires_grad")
+_gradient_hooks = attrgetter("_backward_hooks")
+_accumulation_hooks = attrgetter("_post_accumulate_grad_hooks")
+
+
+def check_environment() -> None:
+    """CaptureError for settings of this thread under which a compiled step would not do what they say."""
+    if torch.is_autocast_enabled("cpu"):
+        raise CaptureError("a step within torch.autocast: expected the option autocast of Trainer instead")
+    if _TINY * _HALF == 0.0:
+        raise CaptureError("torch.set_flush_denormal(True) is set: a compiled step keeps subnormals; set it to False")
+
+
+# Variables, so that Python multiplies them when asked.
+_TINY, _HALF = 2.0**-1022, 0.5
+
+
+class Watch:
+    """The user's objects as they are now."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss_fn: Any,
+        optimizer: torch.optim.Optimizer,
+        held: Sequence[torch.Tensor],
+    ) -> None:
+        """
+        Args:
+          model, loss_fn, optimizer: what was captured.
+          held: the tensors in whose memory the state is.
+        """
+        modules = _modules(model, loss_fn)
+        self._parameters = list(model.parameters())
+        self._held = [*held]
+        self._constants = _constants(model, loss_fn)
+        self._views = [*_views(modules, self._parameters, optimizer), (_END,)]
+        self._objects = tuple(chain.from_iterable(self._views))
+        self._tensors = self._look()
+
+    def _look(self) -> tuple[Any, ...]:
+        held, parameters, constants = self._held, self._parameters, self._constants
+        return (
+            [*map(_address, held)],
+            [*map(_contiguous, held)],
+            [*map(_shape, held)],
+            [*map(_flags, parameters)],
+            [*map(_version, constants)],
+            torch.get_default_dtype(),
+        )
+
+    @property
+    def moved(self) -> bool:
+        """Whether the memory of the state is another."""
+        return [*map(_address, self._held)] != self._tensors[0]
+
+    def unchanged(self) -> bool:
+        """Whether nothing that the program depends on has been changed since."""
+        # One more or one less anywhere shifts what follows, up to the end.
+        return all(map(is_, chain.from_iterable(self._views), self._objects)) and self._look() == self._tensors
+
+
+def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable) -> Form:
+    """The form in which the user's objects are: everything that a captured program depends on, with names.
+
+    Args:
+      structure: of the optimizer, see `Captured.optimizer_structure`.
+    """
+    parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
+    parts.append(("loss_fn", _Same(loss_fn)))
+    for root, owner in (("model", model), ("loss_fn", loss_fn)):
+        if not isinstance(owner, torch.nn.Module):
+            continue
+        for path, module in owner.named_modules():
+            name = f"{root}.{path}" if path else root
+            parts.append((name, _Same(module)))
+            parts.extend(_module_parts(name, module))
+    for tensor in _constants(model, loss_fn):
+        parts.append(("a tensor that is no buffer", (_Same(tensor), tensor._version)))
+    parts.append(("optimizer.param_groups", structure))
+    return tuple(parts)
+
+
+def difference(one: Form, other: Form) -> str:
+    """The name of the first part in which two forms differ."""
+    for (name, value), (other_name, other_value) in zip(one, other, strict=False):
+        if name != other_name or value != other_value:
+            return name
+    return "the number of modules"
+
+
+class _Same:
+    """Equal to itself alone; keeps the object, so that no other one takes its place."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+# What module_parts names by itself, or what takes no part in a step.
+_NO_ATTRIBUTES = {
+    *MODULE_HOOKS,
+    "_parameters",
+    "_buffers",
+    "_modules",
+    "_non_persistent_buffers_set",
+    "_is_full_backward_hook",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+}
+
+
+def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Hashable]]:
+    for key, value in module.__dict__.items():
+        if key not in _NO_ATTRIBUTES and not (isinstance(value, torch.Tensor) and computes_attributes(module)):
+            yield f"{name}.{key}", _hashable(value)
+    for kind, called in MODULE_HOOKS.items():
+        yield f"a {called} of {name}", tuple(map(_Same, getattr(module, kind).values()))
+    for key, parameter in module._parameters.items():
+        if parameter is not None:
+            hooks = tuple(map(_Same, (parameter._backward_hooks or {}).values()))
+            yield f"{name}.{key}", (_Same(parameter), parameter.shape, parameter.dtype, hooks)
+            yield f"{name}.{key}.requires_grad", parameter.requires_grad
+    for key, buffer in module._buffers.items():
+        if buffer is not None:
+            yield f"{name}.{key}", (buffer.shape, buffer.dtype)
+
+
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, bool | int | str | bytes | None | torch.dtype | torch.Size):
+        return type(value), value
+    if isinstance(value, float):
+        return float, value if not math.isnan(value) else "nan"
+    if isinstance(value, tuple | list):
+        return type(value), tuple(map(_hashable, value))
+    if isinstance(value, dict):
+        return type(value), tuple((_hashable(key), _hashable(item)) for key, item in value.items())
+    return _Same(value)
+
+
+def _modules(model: torch.nn.Module, loss_fn: Any) -> list[torch.nn.Module]:
+    return [*model.modules(), *(loss_fn.modules() if isinstance(loss_fn, torch.nn.Module) else ())]
+
+
+def _constants(model: torch.nn.Module, loss_fn: Any) -> list[torch.Tensor]:
+    """Tensors that are constants of the program: attributes that are no buffers, and whatever the loss function has."""
+    found = [
+        value
+        for module in _modules(model, loss_fn)
+        for value in module.__dict__.values()
+        if isinstance(value, torch.Tensor) and not computes_attributes(module)
+    ]
+    if isinstance(loss_fn, torch.nn.Module):
+        found += [*loss_fn.parameters(), *loss_fn.buffers()]
+    return [tensor for tensor in found if not tensor.is_inference()]
+
+
+def _views(
+    modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Parameter], optimizer: torch.optim.Optimizer
+) -> Iterator[Iterable[object]]:
+    """Live views of all objects whose identity counts."""
+    for module in modules:
+        attributes = module.__dict__
+        yield attributes.values()
+        for key in ("_parameters", "_buffers", "_modules", *MODULE_HOOKS):
+            yield attributes[key].values()
+        for key, value in attributes.items():
+            if key not in _NO_ATTRIBUTES and isinstance(value, list | dict):
+                yield value.values() if isinstance(value, dict) else value
+    for parameter in parameters:
+        for hooks in (parameter._backward_hooks, parameter._post_accumulate_grad_hooks):
+            if hooks is not None:
+                yield hooks.values()
+    yield _Attributes(parameters)
+    yield from (hooks.values() for hooks in GLOBAL_HOOKS)
+    yield optimizer._optimizer_step_pre_hooks.values()
+    yield optimizer._optimizer_step_post_hooks.values()
+    yield from (hooks.values() for hooks in GLOBAL_STEP_HOOKS)
+    yield optimizer.__dict__.values()
+    yield optimizer.param_groups
+    for group in optimizer.param_groups:
+        yield group["params"]
+    yield optimizer.state.values()
+    for state in optimizer.state.values():
+        yield state.values()
+
+
+class _Attributes:
+    """The hooks of tensors, which are attributes."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self._tensors = tensors
+
+    def __iter__(self) -> Iterator[object]:
+        return chain(map(_gradient_hooks, self._tensors), map(_accumulation_hooks, self._tensors))

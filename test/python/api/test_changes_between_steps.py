@@ -1,0 +1,636 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a user does between two steps: it counts as in PyTorch, or it is refused with the reason."""
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import repro_mlir
+from repro_mlir import ReproError
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
+
+cross_entropy = torch.nn.functional.cross_entropy
+BATCH = torch.arange(32, dtype=torch.float32).reshape(4, 8).mul(0.37).sin(), torch.tensor([0, 1, 2, 0])
+
+
+def new_model() -> Any:
+    layers = torch.nn.Linear(8, 16, bias=False), torch.nn.BatchNorm1d(16), torch.nn.ReLU(), torch.nn.Linear(16, 3)
+    return repro_mlir.initialize(torch.nn.Sequential(*layers), 1)
+
+
+def adamw(model: Any) -> Any:
+    return torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+
+
+def sgd(model: Any) -> Any:
+    return torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+
+
+def new_trainer(optimizer: Callable = adamw, **options: Any) -> tuple[repro_mlir.Trainer, Any, Any]:
+    model = new_model()
+    made = optimizer(model)
+    return repro_mlir.Trainer(model, cross_entropy, made, threads=1, **options), model, made
+
+
+def eager_step(model: Any, optimizer: Any, batch: tuple = BATCH) -> float:
+    optimizer.zero_grad()
+    loss = cross_entropy(model(batch[0]), batch[1])
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def same_tensors(ours: dict, theirs: dict, tolerance: float = 2e-5) -> None:
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        torch.testing.assert_close(ours[name], value, rtol=tolerance, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def freeze(model: Any, optimizer: Any) -> None:
+    model[0].requires_grad_(False)
+
+
+def unfreeze(model: Any, optimizer: Any) -> None:
+    model[0].requires_grad_(True)
+
+
+def evaluation_mode(model: Any, optimizer: Any) -> None:
+    model.eval()
+
+
+def training_mode(model: Any, optimizer: Any) -> None:
+    model.train()
+
+
+def one_in_evaluation_mode(model: Any, optimizer: Any) -> None:
+    model[1].eval()
+
+
+def less_decay(model: Any, optimizer: Any) -> None:
+    optimizer.param_groups[0]["weight_decay"] = 0.02
+
+
+def no_decay(model: Any, optimizer: Any) -> None:
+    optimizer.param_groups[0]["weight_decay"] = 0.0
+
+
+def write_parameters(model: Any, optimizer: Any) -> None:
+    with torch.no_grad():
+        model[0].weight.mul_(0.5)
+        model[1].running_mean.add_(0.25)
+
+
+def write_data(model: Any, optimizer: Any) -> None:
+    model[0].weight.data.clamp_(-0.1, 0.1)
+
+
+def replace_data(model: Any, optimizer: Any) -> None:
+    model[0].weight.data = torch.full((16, 8), 0.05)
+    model[3].weight.data = model[3].weight.data.t().contiguous().t()
+
+
+def replace_buffer(model: Any, optimizer: Any) -> None:
+    model[1].running_var = torch.full((16,), 2.0)
+
+
+def replace_parameter(model: Any, optimizer: Any) -> None:
+    old = model[3].bias
+    model[3].bias = torch.nn.Parameter(torch.ones(3))
+    group = optimizer.param_groups[0]
+    group["params"] = [model[3].bias if parameter is old else parameter for parameter in group["params"]]
+    optimizer.state.pop(old, None)
+
+
+def write_optimizer_state(model: Any, optimizer: Any) -> None:
+    for state in optimizer.state.values():
+        for key, value in state.items():
+            if value is not None and key != "step":
+                value.mul_(0.5)
+
+
+def write_step_counters(model: Any, optimizer: Any) -> None:
+    for state in optimizer.state.values():
+        if "step" in state:
+            state["step"].fill_(100.0)
+
+
+def different_step_counters(model: Any, optimizer: Any) -> None:
+    for number, state in enumerate(optimizer.state.values()):
+        if "step" in state:
+            state["step"] += number
+
+
+def reload_optimizer(model: Any, optimizer: Any) -> None:
+    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+
+
+def clear_optimizer(model: Any, optimizer: Any) -> None:
+    optimizer.state.clear()
+
+
+def another_module(model: Any, optimizer: Any) -> None:
+    model[2] = torch.nn.Tanh()
+
+
+def attribute_of_a_module(model: Any, optimizer: Any) -> None:
+    model[1].momentum = 0.5
+
+
+def scale_gradients(model: Any, optimizer: Any) -> None:
+    model[3].weight.register_hook(lambda gradient: gradient * 3)
+
+
+def scale_outputs(model: Any, optimizer: Any) -> None:
+    model[2].register_forward_hook(lambda module, inputs, output: output * 2)
+
+
+def move_a_parameter(model: Any, optimizer: Any) -> None:
+    bias = optimizer.param_groups[0]["params"].pop()
+    optimizer.add_param_group({"params": [bias], "lr": 0.5})
+
+
+def train_eagerly(model: Any, optimizer: Any) -> None:
+    eager_step(model, optimizer)
+
+
+CHANGES = [
+    (freeze, unfreeze),
+    (evaluation_mode, training_mode),
+    (one_in_evaluation_mode,),
+    (less_decay, no_decay),
+    (write_parameters, write_data),
+    (replace_data,),
+    (replace_buffer,),
+    (replace_parameter,),
+    (write_optimizer_state, write_step_counters),
+    (different_step_counters,),
+    (reload_optimizer, clear_optimizer),
+    (another_module,),
+    (attribute_of_a_module,),
+    (scale_gradients, scale_outputs),
+    (move_a_parameter,),
+    (train_eagerly, train_eagerly),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "optimizer", "first"),
+    [
+        *((changes, adamw, 2) for changes in CHANGES),
+        ((write_optimizer_state, reload_optimizer, clear_optimizer), sgd, 2),
+        ((move_a_parameter, train_eagerly), sgd, 0),
+        ((scale_gradients, scale_outputs), sgd, 0),
+    ],
+    ids=lambda value: "+".join(change.__name__ for change in value) if isinstance(value, tuple) else None,
+)
+def test_as_in_pytorch(changes: tuple[Callable, ...], optimizer: Callable, first: int) -> None:
+    """Changes before the step number `first` and every second one after it; the state is compared without sync."""
+    trainer, model, made = new_trainer(optimizer, target="reference")
+    theirs = new_model()
+    their_optimizer = optimizer(theirs)
+    for step in range(first + 2 * len(changes)):
+        number, rest = divmod(step - first, 2)
+        if rest == 0 and number >= 0:
+            changes[number](model, made)
+            changes[number](theirs, their_optimizer)
+        assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, their_optimizer), rel=1e-4)
+    same_tensors(model.state_dict(), theirs.state_dict())
+    for ours, other in zip(made.state.values(), their_optimizer.state.values(), strict=True):
+        same_tensors(ours, other)
+
+
+def test_modes_that_alternate_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from repro_mlir import trainer as module
+
+    compiled = []
+    compile_ = module.compile
+    monkeypatch.setattr(module, "compile", lambda *a: compiled.append(a) or compile_(*a))
+    trainer, model, _ = new_trainer(target="reference")
+    for _ in range(4):
+        model.train()
+        trainer.step(*BATCH)
+        model.eval()
+        trainer.step(*BATCH)
+    assert len(compiled) == 2
+
+
+def test_an_attribute_that_always_changes_is_told() -> None:
+    trainer, model, _ = new_trainer(target="reference")
+    trainer.step(*BATCH)
+    with pytest.warns(RuntimeWarning, match=r"model.1.momentum has changed") as caught:
+        for step in range(9):
+            model[1].momentum = 0.1 + 0.01 * step
+            trainer.step(*BATCH)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v2", "reference", "ptx-emulator"])
+def test_targets_agree_on_changes(target: str) -> None:
+    hashes = []
+    for name in ("cpu", target):
+        trainer, model, _ = new_trainer(target=name)
+        trainer.step(*BATCH)
+        model.eval()
+        trainer.step(*BATCH)
+        trainer.sync()
+        write_parameters(model, None)
+        trainer.step(*BATCH)
+        model.train()
+        trainer.step(*BATCH)
+        hashes.append(trainer.state_hash())
+    assert hashes[0] == hashes[1]
+
+
+def observe(*_: Any) -> None:
+    return None
+
+
+def _within_autocast(trainer: repro_mlir.Trainer) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        trainer.step(*BATCH)
+
+
+def _flushed(trainer: repro_mlir.Trainer) -> None:
+    assert torch.set_flush_denormal(True)
+    try:
+        trainer.step(*BATCH)
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def _hook(register: Callable) -> Callable:
+    def use(trainer: repro_mlir.Trainer) -> None:
+        handle = register(trainer._model, trainer._optimizer)
+        try:
+            trainer.step(*BATCH)
+        finally:
+            handle.remove()
+
+    return use
+
+
+REFUSED = [
+    (_within_autocast, "within torch.autocast"),
+    (_flushed, r"set_flush_denormal\(True\) is set"),
+    (_hook(lambda model, _: model[0].weight.register_hook(observe)), "gradient hook of parameter 0.weight returns"),
+    (_hook(lambda model, _: model[0].register_forward_hook(observe)), "forward hook of module 0 returns nothing"),
+    (_hook(lambda model, _: model[2].register_forward_pre_hook(observe)), "forward pre-hook of module 2 returns"),
+    (_hook(lambda model, _: model[2].register_full_backward_hook(observe)), "backward hook of module 2 returns"),
+    (
+        _hook(lambda model, _: model[0].weight.register_post_accumulate_grad_hook(observe)),
+        "parameter 0.weight has a hook that runs after its gradient",
+    ),
+    (_hook(lambda _, optimizer: optimizer.register_step_pre_hook(observe)), "the optimizer has a step hook"),
+    (_hook(lambda _, optimizer: optimizer.register_step_post_hook(observe)), "the optimizer has a step hook"),
+    (_hook(lambda *_: register_optimizer_step_post_hook(observe)), "a step hook of all optimizers"),
+    (_hook(lambda *_: torch.nn.modules.module.register_module_forward_hook(observe)), "a hook of all modules"),
+]
+
+
+@pytest.mark.parametrize(("use", "message"), REFUSED)
+def test_refused_before_the_first_step_and_later(use: Callable, message: str) -> None:
+    trainer, _, _ = new_trainer(target="reference")
+    whole, _, _ = new_trainer(target="reference")
+    for steps in range(2):
+        with pytest.raises(ReproError, match=message):
+            use(trainer)
+        assert trainer.steps == steps
+        assert trainer.step(*BATCH) == whole.step(*BATCH)
+
+
+def test_a_step_that_has_been_replaced() -> None:
+    trainer, _, optimizer = new_trainer(target="reference")
+    optimizer.step = lambda: None
+    with pytest.raises(ReproError, match="the optimizer's step has been replaced"):
+        trainer.step(*BATCH)
+
+
+def test_weight_normalization_is_part_of_the_program() -> None:
+    """Its hook is PyTorch's own, and returns nothing."""
+    with pytest.warns(FutureWarning):
+        models = [torch.nn.utils.weight_norm(repro_mlir.initialize(torch.nn.Linear(8, 3), 1)) for _ in range(2)]
+    ours, theirs = models
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    trainer = repro_mlir.Trainer(ours, cross_entropy, optimizers[0], target="reference")
+    for _ in range(3):
+        assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, optimizers[1]), rel=1e-5)
+
+
+def test_constants_of_the_loss_function() -> None:
+    weight = torch.tensor([1.0, 2.0, 3.0])
+    model, theirs = new_model(), new_model()
+    loss_fn = torch.nn.CrossEntropyLoss(weight=weight)
+    trainer = repro_mlir.Trainer(model, loss_fn, sgd(model), target="reference")
+    their_optimizer = sgd(theirs)
+    for step in range(4):
+        if step == 2:
+            weight[0] = 10.0
+        their_optimizer.zero_grad()
+        loss = loss_fn(theirs(BATCH[0]), BATCH[1])
+        loss.backward()
+        their_optimizer.step()
+        assert trainer.step(*BATCH) == pytest.approx(loss.item(), rel=1e-5)
+
+
+def test_schedulers_do_not_warn(recwarn: pytest.WarningsRecorder) -> None:
+    trainer, _, optimizer = new_trainer(target="reference")
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    for _ in range(2):
+        trainer.step(*BATCH)
+        scheduler.step()
+    assert not recwarn.list
+
+
+def test_OneCycleLR_cycles_the_momentum_too() -> None:
+    for make in (adamw, sgd):
+        trainer, model, optimizer = new_trainer(make, target="reference")
+        theirs = new_model()
+        their_optimizer = make(theirs)
+        schedulers = [
+            torch.optim.lr_scheduler.OneCycleLR(each, max_lr=0.1, total_steps=12)
+            for each in (optimizer, their_optimizer)
+        ]
+        for _ in range(8):
+            assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, their_optimizer), rel=1e-4)
+            for scheduler in schedulers:
+                scheduler.step()
+        same_tensors(model.state_dict(), theirs.state_dict())
+
+
+# --- Receipts: one program, and its steps alone ---
+
+
+@pytest.mark.parametrize(
+    "change",
+    [freeze, evaluation_mode, no_decay, write_parameters, write_data, replace_data, write_optimizer_state,
+     write_step_counters, reload_optimizer, train_eagerly, scale_gradients],
+)  # fmt: skip
+def test_what_a_receipt_cannot_say(change: Callable, tmp_path: Path) -> None:
+    trainer, model, optimizer = new_trainer(target="reference", receipt=tmp_path / "run")
+    whole, _, _ = new_trainer(target="reference", receipt=tmp_path / "whole")
+    for _ in range(2):
+        trainer.step(*BATCH)
+        whole.step(*BATCH)
+    saved = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    change(model, optimizer)
+    if change is reload_optimizer:
+        # The same values elsewhere.
+        trainer.step(*BATCH)
+        whole.step(*BATCH)
+    else:
+        for _ in range(2):
+            with pytest.raises(ReproError, match=r"has been written since step 2|a receipt has one program"):
+                trainer.step(*BATCH)
+    if change in (write_parameters, write_data, train_eagerly):
+        with pytest.raises(ReproError, match="has been written since step 2"):
+            trainer.close()
+        assert not (tmp_path / "run" / "seal.json").exists()
+        return
+    if change is not reload_optimizer:
+        # Changed back, the run goes on.
+        unfreeze(model, optimizer)
+        model.train()
+        model[3].weight._backward_hooks = None
+        model.load_state_dict(saved[0])
+        optimizer.load_state_dict(saved[1])
+    trainer.step(*BATCH)
+    whole.step(*BATCH)
+    trainer.close()
+    whole.close()
+    assert trainer.state_hash() == whole.state_hash()
+    for name in ("steps.jsonl", "seal.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_resumed_receipt_sets_the_model(tmp_path: Path) -> None:
+    options = repro_mlir.ReceiptOptions(tmp_path / "run", checkpoint_every=2, resume=True)
+    first, model, _ = new_trainer(target="reference", receipt=options)
+    with first:
+        first.fit([BATCH] * 4, 4)
+    second, other, optimizer = new_trainer(target="reference", receipt=options)
+    second.prepare(*BATCH)
+    assert (second.steps, second.cursor) == (4, 4)
+    same_tensors(other.state_dict(), model.state_dict(), 0.0)
+    assert all(state["step"] == 4 for state in optimizer.state.values())
+
+
+# --- The tensors of model and optimizer are the state ---
+
+
+def test_evaluation_without_sync() -> None:
+    trainer, model, _ = new_trainer()
+    expected, theirs = [], new_model()
+    their_optimizer = adamw(theirs)
+    for _ in range(5):
+        trainer.step(*BATCH)
+        eager_step(theirs, their_optimizer)
+        for each in (model, theirs):
+            each.eval()
+            expected.append(each(BATCH[0]).detach())
+            each.train()
+        torch.testing.assert_close(expected[-2], expected[-1], rtol=1e-4, atol=1e-5)
+    for name, value in model.state_dict().items():
+        assert np.shares_memory(value.numpy(), trainer.state[name])
+
+
+def test_autograd_notices_a_step() -> None:
+    trainer, model, _ = new_trainer(target="reference")
+    trainer.step(*BATCH)
+    loss = cross_entropy(model(BATCH[0]), BATCH[1])
+    trainer.step(*BATCH)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+class Odd(torch.nn.Module):
+    """Tensors of all kinds whose memory cannot be used as it is, or hardly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.arange(24.0).reshape(8, 3).mul(0.1).t().contiguous().t())
+        self.scale = torch.nn.Parameter(torch.tensor(1.5))
+        self.low = torch.nn.Parameter(torch.full((3,), 0.5, dtype=torch.bfloat16))
+        self.register_buffer("none", torch.zeros(0, 3))
+        self.register_buffer("wide", torch.ones(1).expand(3))
+        self.register_buffer("positions", torch.arange(6).reshape(2, 3))
+        self.register_buffer("part", self.positions[1])
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.seen.add_(1)
+        return (x @ self.weight) * self.scale + self.low.float() + self.wide + self.part
+
+
+@pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
+def test_tensors_of_all_kinds(target: str) -> None:
+    ours, theirs = Odd(), Odd()
+    optimizers = [adamw(model) for model in (ours, theirs)]
+    trainer = repro_mlir.Trainer(ours, cross_entropy, optimizers[0], target=target, threads=1)
+    for step in range(4):
+        if step == 2:
+            trainer.sync()
+            for model in (ours, theirs):
+                with torch.no_grad():
+                    model.weight[0, 0] = 1.0
+        assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, optimizers[1]), rel=1e-3)
+        if target == "cpu":
+            same_tensors(dict(ours.named_parameters()), dict(theirs.named_parameters()), 1e-2)
+    same_tensors(ours.state_dict(), theirs.state_dict(), 1e-2)
+    assert ours.seen == 4 and ours.weight.stride() == (1, 8)
+
+
+def test_memory_that_cannot_be_state() -> None:
+    def refused(model: Any, message: str) -> None:
+        trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
+        with pytest.raises(ReproError, match=message):
+            trainer.step(*BATCH)
+
+    model = new_model()
+    model[1].weight.data = model[1].bias.data
+    refused(model, r"state 1.\w+ and state 1.\w+ share memory")
+    model = new_model()
+    model[1].bias.data = torch.zeros(1).expand(16)
+    refused(model, "state 1.bias has elements that share memory")
+    model = new_model()
+    with torch.inference_mode():
+        model[1].running_mean = torch.zeros(16)
+    refused(model, "inference")
+
+
+def test_tied_weights() -> None:
+    def tied() -> Any:
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 8))
+        repro_mlir.initialize(model, 1)
+        model[2].weight = model[0].weight
+        return model
+
+    ours, theirs = tied(), tied()
+    optimizers = [adamw(model) for model in (ours, theirs)]
+    trainer = repro_mlir.Trainer(ours, cross_entropy, optimizers[0], target="reference")
+    for _ in range(3):
+        assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, optimizers[1]), rel=1e-5)
+    assert ours[2].weight is ours[0].weight
+    same_tensors(ours.state_dict(), theirs.state_dict())
+
+
+# --- A GAN: two trainers over shared modules ---
+
+
+class Both(torch.nn.Module):
+    """The generator's loss: what the discriminator says of what it makes."""
+
+    def __init__(self, generator: Any, discriminator: Any) -> None:
+        super().__init__()
+        self.generator = generator
+        self.discriminator = discriminator
+
+    def forward(self, noise: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.softplus(-self.discriminator(self.generator(noise))).mean()
+
+
+class Judge(torch.nn.Module):
+    def __init__(self, discriminator: Any) -> None:
+        super().__init__()
+        self.discriminator = discriminator
+
+    def forward(self, real: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+        softplus = torch.nn.functional.softplus
+        return (softplus(-self.discriminator(real)) + softplus(self.discriminator(made))).mean()
+
+
+def gan() -> tuple[Any, Any, Any, Any]:
+    generator = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8))
+    discriminator = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+    for seed, model in enumerate((generator, discriminator)):
+        repro_mlir.initialize(model, seed)
+    both, judge = Both(generator, discriminator), Judge(discriminator)
+    optimizers = [torch.optim.Adam(each.parameters(), lr=0.01, betas=(0.5, 0.9)) for each in (generator, discriminator)]
+    return both, judge, optimizers[0], optimizers[1]
+
+
+def noise(step: int) -> torch.Tensor:
+    return torch.arange(20.0).reshape(5, 4).add(step).cos()
+
+
+def gan_losses(target: str | None, steps: int = 6) -> tuple[list[tuple[float, float]], dict]:
+    both, judge, generate, discriminate = gan()
+    trainers = [
+        repro_mlir.Trainer(model, None, optimizer, target=target or "cpu", threads=1)
+        for model, optimizer in ((both, generate), (judge, discriminate))
+    ]
+    losses = []
+    for step in range(steps):
+        real = torch.arange(40.0).reshape(5, 8).add(step).sin()
+        with torch.no_grad():
+            made = both.generator(noise(step))
+        pair = []
+        for number, (model, optimizer, batch) in enumerate(
+            ((judge, discriminate, (real, made)), (both, generate, (noise(step),)))
+        ):
+            if target is None:
+                both.zero_grad()
+                loss = model(*batch)
+                loss.backward()
+                optimizer.step()
+                pair.append(loss.item())
+            else:
+                pair.append(trainers[1 - number].step(*batch))
+        losses.append((pair[0], pair[1]))
+    return losses, both.state_dict()
+
+
+def test_a_gan_as_in_pytorch() -> None:
+    expected, state = gan_losses(None)
+    results = {target: gan_losses(target) for target in ("cpu", "cpu:x86-64-v2", "ptx-emulator")}
+    for losses, tensors in results.values():
+        np.testing.assert_allclose(losses, expected, rtol=1e-5)
+        same_tensors(tensors, state)
+        assert losses == results["cpu"][0]
+        assert all(torch.equal(value, results["cpu"][1][name]) for name, value in tensors.items())
+
+
+# --- State on a device ---
+
+
+def test_on_a_device_reading_brings_the_tensors_up_to_date(tmp_path: Path) -> None:
+    trainer, model, optimizer = new_trainer(target="ptx-emulator")
+    other, expected, _ = new_trainer()
+    for _ in range(2):
+        trainer.step(*BATCH)
+        other.step(*BATCH)
+    stale = model[0].weight.detach().clone()
+    model.eval()
+    expected.eval()
+    assert torch.equal(model(BATCH[0]), expected(BATCH[0]))
+    assert not torch.equal(stale, model[0].weight)
+    model.train()
+    expected.train()
+    trainer.step(*BATCH)
+    other.step(*BATCH)
+    assert torch.equal(model[3].state_dict()["weight"], expected[3].weight)
+    trainer.step(*BATCH)
+    other.step(*BATCH)
+    assert next(iter(optimizer.state_dict()["state"].values()))["step"] == 4
+    # A copy, pickled or deep, is a model like any other.
+    torch.save(model, tmp_path / "model")
+    again = torch.load(tmp_path / "model", weights_only=False)
+    assert torch.equal(copy.deepcopy(model)(BATCH[0]), again(BATCH[0]))
+
+
+def test_on_a_device_stale_tensors_are_not_written() -> None:
+    trainer, model, _ = new_trainer(target="ptx-emulator")
+    trainer.step(*BATCH)
+    with torch.no_grad():
+        model[0].weight.zero_()
+    for use in (lambda: trainer.step(*BATCH), trainer.sync):
+        with pytest.raises(ReproError, match=r"written while newer values were on the device: expected sync\(\)"):
+            use()
