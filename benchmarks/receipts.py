@@ -51,7 +51,6 @@ def main() -> None:
             taken = recorder.take(inputs)
             _, outputs = executable(recorder.state, *taken)
             recorder.commit(taken, list(outputs.values()))
-            recorder.wait()
 
         figures = interleaved({"plain": lambda: executable(plain, *inputs), "recorded": recorded}, options.seconds)
         seconds = []
