@@ -122,4 +122,7 @@ def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert "step 2 gave the loss inf: the run stops" in capsys.readouterr().err
     assert main([*train, "--nonfinite-loss", "ignore", "--receipt", receipt]) == 0
     assert len(json.loads(capsys.readouterr().out)["losses"]) == 3
-    assert main(["verify", receipt, "--script", str(script), "--target", "reference"]) == 0
+    assert main(["verify", receipt, "--target", "reference"]) == 0
+    # The script's run would have stopped.
+    assert main(["verify", receipt, "--script", str(script), "--target", "reference"]) == 1
+    assert "nonfinite_loss" in capsys.readouterr().out
