@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import threading
@@ -501,11 +502,18 @@ class Trainer:
         with self._lock:
             if self._recorder is not None:
                 raise ReproError("a receipt is open, and cannot say that another state is loaded: close it first")
-            checkpoint.check_fits(state, self._model, self._optimizer)
+            former = self._begun, self._step, self._broken
+            # What is on a device, or lost, is not looked at any more.
+            self._begun = self._step = self._broken = None
+            try:
+                checkpoint.check_fits(state, self._model, self._optimizer)
+            except BaseException:
+                self._begun, self._step, self._broken = former
+                raise
             self._broken = "loading a state was cut short: call load_state_dict again"
-            self._begun = self._step = None
             self._model.load_state_dict(state["model"])
-            self._optimizer.load_state_dict(state["optimizer"])
+            # A copy: torch.optim keeps the tensors that it is given, which may be those of another optimizer.
+            self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
             self._options["seed"] = state["seed"]
             signed = (state["seed"] + 2**63) % 2**64 - 2**63
             self._random = {"seed": np.array(signed, np.int64), "step": np.array(state["random_step"], np.int64)}

@@ -101,6 +101,15 @@ def test_before_the_first_step() -> None:
     assert other.state_hash() == expected_hash()
 
 
+def test_two_trainers_share_nothing_after_loading() -> None:
+    trainer, other = new_trainer(), new_trainer()
+    trainer.fit(batches(), 3)
+    other.load_state_dict(trainer.state_dict())
+    trainer.fit(batches(), 2)
+    other.fit(batches(3), 4)
+    assert other.state_hash() == expected_hash()
+
+
 def test_a_receipt_begins_with_the_loaded_state(tmp_path: Path) -> None:
     trainer = new_trainer()
     trainer.fit(batches(), 3)

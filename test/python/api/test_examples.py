@@ -114,6 +114,10 @@ def test_sync_gives_back_a_state_that_training_continues_from(example) -> None:
     for batch in batches[:2]:
         trainer.step(*batch)
     trainer.sync()
+    state = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    model, loss_fn, optimizer, _, options = setting(example)
+    model.load_state_dict(state[0])
+    optimizer.load_state_dict(state[1])
     again = repro_mlir.Trainer(model, loss_fn, optimizer, **options)
     for batch in batches[2:]:
         assert again.step(*batch) == trainer.step(*batch)
