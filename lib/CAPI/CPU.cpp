@@ -9,6 +9,7 @@
 
 #include "Codegen/CPU/Execution/HostLoader.h"
 #include "Pipelines/CPU.h"
+#include "Runtime/FloatEnvironment.h"
 
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Support.h"
@@ -64,6 +65,7 @@ MlirLogicalResult reproCPUCompile(MlirModule module, MlirStringRef levelName,
         << unwrap(levelName) << "', expected one of " << listLevels();
     return wrap(failure());
   }
+  ::repro_runtime::FloatEnvironment environment; // Constants are computed.
   FailureOr<std::string> artifact = compileForCPU(op, *level, jobs, timing);
   if (succeeded(artifact))
     callback(toStringRef(*artifact), userData);

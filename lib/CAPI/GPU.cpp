@@ -8,6 +8,7 @@
 #include "CAPI/GPU.h"
 
 #include "Pipelines/GPU.h"
+#include "Runtime/FloatEnvironment.h"
 
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Support.h"
@@ -34,6 +35,7 @@ MlirLogicalResult reproGPUCompile(MlirModule module, MlirStringRef name,
         << unwrap(name) << "', expected one of " << listArchitectures();
     return wrap(failure());
   }
+  ::repro_runtime::FloatEnvironment environment; // Constants are computed.
   FailureOr<DeviceCode> code = compileForGPU(op, *architecture, timing);
   if (failed(code))
     return wrap(failure());

@@ -17,6 +17,7 @@ import numpy as np
 
 from .errors import ReproError
 from .printing import foreign
+from .reference.environment import float_environment
 
 _DTYPES = {
     "f64": "float64",
@@ -49,6 +50,15 @@ _TORCH = {
 }
 # Types that NumPy has no name for: their bits stand for them.
 _AS_BITS = {"bf16", "f8E4M3FN", "f8E5M2"}
+# The greatest magnitude that is no NaN, and the canonical NaN (V4), as bits.
+_NANS = {
+    "f64": (0x7FF0000000000000, 0x7FF8000000000000),
+    "f32": (0x7F800000, 0x7FC00000),
+    "f16": (0x7C00, 0x7E00),
+    "bf16": (0x7F80, 0x7FC0),
+    "f8E4M3FN": (0x7E, 0x7F),
+    "f8E5M2": (0x7C, 0x7E),
+}
 
 
 LONGEST_NAME = 1000
@@ -82,6 +92,55 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.name}: {'x'.join([*map(str, self.shape), self.element])}"
+
+
+def from_bytes(data: bytes | memoryview, kind: TensorType) -> np.ndarray:
+    """The tensor whose elements are these bytes, row-major and little-endian; it cannot be written to."""
+    raw = np.frombuffer(data, kind.dtype.newbyteorder("<"))
+    return raw.astype(kind.dtype, copy=False).reshape(kind.shape)
+
+
+def is_canonical(array: np.ndarray, element: str) -> bool:
+    """Whether all bytes are those that results have: each NaN is the canonical one (V4), each i1 is 0 or 1."""
+    if element == "i1":
+        return array.size == 0 or bool(array.view(np.uint8).max() <= 1)
+    if element not in _NANS or array.size == 0:
+        return True
+    if element in ("f32", "f64"):
+        with np.errstate(invalid="ignore"):
+            # A maximum is NaN where an element is; it takes less time than to look at bits.
+            if not np.isnan(array.max()):
+                return True
+    return not _not_canonical(array, element).any()
+
+
+def check_canonical(array: np.ndarray, kind: TensorType, where: str) -> None:
+    """ReproError, naming the first element, unless `is_canonical`: files and messages have canonical bytes only."""
+    if is_canonical(array, kind.element):
+        return
+    at = tuple(int(i) for i in np.argwhere(_not_canonical(array, kind.element))[0])
+    digits = 2 * array.itemsize
+    expected = "0 or 1" if kind.element == "i1" else f"the NaN 0x{_NANS[kind.element][1]:0{digits}x}"
+    found = int(array.view(f"u{array.itemsize}")[at])
+    raise ReproError(
+        f"{where}: tensor {kind.name}: expected {expected} as element {list(at)} (V4), got 0x{found:0{digits}x}"
+    )
+
+
+def make_canonical(array: np.ndarray, element: str) -> None:
+    """Gives an array, in place, the bytes that results have (`is_canonical`); its values stay. ValueError where it must
+    be changed and cannot be written to."""
+    if not is_canonical(array, element):
+        canonical = True if element == "i1" else _NANS[element][1]
+        array.view(np.bool_ if element == "i1" else f"u{array.itemsize}")[_not_canonical(array, element)] = canonical
+
+
+def _not_canonical(array: np.ndarray, element: str) -> np.ndarray:
+    bits = array.view(f"u{array.itemsize}")
+    if element == "i1":
+        return bits > 1
+    infinity, nan = (bits.dtype.type(value) for value in _NANS[element])
+    return (bits & bits.dtype.type(np.iinfo(bits.dtype).max >> 1) > infinity) & (bits != nan)
 
 
 def element_of_torch(dtype: Any) -> str:
@@ -127,6 +186,7 @@ def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
     return array
 
 
+@float_environment()
 def _number(value: bool | int | float, kind: TensorType, what: str) -> np.ndarray:
     wanted = kind.dtype.kind
     if (

@@ -64,12 +64,13 @@ class ReferenceBackend:
     """The reference interpreter: slow, and right by construction."""
 
     def __init__(self, program: Program) -> None:
+        from .reference.environment import float_environment
         from .reference.formats import element_type, to_bits
         from .reference.interpreter import Interpreter
 
         self._interpreter = Interpreter(program.text)
         self._elements = [element_type(kind.element) for kind in (*program.state, *program.outputs)]
-        self._to_bits = to_bits
+        self._to_bits = float_environment()(to_bits)
 
     def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         results = self._interpreter.run(*states, *inputs)

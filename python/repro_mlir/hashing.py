@@ -12,13 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from .arrays import is_canonical
 from .digest import blake3_of
+from .reference.environment import float_environment
 from .reference.formats import element_type, from_bits, to_bits
 
 _MAGIC = b"repro-tensor-v1\0"
 _STATE_MAGIC = b"repro-state-v1\0\0"
 
 
+@float_environment()
 def tensor_bytes(array: np.ndarray, element: str) -> bytes:
     """The elements of an array, row-major and little-endian, i1 as one byte, NaNs canonical (V4).
 
@@ -58,24 +61,14 @@ def tensor_hash(array: np.ndarray, element: str) -> str:
 
 
 def _plain_bytes(array: np.ndarray, element: str) -> bytes | memoryview:
-    """`tensor_bytes`, in place where the memory already holds them: to see that no element is NaN takes less time than
-    to copy all."""
+    """`tensor_bytes`, in place where the memory already holds them: to see that takes less time than to copy all."""
     if sys.byteorder == "little" and array.dtype.isnative and array.flags.c_contiguous and array.size and array.ndim:
-        if array.dtype.name == _IN_MEMORY.get(element) and _holds_no_nan(array, element):
+        if array.dtype.name == _IN_MEMORY.get(element) and is_canonical(array, element):
             return array.reshape(-1).view(np.uint8).data
     return tensor_bytes(array, element)
 
 
-def _holds_no_nan(array: np.ndarray, element: str) -> bool:
-    if element in _INFINITIES:
-        bits = array.view(f"u{array.itemsize}")
-        return bool((bits & np.array(np.iinfo(bits.dtype).max >> 1, bits.dtype)).max() <= _INFINITIES[element])
-    with np.errstate(invalid="ignore"):
-        # A maximum is NaN where an element is.
-        return array.dtype.kind != "f" or not np.isnan(array.max())
-
-
-# NumPy's name of the type whose memory is the bytes of (H1), NaNs aside.
+# NumPy's name of the type whose memory is the bytes of (H1), if they are canonical.
 _IN_MEMORY = {
     "f64": "float64",
     "f32": "float32",
@@ -89,8 +82,6 @@ _IN_MEMORY = {
     "i8": "int8",
     "i1": "bool",
 }
-# The greatest magnitude of a storage type that is no NaN, as bits.
-_INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80, "f8E4M3FN": 0x7E, "f8E5M2": 0x7C}
 
 
 def tensor_digests(tensors: Sequence[tuple[np.ndarray, str]], pool: ThreadPoolExecutor | None = None) -> list[bytes]:

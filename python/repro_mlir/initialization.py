@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from .reference.environment import float_environment
 from .reference.random import random_uniform
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     Model = TypeVar("Model", bound=torch.nn.Module)
 
 
+@float_environment()
 def initialize(model: Model, seed: int = 0) -> Model:
     """(G3) Sets the parameters of a model: a function of their names, shapes and order and of the seed alone.
 

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .archive import read_archive
-from .arrays import TensorType, as_array, element_of_torch
+from .arrays import TensorType, as_array, element_of_torch, is_canonical, make_canonical
 from .canonical import examine
 from .errors import ReproError
 from .exact import exact_contractions
 from .progress import working
+from .reference.environment import deviation, float_environment
 from .tensor_file import read_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -199,6 +200,7 @@ def read_signature(text: str) -> Program:
     return Program(text, arguments[:count], arguments[count:], results[count:], 0, ())
 
 
+@float_environment()
 def canonicalize(text: str) -> str:
     """Imported linalg, as a frontend hands it over, as the text of a canonical module.
 
@@ -319,11 +321,23 @@ def torch_frontend() -> Any:
 
 def capture_with_frontend(run: Callable[[Any], Captured]) -> tuple[Program, Captured]:
     """Runs a capture function of the PyTorch frontend and canonicalizes what it gives."""
+    if found := deviation():
+        # Threads of torch may have it as well: constants that torch computes would not be those of (V2).
+        raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
     frontend = torch_frontend()
     with working("capturing"):
         captured = run(frontend)
     with working("importing"):
         return program_of(captured), captured
+
+
+def _initial(tensor: torch.Tensor, kind: TensorType) -> np.ndarray:
+    """The value of a state tensor with canonical bytes (V4); the user's tensor stays as it is."""
+    array = np.ascontiguousarray(as_array(tensor, kind, "state")).reshape(kind.shape)
+    if not is_canonical(array, kind.element):
+        array = array.copy()
+        make_canonical(array, kind.element)
+    return array
 
 
 def program_of(captured: Captured) -> Program:
@@ -336,8 +350,5 @@ def program_of(captured: Captured) -> Program:
         tuple(TensorType(spec.name, element_of_torch(spec.dtype), spec.shape) for spec in specs)
         for specs in (captured.inputs, captured.outputs)
     )
-    initial = tuple(
-        np.ascontiguousarray(as_array(entry.initial, kind, "state")).reshape(kind.shape)
-        for entry, kind in zip(captured.state, state, strict=True)
-    )
+    initial = tuple(_initial(entry.initial, kind) for entry, kind in zip(captured.state, state, strict=True))
     return Program(canonicalize(captured.text), state, inputs, outputs, captured.num_hyper_parameters, initial)

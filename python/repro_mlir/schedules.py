@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 
+from .reference.environment import float_environment
+
 # A context of our own: its results do not depend on the caller's settings.
 _CONTEXT = Context(prec=60)
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
@@ -24,6 +26,7 @@ def _cosine(angle: Decimal) -> Decimal:
     return total
 
 
+@float_environment()
 def cosine_with_warmup(step: int, *, peak: float, warmup: int, total: int, floor: float = 0.0) -> float:
     """(G4) A learning rate that rises linearly for `warmup` steps, then falls on a cosine to `floor` at step `total`.
 

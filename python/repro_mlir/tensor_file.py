@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import TensorType
+from .arrays import TensorType, check_canonical, from_bytes
 from .errors import ReproError
 
 _NAMES = {
@@ -72,8 +72,8 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
     """New arrays with the tensors `kinds` of a file.
 
     Raises:
-      ReproError: data of another format, or a tensor that is missing or of another shape or element type; `where` names
-        the file in the message.
+      ReproError: data of another format, a tensor that is missing or of another shape or element type, or elements that
+        are not canonical (V4); `where` names the file in the message.
     """
     try:
         (size,) = struct.unpack_from("<Q", data)
@@ -99,8 +99,9 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
         size = math.prod(kind.shape) * kind.dtype.itemsize
         if len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1] <= len(body) or offsets[1] - offsets[0] != size:
             raise ReproError(f"{where}: tensor {kind.name}: expected {size} bytes in the file, got {list(offsets)}")
-        raw = np.frombuffer(body[offsets[0] : offsets[1]], kind.dtype.newbyteorder("<"))
-        arrays.append(raw.reshape(kind.shape).astype(kind.dtype))
+        array = from_bytes(body[offsets[0] : offsets[1]], kind).copy()
+        check_canonical(array, kind, where)
+        arrays.append(array)
     return tuple(arrays)
 
 

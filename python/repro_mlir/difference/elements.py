@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import TensorType
+from ..reference.environment import float_environment
 from ..reference.formats import ElementType, element_type, from_bits, to_bits
 
 
@@ -52,12 +53,14 @@ class ElementDifference:
         return {**self.__dict__, "index": list(self.index)}
 
 
+@float_environment()
 def bits_of(array: np.ndarray, kind: TensorType) -> np.ndarray:
     """The elements of an array, held as arrays.py says, as unsigned integers; NaNs canonical (V4)."""
     element = element_type(kind.element)
     return to_bits(_held(array, element), element)
 
 
+@float_environment()
 def first_difference(first: np.ndarray, second: np.ndarray, kind: TensorType) -> ElementDifference | None:
     """How two arrays of type `kind` differ, None where all bits are equal (but for those of NaNs)."""
     a, b = bits_of(first, kind), bits_of(second, kind)
@@ -84,6 +87,7 @@ def first_difference(first: np.ndarray, second: np.ndarray, kind: TensorType) ->
     )
 
 
+@float_environment()
 def ulp_distances(first: np.ndarray, second: np.ndarray, kind: TensorType) -> np.ndarray:
     """How far two arrays are apart, element by element.
 

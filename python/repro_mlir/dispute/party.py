@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import check_canonical, from_bytes
+from ..errors import ReproError
 from ..operators import OperatorGraph, Value
 from ..operators.commitments import OperatorClaim
 from ..operators.tracing import value_hash
@@ -205,7 +207,11 @@ class Party:
             raise Fault(f"{role} {position} of operator {index}: expected base64") from None
         if len(data) != size:
             raise Fault(f"{role} {position} of operator {index}: {len(data)} bytes, expected {size}")
-        array = np.frombuffer(data, kind.dtype.newbyteorder("<")).astype(kind.dtype).reshape(kind.shape)
+        array = from_bytes(data, kind).copy()
+        try:
+            check_canonical(array, kind, f"{role} {position} of operator {index}")
+        except ReproError as error:
+            raise Fault(str(error)) from None
         if value_hash(value, array) != digest:
             raise Fault(f"{role} {position} of operator {index}: elements that have not the hash it is committed to")
         return array

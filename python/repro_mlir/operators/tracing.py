@@ -17,6 +17,7 @@ import numpy as np
 from ..compiler import Executable, compile
 from ..errors import ReproError, StepFailed
 from ..hashing import tensor_digest
+from ..reference.environment import float_environment
 from ..reference.errors import StepError
 from ..reference.formats import element_type, from_bits, to_bits
 from ..reference.interpreter import evaluate_operation
@@ -166,6 +167,7 @@ def _inline(value: Value, operation: Operation) -> np.ndarray:
     return _exported(value, operation.constant)
 
 
+@float_environment()
 def _imported(value: Value, array: np.ndarray) -> np.ndarray:
     """An array as the interpreter holds it."""
     element = element_type(value.kind.element)
@@ -174,6 +176,7 @@ def _imported(value: Value, array: np.ndarray) -> np.ndarray:
     return array.astype(element.dtype, copy=False)
 
 
+@float_environment()
 def _exported(value: Value, array: np.ndarray) -> np.ndarray:
     """An array of the interpreter as arrays.py holds it, NaNs canonical (V4)."""
     kind = element_type(value.kind.element)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import TensorType
+from ..arrays import TensorType, check_canonical, from_bytes
 from ..errors import ReproError
 from ..files import read_regular
 from ..tensor_file import tensor_header, tensor_parts
@@ -47,7 +47,7 @@ def read(receipt: Path, step: int, kinds: Sequence[TensorType]) -> list[np.ndarr
     """New arrays with the state after a step.
 
     Raises:
-      ReproError: no such file, or one that is not as `write` writes it for these tensors.
+      ReproError: no such file, or one that is not as `write` writes it for these tensors, with canonical elements (V4).
     """
     path = path_of(receipt, step)
     header = tensor_header(kinds)
@@ -60,7 +60,8 @@ def read(receipt: Path, step: int, kinds: Sequence[TensorType]) -> list[np.ndarr
         raise ReproError(f"{path}: expected the safetensors header of the program's state")
     arrays, begin = [], len(header)
     for kind, size in zip(kinds, sizes, strict=True):
-        raw = np.frombuffer(data[begin : begin + size], kind.dtype.newbyteorder("<"))
-        arrays.append(raw.reshape(kind.shape).astype(kind.dtype))
+        array = from_bytes(data[begin : begin + size], kind).copy()
+        check_canonical(array, kind, str(path))
+        arrays.append(array)
         begin += size
     return arrays

@@ -128,7 +128,7 @@ def _check_loss(receipt: Receipt, record: StepRecord) -> None:
             form = StoredInputs([kind])
             if record.loss is None or len(record.loss) != form.size:
                 raise ReceiptWrong(STEPS, f"expected a loss of {form.size} bytes", record.step)
-            (found,) = digests_of([kind], form.decode(record.loss))
+            (found,) = digests_of([kind], form.decode(record.loss, f"{receipt.path / STEPS}: step {record.step}"))
             if found != digest:
                 message = "the loss is not that of the hash of output loss"
                 raise ReceiptWrong(STEPS, message, record.step, digest.hex(), found.hex())

@@ -117,7 +117,7 @@ class Recorder:
         """
         self._check_untouched(self._last)
         self._record = self._inputs.encode(inputs)
-        return self._inputs.decode(self._record)
+        return self._inputs.decode(self._record, f"step {self.steps + 1}")
 
     def skip(self) -> None:
         """Says that the step of `take` has failed: the receipt counts its batch and has no record of it."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import TensorType
+from ..arrays import TensorType, check_canonical, from_bytes
 from ..errors import ReproError
 from ..files import open_regular
 from ..hashing import tensor_bytes
@@ -63,7 +63,7 @@ def loss_of(record: StepRecord, signature: Signature) -> float | None:
     """The loss of a step as a number, as far as a float64 holds it; None where its record has none."""
     for kind in signature.outputs:
         if kind.name == "loss" and not kind.shape and record.loss is not None:
-            (value,) = StoredInputs([kind]).decode(record.loss)
+            (value,) = StoredInputs([kind]).decode(record.loss, f"step {record.step}: loss")
             return float(from_bits(value, element_type(kind.element))) if kind.dtype.kind == "u" else float(value)
     return None
 
@@ -98,12 +98,13 @@ class StoredInputs:
         """The record with these arrays."""
         return b"".join(tensor_bytes(array, kind.element) for array, kind in zip(arrays, self._kinds, strict=True))
 
-    def decode(self, record: bytes) -> list[np.ndarray]:
-        """The arrays of a record; they cannot be written to."""
+    def decode(self, record: bytes, where: str) -> list[np.ndarray]:
+        """The arrays of a record, which cannot be written to. ReproError, with `where` it is, for bytes that `encode`
+        does not give (V4)."""
         arrays, begin = [], 0
         for kind, size in zip(self._kinds, self._sizes, strict=True):
-            raw = np.frombuffer(record[begin : begin + size], kind.dtype.newbyteorder("<"))
-            array = raw.astype(kind.dtype, copy=False).reshape(kind.shape)
+            array = from_bytes(record[begin : begin + size], kind)
+            check_canonical(array, kind, where)
             arrays.append(array)
             begin += size
         return arrays
@@ -116,4 +117,4 @@ class StoredInputs:
             if there < self.size:
                 raise ReproError(f"{path}: expected {self.size} bytes for step {step}, got {max(there, 0)}")
             file.seek((step - 1) * self.size)
-            return self.decode(file.read(self.size))
+            return self.decode(file.read(self.size), f"{path}: step {step}")

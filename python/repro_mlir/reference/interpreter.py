@@ -12,6 +12,7 @@ import numpy as np
 
 from .bodies import INDEX_OPS
 from .elementwise import evaluator
+from .environment import float_environment
 from .errors import ProgramError
 from .formats import ElementType, canonical, from_bits, round_to_format
 from .movement import MOVEMENTS
@@ -39,6 +40,7 @@ class Interpreter:
                     if inner.name not in INDEX_OPS:
                         evaluator(inner)
 
+    @float_environment()
     def run(self, *arrays: np.ndarray, trace: Trace | None = None) -> list[np.ndarray]:
         """One step: an array per argument of @main (state, then inputs) to one per result (new state, then outputs).
 
@@ -69,6 +71,7 @@ def _uses(op: Operation) -> set[int]:
     return {*op.operands}.union(*(region.captured() for region in op.regions))
 
 
+@float_environment()
 def evaluate_operation(op: Operation, env: dict[int, np.ndarray]) -> list[np.ndarray]:
     """The results of one operation of @main, all arrays as formats.py says; `env` has the values that it uses.
 
@@ -96,6 +99,7 @@ def _checked(op: Operation, kind: ValueType, value: np.ndarray) -> np.ndarray:
     return value
 
 
+@float_environment()
 def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
     """An array of a caller as the interpreter holds it."""
     element, shape = kind.element, kind.shape or ()
@@ -113,9 +117,12 @@ def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
         if not np.array_equal(round_to_format(array, element), array, equal_nan=True):
             raise ProgramError(f"{what}: expected float32 values that {element.name} represents")
         return array
+    if element.name == "i1":
+        return array.view(np.uint8) != 0
     return array if element.is_float else array.astype(element.dtype)
 
 
+@float_environment()
 def export_array(array: np.ndarray, element: ElementType) -> np.ndarray:
     """The array that a caller gets, with canonical NaNs."""
     return np.ascontiguousarray(canonical(array, element).astype(_public(element))).reshape(array.shape)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .environment import float_environment
 from .errors import ProgramError
 from .formats import ElementType, canonical, element_type, from_bits, round_to_format, sign_extend
 
@@ -102,6 +103,7 @@ def parse_type(text: str) -> ValueType:
     return ValueType(element_type(match[2]), tuple(int(extent) for extent in match[1].split("x")[:-1]))
 
 
+@float_environment()
 def read_program(module: ir.Module | str) -> Program:
     """Reads a module, or its text. ProgramError where it is not one @main function of one block."""
     from repro_mlir import ir

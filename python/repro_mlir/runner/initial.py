@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import TensorType
+from ..arrays import TensorType, check_canonical, from_bytes
+from ..reference.environment import float_environment
 from ..reference.random import philox4x32_10
 
 _MASK = 0xFFFFFFFF
@@ -29,8 +30,8 @@ _BLOCKS = 1 << 14
 def initial_array(kind: TensorType, description: Mapping[str, Any]) -> np.ndarray:
     """A new array of `kind` by its description. KeyError or ValueError for a description that is none."""
     if description["from"] == "fill":
-        value = np.frombuffer(bytes.fromhex(description["bits"]), kind.dtype.newbyteorder("<"))
-        (element,) = value.astype(kind.dtype)
+        element = from_bytes(bytes.fromhex(description["bits"]), TensorType(kind.name, kind.element, ()))
+        check_canonical(element, kind, "initial value")
         return np.full(kind.shape, element, kind.dtype)
     if description["from"] != "uniform" or kind.element != "f32":
         raise ValueError(f"unknown initial value {description['from']!r} of {kind}")
@@ -44,6 +45,7 @@ def centred_uniform(shape: tuple[int, ...], seed: int, site: int, scale: np.floa
     result = np.empty(-(-size // 4) * 4, np.float32)
     key = seed & _MASK, seed >> 32 & _MASK
 
+    @float_environment()
     def fill(start: int) -> None:
         block = np.arange(start, min(start + _BLOCKS, result.size // 4), dtype=np.uint64)
         counter = np.stack(

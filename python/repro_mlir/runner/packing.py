@@ -26,6 +26,7 @@ _MODULES = (
     "tensor_file.py",
     "receipts/__init__.py",
     "receipts/shapes.py",
+    "reference/environment.py",
     "reference/errors.py",
     "reference/formats.py",
     "reference/random.py",

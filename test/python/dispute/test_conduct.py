@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import functools
 import random
@@ -189,6 +190,15 @@ def test_a_tensor_that_has_another_hash() -> None:
 
     assert "does not show its tensor" in loses(dispute(honest(), Liar(cheat(), "tensor", change))).reasons["B"]
     assert loses(dispute(Liar(cheat(), "tensor", change), honest()), "A").outcome == "conduct"
+
+
+def test_V4_a_tensor_with_another_nan() -> None:
+    def change(question: Message, answer: Message) -> Message:
+        data = np.frombuffer(base64.b64decode(answer["data"]), np.uint8)
+        return {"data": base64.b64encode(np.full(data.size, 0xFF, np.uint8)).decode()}
+
+    verdict = loses(dispute(honest(), Liar(cheat(), "tensor", change)))
+    assert "expected the NaN 0x7fc00000 as element [0" in verdict.reasons["B"]
 
 
 # --- Operators that were never run ---

@@ -181,7 +181,8 @@ def test_casts() -> None:
         program.add("arith.bitcast", [(float_literals("f32", rng, 1)[0], "f32")], ": f32 to i32", "i32")
         program.add("arith.bitcast", [(integer_literals("i16", rng, 1)[0], "i16")], ": i16 to bf16", "bf16")
     assert_same_bits(
-        program, {"arith.extf", "arith.truncf", "arith.fptosi", "arith.fptoui", "arith.extsi", "arith.trunci"}
+        program,
+        {f"arith.{name}" for name in "extf truncf fptosi fptoui extsi trunci sitofp uitofp".split()},
     )
 
 

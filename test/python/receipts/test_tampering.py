@@ -293,7 +293,7 @@ def forgeries(receipt: Receipt) -> Iterator[Change]:
         file = path / "checkpoints" / "0.safetensors"
         flip(file, len(tensor_header(signature.state)))
         data = file.read_bytes()[len(tensor_header(signature.state)) :]
-        root = commit(receipt.program, 0, StoredInputs(signature.state).decode(data)).root.hex()
+        root = commit(receipt.program, 0, StoredInputs(signature.state).decode(data, "state")).root.hex()
         forge(path, header=lambda header: replace(header, initial=root))
 
     yield Change("forged initial state", initial, 1, "the receipt does not have what cpu computed")
@@ -329,6 +329,24 @@ def test_every_change_is_detected_at_its_place(finished: Path, tmp_path: Path) -
         shutil.rmtree(path)
     assert not missed, "\n".join(missed)
     print(f"{len(changes)} changes detected")
+
+
+@pytest.mark.parametrize("file", ["checkpoints/8.safetensors", "inputs.bin"])
+def test_V4_a_nan_that_no_run_writes(finished: Path, tmp_path: Path, file: str) -> None:
+    signature = Receipt(finished).header.signature
+    kinds, offset = signature.inputs, 0
+    if file != "inputs.bin":
+        kinds, offset = signature.state, len(tensor_header(signature.state))
+    for kind in kinds:
+        if kind.element == "f32":
+            break
+        offset += StoredInputs([kind]).size
+    path = Path(shutil.copytree(finished, tmp_path / "run"))
+    data = bytearray((path / file).read_bytes())
+    data[offset : offset + 4] = (0x7FC00001).to_bytes(4, "little")
+    (path / file).write_bytes(data)
+    with pytest.raises(ReproError, match=rf"{file}.*tensor {kind.name}: expected the NaN 0x7fc00000"):
+        repro_mlir.verify(path, threads=1)
 
 
 def test_a_signature(finished: Path, tmp_path: Path, capsys) -> None:

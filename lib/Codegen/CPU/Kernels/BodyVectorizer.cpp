@@ -281,9 +281,10 @@ static bool isStorageFloat(Type type) {
   return element && element.getWidth() < 32;
 }
 
-/// (V1) computes in f32 and rounds once; not for casts.
+/// (V1) computes in f32 and rounds once; not for casts, which (S3) rounds once.
 static bool computesOnStorageFloat(Operation *op) {
-  if (isa<arith::ExtFOp, arith::TruncFOp, arith::BitcastOp>(op))
+  if (isa<arith::ExtFOp, arith::TruncFOp, arith::BitcastOp, arith::SIToFPOp,
+          arith::UIToFPOp>(op))
     return false;
   return llvm::any_of(op->getOperandTypes(), isStorageFloat) ||
          llvm::any_of(op->getResultTypes(), isStorageFloat);

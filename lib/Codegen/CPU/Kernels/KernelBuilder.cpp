@@ -539,6 +539,9 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
   auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
   if (!element)
     return value;
+  if (value.getDefiningOp<arith::SIToFPOp>() ||
+      value.getDefiningOp<arith::UIToFPOp>())
+    return value;
   // Storage types only move and convert: not all targets select among them.
   if (auto rounded = value.getDefiningOp<arith::TruncFOp>();
       rounded && element.getWidth() < 32)

@@ -332,18 +332,20 @@ static Value roundToOdd(ImplicitLocOpBuilder &b, Value wide) {
   return arith::BitcastOp::create(b, like(b.getF32Type()), odd);
 }
 
-/// An integer as an f64 that rounds to fewer bits as the integer does: bits
-/// below the 48th leave a mark only.
+/// An integer as an f32, where that holds it, or as an f64 that rounds to fewer
+/// bits as the integer does: bits below the 48th leave a mark only.
 static Value squeeze(ImplicitLocOpBuilder &b, Value integer, bool isSigned) {
   auto like = [&](Type element) -> Type {
     auto vector = dyn_cast<VectorType>(integer.getType());
     return vector ? Type(vector.clone(element)) : element;
   };
   Type i64 = like(b.getI64Type()), f64 = like(b.getF64Type());
-  if (getWidth(integer.getType()) < 64) {
+  unsigned width = getWidth(integer.getType());
+  if (width < 64) {
+    Type exact = width <= 24 ? like(b.getF32Type()) : f64;
     if (isSigned)
-      return arith::SIToFPOp::create(b, f64, integer);
-    return arith::UIToFPOp::create(b, f64, integer);
+      return arith::SIToFPOp::create(b, exact, integer);
+    return arith::UIToFPOp::create(b, exact, integer);
   }
   auto constant = [&](uint64_t value) {
     return createConstant(b, i64, APInt(64, value));

@@ -255,16 +255,12 @@ static std::optional<APInt> computeInteger(Operation *op, ArrayRef<APInt> x) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// int to float (S3). To a storage type only where f32 holds the integer, so
-/// that there is one rounding whichever way it is computed.
+/// int to float (S3) in one rounding.
 static TypedAttr convertInteger(Operation *op, const APInt &value,
                                 FloatType type) {
-  APFloat result(getComputeSemantics(type));
-  APFloat::opStatus status =
-      result.convertFromAPInt(value, isa<arith::SIToFPOp>(op), nearestEven);
-  if (type.getWidth() < 32 && status != APFloat::opOK)
-    return {};
-  return makeFloat(result, type);
+  APFloat result(type.getFloatSemantics());
+  result.convertFromAPInt(value, isa<arith::SIToFPOp>(op), nearestEven);
+  return FloatAttr::get(type, result);
 }
 
 static TypedAttr evaluateOfIntegers(Operation *op, ArrayRef<APInt> operands) {

@@ -1,0 +1,217 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(V2) The caller's floating-point environment changes no bit of the interpreter, of hashes, or of what is compiled."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import repro_mlir
+import torch
+from repro_mlir import ReproError, hashing, runtime
+from repro_mlir.arrays import TensorType, as_array
+from repro_mlir.difference.elements import first_difference
+from repro_mlir.reference.environment import deviation
+from repro_mlir.reference.interpreter import Interpreter, evaluate_operation
+from repro_mlir.reference.program import read_program
+from repro_mlir.runner.initial import centred_uniform
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "python" / "differential"), str(ROOT / "Codegen" / "GPU")]
+import catalogue  # isort: skip
+import device_kit  # isort: skip
+import kit  # isort: skip
+
+C = ctypes.CDLL(None)
+# FE_UPWARD, FE_DOWNWARD and FE_TOWARDZERO of the C library.
+MODES = (0x400000, 0x800000, 0xC00000) if platform.machine() in ("aarch64", "arm64") else (0x800, 0x400, 0xC00)
+
+
+@contextmanager
+def rounding(mode: int) -> Iterator[None]:
+    assert C.fesetround(mode) == 0
+    try:
+        yield
+        assert C.fegetround() == mode, "the caller's rounding mode is not back"
+    finally:
+        C.fesetround(0)
+
+
+@contextmanager
+def flushing() -> Iterator[None]:
+    assert torch.set_flush_denormal(True)
+    try:
+        yield
+        assert sys.float_info.min / 2 == 0, "the caller's flush-to-zero is not back"
+    finally:
+        torch.set_flush_denormal(False)
+
+
+ENVIRONMENTS = [flushing, *(lambda mode=mode: rounding(mode) for mode in MODES)]
+everywhere = pytest.mark.parametrize("environment", ENVIRONMENTS, ids=["flush", "up", "down", "zero"])
+
+
+def cases() -> list[catalogue.Case]:
+    """Every kind of float operation, function, conversion and fold, in few programs."""
+    wanted = ("binary-", "fma-", "unary-", "truncf-", "-from-i64", "exp-", "log-f32", "cbrt-bf16", "pow-f32", "of-bits")
+    chosen = [case for case in catalogue.cases() if any(part in case.name for part in wanted)]
+    folds = [case for case in catalogue.cases() if case.name.startswith(("row-fold", "matmul", "contraction", "exact"))]
+    return [*chosen[::4], *folds[::6]]
+
+
+@everywhere
+def test_V2_interpreter(environment: Callable) -> None:
+    for case in cases():
+        want = [value.tobytes() for value in Interpreter(case.program).run(*case.inputs)]
+        with environment():
+            got = [value.tobytes() for value in Interpreter(case.program).run(*case.inputs)]
+        assert got == want, case.name
+
+
+def test_V2_the_environment_matters() -> None:
+    """What the other tests guard against: NumPy itself follows the environment."""
+    tiny, third = np.array([1e-40], np.float32), np.array([3], np.float32)
+    with flushing():
+        assert (tiny + tiny)[0] == 0
+    with rounding(MODES[0]):
+        assert (np.float32(1) / third)[0] > Fraction(1, 3)
+
+
+@everywhere
+def test_V2_one_operator(environment: Callable) -> None:
+    """What a referee computes of one operator."""
+    text = (
+        "func.func @main(%a: tensor<3xbf16>) -> tensor<3xbf16> attributes {repro.num_state = 0 : i64} {\n"
+        "  %e = tensor.empty() : tensor<3xbf16>\n  %c = arith.constant 1.0e-39 : bf16\n"
+        "  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],"
+        ' iterator_types = ["parallel"]} ins(%a : tensor<3xbf16>) outs(%e : tensor<3xbf16>) {\n'
+        "  ^bb0(%x: bf16, %o: bf16):\n    %s = arith.addf %x, %c : bf16\n    %p = arith.mulf %s, %s : bf16\n"
+        "    %q = arith.subf %p, %x : bf16\n    linalg.yield %q : bf16\n  } -> tensor<3xbf16>\n"
+        "  return %r : tensor<3xbf16>\n}"
+    )
+    bits, held = np.array([0x0001, 0x3F81, 0x8003], np.uint16), np.array([2.0**-133, 1.0, -(2.0**-132)], np.float32)
+
+    def run() -> list[bytes]:
+        program = read_program(text)
+        operations = {op.name: op for op in program.body.operations}
+        empty, constant = operations["tensor.empty"], operations["arith.constant"]
+        values = Interpreter(program).run(bits)
+        env = {program.body.arguments[0]: held}
+        for op in (empty, constant):
+            env.update(zip(op.results, evaluate_operation(op, env), strict=True))
+        values += evaluate_operation(operations["linalg.generic"], env)
+        return [value.tobytes() for value in values]
+
+    want = run()
+    with environment():
+        assert run() == want
+
+
+@everywhere
+def test_V2_hashes_and_reports(environment: Callable) -> None:
+    random = np.random.default_rng(0)
+    tensors = []
+    for element in ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2"):
+        kind = TensorType("x", element, (4096,))
+        tensors.append((random.integers(0, 256, 4096 * kind.dtype.itemsize, np.uint8).view(kind.dtype), element))
+    tensors.append((np.array([1e-40, 2.0, np.nan], np.float32), "bf16"))
+    tensors[-1][0][0] = 2.0**-133
+
+    def run() -> list[object]:
+        found: list[object] = [hashing.tensor_hash(array, element) for array, element in tensors]
+        for array, element in tensors[:-1]:
+            other = array.copy()
+            other[::7] = array[0]
+            found.append(str(first_difference(array, other, TensorType("x", element, array.shape))))
+        return found
+
+    want = run()
+    with environment():
+        assert run() == want
+
+
+@everywhere
+def test_V2_generated_values(environment: Callable) -> None:
+    """Learning rates, initial parameters and Python numbers."""
+    scale = np.float32(2.0**-127)
+
+    def run() -> list[object]:
+        schedule = dict(peak=3e-4, warmup=7, total=100, floor=1e-40)
+        model = repro_mlir.initialize(torch.nn.Linear(5, 3), seed=3)
+        numbers = [as_array(x, TensorType("x", "f32", ()), "input").tobytes() for x in (0.1, -0.3, 1e-40, 2.5e-310)]
+        drawn = centred_uniform((300,), 1, 2, scale).tobytes()
+        rates = [repro_mlir.cosine_with_warmup(step, **schedule) for step in range(0, 101, 9)]
+        return [model.weight.detach().numpy().tobytes(), rates, numbers, drawn]
+
+    want = run()
+    with environment():
+        assert run() == want
+
+
+PROGRAM = """
+func.func @main(%x: tensor<9xf32>) -> (tensor<9xf32>, tensor<9xf16>) attributes {repro.num_state = 0 : i64} {
+  %small = arith.constant 1.0e-39 : f32
+  %third = arith.constant 0.333333343 : f32
+  %scale = arith.mulf %small, %third : f32
+  %wide = arith.constant 2.9e-8 : f64
+  %narrow = arith.truncf %wide : f64 to f16
+  %e = tensor.empty() : tensor<9xf32>
+  %f = tensor.empty() : tensor<9xf16>
+  %r, %h = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<9xf32>) outs(%e, %f : tensor<9xf32>, tensor<9xf16>) {
+  ^bb0(%a: f32, %o: f32, %p: f16):
+    %s = arith.addf %a, %scale : f32
+    %t = repro.exp %s : f32
+    %k = arith.constant 1.0e-41 : f32
+    %l = arith.constant 3.0 : f32
+    %m = arith.divf %k, %l : f32
+    %u = arith.addf %t, %m : f32
+    linalg.yield %u, %narrow : f32, f16
+  } -> (tensor<9xf32>, tensor<9xf16>)
+  return %r, %h : tensor<9xf32>, tensor<9xf16>
+}
+"""
+
+
+@everywhere
+def test_V2_compiler(environment: Callable) -> None:
+    """Import folds the same constants, and the code is the same, byte by byte."""
+
+    def run() -> list[object]:
+        text = repro_mlir.program.canonicalize(PROGRAM)
+        code = runtime.device_code.compile(text, "sm_90")
+        objects = [runtime.compile(text, level, jobs=2) for level in ("x86-64-v2", "x86-64-v4", "aarch64")]
+        return [text, *objects, code.ptx, code.constants]
+
+    want = run()
+    with environment():
+        assert run() == want
+
+
+@everywhere
+def test_V2_targets(environment: Callable) -> None:
+    x = np.array([0.0, 1e-40, -1e-39, 1.0, -2.0, 3e-45, 0.1, np.inf, np.nan], np.float32)
+    text = repro_mlir.program.canonicalize(PROGRAM)
+    want = kit.reference(text, [x])
+    with environment():
+        kit.check(text, [x], want=want)
+        device_kit.check(text, [x], "sm_90", want)
+
+
+@everywhere
+def test_V2_capture_refuses(environment: Callable) -> None:
+    with (
+        environment(),
+        pytest.raises(ReproError, match=r"\(V2\) capture expects the default floating-point environment"),
+    ):
+        repro_mlir.capture(torch.nn.Linear(2, 2), torch.zeros(1, 2))
+    assert deviation() is None
