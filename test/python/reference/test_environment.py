@@ -25,10 +25,9 @@ from repro_mlir.reference.interpreter import Interpreter, evaluate_operation
 from repro_mlir.reference.program import read_program
 from repro_mlir.runner.initial import centred_uniform
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "python" / "differential"), str(ROOT / "Codegen" / "GPU")]
-import catalogue  # isort: skip
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "Codegen" / "GPU"))
 import device_kit  # isort: skip
+import catalogue  # isort: skip  (device_kit has put its folder on the path)
 import kit  # isort: skip
 
 C = ctypes.CDLL(None)
