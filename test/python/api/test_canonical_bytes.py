@@ -102,7 +102,10 @@ def test_V4_H1_one_hash(element: str) -> None:
 def test_V4_program_files(tmp_path: Path) -> None:
     """The initial state of a program file."""
     kind = TensorType("w", "f32", (3,))
-    text = "func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> attributes {repro.num_state = 1 : i64} {return %a : tensor<3xf32>}"
+    text = (
+        "func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> attributes {repro.num_state = 1 : i64} {\n"
+        "  return %a : tensor<3xf32>\n}"
+    )
     program = Program(text, (kind,), (), (), 0, (np.zeros(3, np.float32),))
     program.save(tmp_path / "right.repro")
     assert Program.load(tmp_path / "right.repro").initial[0].tobytes() == bytes(12)

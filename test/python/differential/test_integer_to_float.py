@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(S3) An integer or f64 becomes a float of fewer bits in one rounding, on every target; the oracle is Python's integers.
+"""(S3) An integer or f64 becomes a float of fewer bits in one rounding, on every target; the oracle is exact.
 
-Each value lies on or next to a tie, with what decides so far below it that a rounding to f32 or f64 on the way would
+The oracle is Python's integers. Each value lies on or next to a tie, with what decides so far below it that a rounding to f32 or f64 on the way would
 lose it.
 """
 
