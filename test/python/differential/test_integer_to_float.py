@@ -3,8 +3,8 @@
 
 """(S3) An integer or f64 becomes a float of fewer bits in one rounding, on every target; the oracle is exact.
 
-The oracle is Python's integers. Each value lies on or next to a tie, with what decides so far below it that a rounding to f32 or f64 on the way would
-lose it.
+The oracle is Python's integers. Each value lies on or next to a tie, with what decides so far below it that a rounding
+to f32 or f64 on the way would lose it.
 """
 
 from __future__ import annotations
