@@ -61,7 +61,14 @@ def compile(program: Program, target: str = "cpu", threads: int | None = None) -
     if not isinstance(threads, int) or not 1 <= threads <= 1024:
         raise ReproError(f"expected a number of threads from 1 to 1024, got {threads!r}")
     check_target(target)
-    return Executable(program, target, threads, _backend(program, target, threads))
+    try:
+        return Executable(program, target, threads, _backend(program, target, threads))
+    except MemoryError as error:
+        raise ReproError(f"out of memory: cannot load the program for {target}{_reason(error)}") from None
+
+
+def _reason(error: MemoryError) -> str:
+    return f" ({error})" if str(error) else ""
 
 
 def _backend(program: Program, target: str, threads: int) -> Backend:
@@ -149,8 +156,8 @@ class Executable:
             else _contiguous(array)
             for array in given
         ]
-        outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
-        with _step_errors():
+        with _step_errors(self.target):
+            outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
             self._backend.run(states, read, outputs)
         torch_wanted = any(is_torch(value) for value in (*state.values(), *inputs))
         results: dict[str, Any] = {
@@ -229,7 +236,7 @@ class Kept:
           ReproError, StepFailed: as a call of the executable.
         """
         arrays = [self._readable(array) for array in self._executable._inputs(inputs)]
-        with _step_errors():
+        with _step_errors(self._executable.target):
             self._bound.step(arrays, list(self._outputs.values()))
         return self._outputs
 
@@ -264,9 +271,11 @@ def _span(array: np.ndarray) -> tuple[int, int]:
 
 
 @contextmanager
-def _step_errors() -> Iterator[None]:
+def _step_errors(target: str) -> Iterator[None]:
     try:
         yield
+    except MemoryError as error:
+        raise ReproError(f"out of memory: cannot run a step on {target}{_reason(error)}") from None
     except Exception as error:
         # Two classes of the same name: neither the runtime nor the reference knows this package.
         if type(error).__name__ != "StepError":

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Dialect/Repro/IR/AffineBounds.h"
 #include "Dialect/Repro/Transforms/ExactFolding.h"
 #include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
@@ -316,18 +317,21 @@ static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
       return false;
 
   SmallVector<Value> inputs(fold.getInputs());
+  SmallVector<int64_t> extents = fold.getStaticLoopRanges();
   SmallVector<Value> added;
   SmallVector<AffineMap> addedMaps;
   for (OpOperand *input : producer.getDpsInputOperands()) {
     added.push_back(input->get());
     addedMaps.push_back(simplifyAffineMap(
         producer.getMatchingIndexingMap(input).compose(loops)));
+    // Intervals may know less of two maps in one than of each (A2).
+    if (!isWithin(addedMaps.back(), extents, producer.getShape(input)))
+      return false;
   }
   inputs.erase(inputs.begin() + index);
   maps.erase(maps.begin() + index);
   inputs.insert(inputs.begin() + index, added.begin(), added.end());
   maps.insert(maps.begin() + index, addedMaps.begin(), addedMaps.end());
-  SmallVector<int64_t> extents = fold.getStaticLoopRanges();
   Block &body = fold.getRegion().front();
   Block &inner = producer.getRegion().front();
   IRMapping mapping;

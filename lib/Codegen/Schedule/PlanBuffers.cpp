@@ -28,6 +28,9 @@ using namespace mlir;
 using namespace mlir::repro;
 
 static constexpr int64_t bufferAlignment = 64;
+/// Tensors have at most 2^50 bytes together (A4); what the schedule adds to
+/// them leaves room for every sum of sizes and offsets.
+static constexpr int64_t maxArenaBytes = int64_t(1) << 60;
 
 namespace {
 
@@ -50,7 +53,7 @@ private:
   LogicalResult copyInto(Value source, Value target);
   void replaceBuffer(memref::AllocOp alloc, Value place);
   void reuseOperands();
-  void placeArena();
+  LogicalResult placeArena();
   void markChecks();
   void markAliases();
 
@@ -309,15 +312,19 @@ void PlanBuffers::reuseOperands() {
   }
 }
 
-void PlanBuffers::placeArena() {
+LogicalResult PlanBuffers::placeArena() {
   SmallVector<memref::AllocOp> allocs(main.getOps<memref::AllocOp>());
   SmallVector<ArenaItem> items;
+  int64_t sum = 0; // no arena is larger
   for (memref::AllocOp alloc : allocs) {
     ArenaItem item{
         llvm::alignTo(getBufferBytes(alloc.getType()), bufferAlignment), {}};
     for (const Use &use : uses[alloc])
       item.life.include(use.position);
     items.push_back(item);
+    if (llvm::AddOverflow(sum, item.bytes, sum) || sum > maxArenaBytes)
+      return main.emitError("the temporaries of the program have more than "
+                            "2^60 bytes");
   }
   int64_t bytes = packArena(items);
   OpBuilder builder(main.getContext());
@@ -326,7 +333,7 @@ void PlanBuffers::placeArena() {
   auto arenaType = MemRefType::get({bytes}, builder.getI8Type());
   unsigned position = main.getNumArguments();
   if (failed(main.insertArgument(position, arenaType, {}, main.getLoc())))
-    return signalPassFailure();
+    return failure();
   Value arena = main.getArgument(position);
   for (auto [alloc, item] : llvm::zip_equal(allocs, items)) {
     builder.setInsertionPoint(alloc);
@@ -337,6 +344,7 @@ void PlanBuffers::placeArena() {
     alloc.replaceAllUsesWith(view);
     alloc.erase();
   }
+  return success();
 }
 
 /// The executor looks at the error before the first write to a state.
@@ -425,7 +433,8 @@ void PlanBuffers::runOnOperation() {
   if (failed(placeResults()))
     return signalPassFailure();
   reuseOperands();
-  placeArena();
+  if (failed(placeArena()))
+    return signalPassFailure();
   markChecks();
   markAliases();
 }

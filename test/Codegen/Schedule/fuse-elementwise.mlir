@@ -319,3 +319,35 @@ func.func @exact(%x: tensor<4x3xf32>, %w: tensor<3xf32>, %i: tensor<4xf32>) -> t
   } -> tensor<4xf32>
   return %r : tensor<4xf32>
 }
+
+// -----
+
+// (A2) The bounds of both maps in one are beyond what intervals tell.
+
+// CHECK-LABEL: func.func @bounds_of_a_composition
+// CHECK: %[[V:.*]] = linalg.generic
+// CHECK: repro.fold
+// CHECK-SAME: ins(%[[V]], %{{.*}} : tensor<7xf32>, tensor<3xf32>)
+func.func @bounds_of_a_composition(%x: tensor<4xf32>, %i: tensor<2xf32>) -> tensor<2xf32> {
+  %e = tensor.empty() : tensor<7xf32>
+  %v = linalg.generic {indexing_maps = [affine_map<(d0) -> ((d0 floordiv 3) + d0 mod 2)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<7xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %n = arith.negf %a : f32
+    linalg.yield %n : f32
+  } -> tensor<7xf32>
+  %f = tensor.empty() : tensor<2x3xf32>
+  %w = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0 * 3 + d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+      iterator_types = ["parallel", "parallel"]} ins(%v : tensor<7xf32>) outs(%f : tensor<2x3xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<2x3xf32>
+  %r = repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
+      maps [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>]
+      iterators [parallel, reduction] ins(%w : tensor<2x3xf32>) outs(%i : tensor<2xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %s = arith.addf %acc, %a : f32
+    repro.yield %s : f32
+  } -> tensor<2xf32>
+  return %r : tensor<2xf32>
+}

@@ -109,3 +109,13 @@ def test_reference_target(program: Program) -> None:
 
     state, outputs = compile(program, "reference")(program.initial_state(), 0.125, X)
     assert outputs["loss"] == 0.125 and (state["w"] == program.initial[0]).all()
+
+
+def test_out_of_memory_is_one_error(program: Program) -> None:
+    class Greedy:
+        def run(self, states, inputs, outputs) -> None:
+            np.empty(1 << 60, np.uint8)
+
+    executable = Executable(program, "greedy", 1, Greedy())
+    with pytest.raises(ReproError, match=r"out of memory: cannot run a step on greedy .*Unable"):
+        executable(program.initial_state(), 1.0, np.zeros((2, 3), np.float32))

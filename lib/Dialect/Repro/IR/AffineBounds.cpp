@@ -230,3 +230,19 @@ LogicalResult repro::verifyAccesses(Operation *op,
         return failure();
   return success();
 }
+
+bool repro::isWithin(AffineMap map, ArrayRef<int64_t> extents,
+                     ArrayRef<int64_t> shape) {
+  if (!llvm::all_of(map.getResults(), isBoundable))
+    return false;
+  if (llvm::is_contained(extents, 0))
+    return true;
+  return llvm::all_of(
+      llvm::zip_equal(map.getResults(), shape), [&](auto access) {
+        auto [expr, size] = access;
+        std::optional<IndexRange> range = getRange(expr, extents);
+        std::optional<Interval> bounds =
+            range ? getBounds(*range, extents) : std::nullopt;
+        return bounds && bounds->low >= 0 && bounds->high < size;
+      });
+}

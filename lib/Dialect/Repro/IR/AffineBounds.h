@@ -25,6 +25,11 @@ struct IndexedShape {
 /// dynamic extent decides.
 LogicalResult verifyAccesses(Operation *op, ArrayRef<IndexedShape> operands);
 
+/// (A2) Whether loops of static `extents` access an operand of static `shape`
+/// within it by `map`; false as well where intervals cannot tell.
+bool isWithin(AffineMap map, ArrayRef<int64_t> extents,
+              ArrayRef<int64_t> shape);
+
 } // namespace mlir::repro
 
 #endif // REPRO_DIALECT_IR_AFFINEBOUNDS_H

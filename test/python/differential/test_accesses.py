@@ -1,0 +1,95 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Accesses at the edge of what (A1) to (A3) allow: compiled code reads what the interpreter reads, between guard pages."""
+
+import numpy as np
+import pytest
+from builder import COLUMN, ROW, Builder, tensor
+from kit import check
+
+HUGE = 1 << 62
+DOUBLED = "%r0 = arith.addf %x0, %x0 : f32"
+
+# The shape of an input, the map's results, the shape of the output.
+GENERICS = [
+    ((1,), f"d0 * {1 << 40}", (1,)),
+    ((5,), f"d0 * {HUGE} + 3", (1,)),
+    ((4,), "-d0 + 3", (4,)),
+    ((4,), "(d0 * 3) mod 4", (7,)),
+    ((4,), "(d0 * -7) mod 4", (9,)),
+    ((4,), "(-d0) mod 4", (9,)),
+    ((4,), "(d0 - 3) floordiv 2 + 2", (6,)),
+    ((4,), "(d0 - 5) ceildiv 2 + 2", (6,)),
+    ((9,), "(d0 floordiv 3) * 3 + d0 mod 3", (9,)),
+    ((4,), "((d0 floordiv 2) floordiv 3) mod 4", (40,)),
+    ((4,), "(d0 * 2305843009213693951) mod 4", (2,)),
+    ((4,), f"d0 floordiv {HUGE}", (4,)),
+    ((7,), "d0 - d1 + 3", (4, 4)),
+    ((13,), "d0 * 3 + d1", (4, 4)),
+    ((2, 3), "d1 mod 2, d0", (3, 5)),
+    ((5, 0), "d0, d1", (5, 0)),
+    ((5,), "d0", (5, 0)),
+    ((2,), "1", (0,)),
+    ((), "", (0, 3)),
+]
+
+
+def values(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def test_A2_generics() -> None:
+    b = Builder()
+    arguments = [b.argument(shape, "f32") for shape, *_ in GENERICS]
+    results = [
+        b.generic(out, [(x, index)], DOUBLED, "f32")[0] for x, (_, index, out) in zip(arguments, GENERICS, strict=True)
+    ]
+    check(b.program(*results), [values(shape, i) for i, (shape, *_) in enumerate(GENERICS)])
+
+
+@pytest.mark.parametrize(
+    ("x", "x_map", "w", "w_map", "out", "out_map", "loops"),
+    [
+        ((5,), f"d0 * {1 << 40} + d1", (5,), "d1", (1,), "d0", "pr"),
+        ((1,), f"d0 * {1 << 40} + d1 * {1 << 40}", (1,), "d1", (1,), "d0", "pr"),
+        ((9,), "d0 * 2 - d1 + 2", (3,), "d1", (4,), "d0", "pr"),
+        ((9,), "(d0 + d1) mod 9", (3,), "d1", (9,), "d0", "pr"),
+        ((9,), "(d0 + d1) floordiv 2", (3,), "d1", (9,), "d0", "pr"),
+        ((0, 7), "d0, d1", (0, 5), "d0, d2", (7, 5), "d1, d2", "rpp"),
+        ((4, 3), "d0, d1", (3, 0), "d1, d2", (4, 0), "d0, d2", "prp"),
+    ],
+)
+def test_A2_windows(x: tuple, x_map: str, w: tuple, w_map: str, out: tuple, out_map: str, loops: str) -> None:
+    b = Builder()
+    factors = [(b.argument(x, "f32"), x_map), (b.argument(w, "f32"), w_map)]
+    initial = b.argument(out, "f32")
+    result = b.fold(COLUMN, loops, factors, [(initial, out_map)], "%r0 = math.fma %x0, %x1, %a0 : f32")[0]
+    check(b.program(result), [values(x, 1), values(w, 2), values(out, 3)])
+
+
+def test_A2_maps_that_fuse() -> None:
+    """Each is within its operand by intervals; one in the other is not."""
+    b = Builder()
+    x, initial = b.argument((4,), "f32"), b.argument((2,), "f32")
+    inner = b.generic((7,), [(x, "(d0 floordiv 3) + d0 mod 2")], DOUBLED, "f32")[0]
+    outer = b.generic((2, 3), [(inner, "d0 * 3 + d1")], DOUBLED, "f32")[0]
+    total = "%r0 = arith.addf %a0, %x0 : f32"
+    result = b.fold(ROW.format(run=1), "pr", [(outer, "d0, d1")], [(initial, "d0")], total)[0]
+    check(b.program(result), [values((4,), 1), values((2,), 2)])
+
+
+def test_A3_slices_of_one_element_take_any_stride() -> None:
+    b = Builder()
+    x, part = b.argument((9, 9), "f32"), b.argument((1, 9), "f32")
+    narrow = tensor((9, 1), "f32")
+    last = f"[8, 0] [1, 9] [{HUGE}, 1]"
+    row = b.op(f"tensor.extract_slice {x.name}{last} : {x.type} to {part.type}", (1, 9), "f32")
+    column = b.op(f"tensor.extract_slice {x.name}[0, 8] [9, 1] [1, {HUGE}] : {x.type} to {narrow}", (9, 1), "f32")
+    chain = row
+    for _ in range(4):
+        text = f"tensor.extract_slice {chain.name}[0, 0] [1, 9] [{HUGE}, 1] : {chain.type} to {part.type}"
+        chain = b.op(text, (1, 9), "f32")
+    whole = b.op(f"tensor.insert_slice {part.name} into {x.name}{last} : {part.type} into {x.type}", (9, 9), "f32")
+    results = [b.elementwise(DOUBLED, value, element="f32") for value in (row, column, chain, whole)]
+    check(b.program(*results), [values((9, 9), 1), values((1, 9), 2)])

@@ -1,0 +1,54 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(V4) The bits of floats: those of every NaN are the canonical ones on every target."""
+
+import numpy as np
+import pytest
+from builder import Builder
+from kit import check
+from repro_mlir import compile
+from repro_mlir.program import read_signature
+
+# Float, integer, the bits of the canonical NaN, the bits of infinity.
+FORMATS = [
+    ("f64", "i64", 0x7FF8000000000000, 0x7FF0000000000000),
+    ("f32", "i32", 0x7FC00000, 0x7F800000),
+    ("bf16", "i16", 0x7FC0, 0x7F80),
+    ("f16", "i16", 0x7E00, 0x7C00),
+    ("f8E4M3FN", "i8", 0x7F, 0x7E),
+    ("f8E5M2", "i8", 0x7E, 0x7C),
+]
+
+
+def patterns(integer: str, infinity: int) -> np.ndarray:
+    """All bits of a narrow format; of a wide one NaNs of both signs with few and with random bits of payload."""
+    width = int(integer[1:])
+    if width <= 16:
+        return np.arange(1 << width, dtype=np.uint64).astype(f"u{width // 8}").view(f"i{width // 8}")
+    mantissa = (infinity & -infinity).bit_length() - 1
+    payloads = [1 << i for i in range(mantissa)]
+    payloads += [int(n) | 1 for n in np.random.default_rng(1).integers(0, 1 << mantissa, 100)]
+    bits = [sign << (width - 1) | infinity | payload for sign in (0, 1) for payload in [0, *payloads]]
+    return np.array(bits, f"u{width // 8}").view(f"i{width // 8}")
+
+
+@pytest.mark.parametrize(("kind", "integer", "canonical", "infinity"), FORMATS, ids=[entry[0] for entry in FORMATS])
+def test_V4_bits_of_every_nan(kind: str, integer: str, canonical: int, infinity: int) -> None:
+    bits = patterns(integer, infinity)
+    b = Builder()
+    x = b.argument(bits.shape, integer)
+    # A NaN that is made from bits, that arithmetic passes on, and the sign of which is changed.
+    body = (
+        f"%f = arith.bitcast %x0 : {integer} to {kind}\n%g = arith.negf %f : {kind}\n"
+        f"%u = arith.cmpf uno, %g, %g : {kind}\n%c = arith.constant {canonical} : {integer}\n"
+        f"%b = arith.bitcast %g : {kind} to {integer}\n%r0 = arith.select %u, %c, %b : {integer}"
+    )
+    program = b.program(b.generic(bits.shape, [(x, "d0")], body, integer)[0])
+    check(program, [bits])
+    sign = np.array(np.iinfo(bits.dtype).min, bits.dtype)
+    magnitudes = bits & ~sign
+    want = np.where(magnitudes > infinity, np.array(canonical, bits.dtype), bits ^ sign)
+    for target in ("reference", "cpu", "ptx-emulator"):
+        _, outputs = compile(read_signature(program), target, 1)({}, bits)
+        np.testing.assert_array_equal(outputs["result 0"], want, err_msg=target)
