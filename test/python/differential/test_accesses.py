@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Accesses at the edge of what (A1) to (A3) allow: compiled code reads what the interpreter reads, between guard pages."""
+"""Accesses at the edge of (A1) to (A3): compiled code reads what the interpreter reads, between guard pages."""
 
 import numpy as np
 import pytest
