@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 # What a developer types. Everything comes from the package registries into .venv; the build tree is build/.
-#   make build | test | fuzz | check-sanitizers | demo | bench | format | lint | docs | wheel | clean
+#   make build | test | fuzz | check-sanitizers | demo | bench | format | lint | lock | docs | wheel | clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -13,13 +13,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup build test unit-test lit-test coverage check-functions fuzz check-sanitizers sanitizer-sample demo bench format lint docs wheel wheel-test clean
+.PHONY: setup lock build test unit-test lit-test coverage check-functions fuzz check-sanitizers sanitizer-sample demo bench format lint docs wheel wheel-test clean
 
 setup: $(READY)
 
-$(READY): pyproject.toml tools/setup.py
+$(READY): pyproject.toml requirements.lock tools/setup.py
 	$(PYTHON) tools/setup.py --venv $(VENV)
 	@touch $@
+
+# requirements.lock anew from pyproject.toml.
+lock:
+	$(PYTHON) tools/lock.py
 
 build: $(READY)
 	$(BIN)/python tools/build.py --jobs $(JOBS)

@@ -3,7 +3,8 @@
 
 """Makes the virtual environment of a clone: the requirements that pyproject.toml names, from the package registries.
 
-Run by any Python of 3.11 or newer (make PYTHON=...); needs nothing installed.
+What requirements.lock lists is installed in those versions and only with those hashes, and then PyTorch, which has none
+(tools/lock.py says why). Run by any Python of 3.11 or newer (make PYTHON=...); needs nothing installed.
 """
 
 import argparse
@@ -15,26 +16,37 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # The build outside of pip needs what scikit-build-core would bring.
 BUILD_TOOLS = ["cmake>=3.24", "ninja>=1.11"]
+UNLOCKED = "torch=="
+
+
+def requirements() -> list[str]:
+    """The requirements of building, running and testing, as pyproject.toml has them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
+    found = [
+        *project["build-system"]["requires"],
+        *BUILD_TOOLS,
+        *project["project"]["dependencies"],
+        *(requirement for name in ("torch", "sign", "examples", "cuda", "test") for requirement in extras[name]),
+    ]
+    return list(dict.fromkeys(found))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv")
     options = parser.parse_args()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    extras = project["project"]["optional-dependencies"]
-    requirements = [
-        *project["build-system"]["requires"],
-        *BUILD_TOOLS,
-        *project["project"]["dependencies"],
-        *(requirement for name in ("torch", "sign", "examples", "cuda", "test") for requirement in extras[name]),
-    ]
     python = options.venv / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(options.venv)], check=True)
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    print(f"setup: installing {len(requirements)} requirements into {options.venv}", flush=True)
-    return subprocess.run([*command, *dict.fromkeys(requirements)]).returncode
+    torch = [name for name in requirements() if name.startswith(UNLOCKED)]
+    for what in (["--require-hashes", "-r", str(ROOT / "requirements.lock")], torch):
+        print(f"setup: installing {' '.join(what)} into {options.venv}", flush=True)
+        status = subprocess.run([*command, *what]).returncode
+        if status:
+            return status
+    return 0
 
 
 if __name__ == "__main__":

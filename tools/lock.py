@@ -1,0 +1,39 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Writes requirements.lock: the version and the hashes of every package of `make setup`, for all platforms (make lock).
+
+Resolved by uv in an environment of its own, from the requirements of pyproject.toml. PyTorch is pinned there and has no
+hash: package indexes serve builds of one version that differ (with and without CUDA).
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from setup import ROOT, UNLOCKED, requirements
+
+LOCK = ROOT / "requirements.lock"
+# What PyTorch needs beside it, so that its installation brings nothing without a hash where its build needs no more.
+BESIDE_TORCH = ["filelock", "fsspec>=0.8.5", "jinja2", "networkx>=2.5.1", "setuptools>=77.0.3", "sympy>=1.13.3"]
+HEADER = "# Written by tools/lock.py (make lock); pyproject.toml has the requirements.\n"
+
+
+def main() -> int:
+    wanted = [*(name for name in requirements() if not name.startswith(UNLOCKED)), *BESIDE_TORCH]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = Path(folder) / "venv"
+        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+        python = environment / "bin" / "python"
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "uv"], check=True)
+        command = [str(python), "-m", "uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes"]
+        command += ["--python-version", "3.11", "--prerelease", "disallow", "--no-annotate", "--no-header", "-"]
+        found = subprocess.run(command, input="\n".join(wanted), text=True, check=True, stdout=subprocess.PIPE).stdout
+    LOCK.write_text(HEADER + found)
+    print(f"lock: {found.count('==')} packages in {LOCK.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
