@@ -7,6 +7,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 PROGRAM = (
@@ -49,6 +50,11 @@ def main() -> int:
     wheels = sorted(options.folder.resolve().glob("repro_mlir-*.whl"), key=lambda path: path.stat().st_mtime)
     if not wheels:
         print(f"wheel_test: no wheel in {options.folder}", file=sys.stderr)
+        return 1
+    with zipfile.ZipFile(wheels[-1]) as archive:
+        names = {Path(name).name for name in archive.namelist() if "/licenses/" in name}
+    if names != {"LICENSE", "LICENSE-THIRD-PARTY"}:
+        print(f"wheel_test: expected both files of licences, got {sorted(names)}", file=sys.stderr)
         return 1
     print(f"wheel_test: {wheels[-1].name}, {wheels[-1].stat().st_size / 1e6:.1f} MB", flush=True)
     with tempfile.TemporaryDirectory() as folder:
