@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from .commands import compile, diff, dispute, inspect, run, run_bundle, train, verify
+from .commands import attest, compile, diff, dispute, inspect, run, run_bundle, train, verify
 from .commands.ending import run_command
 from .errors import ReproError
 
 # In the order of the help.
-_COMMANDS = (train, compile, run, run_bundle, inspect, verify, dispute, diff)
+_COMMANDS = (train, compile, run, run_bundle, inspect, verify, attest, dispute, diff)
 
 _EXAMPLES = """examples:
   repro train examples/digits_cnn.py --steps 300
