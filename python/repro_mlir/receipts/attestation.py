@@ -24,6 +24,8 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:repro-mlir:receipt:v1"
 
+_CHUNK = 1 << 23
+
 
 def statement(receipt: Receipt) -> dict[str, Any]:
     """The in-toto statement of a finished receipt whose parts agree with each other.
@@ -55,8 +57,11 @@ def statement(receipt: Receipt) -> dict[str, Any]:
 
 
 def _sha256(path: Path) -> str:
+    hasher = hashlib.sha256()
     with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while chunk := file.read(_CHUNK):
+            hasher.update(chunk)
+    return hasher.hexdigest()
 
 
 def envelope(receipt: Receipt, key: PrivateKey) -> bytes:
