@@ -408,3 +408,63 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %0 = arith.truncf %c toward_zero : f64 to f32
   return
 }
+
+// -----
+
+// Compilers may leave out what nothing depends on, and with it the check.
+func.func @main(%x: tensor<4xf32>, %i: tensor<i64>) -> tensor<4xf32> attributes {repro.num_state = 0 : i64} {
+  %0 = tensor.extract %i[] : tensor<i64>
+  %1 = arith.index_cast %0 : i64 to index
+  // expected-error @+1 {{(E1) can fail, and no result of the program depends on it}}
+  %2 = tensor.extract %x[%1] : tensor<4xf32>
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// Of two results of a generic one is used, and the other has the check.
+func.func @main(%x: tensor<4xf32>, %i: tensor<4xi64>) -> tensor<4xf32> attributes {repro.num_state = 0 : i64} {
+  %e = tensor.empty() : tensor<4xf32>
+  %0:2 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]} ins(%i : tensor<4xi64>) outs(%e, %e : tensor<4xf32>, tensor<4xf32>) {
+  ^bb0(%a: i64, %o: f32, %p: f32):
+    %1 = arith.index_cast %a : i64 to index
+    // expected-error @+1 {{(E1) can fail, and no result of the program depends on it}}
+    %2 = tensor.extract %x[%1] : tensor<4xf32>
+    %3 = arith.sitofp %a : i64 to f32
+    linalg.yield %3, %2 : f32, f32
+  } -> (tensor<4xf32>, tensor<4xf32>)
+  return %0#0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>, %u: tensor<2xf32>, %i: tensor<2x1xi64>) -> tensor<4xf32>
+    attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(E1) can fail, and no result of the program depends on it}}
+  %0 = repro.scatter add ins(%u, %i : tensor<2xf32>, tensor<2x1xi64>) outs(%x : tensor<4xf32>) -> tensor<4xf32>
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// What a check decides, and what an accumulator carries on, is seen.
+func.func @main(%x: tensor<4xf32>, %i: tensor<4xi64>) -> tensor<f32> attributes {repro.num_state = 0 : i64} {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<f32>
+  %s = linalg.generic {indexing_maps = [affine_map<() -> ()>], iterator_types = []} outs(%e : tensor<f32>) {
+  ^bb0(%o: f32):
+    linalg.yield %zero : f32
+  } -> tensor<f32>
+  %0:2 = repro.fold #repro.sequential maps [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>, affine_map<(d0) -> ()>]
+      iterators [reduction] ins(%i : tensor<4xi64>) outs(%s, %s : tensor<f32>, tensor<f32>) {
+  ^bb0(%a: i64, %p: f32, %q: f32):
+    %1 = arith.index_cast %a : i64 to index
+    %2 = tensor.extract %x[%1] : tensor<4xf32>
+    %3 = arith.cmpf olt, %2, %p : f32
+    cf.assert %3, "ascending"
+    %4 = tensor.extract %x[%1] : tensor<4xf32>
+    repro.yield %q, %4 : f32, f32
+  } -> tensor<f32>, tensor<f32>
+  return %0#0 : tensor<f32>
+}
