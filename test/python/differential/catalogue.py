@@ -615,7 +615,7 @@ def any_order_folds() -> Iterator[Case]:
         ("zero", "%z = arith.xori %x0, %x0 : i16\n    %r0 = arith.addi %a0, %z : i16"),
         ("one", "%o = arith.constant 1 : i16\n    %r0 = arith.muli %a0, %o : i16"),
     ):
-        yield _reduction(f"step-of-{name}", ANY, (3, 7), [1], body, "i16")
+        yield _reduction(f"unchanged-by-{name}", ANY, (3, 7), [1], body, "i16")
     # Integer contraction, and pooling by maximum.
     for t in ("i32", "i64", "i8"):
         b = Builder()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 
 from builder import Value
@@ -87,9 +88,15 @@ class Body:
         self._index, self._dims, self._tables, self._checks = index, dims, tables, checks
         self._lines: list[str] = []
 
-    @property
-    def text(self) -> str:
-        return "\n    ".join(self._lines)
+    def text(self, yields: Sequence[str]) -> str:
+        """The lines that assertions and the values `yields` depend on: no check may be without an effect (E1)."""
+        lines, needed = [], set(yields)
+        for line in reversed(self._lines):
+            names, _, operation = line.rpartition(" = ")
+            if not names or needed & set(names.split(", ")):
+                lines.append(line)
+                needed.update(re.findall(r"%\w+", operation))
+        return "\n    ".join(reversed(lines))
 
     def emit(self, text: str, element: str) -> str:
         name = f"%s{len(self._lines)}"

@@ -149,7 +149,7 @@ class _Maker:
         body = Body(self.choose, [], "linalg.index", len(shape))
         body.grow(4)
         result = body.pick(element)[0]
-        return self.b.generic(shape, [], body.text, element, yields=[result])[0]
+        return self.b.generic(shape, [], body.text([result]), element, yields=[result])[0]
 
     def _typed(self, v: Value, element: str) -> Value:
         """The value with another element type."""
@@ -158,7 +158,7 @@ class _Maker:
         body = Body(self.choose, [("%x0", v.element)], "linalg.index", 0)
         result = body.convert("%x0", v.element, element)
         dims = ", ".join(_names(len(v.shape or ())))
-        return self.b.generic(v.shape or (), [(v, dims)], body.text, element, yields=[result])[0]
+        return self.b.generic(v.shape or (), [(v, dims)], body.text([result]), element, yields=[result])[0]
 
     # Structured operations with a body --------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class _Maker:
         return self.b.generic(
             shape,
             inputs,
-            body.text,
+            body.text([name for name, _ in results]),
             *("i64" if t == "index" else t for _, t in results),
             output=", ".join(f"d{d}" for d in turned),
             dims=space.extents,
@@ -240,7 +240,7 @@ class _Maker:
             make = self._sequential
         ordering, elements, accumulators, yields = make(body, letters)
         outputs = [(self._init(shape, t), ", ".join(f"d{d}" for d in kept)) for t in elements]
-        return self.b.fold(ordering, "".join(letters), inputs, outputs, body.text, accumulators, yields)
+        return self.b.fold(ordering, "".join(letters), inputs, outputs, body.text(yields), accumulators, yields)
 
     def _init(self, shape: tuple[int, ...], element: str) -> Value:
         fitting = [v for v in self.values if v.shape == shape and v.element == element]
@@ -349,7 +349,7 @@ class _Maker:
         elif choose.random() < 0.2:
             ordering = self._order("r")
         inputs = [x, (c, ", ".join(names))]
-        return self.b.fold(ordering, iterators, inputs, [out], made.text, [wide], [step])
+        return self.b.fold(ordering, iterators, inputs, [out], made.text([step]), [wide], [step])
 
     def any_of(self, shape: tuple[int, ...]) -> Value:
         fitting = [v for v in self.values if v.shape == shape]
@@ -554,7 +554,7 @@ class _Maker:
             least = body.constant("index", str(min(v.shape[:depth])))
             at = body.emit(f"arith.remui {at}, {least} : index", "index")
         at = body.emit(f"arith.index_cast {at} : index to {index}", index)
-        (rows,) = self.b.generic((count, depth), [], body.text, index, yields=[at])
+        (rows,) = self.b.generic((count, depth), [], body.text([at]), index, yields=[at])
         combine = choose.choice(["add", "add", "mul", "maximum", "minimum", "replace"])
         text = f"repro.scatter {combine} ins({updates.name}, {rows.name} : {updates.type}, {rows.type}) "
         return [self.b.op(text + f"outs({v.name} : {v.type}) -> {v.type}", v.shape, v.element)]
@@ -592,7 +592,9 @@ def program(seed: int, steps: int | None = None, checks: bool = False) -> Case:
     # Each state becomes any value of its type: computed, another state, or itself.
     states = choose.randint(0, len(maker.arguments))
     renewed = [choose.choice([w for w in maker.values if w.type == v.type]) for v in maker.arguments[:states]]
-    results = made[-4:] + choose.sample(maker.values, min(len(maker.values), choose.randint(not made, 2)))
+    # Nothing is without an effect, above all no check (E1): what is not used, or may not be read, is a result.
+    seen = [v for v in made if not maker.b.is_used(v) or maker.b.can_fail(v)]
+    results = seen + choose.sample(maker.values, min(len(maker.values), choose.randint(not made, 2)))
     arrays = []
     for v in maker.arguments:
         make = choose.choice([values.random, values.random, values.mixed])

@@ -74,11 +74,14 @@ void Dependencies::follow(Value value) {
 
 /// (E1), (R1): whether the operation can leave the step without a result.
 static bool canFail(Operation *op) {
+  auto isComputed = [](Value value) {
+    return !matchPattern(value, m_Constant());
+  };
   if (auto extract = dyn_cast<tensor::ExtractOp>(op))
-    return llvm::any_of(extract.getIndices(), [](Value index) {
-      return !matchPattern(index, m_Constant());
-    });
-  return isa<ScatterOp, RandomOp>(op);
+    return llvm::any_of(extract.getIndices(), isComputed);
+  if (auto random = dyn_cast<RandomOp>(op))
+    return isComputed(random.getInputs()[1]);
+  return isa<ScatterOp>(op);
 }
 
 LogicalResult repro::verifyChecks(func::FuncOp main) {
