@@ -131,7 +131,6 @@ def write_receipt(path: Path) -> None:
         given = recorder.take(inputs)
         _, outputs = executable(recorder.state, *given)
         recorder.commit(given, list(outputs.values()))
-        recorder.wait()
     recorder.seal()
     recorder.close()
 
