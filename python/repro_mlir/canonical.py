@@ -27,12 +27,14 @@ class Examined:
       identity: the identity (H2), in hexadecimal.
       num_state: how many arguments and results are state.
       arguments, results: name (empty where the module has none), element type and shape of each.
+      moved: the arguments of which elements may become elements of a result as they are.
     """
 
     identity: str
     num_state: int
     arguments: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
+    moved: frozenset[int]
 
     def check(self, state: Sequence[TensorType], inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> None:
         """ReproError where a signature is not that of the module: counts, element types, shapes, names."""
@@ -80,7 +82,42 @@ def examine(text: str) -> Examined:
             ir.IntegerAttr(main.attributes["repro.num_state"]).value,
             _described(ir, kind.inputs, main, "arg_attrs"),
             _described(ir, kind.results, main, "res_attrs"),
+            _moved(ir, main),
         )
+
+
+# Operations whose results hold elements of their operands; a generic does where it yields what it was given.
+_MOVEMENTS = frozenset(
+    ["linalg.generic", "repro.scatter"]
+    + [f"tensor.{name}" for name in ("cast", "collapse_shape", "concat", "expand_shape", "extract", "extract_slice")]
+    + [f"tensor.{name}" for name in ("from_elements", "insert_slice", "pad", "splat")]
+)
+
+
+def _moved(ir: Any, main: Any) -> frozenset[int]:
+    (block,) = main.regions[0].blocks
+    operations = list(block.operations)
+    moved: set[int] = set()
+    worklist, seen = list(operations[-1].operands), set()
+    while worklist:
+        value = worklist.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, ir.BlockArgument):
+            moved.add(ir.BlockArgument(value).arg_number)
+            continue
+        op = ir.OpResult(value).owner
+        if op.name not in _MOVEMENTS:
+            continue
+        operands = list(op.operands)
+        if op.name == "linalg.generic":
+            (body,) = op.regions[0].blocks
+            yielded = body.operations[len(body.operations) - 1].operands[ir.OpResult(value).result_number]
+            given = isinstance(yielded, ir.BlockArgument) and ir.BlockArgument(yielded).owner == body
+            operands = [operands[ir.BlockArgument(yielded).arg_number]] if given else []
+        worklist += operands
+    return frozenset(moved)
 
 
 def _described(ir: Any, kinds: Sequence[Any], main: Any, key: str) -> tuple[TensorType, ...]:

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import TensorType, as_array, is_torch, to_torch
+from .arrays import TensorType, as_array, is_canonical, is_torch, make_canonical, to_torch
 from .backends import Backend, ReferenceBackend, ResidentBackend
 from .bound_state import bind
+from .canonical import examine
 from .errors import ReproError, StepFailed
 from .program import Program
 from .progress import working
@@ -121,6 +122,7 @@ class Executable:
         self.target = target
         self.threads = threads
         self._backend = backend
+        self._moved = examine(program.text).moved
 
     @property
     def resident(self) -> bool:
@@ -147,6 +149,7 @@ class Executable:
         """
         program = self.program
         states = self._states(state)
+        self.make_canonical(states)
         given = self._inputs(inputs)
         # An input that is part of the state would change while the step reads it. A scalar is sooner copied than looked
         # for in every state.
@@ -195,7 +198,18 @@ class Executable:
         if len(inputs) != len(kinds):
             wanted = ", ".join(str(kind) for kind in kinds)
             raise ReproError(f"expected {len(kinds)} inputs ({wanted}), got {len(inputs)}")
-        return [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+        arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+        for i, kind in enumerate(kinds):
+            if i + len(self.program.state) in self._moved and not is_canonical(arrays[i], kind.element):
+                arrays[i] = arrays[i].copy()
+                make_canonical(arrays[i], kind.element)
+        return arrays
+
+    def make_canonical(self, states: Sequence[np.ndarray]) -> None:
+        """(V4) Gives the states of which a result may show bytes as they are canonical ones, in place."""
+        for i, (array, kind) in enumerate(zip(states, self.program.state, strict=True)):
+            if i in self._moved:
+                make_canonical(array, kind.element)
 
 
 class Kept:
@@ -207,6 +221,8 @@ class Kept:
 
     def __init__(self, executable: Executable, backend: Backend, states: list[np.ndarray]) -> None:
         self._executable = executable
+        self._states = states
+        executable.make_canonical(states)
         self._bound = bind(backend, states)
         spans = sorted(_span(array) for array in states if array.nbytes)
         self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
@@ -235,6 +251,9 @@ class Kept:
         Raises:
           ReproError, StepFailed: as a call of the executable.
         """
+        if not self._executable.resident:
+            # They may have been written since the last step.
+            self._executable.make_canonical(self._states)
         arrays = [self._readable(array) for array in self._executable._inputs(inputs)]
         with _step_errors(self._executable.target):
             self._bound.step(arrays, list(self._outputs.values()))
@@ -250,6 +269,7 @@ class Kept:
 
     def load(self) -> None:
         """Takes the state from the arrays, which have been written since."""
+        self._executable.make_canonical(self._states)
         self._bound.load()
 
     def _readable(self, array: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import repro_mlir
 from repro_mlir import ReproError
 from repro_mlir.arrays import TensorType, check_canonical, from_bytes, is_canonical, make_canonical
 from repro_mlir.hashing import tensor_bytes, tensor_hash
@@ -113,3 +114,63 @@ def test_V4_program_files(tmp_path: Path) -> None:
     wrong.save(tmp_path / "wrong.repro")
     with pytest.raises(ReproError, match=r"wrong.repro: tensor w: expected the NaN 0x7fc00000 as element \[1\]"):
         Program.load(tmp_path / "wrong.repro")
+
+
+MOVING = """
+func.func @main(%kept: tensor<4xELEMENT>, %spread: tensor<4xELEMENT>, %new: tensor<4xELEMENT>, %i: tensor<1x1xi64>,
+                %x: tensor<4xELEMENT>)
+    -> (tensor<4xELEMENT>, tensor<4xELEMENT>, tensor<4xELEMENT>, tensor<2xELEMENT>, tensor<4x1xELEMENT>,
+        tensor<4xELEMENT>) attributes {repro.num_state = 3 : i64} {
+  %part = tensor.extract_slice %x[1] [2] [1] : tensor<4xELEMENT> to tensor<2xELEMENT>
+  %one = tensor.extract_slice %x[0] [1] [1] : tensor<4xELEMENT> to tensor<1xELEMENT>
+  %scattered = repro.scatter replace ins(%one, %i : tensor<1xELEMENT>, tensor<1x1xi64>)
+      outs(%spread : tensor<4xELEMENT>) -> tensor<4xELEMENT>
+  %tall = tensor.expand_shape %new [[0, 1]] output_shape [4, 1] : tensor<4xELEMENT> into tensor<4x1xELEMENT>
+  %e = tensor.empty() : tensor<4xELEMENT>
+  %turned = linalg.generic {indexing_maps = [affine_map<(d0) -> (3 - d0)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<4xELEMENT>) outs(%e : tensor<4xELEMENT>) {
+  ^bb0(%a: ELEMENT, %o: ELEMENT):
+    linalg.yield %a : ELEMENT
+  } -> tensor<4xELEMENT>
+  return %kept, %scattered, %x, %part, %tall, %turned : tensor<4xELEMENT>, tensor<4xELEMENT>, tensor<4xELEMENT>,
+      tensor<2xELEMENT>, tensor<4x1xELEMENT>, tensor<4xELEMENT>
+}
+"""
+
+
+@everywhere
+@pytest.mark.parametrize("target", ["cpu", "reference", "ptx-emulator"])
+@pytest.mark.parametrize("kept", [False, True], ids=["called", "kept"])
+def test_V4_a_step_shows_canonical_bytes(element: str, target: str, kept: bool) -> None:
+    """Also of elements that it moves and does not compute, and of a state that it returns as it is."""
+    canonical = SAME[element][0]
+    given = [SAME[element][-1], NUMBERS[element][-1], SAME[element][1], 0]
+    wanted = [canonical, NUMBERS[element][-1], canonical, 0]
+    kinds = [TensorType(name, element, (4,)) for name in ("kept", "spread", "new")]
+    inputs = (TensorType("i", "i64", (1, 1)), TensorType("x", element, (4,)))
+    outputs = tuple(
+        TensorType(name, element, shape) for name, shape in (("part", (2,)), ("tall", (4, 1)), ("turned", (4,)))
+    )
+    initial = tuple(np.zeros(4, kind.dtype) for kind in kinds)
+    program = Program(MOVING.replace("ELEMENT", element), tuple(kinds), inputs, outputs, 0, initial)
+    executable = repro_mlir.compile(program, target, 1)
+    state = {kind.name: array_of(element, given) for kind in kinds}
+    x = array_of(element, given)
+    x.flags.writeable = False
+    index = np.array([[3]])
+    if kept:
+        run = executable.keep(state)
+        for array in state.values():
+            array[...] = array_of(element, given)
+        run.load()
+        found = run.step(index, x)
+        run.fetch()
+    else:
+        _, found = executable(state, index, x)
+    assert bits_of(x) == given
+    assert bits_of(state["kept"]) == wanted
+    assert bits_of(state["spread"]) == [*wanted[:3], canonical]
+    assert bits_of(state["new"]) == wanted
+    assert bits_of(found["part"]) == wanted[1:3]
+    assert bits_of(found["tall"].reshape(-1)) == wanted
+    assert bits_of(found["turned"]) == wanted[::-1]

@@ -76,7 +76,7 @@ def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configur
     executable = load(artifact, configuration.threads)
     arrays = [_public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
     given = arrays[known.num_state :]
-    # A state that a step returns as it is keeps its bytes (V4), so the NaNs of states are canonical beforehand.
+    # Whoever runs a step gives it states with canonical NaNs (V4); the runtime below does not look at them.
     old_states = [
         _public(canonical(import_array(array, kind, "state"), kind.element), kind) if kind.element.is_float else array
         for array, kind in zip(arrays[: known.num_state], known.body.argument_types, strict=False)
