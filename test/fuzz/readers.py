@@ -41,7 +41,6 @@ from repro_mlir import ReproError, emulator, runtime
 from repro_mlir.bundling import expect, write_bundle
 from repro_mlir.cli import main as command
 from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, settle
-from repro_mlir.dispute.channels import respond
 from repro_mlir.operators import OperatorGraph, Tracer
 from repro_mlir.program import Program
 from repro_mlir.receipts.consistency import check_consistency
@@ -290,10 +289,10 @@ def _conversations(runs: Sequence[RecordedRun]) -> list[_Recording]:
 def prover(folder: Path) -> Reader:
     """Questions of a referee who is none: each gets an answer, and the prover goes on."""
     runs = _runs()
-    mine = Prover(runs[0])
 
     def read(data: bytes) -> str:
-        return "refused" if "error" in json.loads(respond(mine, data)) else "read"
+        # A prover answers the questions of one dispute.
+        return "refused" if "error" in json.loads(Prover(runs[0]).answer(data)) else "read"
 
     return Reader([question for channel in _conversations(runs) for question in channel.questions], read)
 

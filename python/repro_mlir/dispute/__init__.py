@@ -10,6 +10,7 @@ from .referee import settle
 from .runs import ReceiptRun, RecordedRun, Run
 from .serving import serve_files, serve_socket
 from .terms import Terms, terms_of_receipt, terms_of_script
+from .tokens import read_token, token_of_environment
 from .verdict import Verdict
 
 __all__ = [
@@ -24,9 +25,11 @@ __all__ = [
     "SocketChannel",
     "Terms",
     "Verdict",
+    "read_token",
     "serve_files",
     "serve_socket",
     "settle",
     "terms_of_receipt",
     "terms_of_script",
+    "token_of_environment",
 ]

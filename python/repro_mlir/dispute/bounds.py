@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..operators import OperatorGraph
 
@@ -14,6 +15,9 @@ _QUESTION = 256
 
 _HASH = 67
 """Bytes of a hash in a list: 64 digits, quotes, comma."""
+
+_FIRST_ALONE = 2
+"""Questions that the first party alone is asked: the program and the producers."""
 
 _CLAIM = 64
 """Bytes of a claim beside its hashes, and of the number by which it was asked for."""
@@ -47,23 +51,43 @@ def bound(graph: OperatorGraph, steps: int, index: int, header: int, *, first: b
       graph: the operators of the program.
       steps: of the shorter run.
       index: of the operator.
-      header: bytes of the header as it travels.
+      header: bytes of the header.
       first: whether the party is the one that is asked for the program and the operator's inputs.
     """
     program, operator = graph.program, graph.operators[index]
     levels = _log2(len(graph.operators))
-    questions = 7 + _log2(steps) + levels
+    questions = _common_questions(graph, steps)
     hashes = 2 * (len(program.state) + len(program.inputs) + len(program.outputs))
     hashes += len(operator.inputs) + len(operator.outputs)
     claims = 0
     if first:
-        questions += 2 + len(operator.inputs)
+        questions += _FIRST_ALONE + len(operator.inputs)
         producers = {value.producer for value in operator.inputs if value.producer is not None}
         claims = len(producers)
         for producer in producers:
             given = graph.operators[producer]
             hashes += len(given.inputs) + len(given.outputs) + levels
     return Bound(questions, _QUESTION * questions + _HASH * hashes + _CLAIM * claims + header)
+
+
+def most_questions(graph: OperatorGraph, steps: int) -> int:
+    """The questions of a dispute about any operator, for either party; a prover answers no more."""
+    return _common_questions(graph, steps) + _FIRST_ALONE + most_inputs(graph)
+
+
+def question_bytes(graph: OperatorGraph) -> int:
+    """The bytes of a question: a prover reads no more."""
+    return _QUESTION + _CLAIM * most_inputs(graph)
+
+
+@lru_cache(maxsize=8)
+def most_inputs(graph: OperatorGraph) -> int:
+    """The values that an operator takes at most."""
+    return max((len(operator.inputs) for operator in graph.operators), default=0)
+
+
+def _common_questions(graph: OperatorGraph, steps: int) -> int:
+    return 7 + _log2(steps) + _log2(len(graph.operators))
 
 
 def _log2(count: int) -> int:

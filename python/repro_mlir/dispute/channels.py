@@ -5,21 +5,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
-import struct
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from ..errors import ReceiptWrong
-from .prover import Prover, QuestionError
-
-FRAME = struct.Struct("<I")
-"""Before each message of a socket: its length in bytes."""
-
-_POLL = 0.02
+from ..errors import ReproError
+from .connection import Connection
+from .folder import Folder
+from .prover import Prover
 
 
 class Silence(Exception):
@@ -36,31 +29,17 @@ class Channel(Protocol):
         """Ends the conversation."""
 
 
-def encode(message: dict[str, Any]) -> bytes:
-    """A message as it travels: JSON in ASCII."""
-    return json.dumps(message, separators=(",", ":"), ensure_ascii=True).encode()
-
-
-def respond(prover: Prover, question: bytes) -> bytes:
-    """The bytes of a prover's answer; a question that has none, or a run that contradicts itself, gets
-    {"error": ...}. ReproError where the run cannot be repeated here."""
-    try:
-        asked = json.loads(question)
-        if not isinstance(asked, dict):
-            raise QuestionError(f"expected an object, got {type(asked).__name__}")
-        return encode(prover.answer(asked))
-    except (ReceiptWrong, ValueError) as error:
-        return encode({"error": str(error)})
-
-
 class LocalChannel:
-    """A prover in this process. It is not interrupted: it is our own."""
+    """A prover in this process. It is not interrupted: it is our own.
+
+    ReproError where its run cannot be repeated here.
+    """
 
     def __init__(self, prover: Prover) -> None:
         self._prover = prover
 
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
-        answer = respond(self._prover, question)
+        answer = self._prover.answer(question)
         if len(answer) > limit:
             raise Silence(f"an answer of {len(answer)} bytes, expected at most {limit}")
         return answer
@@ -70,76 +49,47 @@ class LocalChannel:
 
 
 class SocketChannel:
-    """A prover behind a connected socket; each message is its length (u32, little-endian) and JSON."""
+    """A prover at the other end of a connection."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
         deadline = time.monotonic() + timeout
         try:
-            self._connection.settimeout(timeout)
-            self._connection.sendall(FRAME.pack(len(question)) + question)
-            (size,) = FRAME.unpack(receive(self._connection, FRAME.size, deadline))
-            if size > limit:
-                raise Silence(f"an answer of {size} bytes, expected at most {limit}")
-            return receive(self._connection, size, deadline)
+            self._connection.send(question, deadline)
+            return self._connection.receive(limit, deadline)
         except TimeoutError:
             raise Silence(f"no answer within {timeout:g} s") from None
         except (OSError, EOFError) as error:
             raise Silence(f"the connection broke: {error}") from None
+        except ValueError as error:
+            raise Silence(str(error)) from None
 
     def close(self) -> None:
         self._connection.close()
 
 
-def receive(connection: socket.socket, size: int, deadline: float | None = None) -> bytes:
-    """Exactly `size` bytes. TimeoutError after the deadline (by time.monotonic), EOFError if the other end closed."""
-    parts = []
-    while size:
-        if deadline is not None:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            connection.settimeout(left)
-        part = connection.recv(min(size, 1 << 20))
-        if not part:
-            raise EOFError("closed by the other end")
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
-
-
 class FileChannel:
-    """A prover that watches a folder: question-N.json is answered by answer-N.json, N from 1."""
+    """A prover that watches a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        """ReproError for a folder that others can write to, or that was used before."""
+        self._folder = Folder(folder)
+        self._folder.check("question", "answer")
         self._count = 0
 
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
         deadline = time.monotonic() + timeout
         self._count += 1
-        answer = self._folder / f"answer-{self._count}.json"
+        # Where we cannot ask, nobody can answer.
+        self._folder.write("question", self._count, question)
         try:
-            write_at_once(self._folder / f"question-{self._count}.json", question)
-            while not answer.exists():
-                if time.monotonic() > deadline:
-                    raise Silence(f"no answer within {timeout:g} s")
-                time.sleep(_POLL)
-            size = answer.stat().st_size
-            if size > limit:
-                raise Silence(f"an answer of {size} bytes, expected at most {limit}")
-            return answer.read_bytes()
-        except OSError as error:
-            raise Silence(f"{error.filename or self._folder}: {error.strerror}") from None
+            return self._folder.read("answer", self._count, limit, deadline)
+        except TimeoutError:
+            raise Silence(f"no answer within {timeout:g} s") from None
+        except ReproError as error:
+            raise Silence(str(error)) from None
 
     def close(self) -> None:
         pass
-
-
-def write_at_once(path: Path, data: bytes) -> None:
-    """Writes a file that appears with all its content."""
-    partial = path.with_suffix(".partial")
-    partial.write_bytes(data)
-    os.replace(partial, path)

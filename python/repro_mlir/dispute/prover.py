@@ -6,19 +6,18 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..errors import ReceiptWrong, StepFailed
 from ..hashing import tensor_bytes
+from ..operators import Operator, Value
 from ..operators.commitments import OperatorTree, commit_operators
-from ..receipts import merkle
+from ..receipts import canonical_json, merkle
+from . import bounds
+from .messages import PROTOCOL, Message, NoMessage, decode_question, encode, refusal
 from .runs import Run
-
-PROTOCOL = 1
-
-Message = dict[str, Any]
 
 
 class QuestionError(ValueError):
@@ -26,11 +25,19 @@ class QuestionError(ValueError):
 
 
 class Prover:
-    """Answers questions about a run. The last step that was asked about is kept at hand."""
+    """Answers the questions of one dispute about a run.
+
+    A dispute is about one step and one operator of it, and takes no more questions than docs/disputes.md says: a
+    referee causes one run of the steps up to that one, and one more of that step for the operator's tensors.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._tree: tuple[int, OperatorTree] | None = None
+        self._asked = 0
+        self._step_in_dispute: int | None = None
+        self._operator_in_dispute: int | None = None
+        self._tree: OperatorTree | None = None
+        self._values: dict[Value, np.ndarray] | None = None
         self._answers: dict[str, Callable[..., Message]] = {
             "opening": self._opening,
             "program": self._program,
@@ -43,86 +50,130 @@ class Prover:
             "tensor": self._tensor,
         }
 
-    def answer(self, question: Message) -> Message:
-        """The answer to one question. QuestionError for one that is none."""
-        arguments = {key: value for key, value in question.items() if key != "ask"}
-        find = self._answers.get(str(question.get("ask")))
-        if find is None:
-            raise QuestionError(f"expected a question of {', '.join(self._answers)}, got {question.get('ask')!r}")
+    def answer(self, question: bytes) -> bytes:
+        """The answer to one question, both as they travel.
+
+        What is no question, has no answer or is one too many gets {"error": ...}, and so does a run that contradicts
+        itself. ReproError where the run cannot be repeated here.
+        """
         try:
-            return find(**arguments)
-        except (TypeError, IndexError, KeyError) as error:
-            raise QuestionError(f"question {question.get('ask')!r}: {error}") from None
+            return encode(self.reply(decode_question(question, bounds.question_bytes(self.run.graph))))
+        except (NoMessage, QuestionError, ReceiptWrong, StepFailed) as error:
+            return refusal(str(error))
+
+    def reply(self, question: Message) -> Message:
+        """The answer to one question. QuestionError for one that has none."""
+        limit = bounds.most_questions(self.run.graph, self.run.steps)
+        if self._asked == limit:
+            raise QuestionError(f"expected at most {limit} questions in a dispute")
+        self._asked += 1
+        return self._answers[question["ask"]](**{key: value for key, value in question.items() if key != "ask"})
+
+    # --- The run ---
 
     def _opening(self) -> Message:
         run = self.run
-        return {
-            "protocol": PROTOCOL,
-            "header": run.header.decode("ascii"),
-            "steps": run.steps,
-            "link": run.link(run.steps).hex(),
-        }
+        header = canonical_json.load(run.header, "the header")
+        return {"protocol": PROTOCOL, "header": header, "steps": run.steps, "link": run.link(run.steps).hex()}
 
     def _program(self) -> Message:
         return {"text": self.run.graph.program.text}
 
     def _link(self, step: int) -> Message:
-        return {"link": self.run.link(self._checked(step, 0)).hex()}
+        return {"link": self.run.link(self._checked(step)).hex()}
 
     def _step(self, step: int) -> Message:
-        commitment = self.run.commitment(self._checked(step, 0))
-        return {
-            "before": self.run.link(step - 1).hex() if step else "",
+        commitment = self.run.commitment(self._checked(step))
+        answer: Message = {
             "cursor": commitment.cursor,
             "state": _hex(commitment.state),
             "inputs": _hex(commitment.inputs),
             "outputs": _hex(commitment.outputs),
         }
+        return answer | ({"before": self.run.link(step - 1).hex()} if step else {})
+
+    def _checked(self, step: int) -> int:
+        if step > self.run.steps:
+            raise QuestionError(f"expected a step of at most {self.run.steps}, got {step}")
+        return step
+
+    # --- The operators of a step ---
 
     def _operators(self, step: int) -> Message:
         return {"top": self.tree(step).levels[-1][0].hex()}
 
     def _nodes(self, step: int, level: int, index: int) -> Message:
-        below = self.tree(step).levels[level - 1]
-        return {"left": below[2 * index].hex(), "right": below[2 * index + 1].hex()}
+        levels = self.tree(step).levels
+        if level >= len(levels) or 2 * index + 1 >= len(levels[level - 1]):
+            raise QuestionError(f"no two nodes are below node {index} of level {level}")
+        left, right = levels[level - 1][2 * index : 2 * index + 2]
+        return {"left": left.hex(), "right": right.hex()}
 
     def _operator(self, step: int, index: int) -> Message:
-        claim = self.tree(step).claims[index]
-        return {"inputs": _hex(claim.inputs), "outputs": _hex(claim.outputs)}
+        tree = self.tree(step)
+        self._settle_on_operator(index)
+        return self._claim(tree, index)
 
     def _producers(self, step: int, indices: list[int]) -> Message:
         tree = self.tree(step)
-        paths = [_hex(merkle.prove(tree.leaves, index)) for index in indices]
-        return {"claims": [self._operator(step, i) | {"path": path} for i, path in zip(indices, paths, strict=True)]}
+        if len(indices) > bounds.most_inputs(self.run.graph):
+            raise QuestionError(f"expected at most {bounds.most_inputs(self.run.graph)} operators, got {len(indices)}")
+        return {
+            "claims": [self._claim(tree, index) | {"path": _hex(merkle.path(tree.levels, index))} for index in indices]
+        }
+
+    def _claim(self, tree: OperatorTree, index: int) -> Message:
+        claim = tree.claims[self._operator_at(index).index]
+        return {"inputs": _hex(claim.inputs), "outputs": _hex(claim.outputs)}
 
     def _tensor(self, step: int, index: int, role: str, position: int) -> Message:
-        operator = self.run.graph.operators[index]
-        value = (operator.inputs if role == "input" else operator.outputs)[position]
-        array = self.value(step, value)
+        self._settle_on_step(step)
+        operator = self._settle_on_operator(index)
+        values = operator.inputs if role == "input" else operator.outputs
+        if position >= len(values):
+            raise QuestionError(f"{operator} has {len(values)} tensors as {role}")
+        value = values[position]
+        array = self._values_of(step, operator)[value]
         return {"data": base64.b64encode(tensor_bytes(array, value.kind.element)).decode("ascii")}
 
     def tree(self, step: int) -> OperatorTree:
-        """The operators of a step; runs it."""
-        if self._tree is None or self._tree[0] != step:
-            arrays = self.run.arrays(self._checked(step, 1))
-            self._tree = step, commit_operators(self.run.graph, self.run.tracer(step), arrays)
-        return self._tree[1]
+        """The operators of the step in dispute; runs it."""
+        self._settle_on_step(step)
+        if self._tree is None:
+            self._tree = commit_operators(self.run.graph, self.run.tracer(step), self.run.arrays(step))
+        return self._tree
 
-    def value(self, step: int, value: Any) -> np.ndarray:
-        """A value of a step; runs it as far as that."""
-        arrays = self.run.arrays(self._checked(step, 1))
-        if value.producer is None:
-            return arrays[value.position]
-        for operator, values in self.run.tracer(step).run(arrays):
-            if operator.index == value.producer:
-                return values[value.position]
-        raise KeyError(value.name)
+    def _values_of(self, step: int, operator: Operator) -> dict[Value, np.ndarray]:
+        """What the operator in dispute takes and gives; runs the step as far as that."""
+        if self._values is None:
+            arrays = self.run.arrays(step)
+            found = dict(zip(self.run.graph.arguments, arrays, strict=True))
+            wanted = {*operator.inputs, *operator.outputs}
+            for each, values in self.run.tracer(step).run(arrays):
+                found.update((v, a) for v, a in zip(each.outputs, values, strict=True) if v in wanted)
+                if each.index == operator.index:
+                    break
+            self._values = {value: found[value] for value in wanted}
+        return self._values
 
-    def _checked(self, step: int, first: int) -> int:
-        if not isinstance(step, int) or not first <= step <= self.run.steps:
-            raise IndexError(f"expected a step from {first} to {self.run.steps}, got {step!r}")
-        return step
+    def _settle_on_step(self, step: int) -> None:
+        if self._step_in_dispute not in (None, self._checked(step)):
+            raise QuestionError(f"this dispute is about step {self._step_in_dispute}, not about step {step}")
+        self._step_in_dispute = step
+
+    def _settle_on_operator(self, index: int) -> Operator:
+        operator = self._operator_at(index)
+        if self._operator_in_dispute not in (None, index):
+            raise QuestionError(f"this dispute is about operator {self._operator_in_dispute}, not about {index}")
+        self._operator_in_dispute = index
+        return operator
+
+    def _operator_at(self, index: int) -> Operator:
+        operators = self.run.graph.operators
+        if index >= len(operators):
+            raise QuestionError(f"expected an operator below {len(operators)}, got {index}")
+        return operators[index]
 
 
-def _hex(digests: Any) -> list[str]:
+def _hex(digests: Sequence[bytes]) -> list[str]:
     return [digest.hex() for digest in digests]

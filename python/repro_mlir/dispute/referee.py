@@ -5,18 +5,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from ..arrays import TensorType
 from ..errors import ReproError
 from ..operators import OperatorGraph
-from ..program import Program, read_signature
+from ..program import Program
 from ..receipts.commitments import Commitment
 from ..receipts.comparison import first_different_field
+from ..receipts.form import NUMERICS, Signature
+from . import limits
 from .channels import Channel
 from .judgement import judge_operator
+from .messages import Message
 from .party import Fault, Opening, Party, Published
 from .terms import Terms
 from .verdict import Verdict
@@ -40,7 +43,8 @@ def settle(
     *,
     terms: Terms | None = None,
     program: Program | None = None,
-    timeout: float = 600.0,
+    timeout: float = limits.ANSWER_SECONDS,
+    total: float = limits.TOTAL_SECONDS,
     published: tuple[Published | None, Published | None] = (None, None),
 ) -> Verdict:
     """Settles a dispute between the provers A, behind `first`, and B, behind `second`.
@@ -49,22 +53,31 @@ def settle(
       terms: what both agreed on beforehand, by which data are judged; by default the headers where they agree.
       program: the program of both runs, where the referee has it already; else a party gives it.
       timeout: seconds that a party has for each answer.
+      total: seconds that a party has for all its answers.
       published: for each party what it made known before, which it must still say.
     Returns:
       the verdict; an honest party is never wrong in it, whatever the other does.
     Raises:
-      ReproError: terms or a program that no dispute can be about.
+      ReproError: terms or a program that no dispute can be about, or a fault of the referee's own, with the party
+        whose answer led to it where that is certain.
     """
-    parties = (Party("A", first, timeout, published[0]), Party("B", second, timeout, published[1]))
-    referee = _Referee(parties, terms, program)
+    parties = (
+        Party("A", first, timeout, total, published[0]),
+        Party("B", second, timeout, total, published[1]),
+    )
     try:
-        verdict = referee.run()
+        verdict = _Referee(parties, terms, program).run()
     except Ended as ended:
         verdict = ended.verdict
+    except ReproError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"[: limits.REASON_CHARACTERS]
+        raise ReproError(f"no verdict: the referee failed ({reason})") from error
     finally:
         for party in parties:
             party.close()
-    return dataclasses.replace(verdict, traffic={party.name: party.traffic for party in parties})
+    return replace(verdict, traffic={party.name: party.traffic for party in parties})
 
 
 @dataclass
@@ -90,6 +103,7 @@ class _Referee:
     def run(self) -> Verdict:
         openings = self.both(lambda _, party: party.opening())
         self._compare_headers(openings)
+        self._compare_lengths(openings)
         found = self._first_different_step(openings)
         if found is None:
             return _agreement(openings)
@@ -98,20 +112,15 @@ class _Referee:
         header = openings[0].header
         graph = OperatorGraph(self._program(header))
         initial = bytes.fromhex(header["initial"])
-        claims = self.both(lambda i, party: party.step(step, links[i], graph.program, initial))
-        self._judge_data(graph.program, step, claims)
+        claims = self.both(lambda i, party: party.step(step, links[i], graph.program, initial, before))
         # Both gave the same link before this step, so that both must have the same to show for it.
         previous = self.both(lambda _, party: party.step(step - 1, before, graph.program, initial))[0]
+        self._judge_data(graph.program, step, claims, previous.cursor)
         return self._narrow(graph, step, claims, (*previous.state, *claims[0].inputs))
 
     # --- What was run ---
 
     def _compare_headers(self, openings: tuple[Opening, Opening]) -> None:
-        for opening, party in zip(openings, self.parties, strict=True):
-            for name in ("program", "initial"):
-                value = opening.header.get(name)
-                if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
-                    raise Ended(Verdict("conduct", (party.name,), {party.name: f"a header without {name}"}))
         different = first_different_field(openings[0].header, openings[1].header)
         wrong: dict[str, str] = {}
         if self.terms is not None:
@@ -121,16 +130,44 @@ class _Referee:
                     different = mine if different is None or different[0] == mine[0] else different
                     wrong[party.name] = f"{mine[0]} is {mine[1]}, the terms say {mine[2]}"
         if different is None:
+            self._check_numerics(openings[0].header)
             return
         path, mine_value, other = different
-        if not wrong:
-            wrong_names: tuple[str, ...] = ()
-            reasons = {"A": f"{path} is {mine_value}", "B": f"{path} is {other}"}
-        else:
-            wrong_names, reasons = tuple(wrong), wrong
-        raise Ended(Verdict("header", wrong_names, reasons, subject=path))
+        if not wrong and len({opening.header["program"] for opening in openings}) == 1:
+            wrong = self._false_signatures(openings)
+        reasons = wrong or {"A": f"{path} is {mine_value}", "B": f"{path} is {other}"}
+        raise Ended(Verdict("header", tuple(wrong), reasons, subject=path))
 
-    def _program(self, header: dict[str, Any]) -> Program:
+    def _check_numerics(self, header: Message) -> None:
+        if header["numerics"] != NUMERICS:
+            raise ReproError(
+                f"the runs are of numerics {header['numerics']}, and this release computes numerics {NUMERICS}: "
+                "settle the dispute with a release of their version"
+            )
+
+    def _false_signatures(self, openings: tuple[Opening, Opening]) -> dict[str, str]:
+        """The parties whose header gives the program's tensors another type than the program, and why."""
+        program = self._program(openings[0].header)
+        due = [[(kind.element, kind.shape) for kind in kinds] for kinds in _tensors(program)]
+        wrong = {}
+        for opening, party in zip(openings, self.parties, strict=True):
+            if [[(kind.element, kind.shape) for kind in kinds] for kinds in _tensors(opening.signature)] != due:
+                wrong[party.name] = "header.signature is not that of the program"
+        return wrong
+
+    def _compare_lengths(self, openings: tuple[Opening, Opening]) -> None:
+        due = self.terms.steps if self.terms is not None else None
+        if due is None:
+            return
+        wrong = {
+            party.name: f"{opening.steps} steps, the terms say {due}"
+            for opening, party in zip(openings, self.parties, strict=True)
+            if opening.steps != due
+        }
+        if wrong:
+            raise Ended(Verdict("length", tuple(wrong), wrong, subject="the number of steps"))
+
+    def _program(self, header: Message) -> Program:
         identity = header["program"]
         if self.program is not None:
             if self.program.hash != identity:
@@ -139,17 +176,12 @@ class _Referee:
         refused: ReproError | None = None
         for party in self.parties:
             try:
-                text = party.program(identity)
+                return party.program(identity)
             except Fault as fault:
                 raise Ended(Verdict("conduct", (party.name,), {party.name: str(fault)}, self.step)) from None
             except ReproError as error:
                 # Text that is too much for the referee may say the same as shorter text of the other party.
                 refused = refused or error
-                continue
-            try:
-                return dataclasses.replace(read_signature(text), untrusted=True)
-            except ReproError as error:
-                raise Ended(Verdict("conduct", (party.name,), {party.name: str(error)}, self.step)) from None
         assert refused is not None
         raise refused
 
@@ -177,12 +209,24 @@ class _Referee:
 
     # --- Data ---
 
-    def _judge_data(self, program: Program, step: int, claims: tuple[Commitment, Commitment]) -> None:
+    def _judge_data(
+        self, program: Program, step: int, claims: tuple[Commitment, Commitment], taken_before: int
+    ) -> None:
         names = [kind.name for kind in program.inputs]
         wrong = {}
         subject = ""
         for party, claim in zip(self.parties, claims, strict=True):
-            due = self.terms.inputs(step, claim.cursor) if self.terms is not None else None
+            if claim.cursor <= taken_before:
+                wrong[party.name] = f"step {step} takes no batch"
+                subject = subject or "the count of batches"
+                continue
+            if self.terms is None:
+                continue
+            if claim.cursor - taken_before > limits.SKIPPED_BATCHES:
+                wrong[party.name] = f"step {step} skips more than {limits.SKIPPED_BATCHES:,} batches"
+                subject = subject or "the count of batches"
+                continue
+            due = self.terms.inputs(step, claim.cursor)
             if due is None:
                 continue
             if len(due) != len(names):
@@ -269,6 +313,10 @@ class _Referee:
         }
         operator = None if value.producer is None else graph.operators[value.producer]
         return Verdict("commitment", tuple(wrong), wrong, step, names[place], operator)
+
+
+def _tensors(of: Program | Signature) -> tuple[tuple[TensorType, ...], ...]:
+    return of.state, of.inputs, of.outputs
 
 
 def _agreement(openings: tuple[Opening, Opening]) -> Verdict:

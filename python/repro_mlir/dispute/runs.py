@@ -156,8 +156,7 @@ class ReceiptRun:
         return self._receipt.log[step].chain if step else self._receipt.header.first_link()
 
     def commitment(self, step: int) -> Commitment:
-        program = self._receipt.program
-        return self._receipt.log[step].commitment if step else commit(program, 0, program.initial)
+        return self._receipt.log[step].commitment if step else self._initial
 
     def arrays(self, step: int) -> Arrays:
         # A script gives its batches in order, once.
@@ -171,6 +170,11 @@ class ReceiptRun:
 
     def tracer(self, step: int) -> Tracer:
         return self._tracer
+
+    @cached_property
+    def _initial(self) -> Commitment:
+        program = self._receipt.program
+        return commit(program, 0, program.initial)
 
     @cached_property
     def _replay(self) -> Replay:

@@ -1,65 +1,152 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A prover that waits for a referee."""
+"""A prover that waits for a referee, among strangers."""
 
 from __future__ import annotations
 
 import socket
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from ..errors import ReproError
-from .channels import FRAME, encode, receive, respond, write_at_once
+from . import bounds, connection, limits
+from .connection import Stranger
+from .folder import Folder
+from .messages import refusal
 from .prover import Prover
+from .runs import Run
+from .tokens import NO_TOKEN
 
-_LONGEST_QUESTION = 1 << 16
-_POLL = 0.02
+_POLL = 0.05
 
 
-def serve_socket(prover: Prover, listener: socket.socket) -> int:
-    """Answers the questions of one referee, who connects to `listener` and closes the connection at the end.
+def serve_socket(
+    run: Run, listener: socket.socket, token: bytes = NO_TOKEN, total: float = limits.TOTAL_SECONDS
+) -> int:
+    """Answers a referee who connects to `listener`, shows that it knows the token, asks, and closes the connection.
 
+    Others may connect meanwhile: they are given a few seconds and no work.
+
+    Args:
+      total: seconds that a party has for all its answers; see `limits.patience`.
     Returns:
       how many questions were answered.
     """
-    connection, _ = listener.accept()
+    return _Server(run, token, total).serve(listener)
+
+
+def serve_files(run: Run, folder: Path, total: float = limits.TOTAL_SECONDS) -> int:
+    """Answers question-N.json in `folder` with answer-N.json, N from 1, until none comes any more.
+
+    Args:
+      total: as for `serve_socket`.
+    Returns:
+      how many questions were answered.
+    Raises:
+      ReproError: a folder that others can write to or that was used before, or a question that is no file.
+    """
+    files = Folder(folder)
+    files.check("answer")
+    prover = Prover(run)
     answered = 0
-    with connection:
+    with suppress(TimeoutError):
         while True:
-            try:
-                (size,) = FRAME.unpack(receive(connection, FRAME.size))
-                if size > _LONGEST_QUESTION:
-                    return answered
-                question = receive(connection, size)
-                answer = _answer(prover, question)
-                connection.sendall(FRAME.pack(len(answer)) + answer)
-            except (OSError, EOFError):
-                return answered
+            limit = bounds.question_bytes(run.graph)
+            question = files.read("question", answered + 1, limit, time.monotonic() + limits.patience(total))
+            files.write("answer", answered + 1, _answer(prover, question))
             answered += 1
-
-
-def serve_files(prover: Prover, folder: Path, idle: float) -> int:
-    """Answers question-N.json in `folder` with answer-N.json, N from 1, until none has come for `idle` seconds.
-
-    Returns:
-      how many questions were answered.
-    """
-    answered = 0
-    since = time.monotonic()
-    while time.monotonic() - since < idle:
-        question = folder / f"question-{answered + 1}.json"
-        if not question.exists():
-            time.sleep(_POLL)
-            continue
-        write_at_once(folder / f"answer-{answered + 1}.json", _answer(prover, question.read_bytes()))
-        answered += 1
-        since = time.monotonic()
     return answered
 
 
 def _answer(prover: Prover, question: bytes) -> bytes:
+    """The prover's answer; where the run cannot be repeated here, that there is none."""
     try:
-        return respond(prover, question)
-    except ReproError as error:
-        return encode({"error": str(error)})
+        return prover.answer(question)
+    except Exception as error:
+        return refusal(f"the run cannot be repeated: {error}")
+
+
+class _Peer:
+    """Whoever has connected.
+
+    Attributes:
+      answered: the questions that were answered.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self.answered = 0
+
+    def hang_up(self) -> None:
+        """Wakes the thread that waits for the other end."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+
+class _Server:
+    """A thread for each of a bounded number of peers; where one more comes, a stranger goes."""
+
+    def __init__(self, run: Run, token: bytes, total: float) -> None:
+        self._run = run
+        self._token = token
+        self._patience = limits.patience(total)
+        self._question_limit = bounds.question_bytes(run.graph)
+        self._peers: dict[_Peer, threading.Thread] = {}
+        # Of the dictionary; and of the run, of which one question is answered at a time.
+        self._lock, self._work = threading.Lock(), threading.Lock()
+        self._referee: _Peer | None = None
+        self._ended = threading.Event()
+
+    def serve(self, listener: socket.socket) -> int:
+        listener.settimeout(_POLL)
+        while not self._ended.is_set():
+            try:
+                connected, _ = listener.accept()
+            except TimeoutError:
+                continue
+            except OSError:
+                # A peer that has gone already, or more of them than this process may have files.
+                time.sleep(_POLL)
+                continue
+            self._admit(_Peer(connected))
+        with self._lock:
+            left = list(self._peers.items())
+        for peer, thread in left:
+            peer.hang_up()
+            thread.join()
+        assert self._referee is not None
+        return self._referee.answered
+
+    def _admit(self, peer: _Peer) -> None:
+        thread = threading.Thread(target=self._converse, args=(peer,), daemon=True)
+        with self._lock:
+            strangers = [other for other in self._peers if not other.answered]
+            full = len(self._peers) >= limits.CONNECTIONS
+            if full and strangers:
+                # The one that has been silent for longest.
+                del self._peers[strangers[0]]
+                strangers[0].hang_up()
+            elif full:
+                peer.socket.close()
+                return
+            self._peers[peer] = thread
+        thread.start()
+
+    def _converse(self, peer: _Peer) -> None:
+        # A peer that hangs up, is too slow or talks nonsense ends its own thread and nothing else.
+        with peer.socket, suppress(OSError, EOFError, ValueError, Stranger):
+            link = connection.accept(peer.socket, self._token, time.monotonic() + limits.HANDSHAKE_SECONDS)
+            prover = Prover(self._run)
+            while True:
+                question = link.receive(self._question_limit, time.monotonic() + self._patience)
+                with self._work:
+                    answer = _answer(prover, question)
+                link.send(answer, time.monotonic() + self._patience)
+                peer.answered += 1
+        with self._lock:
+            self._peers.pop(peer, None)
+            if peer.answered and self._referee is None:
+                self._referee = peer
+                self._ended.set()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,10 @@ class Evidence:
 
         ReproError where they cannot be written.
         """
-        program = self.extraction.program
-        arrays = {kind.name: array for kind, array in zip(program.inputs, self.inputs, strict=True)}
+        # Names are a party's: two may be the same, and NumPy has a use of its own for some.
+        inputs = tuple(replace(kind, name=f"input {i}") for i, kind in enumerate(self.extraction.program.inputs))
+        program = replace(self.extraction.program, inputs=inputs)
+        arrays = {kind.name: array for kind, array in zip(inputs, self.inputs, strict=True)}
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
             with open(Path(folder) / "inputs.npz", "wb") as file:

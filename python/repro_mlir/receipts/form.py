@@ -41,19 +41,22 @@ _SIGNATURE = shapes.record(
         "num_hyper_parameters": shapes.number(0),
     }
 )
+RUN = shapes.record(
+    {
+        "numerics": shapes.number(1),
+        "program": shapes.digest,
+        "signature": _SIGNATURE,
+        "initial": shapes.digest,
+        "nonfinite_loss": shapes.choice(*NONFINITE_LOSS),
+    }
+)
+"""What is run and from where; see `Header.run`."""
+
 _HEADER = shapes.record(
     {
         "format": shapes.choice(FORMAT),
         "version": shapes.number(1),
-        "run": shapes.record(
-            {
-                "numerics": shapes.number(1),
-                "program": shapes.digest,
-                "signature": _SIGNATURE,
-                "initial": shapes.digest,
-                "nonfinite_loss": shapes.choice(*NONFINITE_LOSS),
-            }
-        ),
+        "run": RUN,
         "program": shapes.digest,
         "data": shapes.record(
             {"kind": shapes.choice("stored", "external")},

@@ -52,12 +52,17 @@ def prove(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     """(C2) The neighbours on the way from a leaf to the root: at most log2 of the number of leaves, rounded up."""
     if not 0 <= index < len(leaves):
         raise IndexError(f"expected the number of a leaf below {len(leaves)}, got {index}")
-    path = []
-    for level in levels(leaves)[:-1]:
+    return path(levels(leaves), index)
+
+
+def path(levels: Sequence[Sequence[bytes]], index: int) -> tuple[bytes, ...]:
+    """(C2) `prove`, from the nodes of the tree."""
+    found = []
+    for level in levels[:-1]:
         if index ^ 1 < len(level):
-            path.append(level[index ^ 1])
+            found.append(level[index ^ 1])
         index //= 2
-    return tuple(path)
+    return tuple(found)
 
 
 def proves(path: Sequence[bytes], leaf: bytes, index: int, count: int, root: bytes) -> bool:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
+import weakref
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import repro_mlir
@@ -19,6 +20,7 @@ from repro_mlir.dispute.bounds import Bound, bound
 from repro_mlir.dispute.terms import Terms
 from repro_mlir.errors import StepFailed
 from repro_mlir.operators import Operator, OperatorGraph, Tracer
+from repro_mlir.operators.commitments import OperatorTree
 from repro_mlir.program import Program, read_signature
 
 STEPS = 64
@@ -129,11 +131,25 @@ def bounds(graph: OperatorGraph, runs: tuple[RecordedRun, RecordedRun], index: i
     """What a dispute between two runs that ends at an operator takes at most, by party."""
     steps = min(run.steps for run in runs)
     return {
-        name: bound(graph, steps, index, len(json.dumps(run.header.decode())), first=name == "A")
+        name: bound(graph, steps, index, len(run.header), first=name == "A")
         for name, run in zip("AB", runs, strict=True)
     }
 
 
+_trees: weakref.WeakKeyDictionary[Any, dict[int, OperatorTree]] = weakref.WeakKeyDictionary()
+
+
+class CachedProver(Prover):
+    """Runs each step of a run once for all disputes."""
+
+    def tree(self, step: int) -> OperatorTree:
+        known = _trees.setdefault(self.run, {})
+        if step in known:
+            self._settle_on_step(step)
+            self._tree = known[step]
+        return known.setdefault(step, super().tree(step))
+
+
 def dispute(first: RecordedRun | Prover, second: RecordedRun | Prover, terms: Terms | None = None) -> Verdict:
-    channels = [LocalChannel(run if isinstance(run, Prover) else Prover(run)) for run in (first, second)]
+    channels = [LocalChannel(run if isinstance(run, Prover) else CachedProver(run)) for run in (first, second)]
     return settle(*channels, terms=terms)

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import base64
 import copy
+import dataclasses
 import functools
+import json
 import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from dispute_runs import STEPS, dispute, faulty, graph, honest, run
+from dispute_runs import STEPS, CachedProver, dispute, faulty, graph, honest, run
+from repro_mlir.arrays import TensorType
 from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, Verdict, settle
 from repro_mlir.dispute.channels import Silence
-from repro_mlir.dispute.prover import Message
+from repro_mlir.dispute.messages import Message, encode
+from repro_mlir.dispute.party import Fault, Party
 from repro_mlir.dispute.terms import Terms
+from repro_mlir.errors import ReproError
 from repro_mlir.hashing import tensor_digest
+from repro_mlir.operators import Value
 from repro_mlir.operators.commitments import OperatorClaim, OperatorTree
 from repro_mlir.receipts.commitments import Commitment, next_link
 
@@ -32,15 +38,15 @@ def cheat() -> RecordedRun:
     return faulty(graph(), honest().inputs, STEP, CONTRACTION, 77)
 
 
-class Liar(Prover):
+class Liar(CachedProver):
     """Changes answers to one kind of question."""
 
     def __init__(self, run: RecordedRun, ask: str, change: Callable[[Message, Message], Message]) -> None:
         super().__init__(run)
         self._ask, self._change = ask, change
 
-    def answer(self, question: Message) -> Message:
-        answer = super().answer(question)
+    def reply(self, question: Message) -> Message:
+        answer = super().reply(question)
         return self._change(question, answer) if question["ask"] == self._ask else answer
 
 
@@ -88,23 +94,23 @@ NONSENSE = [
 @pytest.mark.parametrize("ask", QUESTIONS)
 def test_silence_and_nonsense(ask: str) -> None:
     for data in NONSENSE:
-        verdict = settle(LocalChannel(Prover(honest())), Broken(Prover(cheat()), ask, data))
+        verdict = settle(LocalChannel(CachedProver(honest())), Broken(CachedProver(cheat()), ask, data))
         loses(verdict)
         assert verdict.outcome == ("operator" if ask == "tensor" else "conduct"), (ask, data)
-        loses(settle(Broken(Prover(cheat()), ask, data), LocalChannel(Prover(honest()))), "A")
+        loses(settle(Broken(CachedProver(cheat()), ask, data), LocalChannel(CachedProver(honest()))), "A")
 
 
 def test_questions_to_the_first_party_alone() -> None:
     for ask in ("program", "producers", "tensor"):
         for data in NONSENSE:
-            verdict = settle(Broken(Prover(cheat()), ask, data), LocalChannel(Prover(honest())))
+            verdict = settle(Broken(CachedProver(cheat()), ask, data), LocalChannel(CachedProver(honest())))
             loses(verdict, "A")
         # Against a cheat in the other place, an honest first party answers all of them.
-        loses(settle(LocalChannel(Prover(honest())), LocalChannel(Prover(cheat()))))
+        loses(settle(LocalChannel(CachedProver(honest())), LocalChannel(CachedProver(cheat()))))
 
 
 def test_both_silent() -> None:
-    channels = [Broken(Prover(run), "link", None) for run in (honest(), cheat())]
+    channels = [Broken(CachedProver(run), "link", None) for run in (honest(), cheat())]
     verdict = settle(*channels, timeout=0.5)
     assert verdict.wrong == ("A", "B") and "no answer within 0.5 s" in verdict.reasons["A"]
 
@@ -128,8 +134,8 @@ def test_random_answers() -> None:
     """Any answer with a bit changed: an honest opponent never loses, and the changed answer never goes unseen."""
     generator = random.Random(1)
     for _ in range(150):
-        noisy = Noisy(Prover(cheat()), generator.randrange(14), generator.random(), generator.randrange(7))
-        verdict = settle(LocalChannel(Prover(honest())), noisy)
+        noisy = Noisy(CachedProver(cheat()), generator.randrange(14), generator.random(), generator.randrange(7))
+        verdict = settle(LocalChannel(CachedProver(honest())), noisy)
         assert "A" not in verdict.wrong, verdict
         assert verdict.wrong == ("B",) or verdict.outcome in ("header", "agreement", "length"), verdict
 
@@ -157,6 +163,27 @@ def test_a_commitment_that_the_chain_does_not_hold() -> None:
 
     for change in (other_state, other_cursor):
         assert "chain does not hold" in loses(dispute(honest(), Liar(cheat(), "step", change))).reasons["B"]
+
+
+class OtherPast(RecordedRun):
+    """From one step on, the links follow from a link before it that is not the one that it gives for that step; the
+    commitments are the honest ones."""
+
+    def __init__(self) -> None:
+        self.__dict__.update(copy.copy(honest()).__dict__)
+        self.links, before = list(honest().links), b"\x55" * 32
+        for step in range(STEP, STEPS + 1):
+            before = self.links[step] = next_link(before, step, honest().commitment(step).root)
+
+
+def test_a_past_that_it_did_not_have() -> None:
+    def change(question: Message, answer: Message) -> Message:
+        return answer | {"before": "55" * 32} if question["step"] == STEP else answer
+
+    verdict = loses(dispute(honest(), Liar(OtherPast(), "step", change)))
+    assert verdict.outcome == "conduct" and f"another link before step {STEP}" in verdict.reasons["B"]
+    loses(dispute(Liar(OtherPast(), "step", change), honest()), "A")
+    assert "chain does not hold" in loses(dispute(honest(), OtherPast())).reasons["B"]
 
 
 def test_an_initial_state_that_the_header_does_not_hold() -> None:
@@ -201,10 +228,30 @@ def test_V4_a_tensor_with_another_nan() -> None:
     assert "expected the NaN 0x7fc00000 as element [0" in verdict.reasons["B"]
 
 
+def test_elements_in_another_form() -> None:
+    """Truth values above 1 and NaNs with a payload are no tensors, whatever they hash to."""
+    for element, raw in (("i1", b"\2"), ("f32", b"\1\0\xc0\x7f"), ("f64", b"\1" + bytes(5) + b"\xf8\x7f")):
+        value = Value(None, 0, TensorType("value", element, (1,)), element, False, False)
+        array = np.frombuffer(raw, value.kind.dtype)
+        right = np.array([element == "i1" or np.nan]).astype(value.kind.dtype)
+        data = base64.b64encode(raw).decode()
+
+        class Answering:
+            def exchange(self, question: bytes, limit: int, timeout: float, data: str = data) -> bytes:
+                return encode({"data": data})
+
+            def close(self) -> None:
+                pass
+
+        for digest in {tensor_digest(right, element), tensor_digest(array, element)}:
+            with pytest.raises(Fault, match=r"input 0 of operator 0: .*expected"):
+                Party("A", Answering()).tensor(1, 0, "input", 0, value, digest)
+
+
 # --- Operators that were never run ---
 
 
-class Inventor(Prover):
+class Inventor(CachedProver):
     """Claims operators of its own invention for one step."""
 
     def __init__(self, run: RecordedRun, change: Callable[[list[OperatorClaim]], None]) -> None:
@@ -271,6 +318,21 @@ def test_wiring() -> None:
             loses(dispute(Inventor(cheat(), change), honest()), "A")
 
 
+def test_constants_and_empty_tensors_of_its_own() -> None:
+    """What is part of the program's text has one claim, too."""
+    inline = [operator for operator in graph().operators if operator.inline]
+    for operator in inline[:: len(inline) // 5]:
+
+        def change(claims: list[OperatorClaim], at: int = operator.index) -> None:
+            claims[at] = OperatorClaim((), (b"\x66" * 32,) * max(len(claims[at].outputs), 1))
+
+        for pair, name in (((honest(), Inventor(cheat(), change)), "B"), ((Inventor(cheat(), change), honest()), "A")):
+            verdict = loses(dispute(*pair), name)
+            assert verdict.outcome in ("operator", "conduct")
+            if operator.index < CONTRACTION and verdict.outcome == "operator":
+                assert verdict.operator is not None and verdict.operator.index == operator.index
+
+
 def test_a_tree_of_another_size() -> None:
     for change in (lambda claims: claims.pop(), lambda claims: claims.append(claims[0])):
         loses(dispute(honest(), Inventor(cheat(), change)))
@@ -282,13 +344,12 @@ def test_a_tree_of_another_size() -> None:
 
 def terms() -> Terms:
     """The run that was agreed on."""
-    fields = {"program": graph().program.hash, "numerics": 1, "initial": honest().commitment(0).root.hex()}
 
     def due(step: int, cursor: int) -> tuple[bytes, ...]:
         given = zip(graph().program.inputs, honest().inputs[cursor - 1], strict=True)
         return tuple(tensor_digest(array, kind.element) for kind, array in given)
 
-    return Terms(fields, due)
+    return Terms(json.loads(honest().header), due)
 
 
 def other_input(position: int, change: Callable[[np.ndarray], np.ndarray]) -> RecordedRun:
@@ -325,26 +386,101 @@ def test_another_initial_state() -> None:
     assert (verdict.outcome, verdict.wrong, verdict.subject) == ("header", (), "header.initial")
 
 
-def test_other_headers() -> None:
-    def with_header(**fields: Any) -> RecordedRun:
-        tracer = honest().tracer(1)
-        return RecordedRun(
-            graph().program, honest().inputs[:2], lambda _, a: tracer.results(a), graph=graph(), header=fields
-        )
+def with_header(**fields: Any) -> RecordedRun:
+    """Two honest steps with other fields in the header."""
+    tracer = honest().tracer(1)
+    return RecordedRun(
+        graph().program, honest().inputs[:2], lambda _, a: tracer.results(a), graph=graph(), header=fields
+    )
 
+
+def test_batches_that_nobody_can_count() -> None:
+    """A count of batches that would keep the referee busy for ever, or that does not grow, breaks the terms."""
+
+    def counted(cursor: int) -> RecordedRun:
+        other = copy.copy(honest())
+        other.commitments, other.links = list(honest().commitments), list(honest().links)
+        other.commitments[STEP] = dataclasses.replace(honest().commitment(STEP), cursor=cursor)
+        for step in range(STEP, STEPS + 1):
+            other.links[step] = next_link(other.links[step - 1], step, other.commitments[step].root)
+        return other
+
+    def due(step: int, cursor: int) -> tuple[bytes, ...] | None:
+        assert cursor < 2**20
+        return terms().inputs(step, cursor) if cursor <= STEPS else None
+
+    agreed = dataclasses.replace(terms(), inputs=due)
+    for cursor in (2**50, STEP - 1, 0):
+        verdict = loses(dispute(honest(), counted(cursor), agreed))
+        assert (verdict.outcome, verdict.subject) == ("data", "the count of batches")
+        loses(dispute(counted(cursor), honest(), agreed), "A")
+
+
+def test_other_headers() -> None:
     two = run(graph(), honest().inputs[:2])
-    for fields, path in (
-        ({"numerics": 2}, "header.numerics"),
-        ({"program": "ab" * 32}, "header.program"),
-        ({"data": {"seed": 4}}, "header.data"),
-    ):
-        verdict = dispute(two, with_header(**fields), terms())
+    for fields, path in (({"numerics": 2}, "header.numerics"), ({"program": "ab" * 32}, "header.program")):
+        verdict = loses(dispute(two, with_header(**fields), terms()))
         assert (verdict.outcome, verdict.subject) == ("header", path)
-        assert verdict.wrong == (() if path == "header.data" else ("B",))
-    first, second = with_header(data={"seed": [1, 2]}), with_header(data={"seed": [1, 3]})
-    assert dispute(first, second).subject == "header.data.seed[1]"
-    for fields in ({"program": 7}, {"initial": "short"}, {"initial": None}):
-        assert loses(dispute(two, with_header(**fields))).outcome == "conduct"
+        # Without terms nothing shows what was to be run.
+        verdict = dispute(two, with_header(**fields))
+        assert (verdict.outcome, verdict.wrong, verdict.subject) == ("header", (), path)
+
+
+def test_headers_that_are_none() -> None:
+    """One field more or less is no way out of a dispute."""
+    two = run(graph(), honest().inputs[:2])
+    changes: list[dict[str, Any]] = [{"program": 7}, {"initial": "short"}, {"initial": None}]
+    changes += [{"data": {"seed": 4}}, {"more": None}, {"signature": {}}, {"numerics": True}, {"numerics": 0}]
+    for fields in changes:
+        assert loses(dispute(two, with_header(**fields))).outcome == "conduct", fields
+        loses(dispute(with_header(**fields), two, terms()), "A")
+
+
+def test_a_signature_that_the_program_does_not_have() -> None:
+    two = run(graph(), honest().inputs[:2])
+    signature = json.loads(two.header)["signature"]
+    for change in ("shape", "element"):
+        other = copy.deepcopy(signature)
+        other["state"][0][change] = {"shape": [7, 7], "element": "i8"}[change]
+        verdict = loses(dispute(two, with_header(signature=other)))
+        assert verdict.outcome == "header" and "not that of the program" in verdict.reasons["B"]
+        loses(dispute(with_header(signature=other), two), "A")
+    other = copy.deepcopy(signature)
+    for name in ("\u202e", "\x1b[2J", "a" * 5000):
+        other["state"][0]["name"] = name
+        assert loses(dispute(two, with_header(signature=other))).outcome == "conduct"
+    # A name is no part of the program: only terms say which one it was to be.
+    other = copy.deepcopy(signature)
+    other["state"][0]["name"] = "other"
+    assert dispute(two, with_header(signature=other)).wrong == ()
+    loses(dispute(two, with_header(signature=other), terms()))
+
+
+def test_numerics_of_another_release() -> None:
+    with pytest.raises(ReproError, match="numerics 2, and this release computes numerics 1"):
+        dispute(with_header(numerics=2), faulty_header(2))
+
+
+def faulty_header(numerics: int) -> RecordedRun:
+    wrong = faulty(graph(), honest().inputs[:2], 2, CONTRACTION, 77)
+    return RecordedRun(
+        graph().program,
+        honest().inputs[:2],
+        lambda step, arrays: [*wrong.states[step], *honest().tracer(1).results(arrays)[len(wrong.states[0]) :]],
+        graph=graph(),
+        header={"numerics": numerics},
+    )
+
+
+def test_how_many_steps_were_agreed_on() -> None:
+    """A run that stops before its lie, or claims no step at all, is wrong where the number of steps was agreed on."""
+    agreed = Terms({}, steps=STEPS)
+    for short in (run(graph(), []), run(graph(), honest().inputs[:40])):
+        verdict = loses(dispute(honest(), short, agreed))
+        assert verdict.outcome == "length" and f"the terms say {STEPS}" in verdict.reasons["B"]
+        loses(dispute(short, honest(), agreed), "A")
+        assert dispute(honest(), short).wrong == ()
+    assert dispute(honest(), honest(), agreed).outcome == "agreement"
 
 
 def test_a_program_of_another_identity() -> None:
@@ -355,3 +491,27 @@ def test_a_program_of_another_identity() -> None:
 
     assert "a program with the identity" in loses(dispute(Liar(cheat(), "program", change), honest()), "A").reasons["A"]
     assert STEPS == honest().steps
+
+
+# --- Faults of the referee's own ---
+
+
+def test_a_fault_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever fails in the referee is an error that names the party where it failed in reading that party's answer."""
+
+    def fail(*arguments: Any) -> None:
+        raise ZeroDivisionError("ours")
+
+    places = {
+        "party.next_link": "no verdict: A's answer cannot be judged (step: ZeroDivisionError: ours)",
+        "party.Commitment": "no verdict: A's answer cannot be judged (step: ZeroDivisionError: ours)",
+        "judgement.run_extraction": "no verdict: the referee failed (ZeroDivisionError: ours)",
+        "judgement.first_difference": "no verdict: the referee failed (ZeroDivisionError: ours)",
+        "referee.OperatorGraph": "no verdict: the referee failed (ZeroDivisionError: ours)",
+    }
+    for place, message in places.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(f"repro_mlir.dispute.{place}", fail)
+            with pytest.raises(ReproError) as error:
+                dispute(honest(), cheat())
+            assert str(error.value) == message

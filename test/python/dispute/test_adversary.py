@@ -1,0 +1,42 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A party that changes its answers in hundreds of ways: it loses, and the honest party never does.
+
+ADVERSARY_DISPUTES=N in the environment asks for N disputes in place of a few hundred.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+
+from adversary import CHANGES, attempt, cheats, honest
+
+DISPUTES = int(os.environ.get("ADVERSARY_DISPUTES", "540"))
+SECONDS = 20.0
+"""For one dispute; it takes a few hundredths."""
+
+
+def test_an_honest_party_never_loses() -> None:
+    outcomes: Counter[str] = Counter()
+    assert len(cheats()) > 8 and DISPUTES >= 10 * len(CHANGES)
+    for seed in range(DISPUTES):
+        begin = time.monotonic()
+        tried = attempt(seed)
+        assert time.monotonic() - begin < SECONDS, seed
+        verdict, other = tried.verdict, "AB".replace(tried.name, "")
+        assert other not in verdict.wrong, (seed, verdict)
+        outcomes[verdict.outcome] += 1
+        if verdict.wrong == (tried.name,):
+            continue
+        if tried.lies:
+            # Where nothing was agreed on, it may tell of another run than the one that it is accused of.
+            assert not tried.agreed and tried.changed and verdict.outcome in ("header", "length"), (seed, verdict)
+        else:
+            # An honest run: what was changed was never asked for, or is a header about which nothing was agreed.
+            said = ("agreement",) if tried.agreed or not tried.changed else ("agreement", "header", "length")
+            assert verdict.outcome in said, (seed, verdict)
+    assert outcomes["conduct"] > DISPUTES // 3 and outcomes["operator"] > DISPUTES // 20, outcomes
+    assert honest().steps
