@@ -18,5 +18,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     from small_receipts import write_receipts
 
     folder = tmp_path_factory.mktemp("receipts")
-    write_receipts(folder)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        write_receipts(folder, monkeypatch)
     return folder

@@ -126,9 +126,12 @@ def random_run(case: catalogue.Case) -> tuple[OperatorGraph, RecordedRun]:
     """A few steps of a random program of the differential tests."""
     program = read_signature(case.program)
     count = len(program.state)
-    program = Program(program.text, program.state, program.inputs, program.outputs, 0, case.inputs[:count])
+    # The case may have the bits of an f16.
+    kinds = (*program.state, *program.inputs)
+    arrays = tuple(array.view(kind.dtype) for array, kind in zip(case.inputs, kinds, strict=True))
+    program = Program(program.text, program.state, program.inputs, program.outputs, 0, arrays[:count])
     graph = OperatorGraph(program)
-    return graph, run(graph, [case.inputs[count:]] * 5)
+    return graph, run(graph, [arrays[count:]] * 5)
 
 
 @given(random_programs.programs(), st.data())
