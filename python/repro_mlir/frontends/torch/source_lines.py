@@ -45,7 +45,7 @@ _SPEAKING = tuple(
         (os.path.dirname(os.path.realpath(__file__)), "repro_mlir/frontends/torch/"),
     )
 )
-_UPDATES = "optimizers.py"
+_UPDATES = ("optimizers.py", "optimizer_rules.py")
 
 
 @functools.cache
