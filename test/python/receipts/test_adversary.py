@@ -443,6 +443,12 @@ def forms(receipt: Receipt) -> Iterator[Cheat]:
     yield Cheat("no files in the seal", json_of("seal.json", lambda v: v.update(files={})))
     yield Cheat("no seal", lambda path: (path / "seal.json").unlink())
 
+    def signed(path: Path) -> None:
+        signature = {"key": "01" + "00" * 31, "ed25519": "01" + "00" * 63}
+        edit(path / "seal.json", lambda v: v.update(signature=signature))
+
+    yield Cheat("a signature that holds for every text", signed)
+
     def seal_of_another(path: Path) -> None:
         before = (path / "seal.json").read_bytes()
         rebuilt(lambda forged: forged.steps.pop(), rerun=True)(path)
