@@ -48,9 +48,7 @@ def cpu_flags() -> set[str]:
 config.name = "repro-mlir"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir"]
-# Inputs of the fuzzers, not tests.
-config.excludes = ["fuzz"]
-config.excludes = ["Inputs", "python"]
+config.excludes = ["Inputs", "fuzz", "python"]
 config.test_source_root = str(ROOT / "test")
 config.test_exec_root = str(ROOT / "build" / "test")
 
