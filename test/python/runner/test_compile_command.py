@@ -81,8 +81,8 @@ def test_a_bundle_has_the_bits_of_training(
     ("arguments", "message"),
     [
         (["--target", "cuda:sm_76"], "unknown GPU 'sm_76', expected one of sm_75"),
-        (["--target", "cpu", "--steps", "2"], "--steps and --expect are for bundles"),
-        (["--expect"], "--steps and --expect are for bundles"),
+        (["--target", "cpu", "--steps", "2"], "--steps, --expect and --sign are for bundles"),
+        (["--expect"], "--steps, --expect and --sign are for bundles"),
     ],
 )
 def test_mistakes(
