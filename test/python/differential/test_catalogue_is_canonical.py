@@ -31,6 +31,6 @@ def test_catalogue(group: str) -> None:
 
 
 @given(random_programs.programs())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_programs(case: catalogue.Case) -> None:
     assert not isinstance(_run(case), StepError)

@@ -82,6 +82,6 @@ def test_fused_catalogue(group: str) -> None:
 
 
 @given(random_programs.programs())
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_fused_random_programs(case: catalogue.Case) -> None:
     check(case, FUSE)

@@ -152,7 +152,7 @@ def test_a_program_without_operators() -> None:
 
 
 @given(random_programs.programs())
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_programs(case: catalogue.Case) -> None:
     graph = OperatorGraph(read_signature(case.program))
     given = arguments(graph.program, case.inputs)
