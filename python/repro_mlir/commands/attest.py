@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from ..printing import tell
 from .options import Commands, add_command, write_file
 
 
@@ -27,5 +28,5 @@ def _attest(options: argparse.Namespace) -> int:
     data = envelope(Receipt(options.receipt), PrivateKey(options.sign))
     write_file(options.output, data)
     report = {"receipt": options.receipt, "output": options.output, "bytes": len(data)}
-    print(json.dumps(report) if options.json else f"wrote    {options.output}, {len(data):,} bytes")
+    tell(json.dumps(report) if options.json else f"wrote    {options.output}, {len(data):,} bytes")
     return 0
