@@ -17,7 +17,7 @@ from repro_mlir.assembler import find_assembler
 SHARE = int(os.environ.get("REPRO_DEVICE_SHARE", "8"))
 """One of so many programs goes through a check of device code; 1 for all."""
 TOLERATED = {"sm_90": 16, "sm_100": 16}
-"""Bytes that a kernel may spill: there ptxas 13.0 gives up a few for more blocks per processor, though more are left."""
+"""Bytes that a kernel may spill: ptxas 13.0 gives up a few for more blocks per processor, though more are left."""
 
 _SPILL = re.compile(r"spilled to local memory in function 'm(\d+)_(\w+)', (\d+) bytes spill stores")
 
