@@ -108,7 +108,7 @@ def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
         raise ProgramError(f"{what}: expected shape {shape}, got {array.shape}")
     accepted = np.dtype(_public(element))
     if element.is_storage and array.dtype == np.dtype(f"u{element.width // 8}"):
-        return from_bits(array, element)
+        return np.asarray(from_bits(array, element))
     if element.name == "f16" and array.dtype == np.float16:
         return array.astype(np.float32)
     if array.dtype != accepted:
@@ -118,7 +118,7 @@ def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
             raise ProgramError(f"{what}: expected float32 values that {element.name} represents")
         return array
     if element.name == "i1":
-        return array.view(np.uint8) != 0
+        return np.asarray(array.view(np.uint8) != 0)
     return array if element.is_float else array.astype(element.dtype)
 
 

@@ -483,3 +483,18 @@ def test_tensor_hash_H1() -> None:
     assert tensor_hash(bits, "bf16") == tensor_hash(np.array([1, np.nan], np.float32), "bf16")
     with pytest.raises(TypeError, match="expected an array of i32"):
         tensor_hash(array, "i32")
+
+
+@pytest.mark.parametrize("element", ["i1", "i8", "i64", "f16", "bf16", "f8E4M3FN", "f32", "f64"])
+def test_insertion_into_an_argument_of_rank_0(element: str) -> None:
+    """NumPy makes scalars, to which nothing can be assigned, of arrays of rank 0."""
+    text = main(
+        f"%part: tensor<{element}>, %whole: tensor<{element}>",
+        f"tensor<{element}>",
+        f"%0 = tensor.insert_slice %part into %whole[] [] [] : tensor<{element}> into tensor<{element}>\n"
+        f"return %0 : tensor<{element}>",
+    )
+    dtype = {"i1": "?", "i8": "i1", "i64": "i8", "f16": "u2", "bf16": "u2", "f8E4M3FN": "u1", "f32": "f4", "f64": "f8"}
+    one, zero = np.ones((), dtype[element]), np.zeros((), dtype[element])
+    (got,) = run(text, one, zero)
+    assert got.shape == () and got != 0
