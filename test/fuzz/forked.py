@@ -21,6 +21,9 @@ Work = Callable[[int], str]
 """What a piece of work gives: "ok", another word that is no finding, or "finding: " and a text."""
 
 
+_ENDED = "finding: the process ended"
+
+
 @dataclass(frozen=True)
 class Limits:
     """Of one child.
@@ -48,8 +51,12 @@ class Result:
         return self.outcome.startswith("finding")
 
 
-def run(numbers: Iterable[int], work: Work, limits: Limits = Limits()) -> Iterator[Result]:
-    """The results in order; `numbers` is read as far as the caller asks for results."""
+def run(numbers: Iterable[int], work: Work, limits: Limits = Limits(), again: Work | None = None) -> Iterator[Result]:
+    """The results in order; `numbers` is read as far as the caller asks for results.
+
+    Args:
+      again: does a piece that has ended its child once more, in a child of its own; what becomes of it then counts.
+    """
     source = iter(numbers)
     batch: list[int] = []
     while True:
@@ -60,6 +67,8 @@ def run(numbers: Iterable[int], work: Work, limits: Limits = Limits()) -> Iterat
         done = 0
         for result in _child(batch, work, limits):
             done += 1
+            if again is not None and result.outcome.startswith(_ENDED):
+                (result,) = _child([result.number], again, limits)
             yield result
         batch = batch[done:]
 
@@ -111,7 +120,7 @@ def _results(batch: list[int], process: int, reader: int, limits: Limits) -> Ite
             piece = os.read(reader, 1 << 16) if ready else b""
             if not piece:
                 how = _status(process) if ready else f"more than {limits.seconds:g} seconds"
-                yield Result(waiting[0], f"finding: the process ended: {how}")
+                yield Result(waiting[0], f"{_ENDED}: {how}")
                 return
             buffer += piece
         line, buffer = buffer.split(b"\n", 1)

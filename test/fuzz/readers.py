@@ -6,7 +6,8 @@
     python test/fuzz/readers.py --reader receipt --count 100000 --journal build/fuzz/receipt.jsonl
     python test/fuzz/readers.py --reader receipt --show 17 --save FILE    one mutation again, with its traceback
 
-Every reader reads the files of corpus/READER as they are, and mutations of them and of its seeds, which are made anew.
+A reader reads mutations of its seeds, which are made anew, and the files of corpus/READER as they are (`replay`).
+Those whose names end with -command are whole commands.
 """
 
 from __future__ import annotations
@@ -14,69 +15,37 @@ from __future__ import annotations
 import paths  # noqa: F401  # isort: skip
 
 import argparse
-import contextlib
-import io
 import json
 import os
 import random
-import shutil
 import sys
 import tempfile
 import time
-import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-import blake3
+import commands
 import forked
 import handmade
-import numpy as np
+import in_process
 import random_programs
-import repro_mlir
 from damage import mutate
 from journal import Journal
 from mutations import mutate as mutate_tokens
 from repro_mlir import ReproError, emulator, runtime
-from repro_mlir.bundling import expect, write_bundle
-from repro_mlir.cli import main as command
-from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, settle
-from repro_mlir.operators import OperatorGraph, Tracer
+from repro_mlir.dispute import LocalChannel, Prover, settle
 from repro_mlir.program import Program
 from repro_mlir.receipts.consistency import check_consistency
-from repro_mlir.receipts.options import ReceiptOptions
 from repro_mlir.receipts.receipt import Receipt
-from repro_mlir.receipts.recorder import Recorder
 from repro_mlir.runner import Bundle
 from repro_mlir.runtime.artifact import read_artifact
 from repro_mlir.tensor_file import read_tensors, write_tensors
 from repro_mlir.untrusted import admit
+from seeds import Reader, conversations, of_archive, of_receipt, runs, write_bundle_of_two_steps
 
 LIMITS = forked.Limits(seconds=30, memory=8 << 30, batch=500)
 MOST_FINDINGS = 10
 CORPUS = Path(__file__).with_name("corpus")
-
-Change = Callable[[bytes, Sequence[bytes], random.Random], bytes]
-
-
-@dataclass(frozen=True)
-class Reader:
-    """What reads bytes of strangers.
-
-    Attributes:
-      seeds: what is right.
-      read: gives an outcome (see forked.py).
-      change: makes a mutation of a seed.
-    """
-
-    seeds: Sequence[bytes]
-    read: Callable[[bytes], str]
-    change: Change = mutate
-
-    def mutation(self, number: int) -> bytes:
-        """The mutation with a number."""
-        draw = random.Random(number)
-        return self.change(draw.choice(self.seeds), self.seeds, draw)
 
 
 def attempt(read: Callable[[], object], *refusals: type[Exception]) -> str:
@@ -88,81 +57,7 @@ def attempt(read: Callable[[], object], *refusals: type[Exception]) -> str:
     return "read"
 
 
-# Archives: program files, bundles, and receipts as zips of their files ------------------------------------------------
-
-
-def _members(data: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def packed(members: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(zipfile.ZipInfo(name), data)
-    return buffer.getvalue()
-
-
-def change_member(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """Damages a member; half of the time its digest is mended wherever it is written."""
-    members = _members(data)
-    name = draw.choice([*members])
-    old = members[name]
-    members[name] = mutate(old, [*members.values()], draw)
-    if draw.random() < 0.5:
-        digests = [blake3.blake3(part).hexdigest().encode() for part in (old, members[name])]
-        members = {n: part.replace(*digests) if n != name else part for n, part in members.items()}
-    return packed(members)
-
-
-def change_archive(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """Damages the bytes of a zip, or a member."""
-    return (mutate if draw.random() < 0.4 else change_member)(data, seeds, draw)
-
-
-def write_receipt(path: Path) -> None:
-    """The finished receipt of three steps of a small program, with batches and checkpoints."""
-    program = handmade.program()
-    executable = repro_mlir.compile(program, "reference")
-    recorder = Recorder(ReceiptOptions(path, checkpoint_every=2), program, "reference", 1)
-    for inputs in handmade.steps(3):
-        given = recorder.take(inputs)
-        _, outputs = executable(recorder.state, *given)
-        recorder.commit(given, list(outputs.values()))
-    recorder.seal()
-    recorder.close()
-
-
-def write_bundle_of_two_steps(path: Path) -> None:
-    steps = handmade.steps(2)
-    codes = [handmade.code("sm_75"), handmade.code("sm_90", cubin=b"\x7fELF", constants=bytes(64))]
-    write_bundle(path, handmade.program(), codes, steps=steps, expected=expect(handmade.program(), steps))
-
-
-def _of_receipt(folder: Path, use: Callable[[Path], str]) -> Reader:
-    write_receipt(folder / "right")
-    files = {str(p.relative_to(folder / "right")): p for p in (folder / "right").rglob("*") if p.is_file()}
-
-    def read(data: bytes) -> str:
-        path = folder / "damaged"
-        shutil.rmtree(path, ignore_errors=True)
-        for name, content in _members(data).items():
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            (path / name).write_bytes(content)
-        return use(path)
-
-    return Reader([packed({name: path.read_bytes() for name, path in sorted(files.items())})], read, change_member)
-
-
-def _of_archive(folder: Path, write: Callable[[Path], None], use: Callable[[Path], str]) -> Reader:
-    write(folder / "right")
-
-    def read(data: bytes) -> str:
-        (folder / "damaged.rmb").write_bytes(data)
-        return use(folder / "damaged.rmb")
-
-    return Reader([(folder / "right").read_bytes()], read, change_archive)
+# Receipts, bundles, program files -------------------------------------------------------------------------------------
 
 
 def _read_receipt(path: Path) -> None:
@@ -184,15 +79,15 @@ def _read_bundle(path: Path) -> None:
 
 
 def receipt(folder: Path) -> Reader:
-    return _of_receipt(folder, lambda path: attempt(lambda: _read_receipt(path)))
+    return of_receipt(folder, lambda path: attempt(lambda: _read_receipt(path)))
 
 
 def bundle(folder: Path) -> Reader:
-    return _of_archive(folder, write_bundle_of_two_steps, lambda path: attempt(lambda: _read_bundle(path)))
+    return of_archive(folder, write_bundle_of_two_steps, lambda path: attempt(lambda: _read_bundle(path)))
 
 
 def program(folder: Path) -> Reader:
-    return _of_archive(folder, handmade.program().save, lambda path: attempt(lambda: Program.load(path)))
+    return of_archive(folder, handmade.program().save, lambda path: attempt(lambda: Program.load(path)))
 
 
 # Other files ----------------------------------------------------------------------------------------------------------
@@ -235,20 +130,6 @@ def ptx(folder: Path) -> Reader:
 # Messages of disputes -------------------------------------------------------------------------------------------------
 
 
-class _Recording(LocalChannel):
-    """Keeps what was asked and answered."""
-
-    def __init__(self, prover: Prover) -> None:
-        super().__init__(prover)
-        self.questions: list[bytes] = []
-        self.answers: list[bytes] = []
-
-    def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
-        self.questions.append(question)
-        self.answers.append(super().exchange(question, limit, timeout))
-        return self.answers[-1]
-
-
 class _Stranger(LocalChannel):
     """Gives other bytes as the answer to one question."""
 
@@ -262,39 +143,15 @@ class _Stranger(LocalChannel):
         return self._answer if self._left == -1 else answer
 
 
-def _runs() -> tuple[RecordedRun, RecordedRun]:
-    """An honest run, and one with a wrong bit in a step."""
-    program = handmade.program()
-    graph = OperatorGraph(program)
-    tracer = Tracer(graph)
-
-    def wrong(step: int, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        results = tracer.results(arrays)
-        if step == 2:
-            results = [array.copy() for array in results]
-            results[0].view(np.uint32)[0, 0] ^= 1
-        return results
-
-    steps = handmade.steps(3)
-    honest = RecordedRun(program, steps, lambda _, arrays: tracer.results(arrays), graph=graph)
-    return honest, RecordedRun(program, steps, wrong, graph=graph)
-
-
-def _conversations(runs: Sequence[RecordedRun]) -> list[_Recording]:
-    channels = [_Recording(Prover(run)) for run in runs]
-    settle(*channels)
-    return channels
-
-
 def prover(folder: Path) -> Reader:
     """Questions of a referee who is none: each gets an answer, and the prover goes on."""
-    runs = _runs()
+    honest, _ = pair = runs()
 
     def read(data: bytes) -> str:
         # A prover answers the questions of one dispute.
-        return "refused" if "error" in json.loads(Prover(runs[0]).answer(data)) else "read"
+        return "refused" if "error" in json.loads(Prover(honest).answer(data)) else "read"
 
-    return Reader([question for channel in _conversations(runs) for question in channel.questions], read)
+    return Reader([question for channel in conversations(pair) for question in channel.questions], read)
 
 
 def referee(folder: Path) -> Reader:
@@ -302,7 +159,7 @@ def referee(folder: Path) -> Reader:
 
     The first byte says which answer it is, whether the stranger comes first, and whether the rest of it is honest.
     """
-    honest, cheat = _runs()
+    honest, cheat = runs()
 
     def read(data: bytes) -> str:
         place, first, rest = data[0] & 15, data[0] >> 4 & 1, data[0] >> 5 & 1
@@ -316,38 +173,8 @@ def referee(folder: Path) -> Reader:
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         return bytes([data[0] & 15 | draw.randrange(4) << 4]) + mutate(data[1:], [seed[1:] for seed in seeds], draw)
 
-    answers = enumerate(_conversations([honest, cheat])[1].answers)
+    answers = enumerate(conversations([honest, cheat])[1].answers)
     return Reader([bytes([place]) + answer for place, answer in answers], read, change)
-
-
-# Whole commands -------------------------------------------------------------------------------------------------------
-
-
-def _command(*arguments: object) -> str:
-    """Exit status 0, 1 or 2, for 2 one line on standard error, and no raw characters of a stranger."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = command([str(argument) for argument in arguments])
-    errors = err.getvalue()
-    messages = [line for line in errors.splitlines() if line.startswith("repro: error: ")]
-    if status not in (0, 1, 2) or "Traceback" in errors or (status == 2 and len(messages) != 1):
-        return f"finding: status {status}: {errors}"
-    said = out.getvalue() + errors
-    if any(not (c.isprintable() or c in "\n\t") for c in said):
-        return f"finding: raw characters: {said!r}"
-    return f"status {status}"
-
-
-def verify_command(folder: Path) -> Reader:
-    return _of_receipt(folder, lambda path: _command("verify", path, "--steps", "2", "--target", "reference"))
-
-
-def inspect_bundle_command(folder: Path) -> Reader:
-    return _of_archive(folder, write_bundle_of_two_steps, lambda path: _command("inspect", path))
-
-
-def inspect_program_command(folder: Path) -> Reader:
-    return _of_archive(folder, handmade.program().save, lambda path: _command("inspect", path))
 
 
 READERS: dict[str, Callable[[Path], Reader]] = {
@@ -362,9 +189,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
         referee,
         tensors,
         text,
-        inspect_bundle_command,
-        inspect_program_command,
-        verify_command,
+        *commands.READERS,
     )
 }
 
@@ -375,12 +200,33 @@ def corpus(reader: str) -> list[Path]:
     return sorted(path for name in names for path in (CORPUS / name).glob("*"))
 
 
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """In memory where the system has a place for that: disks wait where a file is written again."""
+    memory = "/dev/shm"
+    return tempfile.TemporaryDirectory(prefix="repro-fuzz-", dir=memory if os.access(memory, os.W_OK) else None)
+
+
+def _results(reader: Reader, numbers: Iterable[int], data: Callable[[int], bytes]) -> Iterator[forked.Result]:
+    """What a reader makes of numbered bytes; where that ends the process, what it makes of them as it is in use."""
+
+    def quickly(number: int) -> str:
+        in_process.begin()
+        return reader.read(data(number))
+
+    def as_in_use(number: int) -> str:
+        return reader.read(data(number))
+
+    if reader.is_command:
+        return forked.run(numbers, as_in_use, LIMITS)
+    return forked.run(numbers, quickly, LIMITS, as_in_use)
+
+
 def run(reader: str, numbers: range, journal: Journal, seconds: float = float("inf")) -> None:
     """Runs the mutations of a reader that the journal lacks, for so many seconds at most."""
     end = time.monotonic() + seconds
-    with tempfile.TemporaryDirectory(prefix="repro-fuzz-") as folder:
+    with _folder() as folder:
         made = READERS[reader](Path(folder))
-        for result in forked.run(journal.missing(numbers), lambda n: made.read(made.mutation(n)), LIMITS):
+        for result in _results(made, journal.missing(numbers), made.mutation):
             journal.add(result)
             if result.is_finding:
                 print(f"{reader} {result.number}: {result.outcome[-400:]}", flush=True)
@@ -391,14 +237,14 @@ def run(reader: str, numbers: range, journal: Journal, seconds: float = float("i
 def replay(reader: str) -> list[str]:
     """What the committed inputs of a reader give that is a finding."""
     inputs = corpus(reader)
-    with tempfile.TemporaryDirectory(prefix="repro-fuzz-") as folder:
+    with _folder() as folder:
         made = READERS[reader](Path(folder))
-        results = list(forked.run(range(len(inputs)), lambda n: made.read(inputs[n].read_bytes()), LIMITS))
+        results = list(_results(made, range(len(inputs)), lambda n: inputs[n].read_bytes()))
     return [f"{inputs[result.number].name}: {result.outcome}" for result in results if result.is_finding]
 
 
 def show(reader: str, number: int, save: Path | None) -> None:
-    with tempfile.TemporaryDirectory(prefix="repro-fuzz-") as folder:
+    with _folder() as folder:
         made = READERS[reader](Path(folder))
         data = made.mutation(number)
         if save is not None:

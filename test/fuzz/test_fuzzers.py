@@ -11,19 +11,23 @@ import time
 from pathlib import Path
 
 import forked
+import in_process
 import pytest
 import readers
 import semantic
 from journal import Journal
+from repro_mlir.untrusted import admit
 
 SECONDS = 8
 
 
 @pytest.mark.parametrize("reader", readers.READERS)
 def test_reader(reader: str) -> None:
+    if reader == "attest-command":
+        pytest.importorskip("cryptography")
     assert not readers.replay(reader)
     journal = Journal(Path(os.devnull))
-    readers.run(reader, range(60), journal, SECONDS)
+    readers.run(reader, range(20 if reader.endswith("-command") else 60), journal, SECONDS)
     assert not journal.findings()
     assert any(outcome != "read" for outcome in journal.outcomes.values())
 
@@ -58,6 +62,23 @@ def test_what_happens_to_a_child() -> None:
     found = {result.number: result.outcome for result in results if result.is_finding}
     assert sorted(found) == [2, 4, 6]
     assert "SIGSEGV" in found[2] and "ValueError: five" in found[4] and "more than 2 seconds" in found[6]
+
+
+def test_what_ends_a_process_is_done_again() -> None:
+    """What counts is how the program text is read in use: in a child, whose end is one error."""
+    text = (readers.CORPUS / "text" / "negative-group.mlir").read_bytes()
+
+    def quickly(number: int) -> str:
+        in_process.begin()
+        return as_in_use(number)
+
+    def as_in_use(number: int) -> str:
+        return readers.attempt(lambda: admit(text))
+
+    (ended,) = forked.run(range(1), quickly, readers.LIMITS)
+    assert ended.is_finding and "SIGABRT" in ended.outcome
+    (again,) = forked.run(range(1), quickly, readers.LIMITS, as_in_use)
+    assert again.outcome == "refused"
 
 
 def test_a_journal_goes_on(tmp_path: Path) -> None:

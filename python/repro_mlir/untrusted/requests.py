@@ -78,8 +78,17 @@ class _Server:
 
     def ask(self, work: str, text: bytes, seconds: int, done: str, **options: Any) -> bytes:
         """What a child answers; `done` says in the message what could not be done with the program."""
-        bounds = limits()
         request = json.dumps({"work": work, "options": options}).encode() + b"\n" + text
+        status, answer, last = self.exchange(request, seconds, done)
+        if status == 0 and answer[:1] == b"+":
+            return answer[1:]
+        if status == 0:
+            raise NoProgram(f"the program cannot be {done}: {foreign(answer[1:].decode(errors='replace'), 1000)}")
+        raise ReproError(f"the program could not be {done}: {_ending(status, last, limits().memory_bytes)}")
+
+    def exchange(self, request: bytes, seconds: int, done: str) -> tuple[int, bytes, bytes]:
+        """Has a child do what a request says (work.py): its exit status, its answer and its last error output."""
+        bounds = limits()
         # Threads count together; the time on the wall is for the caller to keep.
         processor = seconds * (os.cpu_count() or 1)
         header = HEADER.pack(len(request), processor, bounds.memory_bytes, bounds.result_bytes)
@@ -90,7 +99,7 @@ class _Server:
                 _send(channel, header + request, deadline)
                 status, size, told = ENDING.unpack(_receive(channel, ENDING.size, deadline))
                 answer = _receive(channel, size, deadline + _GRACE_SECONDS)
-                last = _receive(channel, told, deadline + _GRACE_SECONDS)
+                return status, answer, _receive(channel, told, deadline + _GRACE_SECONDS)
             except _Late:
                 self.stop()
                 raise ReproError(
@@ -103,11 +112,6 @@ class _Server:
                 # An interrupted conversation cannot be taken up again.
                 self.stop()
                 raise
-        if status == 0 and answer[:1] == b"+":
-            return answer[1:]
-        if status == 0:
-            raise NoProgram(f"the program cannot be {done}: {foreign(answer[1:].decode(errors='replace'), 1000)}")
-        raise ReproError(f"the program could not be {done}: {_ending(status, last, bounds.memory_bytes)}")
 
     def _started(self) -> socket.socket:
         if self._channel is not None and self._owner == os.getpid():

@@ -1,0 +1,221 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Right files and runs, made anew, how they are damaged, and what a fuzzer does with them."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import random
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import blake3
+import handmade
+import numpy as np
+import repro_mlir
+from damage import mutate
+from repro_mlir.bundling import expect, write_bundle
+from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, settle
+from repro_mlir.operators import OperatorGraph, Tracer
+from repro_mlir.receipts.options import ReceiptOptions
+from repro_mlir.receipts.recorder import Recorder
+
+Change = Callable[[bytes, Sequence[bytes], random.Random], bytes]
+
+STEPS, WRONG_STEP = 3, 2
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What reads bytes of strangers.
+
+    Attributes:
+      seeds: what is right.
+      read: gives an outcome (see forked.py).
+      change: makes a mutation of a seed.
+      is_command: whether it is a whole command, which reads programs in child processes as it does in use.
+    """
+
+    seeds: Sequence[bytes]
+    read: Callable[[bytes], str]
+    change: Change = mutate
+    is_command: bool = False
+
+    def mutation(self, number: int) -> bytes:
+        """The mutation with a number."""
+        draw = random.Random(number)
+        return self.change(draw.choice(self.seeds), self.seeds, draw)
+
+
+# Several files in one: program files, bundles, and receipts as zips of their files ------------------------------------
+
+
+def packed(members: dict[str, bytes]) -> bytes:
+    """A zip."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+    return buffer.getvalue()
+
+
+@functools.lru_cache(maxsize=16)
+def _unpacked(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def unpacked(data: bytes) -> dict[str, bytes]:
+    """The members of a zip."""
+    return dict(_unpacked(data))
+
+
+def packed_folder(path: Path) -> bytes:
+    """A zip of the files of a folder."""
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    return packed({str(each.relative_to(path)): each.read_bytes() for each in files})
+
+
+def change_member(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
+    """Damages a member; half of the time its digest is mended wherever it is written."""
+    members = unpacked(data)
+    name = draw.choice([*members])
+    old = members[name]
+    members[name] = mutate(old, [*members.values()], draw)
+    if draw.random() < 0.5:
+        digests = [blake3.blake3(part).hexdigest().encode() for part in (old, members[name])]
+        members = {n: part.replace(*digests) if n != name else part for n, part in members.items()}
+    return packed(members)
+
+
+def change_archive(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
+    """Damages the bytes of a zip, or a member."""
+    return (mutate if draw.random() < 0.4 else change_member)(data, seeds, draw)
+
+
+class Folder:
+    """A folder that holds what a zip has; what it holds already is not written again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._process = 0
+        self._held: dict[str, bytes] = {}
+
+    def fill(self, data: bytes) -> Path:
+        """Makes the files those of a zip."""
+        if self._process != os.getpid():
+            # Another child may have ended while it wrote.
+            self._process, self._held = os.getpid(), {}
+        path = self._path / str(self._process)
+        members = unpacked(data)
+        for name in self._held.keys() - members:
+            (path / name).unlink()
+        for name, content in members.items():
+            if self._held.get(name) != content:
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                (path / name).write_bytes(content)
+        self._held = members
+        return path
+
+
+# Receipts and bundles of one small program ----------------------------------------------------------------------------
+
+
+def write_receipt(path: Path, wrong_step: int | None = None) -> None:
+    """The finished receipt of three steps, with batches and checkpoints; perhaps with one wrong bit from a step on."""
+    program = handmade.program()
+    executable = repro_mlir.compile(program, "reference")
+    recorder = Recorder(ReceiptOptions(path, checkpoint_every=2), program, "reference", 1)
+    for step, inputs in enumerate(handmade.steps(STEPS), 1):
+        given = recorder.take(inputs)
+        _, outputs = executable(recorder.state, *given)
+        if step == wrong_step:
+            _flip(recorder.state["w"])
+        recorder.commit(given, list(outputs.values()))
+    recorder.seal()
+    recorder.close()
+
+
+def write_bundle_of_two_steps(path: Path) -> None:
+    steps = handmade.steps(2)
+    codes = [handmade.code("sm_75"), handmade.code("sm_90", cubin=b"\x7fELF", constants=bytes(64))]
+    write_bundle(path, handmade.program(), codes, steps=steps, expected=expect(handmade.program(), steps))
+
+
+def of_receipt(folder: Path, use: Callable[[Path], str], *, wrong: bool = False, is_command: bool = False) -> Reader:
+    """Damaged receipts.
+
+    Args:
+      wrong: whether receipts with a wrong bit are among the seeds.
+    """
+    write_receipt(folder / "right")
+    seeds = [packed_folder(folder / "right")]
+    if wrong:
+        write_receipt(folder / "wrong", WRONG_STEP)
+        seeds.append(packed_folder(folder / "wrong"))
+    damaged = Folder(folder / "damaged")
+    return Reader(seeds, lambda data: use(damaged.fill(data)), change_member, is_command)
+
+
+def of_archive(
+    folder: Path, write: Callable[[Path], None], use: Callable[[Path], str], *, is_command: bool = False
+) -> Reader:
+    """Damaged zips."""
+    write(folder / "right")
+
+    def read(data: bytes) -> str:
+        (folder / "damaged.rmb").write_bytes(data)
+        return use(folder / "damaged.rmb")
+
+    return Reader([(folder / "right").read_bytes()], read, change_archive, is_command)
+
+
+# Disputes about it ----------------------------------------------------------------------------------------------------
+
+
+def runs() -> tuple[RecordedRun, RecordedRun]:
+    """An honest run, and one with a wrong bit in a step."""
+    program = handmade.program()
+    graph = OperatorGraph(program)
+    tracer = Tracer(graph)
+
+    def wrong(step: int, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        results = tracer.results(arrays)
+        if step == WRONG_STEP:
+            results = [array.copy() for array in results]
+            _flip(results[0])
+        return results
+
+    steps = handmade.steps(STEPS)
+    honest = RecordedRun(program, steps, lambda _, arrays: tracer.results(arrays), graph=graph)
+    return honest, RecordedRun(program, steps, wrong, graph=graph)
+
+
+def _flip(array: np.ndarray) -> None:
+    array.view(np.uint32)[0, 0] ^= 1
+
+
+class Recording(LocalChannel):
+    """Keeps what was asked and answered."""
+
+    def __init__(self, prover: Prover) -> None:
+        super().__init__(prover)
+        self.questions: list[bytes] = []
+        self.answers: list[bytes] = []
+
+    def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
+        self.questions.append(question)
+        self.answers.append(super().exchange(question, limit, timeout))
+        return self.answers[-1]
+
+
+def conversations(runs: Sequence[RecordedRun]) -> list[Recording]:
+    """What a referee and each of two parties say."""
+    channels = [Recording(Prover(run)) for run in runs]
+    settle(*channels)
+    return channels
