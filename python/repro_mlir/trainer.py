@@ -257,6 +257,9 @@ class Trainer:
                     "resume the receipt in a new trainer"
                 )
             step.kept.finish()
+            if recorder is not None:
+                # What is recorded is what the tensors have.
+                step.kept.fetch()
             if not step.kept.ahead and step.binding.push():
                 step.watch = self._watch(step.binding)
             if recorder is not None and recorder.steps < begun.position.steps:
@@ -290,10 +293,14 @@ class Trainer:
             step.binding.pull()
         except frontend.Stale:
             step = self._find(batch, anew=True)
-        if step.executable.resident and step.binding.touched:
-            step.refuse_touched()
-            step.kept.load()
-            step.binding.see()
+        # Of a receipt the tensors are hashed before each step.
+        if step.executable.resident and self._recorder is None:
+            if not step.kept.ahead:
+                # They may have been written without a trace in their version counters, as by `.data`.
+                step.kept.load()
+                step.binding.see()
+            elif step.binding.touched:
+                step.refuse_touched()
         return step
 
     def _find(self, batch: Any, anew: bool = False) -> _Step:

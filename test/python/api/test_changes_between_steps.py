@@ -634,3 +634,18 @@ def test_on_a_device_stale_tensors_are_not_written() -> None:
     for use in (lambda: trainer.step(*BATCH), trainer.sync):
         with pytest.raises(ReproError, match=r"written while newer values were on the device: expected sync\(\)"):
             use()
+
+
+def test_on_a_device_any_write_after_sync_counts() -> None:
+    hashes = []
+    for target in ("cpu", "ptx-emulator"):
+        trainer, model, _ = new_trainer(target=target)
+        for _ in range(2):
+            trainer.step(*BATCH)
+            trainer.sync()
+        # Neither of them changes a version counter.
+        model[0].weight.data.clamp_(-0.1, 0.1)
+        model[3].bias.detach().numpy()[0] = 3.0
+        trainer.step(*BATCH)
+        hashes.append(trainer.state_hash())
+    assert hashes[0] == hashes[1]

@@ -62,6 +62,21 @@ def test_the_same_run_gives_the_same_receipt(finished: Path, tmp_path: Path) -> 
     assert same_files(finished, tmp_path / "again")
 
 
+def test_a_run_on_a_device_gives_the_same_receipt(finished: Path, tmp_path: Path) -> None:
+    options = ReceiptOptions(tmp_path / "device", checkpoint_every=EVERY, resume=True)
+    model, loss_fn, optimizer, batches, extra = training()
+    with pytest.raises(KeyboardInterrupt):
+        with repro_mlir.Trainer(
+            model, loss_fn, optimizer, target="ptx-emulator", threads=2, receipt=options, **extra
+        ) as trainer:
+            trainer.fit(batches, EVERY + 1)
+            raise KeyboardInterrupt
+    train(options, target="ptx-emulator")
+    for name in ("steps.jsonl", "inputs.bin", *(f"checkpoints/{step}.safetensors" for step in (0, 3, 6, 8))):
+        assert (finished / name).read_bytes() == (tmp_path / "device" / name).read_bytes(), name
+    assert repro_mlir.verify(tmp_path / "device").sealed
+
+
 def test_the_chain_does_not_depend_on_how_the_receipt_is_kept(finished: Path, tmp_path: Path) -> None:
     train(ReceiptOptions(tmp_path / "other", checkpoint_every=1, store_batches=False), target="reference")
     seals = [repro_mlir.Receipt(path).seal for path in (finished, tmp_path / "other")]
