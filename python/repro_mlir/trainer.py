@@ -260,8 +260,8 @@ class Trainer:
             if recorder is not None:
                 # What is recorded is what the tensors have.
                 step.kept.fetch()
-            if not step.kept.ahead and step.binding.push():
-                step.watch = self._watch(step.binding)
+            if not step.kept.ahead:
+                step.push()
             if recorder is not None and recorder.steps < begun.position.steps:
                 recorder.commit(begun.inputs, list(step.kept.outputs.values()))
             self._done = begun.position
@@ -340,7 +340,14 @@ class Trainer:
             self._model, self._optimizer, known.captured, known.program.state, self._random
         )
         kept = known.executable.keep(binding.arrays)
-        step = _Step(form, known, binding, kept, self._watch(binding))
+        held = binding.tensors
+        step = _Step(
+            form,
+            known,
+            binding,
+            kept,
+            lambda: self._frontend.Watch(self._model, self._loss_fn, self._optimizer, held),
+        )
         if self._recorder is not None:
             self._recorder.state = binding.arrays
         elif self._receipt is not None and self._step is None:
@@ -359,10 +366,6 @@ class Trainer:
         self._step = step
         return step
 
-    def _watch(self, binding: Binding) -> Watch:
-        watch: Watch = self._frontend.Watch(self._model, self._loss_fn, self._optimizer, binding.tensors)
-        return watch
-
     def _open_receipt(self, step: _Step) -> None:
         from .receipts.recorder import Recorder
 
@@ -371,8 +374,7 @@ class Trainer:
         program, executable = replace(step.program, initial=initial), step.executable
         recorder = Recorder(self._receipt, program, self._target, executable.threads, self._nonfinite_loss)
         recorder.work_on(step.binding.arrays)
-        step.binding.push()
-        step.watch = self._watch(step.binding)
+        step.push()
         step.kept.load()
         self._recorder, self._done = recorder, _Position(recorder.steps, recorder.cursor)
 
@@ -567,7 +569,10 @@ class _Step:
     known: _Known
     binding: Binding
     kept: Kept
-    watch: Watch
+    look: Callable[[], Watch]
+
+    def __post_init__(self) -> None:
+        self.watch = self.look()
 
     @property
     def program(self) -> Program:
@@ -606,7 +611,12 @@ class _Step:
             if self.binding.touched or self.watch.moved:
                 self.refuse_touched()
             self.kept.fetch()
-            self.binding.push()
+            self.push()
+
+    def push(self) -> None:
+        """Brings the user's objects up to date with the arrays."""
+        if self.binding.push():
+            self.watch = self.look()
 
 
 @dataclass(frozen=True)
