@@ -807,6 +807,24 @@ def whole_programs() -> Iterator[Case]:
         array = np.arange(50) % 7 + np.where(np.arange(50) == 33, 7 * bad, 0)
         yield Case(f"assert-in-body-{bad}", b.program(new, checked, states=1), (values.random("f32", (50,), 2), array))
 
+    for shape in ((), (8, 1), (5, 37)):
+        for bad in (False, True):
+            # Checks alone: a body without outputs.
+            b = Builder()
+            w, x = b.argument((50,), "f32"), b.argument(shape, "i64")
+            new = b.elementwise("%r0 = arith.mulf %x0, %x0 : f32", w, element="f32")
+            names, kinds = _names(shape), ", ".join(['"parallel"'] * len(shape))
+            b.ops(
+                f"linalg.generic {{indexing_maps = [affine_map<({names}) -> ({names})>], iterator_types = [{kinds}]}} "
+                f"ins({x.name} : {x.type}) {{\n  ^bb0(%x0: i64):\n    %k = arith.constant 7 : i64\n"
+                '    %c = arith.cmpi slt, %x0, %k : i64\n    cf.assert %c, "expected less than 7"\n'
+                "    linalg.yield\n  }"
+            )
+            array = np.full(shape, 6)
+            array.flat[array.size // 2] += bad
+            case = b.program(new, states=1), (values.random("f32", (50,), 2), array)
+            yield Case(f"assert-alone-{'x'.join(map(str, shape))}-{bad}", *case)
+
     # State in, state out: swapped, unchanged, used after it was replaced, returned twice.
     b = Builder()
     p, q, fixed, x = (b.argument((4, 9), "f32") for _ in range(4))

@@ -83,14 +83,14 @@ static bool callsFunction(Block &body) {
 }
 
 void ElementwiseKernel::orderDims() {
-  // Write consecutively: the output's last dimension in memory innermost.
+  // Write consecutively: the output's last dimension in memory innermost. A
+  // body of checks alone (E1) has no output.
   SmallVector<unsigned> dims =
       llvm::to_vector(llvm::seq<unsigned>(sizes.size()));
-  const Access &output = outputs.front();
-  if (output.linear)
+  if (!outputs.empty() && outputs.front().linear)
     llvm::stable_sort(dims, [&](unsigned x, unsigned y) {
-      return std::abs(output.coefficients[x]) >
-             std::abs(output.coefficients[y]);
+      return std::abs(outputs.front().coefficients[x]) >
+             std::abs(outputs.front().coefficients[y]);
     });
   llvm::SmallBitVector fixed(sizes.size());
   if (body)

@@ -24,13 +24,14 @@ static void expandElements(DeviceBuilder &b, Block *body,
     b.setWork(0, 1);
     return;
   }
-  // Neighbouring threads write neighbouring elements.
+  // Neighbouring threads write neighbouring elements. A body of checks alone
+  // (E1) has no output.
   SmallVector<unsigned> dims =
       llvm::to_vector(llvm::seq<unsigned>(sizes.size()));
-  const Access &first = outputs.front();
-  if (first.linear)
+  if (!outputs.empty() && outputs.front().linear)
     llvm::stable_sort(dims, [&](unsigned x, unsigned y) {
-      return std::abs(first.coefficients[x]) > std::abs(first.coefficients[y]);
+      return std::abs(outputs.front().coefficients[x]) >
+             std::abs(outputs.front().coefficients[y]);
     });
   SmallVector<const Access *> accesses;
   for (const Access &access : inputs)
