@@ -211,6 +211,9 @@ def _shared(value: Any, kind: TensorType, what: str) -> np.ndarray:
     if is_torch(value):
         if value.device.type != "cpu":
             raise ReproError(f"{what} {kind.name}: expected a tensor on the CPU, got one on {value.device}")
+        if str(value.layout) != "torch.strided" or value.is_neg():
+            form = "one with the negative bit" if value.is_neg() else f"one of layout {value.layout}"
+            raise ReproError(f"{what} {kind.name}: expected a dense tensor that has its values in memory, got {form}")
         element = element_of_torch(value.dtype)
         if element != kind.element:
             raise ReproError(f"{what} {kind.name}: expected elements of {kind.element}, got {element}")

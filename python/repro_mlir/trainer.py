@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from .frontends.torch import Captured
     from .frontends.torch.binding import Binding
+    from .frontends.torch.reads import Contents
     from .frontends.torch.watch import Form, Watch
     from .receipts.recorder import Recorder
 
@@ -52,8 +53,9 @@ class Trainer:
     The step is captured and compiled at the first batch; all batches have that batch's shapes. The tensors of the
     model and of the optimizer are the state: a step changes them, as `optimizer.step()` does, and what the user does to
     them between two steps counts. So does all else that the step was captured from: hyper-parameters, `train()` and
-    `eval()`, `requires_grad`, attributes of modules, parameter groups, hooks. Where that needs another program it is
-    captured and compiled, once for each form; what no program can do is refused. On a GPU the state stays there: see
+    `eval()`, `requires_grad`, attributes of modules, parameter groups, hooks, and what the functions of model and loss
+    read by name. Where that needs another program it is captured and compiled, once for each form; what no program can
+    do is refused. On a GPU the state stays there: see
     `sync`.
 
     A step is atomic: whatever exception ends it, a Ctrl-C at any moment among them, it has changed state, `steps`,
@@ -315,12 +317,12 @@ class Trainer:
             # The first batch's shapes hold for all.
             known.captured.flatten_batch(batch)
             form = frontend.form_of(self._model, self._loss_fn, known.captured.optimizer_structure())
-            if form in self._known and not anew:
+            if form in self._known and not anew and self._known[form].constants.unchanged():
                 try:
                     return self._take(form, self._known[form])
                 except frontend.Stale:
                     pass
-        program, captured = capture_training(self._model, self._loss_fn, self._optimizer, batch, **self._options)
+        program, captured = self._capture(batch)
         executable = next((each.executable for each in self._known.values() if each.program.text == program.text), None)
         if executable is None:
             executable = compile(program, self._target, self._threads)
@@ -329,7 +331,26 @@ class Trainer:
             self._refresh.watch(self._model, self._optimizer)
         form = frontend.form_of(self._model, self._loss_fn, captured.structure)
         self._check_recorded(program, form)
-        return self._take(form, _Known(program, captured, executable))
+        return self._take(form, _Known(program, captured, executable, frontend.Contents(captured.constants)))
+
+    def _capture(self, batch: Any) -> tuple[Program, Captured]:
+        """Captures the step; ReproError where its functions change what they read each time that they are called."""
+
+        def capture() -> tuple[tuple[Program, Captured], Form]:
+            result = capture_training(self._model, self._loss_fn, self._optimizer, batch, **self._options)
+            return result, self._frontend.form_of(self._model, self._loss_fn, None)
+
+        before = self._frontend.form_of(self._model, self._loss_fn, None)
+        result, after = capture()
+        if after != before:
+            # Some keep at their first call what they need at later ones.
+            result, again = capture()
+            if again != after:
+                raise ReproError(
+                    f"the step itself changes {self._frontend.difference(after, again)}: a compiled step cannot do so; "
+                    "expected a buffer of the model in its place"
+                )
+        return result
 
     def _take(self, form: Form, known: _Known) -> _Step:
         """Goes on with a captured step, on the tensors that the user's objects have now."""
@@ -346,7 +367,7 @@ class Trainer:
             known,
             binding,
             kept,
-            lambda: self._frontend.Watch(self._model, self._loss_fn, self._optimizer, held),
+            lambda: self._frontend.Watch(self._model, self._loss_fn, self._optimizer, held, known.constants),
         )
         if self._recorder is not None:
             self._recorder.state = binding.arrays
@@ -554,11 +575,16 @@ class _Position:
 
 @dataclass(frozen=True)
 class _Known:
-    """A captured and compiled step, for tensors of any address."""
+    """A captured and compiled step, for tensors of any address.
+
+    Attributes:
+      constants: what the tensors contain that are constants of the program.
+    """
 
     program: Program
     captured: Captured
     executable: Executable
+    constants: Contents
 
 
 @dataclass

@@ -4,8 +4,11 @@
 """What a user does between two steps: it counts as in PyTorch, or it is refused with the reason."""
 
 import copy
+import functools
+import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -340,6 +343,150 @@ def test_constants_of_the_loss_function() -> None:
         assert trainer.step(*BATCH) == pytest.approx(loss.item(), rel=1e-5)
 
 
+FACTOR = 1.0
+
+
+class Reader(torch.nn.Module):
+    """Reads what `read` gives, and others keep."""
+
+    factor = 1.0
+
+    def __init__(self, read: Callable[..., Any]) -> None:
+        super().__init__()
+        self.inner = repro_mlir.initialize(torch.nn.Linear(8, 3), 1)
+        self.settings = SimpleNamespace(factor=1.0)
+        self.nested = {"factors": [[1.0]]}
+        self.array = np.ones((), np.float32)
+        self.tensors = [torch.ones(3)]
+        self.read = read
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(x) * self.read(self)
+
+
+class ScaledLoss:
+    factor = 1.0
+
+    def __call__(self, output: Any, target: Any) -> Any:
+        return cross_entropy(output, target) * self.factor
+
+
+def _global_factor(factor: float) -> None:
+    globals()["FACTOR"] = factor
+
+
+def _enclosed() -> tuple[Callable, Callable]:
+    factor = 1.0
+
+    def write(_: Any, value: float) -> None:
+        nonlocal factor
+        factor = value
+
+    return lambda _: factor, write
+
+
+def _of_another_model() -> tuple[Callable, Callable]:
+    teacher = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.ones_(teacher.weight)
+    return lambda _: teacher(torch.ones(1)).detach(), lambda _, value: teacher.weight.data.fill_(value)
+
+
+READS = {
+    "an attribute of an object": (lambda m: m.settings.factor, lambda m, v: setattr(m.settings, "factor", v)),
+    "a nested element": (lambda m: m.nested["factors"][0][0], lambda m, v: m.nested["factors"][0].__setitem__(0, v)),
+    "an array": (lambda m: float(m.array), lambda m, v: m.array.fill(v)),
+    "a tensor in a list": (lambda m: m.tensors[0], lambda m, v: m.tensors[0].data.fill_(v)),
+    "an attribute of the class": (lambda m: m.factor, lambda m, v: setattr(Reader, "factor", v)),
+    "a global": (lambda m: FACTOR, lambda m, v: _global_factor(v)),
+    "an enclosing variable": _enclosed(),
+    "another model": _of_another_model(),
+}
+
+
+@pytest.mark.parametrize("what", READS)
+def test_what_functions_read(what: str) -> None:
+    read, write = READS[what]
+    ours, theirs = Reader(read), Reader(read)
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.5) for model in (ours, theirs)]
+    trainer = repro_mlir.Trainer(ours, cross_entropy, optimizers[0], target="reference")
+    for factor in (1.0, 1.0, 3.0, 1.0):
+        write(theirs, factor)
+        expected = eager_step(theirs, optimizers[1])
+        write(ours, factor)
+        assert trainer.step(*BATCH) == pytest.approx(expected, rel=1e-5), factor
+    assert len(trainer._known) == 2
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_what_a_loss_function_reads(bound: bool) -> None:
+    model, scaled, weight = new_model(), ScaledLoss(), torch.ones(3)
+    partial = functools.partial(cross_entropy, weight=weight)
+    loss_fn = scaled.__call__ if bound else partial
+    trainer = repro_mlir.Trainer(model, loss_fn, torch.optim.SGD(model.parameters(), lr=0.0), target="reference")
+    first = trainer.step(*BATCH)
+    scaled.factor, weight[0] = 2.0, 5.0
+    expected = loss_fn(model(BATCH[0]), BATCH[1]).item()
+    assert first != pytest.approx(expected, rel=1e-2)
+    assert trainer.step(*BATCH) == pytest.approx(expected, rel=1e-5)
+
+
+def _counted(model: Any) -> float:
+    model.settings.factor += 1
+    return model.settings.factor
+
+
+def _own_generator() -> Callable:
+    generator = np.random.default_rng(1)
+    return lambda _: generator.random()
+
+
+def _of_a_parameter() -> Callable:
+    kept: list[Any] = []
+
+    def read(model: Any) -> Any:
+        return kept[0].sum()
+
+    def remember(model: Any) -> None:
+        kept.append(model.inner.weight)
+
+    read.remember = remember  # type: ignore[attr-defined]
+    return read
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda _: random.random(), "random numbers of Python's module random"),
+        (lambda _: np.random.rand(), "random numbers of numpy.random"),
+        (_own_generator(), "the step itself changes generator of _own_generator"),
+        (_counted, r"the step itself changes model.settings.factor"),
+        (_of_a_parameter(), r"reads the tensor of inner.weight from elsewhere than the model"),
+    ],
+)
+def test_reads_that_are_refused(read: Callable, message: str) -> None:
+    model = Reader(read)
+    getattr(read, "remember", lambda _: None)(model)
+    trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
+    with pytest.raises(ReproError, match=message):
+        trainer.step(*BATCH)
+
+
+def test_what_a_model_keeps_of_its_first_call() -> None:
+    def read(model: Any) -> float:
+        model.nested.setdefault("made", len(model.nested))
+        model.last = model.inner.weight.sum()
+        return float(model.nested["made"])
+
+    model = Reader(read)
+    trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
+    trainer.step(*BATCH)
+    model.eval()
+    trainer.step(*BATCH)
+    model.train()
+    trainer.step(*BATCH)
+    assert len(trainer._known) == 2
+
+
 def test_schedulers_do_not_warn(recwarn: pytest.WarningsRecorder) -> None:
     trainer, _, optimizer = new_trainer(target="reference")
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
@@ -476,11 +623,15 @@ def test_tensors_of_all_kinds(target: str) -> None:
     optimizers = [adamw(model) for model in (ours, theirs)]
     trainer = repro_mlir.Trainer(ours, cross_entropy, optimizers[0], target=target, threads=1)
     for step in range(4):
-        if step == 2:
+        if step >= 2:
             trainer.sync()
             for model in (ours, theirs):
-                with torch.no_grad():
-                    model.weight[0, 0] = 1.0
+                if step == 2:
+                    with torch.no_grad():
+                        model.weight[0, 0] = 1.0
+                else:
+                    # This leaves the version of the parameter as it is.
+                    model.weight.data.mul_(0.5)
         assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, optimizers[1]), rel=1e-3)
         if target == "cpu":
             same_tensors(dict(ours.named_parameters()), dict(theirs.named_parameters()), 1e-2)

@@ -5,6 +5,7 @@
 
 import re
 
+import numpy as np
 import pytest
 import repro_mlir
 
@@ -35,6 +36,7 @@ def test_before_the_first_step() -> None:
         ((torch.ones(4, 3).double(), BATCH[1]), "float64"),
         ((BATCH[0],), "batch has the structure"),
         ((BATCH[0].numpy(), BATCH[1]), "expected a tensor"),
+        ((BATCH[0].to_sparse(), BATCH[1]), "expected a dense tensor"),
     ],
 )
 def test_batch_of_another_kind(batch, message: str) -> None:
@@ -44,6 +46,32 @@ def test_batch_of_another_kind(batch, message: str) -> None:
     with pytest.raises(repro_mlir.ReproError, match=message):
         trainer.step(*batch)
     assert trainer.state_hash() == before and trainer.steps == 1
+
+
+class Scaled(torch.nn.Linear):
+    def forward(self, x, factor):
+        return super().forward(torch.full_like(x, factor))
+
+
+def test_constants_of_a_batch() -> None:
+    model = Scaled(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = repro_mlir.Trainer(model, torch.nn.functional.cross_entropy, optimizer, target="reference")
+    trainer.step(BATCH[0], 1, BATCH[1])
+    for other in (2, True, 1.0):
+        with pytest.raises(repro_mlir.ReproError, match="captured as the constant 1"):
+            trainer.step(BATCH[0], other, BATCH[1])
+    with pytest.raises(repro_mlir.ReproError, match="batch leaf 1 is a NumPy array"):
+        repro_mlir.capture(model, (BATCH[0], np.ones(2)))
+
+
+def test_a_batch_with_the_negative_bit() -> None:
+    losses = []
+    for inputs in (-BATCH[0], torch.complex(BATCH[0], BATCH[0]).conj().imag):
+        trainer = linear_trainer()
+        trainer.step(*BATCH)
+        losses.append(trainer.step(inputs, BATCH[1]))
+    assert inputs.is_neg() and losses[0] == losses[1]
 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])

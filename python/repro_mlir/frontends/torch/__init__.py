@@ -7,6 +7,7 @@ from repro_mlir.frontends.torch.binding import Binding, Stale
 from repro_mlir.frontends.torch.capture import capture_inference, capture_training
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import refuse_hooks
+from repro_mlir.frontends.torch.reads import Contents
 from repro_mlir.frontends.torch.signature import Captured, StateEntry, TensorSpec
 from repro_mlir.frontends.torch.watch import Watch, check_environment, difference, form_of
 
@@ -14,6 +15,7 @@ __all__ = [
     "Binding",
     "CaptureError",
     "Captured",
+    "Contents",
     "Stale",
     "StateEntry",
     "TensorSpec",

@@ -119,10 +119,9 @@ class Binding:
         Raises:
           Stale: as for the constructor.
         """
-        if self._copies and list(map(_versions, self.tensors)) != self._seen:
-            for tensor, kind, _ in self._copies:
-                self._copy_in(tensor, kind)
-            self.see()
+        # Always: a write through `Tensor.data` or NumPy leaves a version as it is.
+        for tensor, kind, _ in self._copies:
+            self._copy_in(tensor, kind)
         for counter in self._counters:
             counter.pull()
 

@@ -8,6 +8,7 @@ import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.utils._pytree as pytree
 from torch.nn.utils import stateless
@@ -93,6 +94,11 @@ class _Step:
         self.parameters = dict(model.named_parameters())
         self.buffers = dict(model.named_buffers())
         leaves, self.batch_spec = pytree.tree_flatten(batch)
+        for index, leaf in enumerate(leaves):
+            if isinstance(leaf, np.ndarray):
+                raise CaptureError(
+                    f"batch leaf {index} is a NumPy array, expected a tensor: torch.from_numpy makes one"
+                )
         self.constants = [TENSOR_LEAF if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.batch = [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
         self.batch_names = [
@@ -279,6 +285,7 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
     random_values = [entry.initial for entry in random_state]
     arguments = [*(entry.initial for entry in entries), *random_values, *hyper_parameters, *step.batch]
     graph = trace(function, arguments, None if attention_block is None else int(attention_block))
+    _check_constants(graph.meta["constants"], step)
     if any(node.target in RANDOM_OPS for node in graph.graph.nodes):
         for entry in entries:
             if entry.name in ("seed", "step"):
@@ -327,12 +334,30 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
         outputs=outputs,
         num_hyper_parameters=count,
         graph=graph,
+        constants=graph.meta["constants"],
         _batch_spec=step.batch_spec,
         _batch_constants=step.constants,
         _optimizer=optimizer,
         _read_state=read_state,
         _write_state=write_state,
     )
+
+
+def _check_constants(constants: Sequence[torch.Tensor], step: _Step) -> None:
+    """CaptureError where the step reads the memory of its state by another way than by the model."""
+    held = {
+        value.untyped_storage().data_ptr(): name
+        for name, value in (*step.parameters.items(), *step.buffers.items())
+        if value.numel() and value.device.type == "cpu"
+    }
+    for constant in constants:
+        if constant.layout is torch.strided and constant.device.type == "cpu" and constant.numel():
+            name = held.get(constant.untyped_storage().data_ptr())
+            if name is not None:
+                raise CaptureError(
+                    f"the step reads the tensor of {name} from elsewhere than the model: expected it to be read as an "
+                    "attribute of its module, so that it changes with each step and has a gradient"
+                )
 
 
 def _drop_random_state(graph: torch.fx.GraphModule, position: int) -> None:

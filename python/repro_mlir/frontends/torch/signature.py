@@ -76,6 +76,7 @@ class Captured:
       outputs: for training first `loss`, then the model's outputs; for inference the model's outputs.
       num_hyper_parameters: how many of the inputs come first as hyper-parameters.
       graph: the functional ATen graph that was lowered; `graph(*state, *inputs)` runs it in eager mode.
+      constants: tensors that the step read beside its state and the batch; the program has their values.
     """
 
     text: str
@@ -84,6 +85,7 @@ class Captured:
     outputs: list[TensorSpec]
     num_hyper_parameters: int
     graph: torch.fx.GraphModule = field(repr=False)
+    constants: list[torch.Tensor] = field(repr=False)
     _batch_spec: pytree.TreeSpec = field(repr=False)
     _batch_constants: list[Any] = field(repr=False)
     _optimizer: OptimizerProgram | None = field(repr=False)
@@ -154,7 +156,8 @@ class Captured:
         expected = iter(self.inputs[self.num_hyper_parameters :])
         for index, (leaf, constant) in enumerate(zip(leaves, self._batch_constants, strict=True)):
             if not isinstance(constant, _Tensor):
-                if leaf != constant:
+                # 1, 1.0 and True are equal, and give tensors of different types.
+                if type(leaf) is not type(constant) or leaf != constant:
                     raise CaptureError(f"batch leaf {index} is {leaf!r}, captured as the constant {constant!r}")
                 continue
             want = next(expected)
@@ -165,7 +168,7 @@ class Captured:
                     f"{want.name} has shape {list(leaf.shape)} of {leaf.dtype}, "
                     f"expected {list(want.shape)} of {want.dtype}"
                 )
-            tensors.append(leaf.detach())
+            tensors.append(leaf.detach().resolve_neg())
         return tensors
 
     def read_state(self) -> list[torch.Tensor]:

@@ -26,14 +26,19 @@ _LIBRARIES = tuple(
 _PACKAGES = os.path.join(os.path.realpath(sysconfig.get_path("purelib")), "")
 
 
-def _is_user_file(path: str) -> bool:
+@functools.cache
+def is_user_file(path: str) -> bool:
+    """Whether code of this file is the user's, or of a package that stands between the user and PyTorch."""
     path = os.path.realpath(path)
-    if path.startswith("<"):
-        return False
     # The standard library's folder contains site-packages, whose other packages are the user's.
     return not path.startswith(_LIBRARIES) or (
         path.startswith(_PACKAGES) and not path.startswith((_LIBRARIES[0], _LIBRARIES[1]))
     )
+
+
+def is_package_file(path: str) -> bool:
+    """Whether this is a file of an installed package."""
+    return os.path.realpath(path).startswith(_PACKAGES)
 
 
 # Where the user's code hands over to a library, its own line is the best there is: a model of nothing but
@@ -61,7 +66,6 @@ def source_name(path: str) -> str:
     return real.removeprefix(max(inside, key=len)) if inside else os.path.basename(real)
 
 
-_known_files: dict[str, bool] = {}
 _library_names: dict[str, str | None] = {}
 
 
@@ -78,10 +82,7 @@ def _library_name(path: str) -> str | None:
 
 
 def _is_user_frame(code: types.CodeType) -> bool:
-    path = code.co_filename
-    if path not in _known_files:
-        _known_files[path] = not path.startswith("<") and _is_user_file(path)
-    return _known_files[path]
+    return not code.co_filename.startswith("<") and is_user_file(code.co_filename)
 
 
 def line_of_traceback(traceback: types.TracebackType | None) -> str | None:

@@ -10,13 +10,17 @@ what autograd has not seen yet.)
 """
 
 import contextlib
+import pickle
+import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.fx
 import torch.fx.traceback
 from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -85,13 +89,15 @@ def trace(
       arguments: tensors that give shapes and element types.
       attention_block: (K5) queries, or keys, of a block of attention; None: attention is not divided.
     Returns:
-      a graph module with the arguments as placeholders; it runs on real tensors too.
+      a graph module with the arguments as placeholders; it runs on real tensors too. Its `meta["constants"]` are the
+      tensors that the function read beside its arguments.
     Raises:
-      CaptureError: the function has data-dependent control flow or an operator that cannot be traced.
+      CaptureError: the function has data-dependent control flow or an operator that cannot be traced, or draws random
+        numbers of Python or NumPy.
     """
     try:
         with _tracing_environment():
-            with enable_python_dispatcher():
+            with enable_python_dispatcher(), _without_other_random_numbers():
                 first = make_fx(
                     _with_modes(function, attention_block), tracing_mode="fake", _allow_non_fake_inputs=True
                 )(*arguments)
@@ -115,7 +121,24 @@ def trace(
     _drop_argument_writes(second.graph)
     second.graph.eliminate_dead_code()
     second.recompile()
+    second.meta["constants"] = _constants(first)
     return second
+
+
+@contextlib.contextmanager
+def _without_other_random_numbers() -> Iterator[None]:
+    """CaptureError for what would be drawn once, when the step is traced."""
+    python, numpy = random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
+    yield
+    if python != random.getstate():
+        raise CaptureError("the step draws random numbers of Python's module random: expected those of torch")
+    if numpy != pickle.dumps(np.random.get_state(legacy=False)):
+        raise CaptureError("the step draws random numbers of numpy.random: expected those of torch")
+
+
+def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
+    values = (getattr(graph, node.target) for node in graph.graph.nodes if node.op == "get_attr")
+    return [value for value in values if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)]
 
 
 def _drop_argument_writes(graph: torch.fx.Graph) -> None:

@@ -10,15 +10,20 @@ differs, `form_of` says in which form they are now. Two forms that are equal hav
 from __future__ import annotations
 
 import math
+import random
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
 
+import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS, MODULE_HOOKS, computes_attributes
+from repro_mlir.frontends.torch.reads import PLUMBING, Contents, contents, find_reads
 
 Form = tuple[tuple[str, Hashable], ...]
 
@@ -26,7 +31,6 @@ _END = object()
 _address = torch.Tensor.data_ptr
 _contiguous = torch.Tensor.is_contiguous
 _shape = attrgetter("shape")
-_version = attrgetter("_version")
 _flags = attrgetter("requires_grad")
 _gradient_hooks = attrgetter("_backward_hooks")
 _accumulation_hooks = attrgetter("_post_accumulate_grad_hooks")
@@ -53,28 +57,31 @@ class Watch:
         loss_fn: Any,
         optimizer: torch.optim.Optimizer,
         held: Sequence[torch.Tensor],
+        constants: Contents,
     ) -> None:
         """
         Args:
           model, loss_fn, optimizer: what was captured.
           held: the tensors in whose memory the state is.
+          constants: tensors that are constants of the program.
         """
-        modules = _modules(model, loss_fn)
+        reads = find_reads(model, loss_fn)
         self._parameters = list(model.parameters())
         self._held = [*held]
-        self._constants = _constants(model, loss_fn)
-        self._views = [*_views(modules, self._parameters, optimizer), (_END,)]
+        self._constants = constants
+        self._read = Contents(reads.tensors.values())
+        self._views = [*_views([*model.modules(), *reads.modules.values()], self._parameters, optimizer)]
+        self._views += [*reads.views(), (_END,)]
         self._objects = tuple(chain.from_iterable(self._views))
         self._tensors = self._look()
 
     def _look(self) -> tuple[Any, ...]:
-        held, parameters, constants = self._held, self._parameters, self._constants
+        held, parameters = self._held, self._parameters
         return (
             [*map(_address, held)],
             [*map(_contiguous, held)],
             [*map(_shape, held)],
             [*map(_flags, parameters)],
-            [*map(_version, constants)],
             torch.get_default_dtype(),
         )
 
@@ -86,7 +93,12 @@ class Watch:
     def unchanged(self) -> bool:
         """Whether nothing that the program depends on has been changed since."""
         # One more or one less anywhere shifts what follows, up to the end.
-        return all(map(is_, chain.from_iterable(self._views), self._objects)) and self._look() == self._tensors
+        return (
+            all(map(is_, chain.from_iterable(self._views), self._objects))
+            and self._look() == self._tensors
+            and self._constants.unchanged()
+            and self._read.unchanged()
+        )
 
 
 def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable) -> Form:
@@ -97,15 +109,13 @@ def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable) -> Form:
     """
     parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
     parts.append(("loss_fn", _Same(loss_fn)))
-    for root, owner in (("model", model), ("loss_fn", loss_fn)):
-        if not isinstance(owner, torch.nn.Module):
-            continue
-        for path, module in owner.named_modules():
-            name = f"{root}.{path}" if path else root
-            parts.append((name, _Same(module)))
-            parts.extend(_module_parts(name, module))
-    for tensor in _constants(model, loss_fn):
-        parts.append(("a tensor that is no buffer", (_Same(tensor), tensor._version)))
+    reads = find_reads(model, loss_fn)
+    own = ((f"model.{path}" if path else "model", module) for path, module in model.named_modules())
+    for name, module in (*own, *reads.modules.items()):
+        parts.append((name, _Same(module)))
+        parts.extend(_module_parts(name, module))
+    parts.extend((name, _hashable(value)) for name, value in reads.parts())
+    parts.extend((name, contents(value)) for name, value in reads.tensors.items())
     parts.append(("optimizer.param_groups", structure))
     return tuple(parts)
 
@@ -131,27 +141,9 @@ class _Same:
         return id(self.value)
 
 
-# What module_parts names by itself, or what takes no part in a step.
-_NO_ATTRIBUTES = {
-    *MODULE_HOOKS,
-    "_parameters",
-    "_buffers",
-    "_modules",
-    "_non_persistent_buffers_set",
-    "_is_full_backward_hook",
-    "_forward_hooks_with_kwargs",
-    "_forward_hooks_always_called",
-    "_forward_pre_hooks_with_kwargs",
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-}
-
-
 def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Hashable]]:
     for key, value in module.__dict__.items():
-        if key not in _NO_ATTRIBUTES and not (isinstance(value, torch.Tensor) and computes_attributes(module)):
+        if key not in PLUMBING and not (isinstance(value, torch.Tensor) and computes_attributes(module)):
             yield f"{name}.{key}", _hashable(value)
     for kind, called in MODULE_HOOKS.items():
         yield f"a {called} of {name}", tuple(map(_Same, getattr(module, kind).values()))
@@ -166,32 +158,26 @@ def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Has
 
 
 def _hashable(value: Any) -> Hashable:
-    if isinstance(value, bool | int | str | bytes | None | torch.dtype | torch.Size):
+    if isinstance(value, bool | int | str | bytes | complex | None | torch.dtype | torch.Size):
         return type(value), value
     if isinstance(value, float):
         return float, value if not math.isnan(value) else "nan"
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list | deque):
         return type(value), tuple(map(_hashable, value))
+    if isinstance(value, set | frozenset):
+        return type(value), frozenset(map(_hashable, value))
     if isinstance(value, dict):
         return type(value), tuple((_hashable(key), _hashable(item)) for key, item in value.items())
+    if isinstance(value, np.generic):
+        return type(value), value.tobytes()
+    if isinstance(value, random.Random):
+        return _Same(value), value.getstate()
+    if isinstance(value, np.random.Generator):
+        return _Same(value), repr(value.bit_generator.state)
+    if isinstance(value, FakeTensor):
+        # What a module keeps of a trace: another one each time.
+        return FakeTensor
     return _Same(value)
-
-
-def _modules(model: torch.nn.Module, loss_fn: Any) -> list[torch.nn.Module]:
-    return [*model.modules(), *(loss_fn.modules() if isinstance(loss_fn, torch.nn.Module) else ())]
-
-
-def _constants(model: torch.nn.Module, loss_fn: Any) -> list[torch.Tensor]:
-    """Tensors that are constants of the program: attributes that are no buffers, and whatever the loss function has."""
-    found = [
-        value
-        for module in _modules(model, loss_fn)
-        for value in module.__dict__.values()
-        if isinstance(value, torch.Tensor) and not computes_attributes(module)
-    ]
-    if isinstance(loss_fn, torch.nn.Module):
-        found += [*loss_fn.parameters(), *loss_fn.buffers()]
-    return [tensor for tensor in found if not tensor.is_inference()]
 
 
 def _views(
@@ -204,7 +190,7 @@ def _views(
         for key in ("_parameters", "_buffers", "_modules", *MODULE_HOOKS):
             yield attributes[key].values()
         for key, value in attributes.items():
-            if key not in _NO_ATTRIBUTES and isinstance(value, list | dict):
+            if key not in PLUMBING and isinstance(value, list | dict):
                 yield value.values() if isinstance(value, dict) else value
     for parameter in parameters:
         for hooks in (parameter._backward_hooks, parameter._post_accumulate_grad_hooks):
