@@ -14,6 +14,18 @@ include "mlir/Pass/PassBase.td"
 // Schedule, on tensors
 //===----------------------------------------------------------------------===//
 
+def ReproExpandChecks : Pass<"repro-expand-checks", "::mlir::func::FuncOp"> {
+  let summary = "(E1) what can fail becomes an assertion";
+  let description = [{
+    Each `tensor.extract` and each step of a `repro.random` is checked by a
+    `cf.assert` of its own, and the index clamped, so that folding and fusion
+    are free to change what becomes of the element and no check goes with it.
+    `repro.scatter` keeps its check and is an effect as well.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::cf::ControlFlowDialect"];
+}
+
 def ReproDecomposeRandom : Pass<"repro-decompose-random", "::mlir::func::FuncOp"> {
   let summary = "random numbers become integer arithmetic";
   let description = [{
@@ -22,7 +34,6 @@ def ReproDecomposeRandom : Pass<"repro-decompose-random", "::mlir::func::FuncOp"
     any other element-wise operation.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
-                           "::mlir::cf::ControlFlowDialect",
                            "::mlir::linalg::LinalgDialect"];
 }
 
@@ -106,8 +117,7 @@ def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
   let summary = "each structured operation becomes a kernel function";
   let description = [{
     See "Kernel function" in docs/architecture.md. Equal kernels are shared.
-    Checks (`cf.assert`, loads at data-dependent indices, `repro.scatter`)
-    receive the attribute `repro.message = <number> : i64`, their messages are
+    Checks (`cf.assert`, `repro.scatter`) receive the attribute `repro.message = <number> : i64`, their messages are
     listed in the module attribute `repro.messages`.
 
     With `fuse-rows`, neighbouring operations on the same rows of which one is a

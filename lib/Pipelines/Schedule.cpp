@@ -22,6 +22,7 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   // alone.
   manager.addPass(createReproVerifyCanonical());
   OpPassManager &functions = manager.nest<func::FuncOp>();
+  functions.addPass(createReproExpandChecks());
   ReproDecomposeExactOptions exact;
   exact.keepMatrices = options.keepMatrices;
   functions.addPass(createReproDecomposeExact(exact));

@@ -8,8 +8,6 @@
 #include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
-#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::repro {
@@ -124,25 +122,10 @@ static void decompose(RandomOp op) {
 void DecomposeRandom::runOnOperation() {
   SmallVector<RandomOp> work;
   getOperation().walk([&](RandomOp op) { work.push_back(op); });
-  llvm::SmallDenseSet<Value> checked;
   for (RandomOp op : work) {
     if (!op.hasPureTensorSemantics()) {
       op.emitOpError("expected tensors");
       return signalPassFailure();
-    }
-    // (E1), once per step counter.
-    Value step = op.getInputs()[1];
-    if (checked.insert(step).second) {
-      ImplicitLocOpBuilder b(op.getLoc(), op);
-      Value limit =
-          arith::ConstantOp::create(b, b.getI64IntegerAttr(int64_t(1) << 32));
-      Value inRange =
-          arith::CmpIOp::create(b, arith::CmpIPredicate::ult, step, limit);
-      cf::AssertOp::create(
-          b, inRange,
-          b.getStringAttr(
-              "the step of a random number is out of range, expected "
-              "0 to 4294967295"));
     }
     decompose(op);
     op.erase();

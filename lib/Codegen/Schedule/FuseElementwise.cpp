@@ -56,13 +56,14 @@ static int64_t getBodyCost(Operation *op) {
   op->getRegion(0).walk([&](Operation *nested) {
     StringRef dialect = nested->getName().getDialectNamespace();
     if (nested->hasTrait<OpTrait::ConstantLike>() ||
-        nested->hasTrait<OpTrait::IsTerminator>() || dialect == "affine")
+        nested->hasTrait<OpTrait::IsTerminator>() || dialect == "affine" ||
+        isa<cf::AssertOp>(nested))
       return;
     if (isa<arith::DivFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp,
             arith::RemUIOp, arith::RemFOp, math::SqrtOp>(nested))
       cost += 8;
     else if (isa<tensor::ExtractOp>(nested))
-      cost += 4;
+      cost += 2; // and as much for an index that is checked
     else if (isa<ReproDialect>(nested->getDialect()) &&
              !isa<repro::IndexOp>(nested))
       cost += 20;
@@ -455,7 +456,7 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
       auto copy = cast<linalg::GenericOp>(rewriter.clone(*producer));
       operand->set(
           copy->getResult(cast<OpResult>(operand->get()).getResultNumber()));
-      if (isOpTriviallyDead(producer))
+      if (producer.use_empty())
         producer.erase();
       producer = copy;
     }
@@ -467,7 +468,8 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
     for (auto [from, to] : fused->replacements)
       rewriter.replaceAllUsesWith(from, to);
     rewriter.eraseOp(consumer);
-    if (isOpTriviallyDead(producer))
+    // The consumer has every iteration of a producer with checks (`wants`).
+    if (producer.use_empty())
       rewriter.eraseOp(producer);
     dropInputs(result);
     return result;

@@ -182,11 +182,6 @@ static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
     SmallVector<int64_t> rowDims;
     for (Value index : load.getIndices())
       rowDims.push_back(getRowIndex(index.getDefiningOp()));
-    // Rows beyond the memref's are an error of the step, which a block would
-    // not see.
-    for (auto [dim, size] :
-         llvm::zip_equal(rowDims, load.getMemRefType().getShape()))
-      fits &= dim < 0 || result.sizes[dim] <= size;
     addAccess(load.getMemrefMutable(), /*writes=*/false, rowDims);
   });
   if (!fits)

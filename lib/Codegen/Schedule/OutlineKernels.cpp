@@ -71,18 +71,6 @@ void OutlineKernels::numberChecks(Operation *op) {
   op->walk([&](Operation *nested) {
     if (auto assertion = dyn_cast<cf::AssertOp>(nested)) {
       addMessage(nested, assertion.getMsg());
-    } else if (auto load = dyn_cast<memref::LoadOp>(nested)) {
-      bool isConstant = llvm::all_of(load.getIndices(), [](Value index) {
-        return getConstantIntValue(index).has_value();
-      });
-      if (!isConstant) {
-        std::string text;
-        llvm::raw_string_ostream stream(text);
-        stream << "index out of range for a tensor of shape [";
-        llvm::interleaveComma(load.getMemRefType().getShape(), stream);
-        stream << "]";
-        addMessage(nested, text);
-      }
     } else if (auto scatter = dyn_cast<ScatterOp>(nested)) {
       std::string text;
       llvm::raw_string_ostream stream(text);

@@ -152,17 +152,10 @@ class Builder:
             *[(value.shape, value.element) for value, _ in outputs],
         )
 
-    def _made_by(self, value: Value) -> str:
-        return next(line for line in self._lines if value.name in line.partition(" = ")[0].split(", "))
-
     def is_used(self, value: Value) -> bool:
         """Whether an operation takes the value."""
         name = re.compile(rf"{re.escape(value.name)}(?!\w)")
         return any(name.search(line.partition(" = ")[2] or line) for line in self._lines)
-
-    def can_fail(self, value: Value) -> bool:
-        """Whether the operation that makes the value, or its body, has a check (E1) beside assertions."""
-        return re.search(r"tensor\.extract %|repro\.(scatter|random)", self._made_by(value)) is not None
 
     def program(self, *results: Value, states: int = 0) -> str:
         """The module that returns the results, the first of which are the new states."""

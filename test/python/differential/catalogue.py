@@ -783,6 +783,136 @@ def random_numbers() -> Iterator[Case]:
         yield Case(f"random-step-{step}", b.program(result), (np.array(1), np.array(step)))
 
 
+def checks() -> Iterator[Case]:
+    """(E1) Checks whose values reach no result, or would not once something folds or fuses: each is made."""
+    read = "%i = arith.index_cast %x0 : i64 to index\n    %v = tensor.extract {0}[%i] : {1}\n    "
+    folded = {
+        "select": "%no = arith.constant false\n    %r0 = arith.select %no, %v, %x1 : i64",
+        "and": "%zero = arith.constant 0 : i64\n    %r0 = arith.andi %v, %zero : i64",
+        "product": "%zero = arith.constant 0 : i64\n    %r0 = arith.muli %zero, %v : i64",
+        "unused": "%r0 = arith.addi %x1, %x1 : i64",
+    }
+    good, bad = np.array([3, 0, 4, 1, 2]), np.array([3, 0, 4, 1, 5])
+    numbers = np.arange(5) - 7
+    for name, use in folded.items():
+        for order in ("generic", "fold"):
+            b = Builder()
+            table, i, x, total = (b.argument(shape, "i64") for shape in ((5,), (5,), (5,), ()))
+            body = read.format(table.name, table.type) + use
+            if order == "generic":
+                result = b.elementwise(body, i, x, element="i64")
+            else:
+                body = body.replace("%r0", "%t") + "\n    %r0 = arith.addi %t, %a0 : i64"
+                result = b.fold(ANY, "r", [(i, "d0"), (x, "d0")], [(total, "")], body)[0]
+            for indices in (good, bad):
+                arrays = (numbers, indices, numbers * 3, np.array(9))
+                yield Case(f"{order}-{name}-{indices[-1]}", b.program(result), arrays)
+
+    def gathered(b: Builder, table: Value, i: Value) -> Value:
+        """The elements of the table in the order of indices."""
+        return b.elementwise(read.format(table.name, table.type) + "%r0 = arith.negf %v : f32", i, element="f32")
+
+    def of_part(b: Builder, v: Value, w: Value) -> Value:
+        return b.op(f"tensor.extract_slice {v.name}[1] [3] [1] : {v.type} to tensor<3xf32>", (3,), "f32")
+
+    def covered(b: Builder, v: Value, w: Value) -> Value:
+        return b.op(f"tensor.insert_slice {w.name} into {v.name}[0] [5] [1] : {w.type} into {v.type}", (5,), "f32")
+
+    def mapped(results: str) -> Callable[[Builder, Value, Value], Value]:
+        body = "%r0 = arith.addf %x0, %x1 : f32"
+        return lambda b, v, w: b.generic((5,), [(v, results), (w, "d0")], body, "f32")[0]
+
+    def without_loops(b: Builder, v: Value, w: Value) -> Value:
+        none = b.empty((0,), "f32")
+        body = "%r0 = arith.addf %x0, %x0 : f32"
+        return b.generic((5, 0), [(v, "d0"), (none, "d1")], body, "f32")[0]
+
+    def one_element(b: Builder, v: Value, w: Value) -> Value:
+        at = b.constant("2", None, "index")
+        x = b.op(f"tensor.extract {v.name}[{at.name}] : {v.type}", None, "f32")
+        return b.op(f"tensor.splat {x.name} : tensor<3xf32>", (3,), "f32")
+
+    def shape_of(b: Builder, v: Value, w: Value) -> Value:
+        at = b.constant("0", None, "index")
+        size = b.op(f"tensor.dim {v.name}, {at.name} : {v.type}", None, "index")
+        number = b.op(f"arith.index_cast {size.name} : index to i64", None, "i64")
+        return b.op(f"tensor.splat {number.name} : tensor<2xi64>", (2,), "i64")
+
+    uses = {
+        "part": of_part,
+        "covered": covered,
+        "one": mapped("2"),
+        "some": mapped("d0 mod 3"),
+        "all": mapped("d0"),
+        "descending": mapped("-d0 + 4"),
+        "without-loops": without_loops,
+        "element": one_element,
+        "shape": shape_of,
+        "none": lambda b, v, w: w,
+    }
+    floats = values.random("f32", (5,), 1), values.random("f32", (5,), 2)
+    for name, use_of in uses.items():
+        b = Builder()
+        table, w, i = b.argument((5,), "f32"), b.argument((5,), "f32"), b.argument((5,), "i64")
+        result = use_of(b, gathered(b, table, i), w)
+        for indices in (good, bad):
+            yield Case(f"gathered-{name}-{indices[-1]}", b.program(result), (*floats, indices))
+
+    # The index of an element of the program itself, and constant ones.
+    for index in (-1, 2, 5):
+        b = Builder()
+        x, n = b.argument((5,), "f32"), b.argument((), "i64")
+        scalar = b.op(f"tensor.extract {n.name}[] : {n.type}", None, "i64")
+        at = b.op(f"arith.index_cast {scalar.name} : i64 to index", None, "index")
+        b.op(f"tensor.extract {x.name}[{at.name}] : {x.type}", None, "f32")
+        arrays = (floats[0], np.array(index))
+        yield Case(f"computed-index-{index}", b.program(x, states=1), arrays)
+        b = Builder()
+        x, k = b.argument((5,), "f32"), b.constant(str(index), None, "index")
+        v = b.op(f"tensor.extract {x.name}[{k.name}] : {x.type}", None, "f32")
+        yield Case(
+            f"constant-index-{index}",
+            b.program(b.op(f"tensor.splat {v.name} : tensor<3xf32>", (3,), "f32")),
+            floats[:1],
+        )
+        for rows in (4, 0):
+            b = Builder()
+            x = b.argument((5,), "f32")
+            body = f"%k = arith.constant {index} : index\n    %v = tensor.extract {x.name}[%k] : {x.type}\n    "
+            (y,) = b.generic((rows,), [], body + "%r0 = arith.negf %v : f32", "f32")
+            yield Case(f"constant-index-{index}-in-{rows}-rows", b.program(y), floats[:1])
+    for rows in (3, 0):
+        b = Builder()
+        nothing, i = b.argument((0,), "f32"), b.argument((rows,), "i64")
+        yield Case(f"no-element-{rows}", b.program(gathered(b, nothing, i)), (floats[0][:0], np.zeros(rows, np.int64)))
+        b = Builder()
+        i = b.argument((rows,), "i64")
+        body = '%no = arith.constant false\n    cf.assert %no, "never"\n    %r0 = arith.addi %x0, %x0 : i64'
+        b.elementwise(body, i, element="i64")
+        yield Case(f"assertion-of-{rows}", b.program(i), (np.zeros(rows, np.int64),))
+
+    # Scatters and random numbers that nobody reads, or of slices without elements.
+    for columns in (2, 0):
+        for index in (4, 5):
+            b = Builder()
+            u, i, o = b.argument((3, columns), "f32"), b.argument((3, 1), "i64"), b.argument((5, columns), "f32")
+            text = (
+                f"repro.scatter add ins({u.name}, {i.name} : {u.type}, {i.type}) outs({o.name} : {o.type}) -> {o.type}"
+            )
+            met = b.op(text, (5, columns), "f32")
+            arrays = [values.random("f32", (n, columns), n) for n in (3, 5)]
+            arrays.insert(1, np.array([[0], [index], [2]]))
+            yield Case(f"scatter-unread-{columns}-{index}", b.program(o, states=0), tuple(arrays))
+            yield Case(f"scatter-{columns}-{index}", b.program(met), tuple(arrays))
+    for step in (2**32 - 1, 2**32):
+        b = Builder()
+        n, out = b.argument((), "i64"), b.empty((3,), "f32")
+        scalar = b.op(f"tensor.extract {n.name}[] : {n.type}", None, "i64")
+        inputs = f"{scalar.name}, {scalar.name} : i64, i64"
+        b.op(f"repro.random uniform site = 1 ins({inputs}) outs({out.name} : {out.type}) -> {out.type}", (3,), "f32")
+        yield Case(f"random-unread-{step}", b.program(n), (np.array(step),))
+
+
 # Programs as a whole --------------------------------------------------------------------------------------------------
 
 
@@ -1184,6 +1314,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "scans": scans,
     "scatters": scatters,
     "random-numbers": random_numbers,
+    "checks": checks,
     "whole-programs": whole_programs,
     "row-chains": row_chains,
     "row-chains-of-other-types": row_chains_of_other_types,

@@ -89,11 +89,11 @@ class Body:
         self._lines: list[str] = []
 
     def text(self, yields: Sequence[str]) -> str:
-        """The lines that assertions and the values `yields` depend on: no check may be without an effect (E1)."""
+        """The lines. With checks also those on which `yields` does not depend: a check is made without (E1)."""
         lines, needed = [], set(yields)
         for line in reversed(self._lines):
             names, _, operation = line.rpartition(" = ")
-            if not names or needed & set(names.split(", ")):
+            if self._checks or not names or needed & set(names.split(", ")):
                 lines.append(line)
                 needed.update(re.findall(r"%\w+", operation))
         return "\n    ".join(reversed(lines))
@@ -218,7 +218,9 @@ class Body:
 
     def _select(self) -> None:
         name, t = self.pick()
-        condition = self.pick("i1")[0]
+        # A constant condition leaves a value out, and the checks on the way to it (E1).
+        known = self._checks and self.choose.random() < 0.2
+        condition = self.constant("i1") if known else self.pick("i1")[0]
         self.emit(f"arith.select {condition}, {name}, {self.pick(t)[0]} : {t}", t)
 
     def _extract(self) -> None:

@@ -592,8 +592,8 @@ def program(seed: int, steps: int | None = None, checks: bool = False) -> Case:
     # Each state becomes any value of its type: computed, another state, or itself.
     states = choose.randint(0, len(maker.arguments))
     renewed = [choose.choice([w for w in maker.values if w.type == v.type]) for v in maker.arguments[:states]]
-    # Nothing is without an effect, above all no check (E1): what is not used, or may not be read, is a result.
-    seen = [v for v in made if not maker.b.is_used(v) or maker.b.can_fail(v)]
+    # What is not used is a result, but for some values whose checks alone are seen (E1).
+    seen = [v for v in made if not maker.b.is_used(v) and not (checks and choose.random() < 0.2)]
     results = seen + choose.sample(maker.values, min(len(maker.values), choose.randint(not made, 2)))
     arrays = []
     for v in maker.arguments:

@@ -166,18 +166,6 @@ LaneValue BodyVectorizer::compute(Operation *op) {
 // Loads at computed indices, assertions
 //===----------------------------------------------------------------------===//
 
-bool BodyVectorizer::isInRange(Value value, int64_t size) {
-  IntegerAttr constant;
-  if (matchPattern(value, m_Constant(&constant)))
-    return constant.getInt() >= 0 && constant.getInt() < size;
-  Operation *op = value.getDefiningOp();
-  if (auto index = dyn_cast_or_null<linalg::IndexOp>(op))
-    return extent(index.getDim()) <= size;
-  if (auto index = dyn_cast_or_null<repro::IndexOp>(op))
-    return extent(index.getDim()) <= size;
-  return false;
-}
-
 LaneValue BodyVectorizer::computeLoad(Operation *op) {
   auto load = cast<memref::LoadOp>(op);
   auto type = cast<MemRefType>(load.getMemref().getType());
@@ -186,35 +174,19 @@ LaneValue BodyVectorizer::computeLoad(Operation *op) {
   Value flat = b.flatten(load.getMemref());
   Value uniformOffset = b.index(0), vectorOffset, consecutive;
   int64_t consecutiveStride = 0;
-  for (auto [operand, size, stride] :
-       llvm::zip_equal(load.getIndices(), type.getShape(), strides)) {
+  for (auto [operand, stride] : llvm::zip_equal(load.getIndices(), strides)) {
     LaneValue index = get(operand);
-    bool inRange = isInRange(operand, size);
-    if (index.kind == LaneValue::Iota && inRange && !consecutive) {
+    if (index.kind == LaneValue::Iota && !consecutive) {
       consecutive = index.value;
       consecutiveStride = stride;
       continue;
     }
     Value at = index.kind == LaneValue::Uniform ? index.value : spread(index);
     bool isVector = isa<VectorType>(at.getType());
-    if (!inRange) { // (E1)
-      Value limit = b.index(size), zero = b.index(0);
-      if (isVector) {
-        limit = b.broadcast(limit, lanes);
-        zero = b.broadcast(zero, lanes);
-      }
-      Value ok = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, at, limit);
-      at = arith::SelectOp::create(b, ok, at, zero);
-      if (isVector) {
-        if (mask) {
-          Value all = b.constant(
-              DenseElementsAttr::get(cast<VectorType>(ok.getType()), true));
-          ok = arith::SelectOp::create(b, mask.mask, ok, all);
-        }
-        ok = vector::ReductionOp::create(b, vector::CombiningKind::AND, ok);
-      }
-      b.check(ok, op);
-    }
+    // Lanes without an element have indices out of range.
+    if (isVector && mask)
+      at = arith::SelectOp::create(b, mask.mask, at,
+                                   b.broadcast(b.index(0), lanes));
     if (isVector) {
       Value factor = b.broadcast(b.index(stride), lanes);
       Value part =

@@ -35,9 +35,8 @@ public:
   /// Whether all operations of `body` can be written for several lanes.
   static bool canVectorize(Block &body);
 
-  /// The position along dimension `dim`, and how many there are.
+  /// The position along dimension `dim`.
   std::function<LaneValue(int64_t dim)> index;
-  std::function<int64_t(int64_t dim)> extent;
 
   void map(Value from, LaneValue to) { values[from] = to; }
   void map(Value from, Value to) {
@@ -68,7 +67,6 @@ private:
   Value computeDivision(Operation *op, Value lhs, Value rhs);
   Value computeShift(Operation *op, Value lhs, Value rhs);
   Value splat(TypedAttr value, Type like);
-  bool isInRange(Value index, int64_t size);
 
   KernelBuilder &b;
   int64_t lanes;

@@ -152,7 +152,6 @@ ColumnFold::Accumulators ColumnFold::applyBody(ArrayRef<Value> reductionAt,
   for (int64_t v = 0; v < vectorCount; ++v) {
     Value start = b.add(innerStart, v * width);
     BodyVectorizer body(b, width, mask);
-    body.extent = [&](int64_t dim) { return fold.sizes[dim]; };
     body.index = [&](int64_t dim) {
       if (inner.dims.size() == 1 && inner.dims[0] == dim)
         return LaneValue{start, LaneValue::Iota};

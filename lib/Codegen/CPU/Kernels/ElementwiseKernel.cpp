@@ -161,7 +161,6 @@ void ElementwiseKernel::emitElements(Value inner, int64_t lanes,
       results[0] = b.broadcast(results[0], lanes);
   } else {
     BodyVectorizer vectorizer(b, lanes, mask);
-    vectorizer.extent = [&](int64_t dim) { return sizes[dim]; };
     vectorizer.index = [&](int64_t dim) {
       bool isInner = !loops.empty() && loops.back().dims[0] == dim;
       return LaneValue{coordinates[dim],

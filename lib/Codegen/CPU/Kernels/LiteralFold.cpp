@@ -46,7 +46,6 @@ SmallVector<Value> LiteralFold::applyBody(Value t, ValueRange accumulators) {
     coordinates[dim] = coordinate;
   BodyVectorizer body(b, /*lanes=*/0);
   body.index = [&](int64_t dim) { return LaneValue{coordinates[dim]}; };
-  body.extent = [&](int64_t dim) { return fold.sizes[dim]; };
   Block *block = fold.op.getBody();
   for (auto [i, access] : llvm::enumerate(fold.inputs))
     body.map(block->getArgument(i),

@@ -108,7 +108,6 @@ Value RowFold::applyBody(ArrayRef<Value> outer, Value base, Value acc,
     if (loop.dims.size() == 1)
       coordinates[loop.dims[0]] = value;
   BodyVectorizer body(b, width, mask);
-  body.extent = [&](int64_t dim) { return fold.sizes[dim]; };
   body.index = [&](int64_t dim) {
     bool isInner = loops.back().dims.size() == 1 && loops.back().dims[0] == dim;
     return LaneValue{coordinates[dim],

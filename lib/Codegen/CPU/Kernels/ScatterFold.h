@@ -19,8 +19,6 @@ class ScatterFold {
 public:
   ScatterFold(KernelBuilder &b, ScatterOp op);
 
-  /// Whether there is nothing to do and nothing to check.
-  bool isNothing();
   /// The row that update `p` meets; `isValid` (i1) is whether there is one.
   Value getRow(Value p, Value &isValid);
   /// Where the row's slice begins in the destination.

@@ -96,13 +96,6 @@ Value ScatterFold::getBase(Value row) {
   return base;
 }
 
-bool ScatterFold::isNothing() {
-  auto type = cast<MemRefType>(op.getOutputs()[0].getType());
-  // Without updates or elements nothing changes; without rows an update is an
-  // index out of range, which looking at it reports.
-  return updates == 0 || (type.getNumElements() == 0 && rows != 0);
-}
-
 void ScatterKernel::chainUpdates() {
   Value begin = b.getBegin(), end = b.getEnd(), none = b.index(-1);
   b.loop(begin, end, 1, [&](Value row) { b.store(none, head, row); });
@@ -267,7 +260,7 @@ void ScatterKernel::foldRow(Value row) {
 }
 
 void ScatterKernel::expand() {
-  if (isNothing()) {
+  if (updates == 0) {
     b.setWork(0, 1);
     return;
   }

@@ -66,7 +66,6 @@ static void expandElements(DeviceBuilder &b, Block *body,
       results.push_back(load(0));
     } else {
       BodyVectorizer inliner(b, /*lanes=*/0);
-      inliner.extent = [&](int64_t dim) { return sizes[dim]; };
       inliner.index = [&](int64_t dim) { return LaneValue{coordinates[dim]}; };
       for (unsigned i = 0; i < accesses.size(); ++i)
         if (!body->getArgument(i).use_empty())

@@ -162,7 +162,6 @@ Value FoldDevice::applyBody(Value t, Value accumulator) {
       coordinates[loop.dims[0]] = value;
   BodyVectorizer body(b, /*lanes=*/0);
   body.index = [&](int64_t dim) { return LaneValue{coordinates[dim]}; };
-  body.extent = [&](int64_t dim) { return fold.sizes[dim]; };
   Block *block = fold.op.getBody();
   for (auto [i, access] : llvm::enumerate(fold.inputs)) {
     if (block->getArgument(i).use_empty())

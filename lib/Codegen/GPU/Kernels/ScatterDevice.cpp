@@ -96,7 +96,7 @@ void device::expandScatter(DeviceKernelFactory &factory, ScatterOp op) {
   auto type = cast<MemRefType>(op.getOutputs()[0].getType());
   int64_t depth = cast<MemRefType>(op.getIndices().getType()).getDimSize(1);
   int64_t rows = getProduct(type.getShape().take_front(depth));
-  if (updates == 0 || (type.getNumElements() == 0 && rows != 0))
+  if (updates == 0)
     return;
   constexpr int64_t bytes = sizeof(int64_t);
   Workspace &workspace = factory.getWorkspace();
@@ -105,7 +105,7 @@ void device::expandScatter(DeviceKernelFactory &factory, ScatterOp op) {
             workspace.allocate(rows * bytes)};
   factory.create<ScatterOp>(
       "rows", [&](DeviceBuilder &b, ScatterOp copy) { findRows(b, copy, at); });
-  if (rows == 0)
+  if (type.getNumElements() == 0)
     return;
   factory.create<ScatterOp>("chain", [&](DeviceBuilder &b, ScatterOp copy) {
     chainRows(b, copy, at);

@@ -7,7 +7,12 @@
 
 #include "Dialect/Repro/IR/AffineBounds.h"
 
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -245,4 +250,68 @@ bool repro::isWithin(AffineMap map, ArrayRef<int64_t> extents,
             range ? getBounds(*range, extents) : std::nullopt;
         return bounds && bounds->low >= 0 && bounds->high < size;
       });
+}
+
+/// The range of what the body of loops of `extents` (all positive) computes by
+/// at most `budget` operations. None where it is no sum of multiples of loops.
+static std::optional<IndexRange>
+getRange(Value value, ArrayRef<int64_t> extents, unsigned &budget) {
+  IndexRange leaf;
+  leaf.coefficients.resize(extents.size());
+  IntegerAttr constant;
+  if (matchPattern(value, m_Constant(&constant))) {
+    leaf.rest = {constant.getInt(), constant.getInt()};
+    return leaf;
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op || budget == 0)
+    return std::nullopt;
+  --budget;
+  if (isa<linalg::IndexOp, repro::IndexOp>(op)) {
+    auto loop = dyn_cast<linalg::IndexOp>(op);
+    leaf.coefficients[loop ? loop.getDim()
+                           : cast<repro::IndexOp>(op).getDim()] = 1;
+    return leaf;
+  }
+  auto is64Bits = [](Value v) {
+    return v.getType().isIndex() || v.getType().isInteger(64);
+  };
+  if (!isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::IndexCastOp>(
+          op) ||
+      !llvm::all_of(op->getOperands(), is64Bits) || !is64Bits(op->getResult(0)))
+    return std::nullopt;
+  std::optional<IndexRange> range =
+      getRange(op->getOperand(0), extents, budget);
+  if (!range || isa<arith::IndexCastOp>(op))
+    return range;
+  IntegerAttr factor;
+  if (isa<arith::MulIOp>(op)) {
+    if (!matchPattern(op->getOperand(1), m_Constant(&factor)))
+      return std::nullopt;
+    range = scaleRange(*range, factor.getInt());
+  } else {
+    std::optional<IndexRange> rhs =
+        getRange(op->getOperand(1), extents, budget);
+    if (rhs && isa<arith::SubIOp>(op))
+      rhs = scaleRange(*rhs, -1);
+    range = rhs ? addRanges(*range, *rhs) : std::nullopt;
+  }
+  if (!range || !getBounds(*range, extents))
+    return std::nullopt;
+  return range;
+}
+
+bool repro::isWithin(Value value, Operation *loops, int64_t size) {
+  SmallVector<int64_t> extents =
+      isa<FoldOp>(loops) ? cast<FoldOp>(loops).getStaticLoopRanges()
+                         : cast<linalg::GenericOp>(loops).getStaticLoopRanges();
+  if (ShapedType::isDynamicShape(extents))
+    return false;
+  if (llvm::is_contained(extents, 0))
+    return true;
+  unsigned budget = 16;
+  std::optional<IndexRange> range = getRange(value, extents, budget);
+  std::optional<Interval> bounds =
+      range ? getBounds(*range, extents) : std::nullopt;
+  return bounds && bounds->low >= 0 && bounds->high < size;
 }

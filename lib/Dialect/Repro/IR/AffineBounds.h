@@ -30,6 +30,11 @@ LogicalResult verifyAccesses(Operation *op, ArrayRef<IndexedShape> operands);
 bool isWithin(AffineMap map, ArrayRef<int64_t> extents,
               ArrayRef<int64_t> shape);
 
+/// Whether the index or integer `value` of the body of `loops`, a
+/// `linalg.generic` or `repro.fold` of static extents, is from 0 to `size` - 1
+/// in every iteration; false as well where intervals cannot tell.
+bool isWithin(Value value, Operation *loops, int64_t size);
+
 } // namespace mlir::repro
 
 #endif // REPRO_DIALECT_IR_AFFINEBOUNDS_H

@@ -19,6 +19,9 @@ using namespace mlir::repro;
 
 void structured::getStructuredEffects(DestinationStyleOpInterface op,
                                       Effects &effects) {
+  // (E1) a check stays, also where nothing reads the result.
+  if (isa<ScatterOp>(op) && op.hasPureTensorSemantics())
+    effects.emplace_back(MemoryEffects::Write::get());
   for (OpOperand &operand : op->getOpOperands()) {
     if (!isa<MemRefType>(operand.get().getType()))
       continue;

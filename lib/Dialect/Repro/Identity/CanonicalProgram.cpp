@@ -8,7 +8,6 @@
 
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
 
-#include "Dialect/Repro/Identity/CanonicalChecks.h"
 #include "Dialect/Repro/Identity/CanonicalOps.h"
 #include "Dialect/Repro/Identity/CanonicalShapes.h"
 #include "dialects/Repro/IR/Repro.h"
@@ -260,9 +259,7 @@ static LogicalResult verifyMain(func::FuncOp main) {
     return failure();
   WalkResult result = main.getBody().walk<WalkOrder::PreOrder>(
       [](Operation *op) { return WalkResult(verifyOp(op)); });
-  if (result.wasInterrupted() || failed(verifySizes(main)))
-    return failure();
-  return verifyChecks(main);
+  return result.wasInterrupted() ? failure() : verifySizes(main);
 }
 
 LogicalResult repro::verifyCanonicalProgram(ModuleOp module) {

@@ -5,10 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Dialect/Repro/IR/AffineBounds.h"
 #include "Dialect/Repro/Transforms/ExactFolding.h"
+#include "dialects/Repro/IR/Repro.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mlir::repro {
@@ -38,6 +42,26 @@ struct NarrowByInteger : public OpRewritePattern<CastOp> {
   }
 };
 
+/// (E1) the check of an index that intervals (A2) know to be in range.
+struct FoldKnownCheck : public OpRewritePattern<arith::CmpIOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::CmpIOp op,
+                                PatternRewriter &rewriter) const override {
+    IntegerAttr limit;
+    Operation *parent = op->getParentOp();
+    if (op.getPredicate() != arith::CmpIPredicate::ult ||
+        !op.getLhs().getType().isIndex() ||
+        !matchPattern(op.getRhs(), m_Constant(&limit)) || limit.getInt() < 0 ||
+        !isa<linalg::GenericOp, FoldOp>(parent) ||
+        !isWithin(op.getLhs(), parent, limit.getInt()))
+      return failure();
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(op,
+                                                   rewriter.getBoolAttr(true));
+    return success();
+  }
+};
+
 struct Canonicalize : public repro::impl::ReproCanonicalizeBase<Canonicalize> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet all(context);
@@ -49,7 +73,7 @@ struct Canonicalize : public repro::impl::ReproCanonicalizeBase<Canonicalize> {
         name.getCanonicalizationPatterns(all, context);
     populateExactFolding(all);
     all.add<NarrowByInteger<arith::IndexCastOp>,
-            NarrowByInteger<arith::IndexCastUIOp>>(context);
+            NarrowByInteger<arith::IndexCastUIOp>, FoldKnownCheck>(context);
     patterns = std::move(all);
     return success();
   }

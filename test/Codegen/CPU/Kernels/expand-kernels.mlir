@@ -91,18 +91,23 @@ func.func private @matmul(%a: memref<96x64xf32>, %b: memref<64x96xf32>, %o: memr
 
 // -----
 
-// (E1) a data-dependent index is checked and clamped.
+// (E1) an assertion writes the number of its message; rows are loaded as vectors.
 // CHECK-LABEL: func.func private @gather
 // CHECK: %[[OK:.*]] = arith.cmpi ult
+// CHECK: memref.store %c5_i64, %{{.*}}[%{{.*}}] : memref<1xi64>
 // CHECK: arith.select %[[OK]]
-// CHECK: memref.store %{{.*}}, %{{.*}}[%{{.*}}] : memref<1xi64>
 // CHECK: vector.load
 func.func private @gather(%table: memref<11x64xf32>, %i: memref<20xi64>, %o: memref<20x64xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
   linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%i : memref<20xi64>) outs(%o : memref<20x64xf32>) {
   ^bb0(%p: i64, %z: f32):
     %row = arith.index_cast %p : i64 to index
     %column = linalg.index 1 : index
-    %v = memref.load %table[%row, %column] {repro.message = 4 : i64} : memref<11x64xf32>
+    %limit = arith.constant 11 : index
+    %zero = arith.constant 0 : index
+    %ok = arith.cmpi ult, %row, %limit : index
+    cf.assert %ok, "too large" {repro.message = 4 : i64}
+    %safe = arith.select %ok, %row, %zero : index
+    %v = memref.load %table[%safe, %column] : memref<11x64xf32>
     linalg.yield %v : f32
   }
   return
