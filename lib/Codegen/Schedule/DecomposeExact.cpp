@@ -375,9 +375,8 @@ Value Decomposition::finish(const Factor &x, const Factor &y,
 }
 
 Value Decomposition::build() {
-  for (auto [extent, kind] : llvm::zip_equal(extents, iterators))
-    if (kind == utils::IteratorType::reduction && extent == 0)
-      return fold.getOutputs()[0];
+  if (llvm::is_contained(extents, 0))
+    return fold.getOutputs()[0];
   auto inputs = *fold.getFactors();
   Factor x = getFactor(inputs.first), y = getFactor(inputs.second);
   SmallVector<Value> totals;

@@ -21,8 +21,7 @@ using namespace mlir;
 using namespace mlir::repro;
 
 namespace {
-struct ExpandChecks
-    : public repro::impl::ReproExpandChecksBase<ExpandChecks> {
+struct ExpandChecks : public repro::impl::ReproExpandChecksBase<ExpandChecks> {
   void runOnOperation() override;
 };
 } // namespace

@@ -483,6 +483,25 @@ def convolutions() -> Iterator[Case]:
     yield _contraction("conv-1d", COLUMN, "ppprr", shapes)
 
 
+def slices_of_one() -> Iterator[Case]:
+    """Several dimensions of one element, some of which are dropped: none has a second element at its stride."""
+    for shape, offsets, sizes, strides, kept in (
+        ((30, 2, 1, 1, 3), (7, 0, 0, 0, 1), (13, 2, 1, 1, 1), (1, 1, 1, 2, 3), (0, 1, 2, 3)),
+        ((4, 1, 1, 3, 1), (1, 0, 0, 0, 0), (1, 1, 1, 2, 1), (3, 2, 5, 2, 7), (1, 3, 4)),
+        ((4, 3, 3, 3), (1, 2, 0, 1), (1, 1, 1, 1), (3, 2, 5, 2), (2,)),
+        ((4, 1, 3, 3), (1, 0, 2, 0), (1, 1, 0, 2), (3, 2, 5, 2), (0, 2, 3)),
+    ):
+        b = Builder()
+        part_shape = tuple(sizes[d] for d in kept)
+        v, u = b.argument(shape, "f32"), b.argument(part_shape, "f32")
+        where = " ".join(str(list(numbers)) for numbers in (offsets, sizes, strides))
+        part = b.op(f"tensor.extract_slice {v.name}{where} : {v.type} to {u.type}", part_shape, "f32")
+        whole = b.op(f"tensor.insert_slice {u.name} into {v.name}{where} : {u.type} into {v.type}", shape, "f32")
+        twice = b.elementwise("%r0 = arith.addf %x0, %x0 : f32", part, element="f32")
+        arrays = values.random("f32", shape, 1), values.random("f32", part_shape, 2)
+        yield Case("x".join(map(str, sizes)), b.program(part, whole, twice), arrays)
+
+
 def exact_contractions() -> Iterator[Case]:
     """(K4)"""
     for digits in (2, 3):
@@ -509,6 +528,9 @@ def exact_contractions() -> Iterator[Case]:
             ),
         ):
             yield _contraction(f"exact{digits}-{name}", ordering, iterators, shapes)
+        # Without iterations an access may lie anywhere, and the result has no element.
+        shapes = [((5, 0), "d0, d1"), ((4, 3), "-1, 2"), ((0,), "d1")]
+        yield _contraction(f"exact{digits}-without-results", ordering, "rp", shapes)
         # Rows and columns of infinities, NaNs, zeros and subnormals among ordinary ones.
         x, y = values.mixed("f32", (24, 70), 31), values.mixed("f32", (70, 20), 32)
         x[::3] = values.random("f32", x[::3].shape, 33, 2)
@@ -795,18 +817,18 @@ def checks() -> Iterator[Case]:
     good, bad = np.array([3, 0, 4, 1, 2]), np.array([3, 0, 4, 1, 5])
     numbers = np.arange(5) - 7
     for name, use in folded.items():
-        for order in ("generic", "fold"):
+        for kind in ("generic", "fold"):
             b = Builder()
             table, i, x, total = (b.argument(shape, "i64") for shape in ((5,), (5,), (5,), ()))
             body = read.format(table.name, table.type) + use
-            if order == "generic":
+            if kind == "generic":
                 result = b.elementwise(body, i, x, element="i64")
             else:
                 body = body.replace("%r0", "%t") + "\n    %r0 = arith.addi %t, %a0 : i64"
                 result = b.fold(ANY, "r", [(i, "d0"), (x, "d0")], [(total, "")], body)[0]
             for indices in (good, bad):
                 arrays = (numbers, indices, numbers * 3, np.array(9))
-                yield Case(f"{order}-{name}-{indices[-1]}", b.program(result), arrays)
+                yield Case(f"{kind}-{name}-{indices[-1]}", b.program(result), arrays)
 
     def gathered(b: Builder, table: Value, i: Value) -> Value:
         """The elements of the table in the order of indices."""
@@ -896,10 +918,8 @@ def checks() -> Iterator[Case]:
         for index in (4, 5):
             b = Builder()
             u, i, o = b.argument((3, columns), "f32"), b.argument((3, 1), "i64"), b.argument((5, columns), "f32")
-            text = (
-                f"repro.scatter add ins({u.name}, {i.name} : {u.type}, {i.type}) outs({o.name} : {o.type}) -> {o.type}"
-            )
-            met = b.op(text, (5, columns), "f32")
+            kinds = f"ins({u.name}, {i.name} : {u.type}, {i.type}) outs({o.name} : {o.type}) -> {o.type}"
+            met = b.op(f"repro.scatter add {kinds}", (5, columns), "f32")
             arrays = [values.random("f32", (n, columns), n) for n in (3, 5)]
             arrays.insert(1, np.array([[0], [index], [2]]))
             yield Case(f"scatter-unread-{columns}-{index}", b.program(o, states=0), tuple(arrays))
@@ -1303,6 +1323,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "conversions": conversions,
     "generics": generics,
     "movements": movements,
+    "slices-of-one": slices_of_one,
     "contractions": contractions,
     "exact-contractions": exact_contractions,
     "convolutions": convolutions,

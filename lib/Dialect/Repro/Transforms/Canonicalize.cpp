@@ -12,6 +12,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -62,6 +63,26 @@ struct FoldKnownCheck : public OpRewritePattern<arith::CmpIOp> {
   }
 };
 
+/// A slice of one element in a dimension has no second one: its stride is 1.
+/// Of dimensions that have equal strides then any may be the dropped one.
+template <typename SliceOp>
+struct DropUnitStride : public OpRewritePattern<SliceOp> {
+  using OpRewritePattern<SliceOp>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SliceOp op,
+                                PatternRewriter &rewriter) const override {
+    SmallVector<int64_t> strides(op.getStaticStrides());
+    for (auto [size, stride] : llvm::zip_equal(op.getStaticSizes(), strides))
+      if (size <= 1 && !ShapedType::isDynamic(size) &&
+          !ShapedType::isDynamic(stride))
+        stride = 1;
+    if (ArrayRef(strides) == op.getStaticStrides())
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] { op.setStaticStrides(strides); });
+    return success();
+  }
+};
+
 struct Canonicalize : public repro::impl::ReproCanonicalizeBase<Canonicalize> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet all(context);
@@ -73,7 +94,9 @@ struct Canonicalize : public repro::impl::ReproCanonicalizeBase<Canonicalize> {
         name.getCanonicalizationPatterns(all, context);
     populateExactFolding(all);
     all.add<NarrowByInteger<arith::IndexCastOp>,
-            NarrowByInteger<arith::IndexCastUIOp>, FoldKnownCheck>(context);
+            NarrowByInteger<arith::IndexCastUIOp>, FoldKnownCheck,
+            DropUnitStride<tensor::ExtractSliceOp>,
+            DropUnitStride<tensor::InsertSliceOp>>(context);
     patterns = std::move(all);
     return success();
   }
