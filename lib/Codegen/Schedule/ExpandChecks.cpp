@@ -26,8 +26,8 @@ struct ExpandChecks : public repro::impl::ReproExpandChecksBase<ExpandChecks> {
 };
 } // namespace
 
-/// An index out of range fails; what is read then is element 0, or zero where
-/// there is none.
+/// (E1) an index out of range fails; what is read then is element 0, or zero
+/// where there is none.
 static void expand(tensor::ExtractOp op) {
   RankedTensorType type = op.getTensor().getType();
   if (type.getRank() == 0)
