@@ -30,8 +30,8 @@ build: $(READY)
 
 test: build lint lit-test sanitizer-sample unit-test
 
-sanitizer-sample: $(READY)
-	$(BIN)/python tools/sanitizers/check.py --seconds 5 --jobs $(JOBS)
+sanitizer-sample: build
+	$(BIN)/python tools/sanitizers/check.py --sample --seconds 5 --programs 10 --jobs $(JOBS)
 
 lit-test: build
 	$(BIN)/lit -j$(JOBS) -q test
@@ -53,8 +53,8 @@ fuzz: build
 	$(BIN)/python test/fuzz/semantic.py --near --count 1000000 --minutes $(MINUTES) --journal build/fuzz/near.jsonl
 	$(BIN)/python test/fuzz/readers.py --count 1000000 --minutes $(MINUTES)
 
-# The executor and the emulator with sanitizers: their tests, and the readers of artifacts and of PTX.
-check-sanitizers: $(READY)
+# All of our C++ with sanitizers: lit, fuzzers, tests of Python; see docs/fuzzing.md.
+check-sanitizers: build
 	$(BIN)/python tools/sanitizers/check.py --jobs $(JOBS)
 
 demo: build

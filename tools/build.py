@@ -24,7 +24,7 @@ COMMANDS = {
 }
 
 
-def configure(bin_folder: Path, environment: dict[str, str], options: list[str]) -> int:
+def configure(bin_folder: Path, environment: dict[str, str], folder: Path, options: list[str]) -> int:
     """Runs CMake for Ninja; MLIR_DIR and LLVM_DIR of the environment win over the packages of the environment."""
     site = Path(sysconfig.get_path("purelib"))
     definitions = {
@@ -44,7 +44,7 @@ def configure(bin_folder: Path, environment: dict[str, str], options: list[str])
         definitions |= {f"CMAKE_{language}_COMPILER_LAUNCHER": "ccache" for language in ("C", "CXX")}
     if shutil.which("mold"):
         definitions |= {f"CMAKE_{kind}_LINKER_FLAGS": "-fuse-ld=mold" for kind in ("EXE", "MODULE", "SHARED")}
-    command = [str(bin_folder / "cmake"), "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja"]
+    command = [str(bin_folder / "cmake"), "-S", str(ROOT), "-B", str(folder), "-G", "Ninja"]
     command += [f"-D{name}={value}" for name, value in definitions.items()] + options
     return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode
 
@@ -64,6 +64,8 @@ def publish(bin_folder: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--folder", type=Path, default=BUILD, help="another one is not published in the environment")
+    parser.add_argument("--target", action="append", help="of Ninja; default: the package")
     parser.add_argument("cmake_options", nargs="*", help="further options of CMake, behind --")
     options = parser.parse_args()
     bin_folder = Path(sys.executable).parent
@@ -77,12 +79,13 @@ def main() -> int:
     }
     environment.pop("PYTHONPATH", None)
     # Always: new Python files are found when CMake runs.
-    status = configure(bin_folder, environment, options.cmake_options)
+    status = configure(bin_folder, environment, options.folder, options.cmake_options)
     if status:
         return status
-    command = [str(bin_folder / "ninja"), "-C", str(BUILD), "-j", str(options.jobs), "ReproPythonModules"]
+    targets = options.target or ["ReproPythonModules"]
+    command = [str(bin_folder / "ninja"), "-C", str(options.folder), "-j", str(options.jobs), *targets]
     status = subprocess.run(command, env=environment).returncode
-    if status == 0:
+    if status == 0 and options.folder == BUILD:
         publish(bin_folder)
     return status
 

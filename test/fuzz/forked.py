@@ -17,6 +17,9 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
+"""Whether this process has AddressSanitizer, which needs an address space without a limit (tools/sanitizers)."""
+
 Work = Callable[[int], str]
 """What a piece of work gives: "ok", another word that is no finding, or "finding: " and a text."""
 
@@ -30,7 +33,7 @@ class Limits:
 
     Attributes:
       seconds: that a piece may take.
-      memory: bytes of address space; 0 for no limit, which a sanitizer needs.
+      memory: bytes of address space.
       batch: pieces per child.
     """
 
@@ -99,7 +102,7 @@ def _work(batch: list[int], work: Work, limits: Limits, writer: int) -> None:
             os.dup2(quiet, stream)
         faulthandler.disable()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if limits.memory:
+        if not SANITIZED:
             resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
         for number in batch:
             try:

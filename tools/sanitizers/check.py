@@ -1,14 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Builds the executor and the emulator, which need no LLVM, with sanitizers, and runs their tests and fuzzers.
+"""Builds the package with sanitizers and runs tests and fuzzers with it (docs/fuzzing.md).
 
-AddressSanitizer and UndefinedBehaviorSanitizer: the readers of artifacts and of PTX on their corpus and its mutations,
-the executor. ThreadSanitizer: the executor and its thread pool. Prints what each run did; the status is 1 where one
-failed. With --seconds 0 the corpus alone is read.
+AddressSanitizer and UndefinedBehaviorSanitizer: all of our C++, with the libraries of LLVM as they are.
+ThreadSanitizer: the executor and its thread pool. Prints what each run did; the status is 1 where one failed.
 """
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -18,13 +18,72 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build-sanitizers"
+OBJECTS = BUILD / "package"
+"""The build tree of the instrumented package."""
+PACKAGES = BUILD / "packages"
+"""The package of `make build`, with the instrumented files in their places."""
+REPORTS = BUILD / "reports"
 NATIVE = ROOT / "test" / "fuzz" / "native"
 CORPUS = ROOT / "test" / "fuzz" / "corpus"
-MEMORY = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
+
+# Without vptr, which needs the RTTI that LLVM has not.
+MEMORY = ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 THREADS = ["-fsanitize=thread"]
 COMMON = ["-std=c++17", "-O1", "-g1", "-UNDEBUG", "-D_GLIBCXX_ASSERTIONS", "-I", str(ROOT / "lib")]
+# With this macro headers of LLVM poison memory that its libraries, built without it, give out again.
+HEADERS_AS_IN_LLVM = "-U__SANITIZE_ADDRESS__"
 # As lib/Emulator/CMakeLists.txt has it: numbers wrap, and registers are read as what an instruction takes them for.
 EMULATOR = ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
+
+# What runs our C++ from Python. Not test/python/untrusted: limits of address space and AddressSanitizer do not go
+# together; its readers are among those of test/fuzz.
+PYTHON_TESTS = ["fuzz", "Codegen", *(f"python/{name}" for name in ("differential", "emulator", "identity", "runtime"))]
+
+
+class Machine:
+    """The compilers of this machine, and what they can do."""
+
+    def __init__(self) -> None:
+        BUILD.mkdir(exist_ok=True)
+        self.compiler = shutil.which("c++") or "g++"
+        self.has_sanitizers = self._links(self.compiler, MEMORY) and self._links(self.compiler, THREADS)
+        clang = shutil.which("clang++")
+        entry = 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char *, unsigned long) { return 0; }'
+        self.fuzzer = clang if clang and self._links(clang, ["-fsanitize=fuzzer", *MEMORY], entry) else None
+        """A compiler with libFuzzer."""
+
+    def _links(self, compiler: str, flags: list[str], source: str = "int main() {}") -> bool:
+        command = [compiler, *flags, "-x", "c++", "-", "-o", str(BUILD / "probe")]
+        return subprocess.run(command, input=source, text=True, capture_output=True).returncode == 0
+
+    def library(self, name: str) -> str:
+        """The path of a library of the compiler."""
+        command = [self.compiler, f"-print-file-name={name}"]
+        return str(Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()).resolve())
+
+
+# Building -------------------------------------------------------------------------------------------------------------
+
+
+def build_package(jobs: int, sample: bool) -> Path:
+    """Builds what is ours in the package, or repro-opt and the compiler library; gives the folder of our archives."""
+    flags = " ".join([*MEMORY, HEADERS_AS_IN_LLVM, "-g1"])
+    command = [sys.executable, str(ROOT / "tools" / "build.py"), "--folder", str(OBJECTS), "--jobs", str(jobs)]
+    libraries = "python_packages/repro_mlir/_mlir_libs"
+    names = [] if sample else sorted(p.name for p in (ROOT / "build" / libraries).iterdir() if p.suffix == ".so")
+    for target in ("repro-opt", *(f"{libraries}/{name}" for name in names)):
+        command += ["--target", target]
+    # Half of the time to compile is that of the headers.
+    definitions = {"CMAKE_UNITY_BUILD": "ON", "CMAKE_CXX_FLAGS": flags, "CMAKE_C_FLAGS": flags}
+    subprocess.run([*command, "--", *(f"-D{name}={value}" for name, value in definitions.items())], check=True)
+    shutil.rmtree(PACKAGES, ignore_errors=True)
+    for source in (ROOT / "build" / "python_packages").rglob("*"):
+        place = source.relative_to(ROOT / "build" / "python_packages")
+        if not source.is_dir():
+            (PACKAGES / place).parent.mkdir(parents=True, exist_ok=True)
+            instrumented = OBJECTS / "python_packages" / place
+            (PACKAGES / place).symlink_to(instrumented if instrumented.exists() else source.resolve())
+    return OBJECTS / "lib"
 
 
 def sources(folder: str) -> list[Path]:
@@ -39,66 +98,126 @@ def flags_of(source: Path) -> list[str]:
     return flags
 
 
-def build(name: str, files: list[Path], sanitizers: list[str], jobs: int) -> Path:
-    """Compiles what has changed, and links a program."""
-    compiler = shutil.which("c++") or "g++"
+def build(program: Path, files: list[Path], compiler: str, sanitizers: list[str], jobs: int) -> Path:
+    """Compiles what has changed, and links a program; archives are taken as they are."""
     cached = [shutil.which("ccache")] if shutil.which("ccache") else []
-    folder = BUILD / ("threads" if sanitizers is THREADS else "memory")
-    folder.mkdir(parents=True, exist_ok=True)
+    program.parent.mkdir(parents=True, exist_ok=True)
 
     def compile_one(source: Path) -> Path:
-        target = folder / f"{source.parent.name}-{source.stem}.o"
+        if source.suffix == ".a":
+            return source
+        target = program.parent / f"{source.parent.name}-{source.stem}.o"
         command = [*cached, compiler, *COMMON, *flags_of(source), *sanitizers, "-c", str(source), "-o", str(target)]
         subprocess.run(command, check=True)
         return target
 
     with ThreadPoolExecutor(jobs) as pool:
         objects = list(pool.map(compile_one, files))
-    program = folder / name
     subprocess.run([compiler, *sanitizers, *map(str, objects), "-pthread", "-o", str(program)], check=True)
     return program
 
 
-def run(program: Path, *arguments: object) -> bool:
-    """Runs a program in its folder, where a fuzzer leaves its last input."""
-    start = time.monotonic()
-    command = [str(program), *map(str, arguments)]
-    result = subprocess.run(command, cwd=program.parent, capture_output=True, text=True)
-    seconds = time.monotonic() - start
-    said = result.stdout.strip() if result.returncode == 0 else result.stderr
-    print(f"{program.parent.name}/{program.name}: status {result.returncode} after {seconds:.0f} s: {said}", flush=True)
-    return result.returncode == 0
+# Running --------------------------------------------------------------------------------------------------------------
 
 
-def has_sanitizers() -> bool:
-    """Whether the compiler of this machine has their libraries."""
-    BUILD.mkdir(exist_ok=True)
-    compiler = shutil.which("c++") or "g++"
-    commands = [[compiler, *flags, "-x", "c++", "-", "-o", str(BUILD / "probe")] for flags in (MEMORY, THREADS)]
-    return all(
-        subprocess.run(c, input="int main() {}", text=True, capture_output=True).returncode == 0 for c in commands
+def execute(command: list[object], folder: Path, environment: dict[str, str]) -> tuple[int, str, list[str]]:
+    """Status and output of a command, and what sanitizers reported in whichever of its processes."""
+    shutil.rmtree(REPORTS, ignore_errors=True)
+    REPORTS.mkdir()
+    result = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
+    return result.returncode, result.stdout, [path.read_text(errors="replace") for path in sorted(REPORTS.iterdir())]
+
+
+def run(name: str, command: list[object], folder: Path = ROOT, **environment: str) -> bool:
+    """Whether a command succeeded without a report."""
+    start = time.monotonic()
+    status, output, reports = execute(command, folder, environment)
+    passed = status == 0 and not reports
+    said = (output.strip().splitlines() or [""])[-1] if passed else "\n".join([output, *reports])
+    print(f"{name}: status {status} after {time.monotonic() - start:.0f} s: {said}", flush=True)
+    return passed
+
+
+def check_native(machine: Machine, archives: Path, seconds: int, jobs: int, sample: bool) -> list[bool]:
+    """The executor and the readers of artifacts and PTX by themselves."""
+    executor, runtime = NATIVE / "executor.cpp", archives / "libReproRuntime.a"
+    memory, threads = BUILD / "memory", BUILD / "threads"
+    passed = [
+        run("threads", [build(threads / "executor", [executor, *sources("Runtime")], machine.compiler, THREADS, jobs)]),
+        run("executor", [build(memory / "executor", [executor, runtime], machine.compiler, MEMORY, jobs)]),
+    ]
+    for name, part in (("artifact", "Runtime"), ("ptx", "Emulator")):
+        harness, inputs = NATIVE / f"{name}.cpp", sorted((CORPUS / name).iterdir())
+        if machine.fuzzer and not sample:
+            files = [harness, *sources("Runtime"), *(sources(part) if part != "Runtime" else [])]
+            flags = [*MEMORY, "-fsanitize=fuzzer"]
+            program = build(BUILD / "fuzzer" / name, files, machine.fuzzer, flags, jobs)
+            (found := BUILD / "fuzzer" / f"{name}-found").mkdir(exist_ok=True)
+            command = [program, f"-max_total_time={seconds}", "-rss_limit_mb=4096", found, CORPUS / name]
+            passed.append(run(f"{name}, libFuzzer", command, program.parent))
+        else:
+            files = [harness, NATIVE / "standalone.cpp", archives / f"libRepro{part}.a", runtime]
+            program = build(memory / name, files, machine.compiler, MEMORY, jobs)
+            passed.append(run(name, [program, seconds, *inputs], program.parent))
+    return passed
+
+
+def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> list[bool]:
+    """lit, random programs and, unless it is a sample, tests of Python with the instrumented package."""
+    options = BUILD / "options.so"
+    define = f'-DREPORTS="{REPORTS / "report"}"'
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", define, str(ROOT / "tools" / "sanitizers" / "options.c"), "-o", str(options)],
+        check=True,
+    )
+    # Python itself has no C++ library, in which AddressSanitizer looks for functions when it begins.
+    preloaded = [str(options), *map(machine.library, ("libasan.so", "libubsan.so", "libstdc++.so.6"))]
+    environment = {
+        "PYTHONPATH": str(PACKAGES),
+        "LD_PRELOAD": ":".join(preloaded),
+        "REPRO_MLIR_LIMITS": "memory_bytes=4194304T,read_seconds=600,compile_seconds=3600",
+        "REPRO_MLIR_CACHE": "off",
+    }
+    tools = {"REPRO_PACKAGES": str(PACKAGES), "REPRO_TEST_TIMEOUT": "600", "ASAN_OPTIONS": "detect_leaks=0"}
+    # A write behind an allocation, so that no silence of the reports passes for success.
+    wrong = "import ctypes; c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p; "
+    wrong += "c.memset(ctypes.c_void_p(c.malloc(8)), 0, 9)"
+    _, _, reports = execute([sys.executable, "-c", wrong], ROOT, environment)
+    if not any("heap-buffer-overflow" in report for report in reports):
+        print(f"AddressSanitizer does not report what is wrong: {reports}")
+        return [False]
+    passed = [run("lit", [Path(sys.executable).parent / "lit", f"-j{jobs}", "-q", "test"], **tools)]
+    first = ["--first", 30_000, "--count", programs]
+    passed.append(run("programs", [sys.executable, "test/fuzz/semantic.py", *first], **environment))
+    if not sample:
+        tests = [f"test/{name}" for name in PYTHON_TESTS]
+        pytest = [sys.executable, "-m", "pytest", "-q", "-n", jobs, "--dist", "worksteal", *tests]
+        passed.append(run("tests", pytest, **environment))
+    return passed
 
 
 def main() -> int:
     """0 where every run succeeded, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=60, help="of each fuzzer")
+    parser.add_argument("--sample", action="store_true", help="what CI takes: the compiler alone, by lit and programs")
+    parser.add_argument("--seconds", type=int, default=60, help="of each reader's mutations")
+    parser.add_argument("--programs", type=int, default=100, help="random ones")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
-    if not has_sanitizers():
+    machine = Machine()
+    if not machine.has_sanitizers:
         print("not checked: the C++ compiler of this machine has no sanitizers")
         return 0
-    standalone, runtime = NATIVE / "standalone.cpp", sources("Runtime")
-    emulator = [*runtime, *sources("Emulator")]
-    executor = [NATIVE / "executor.cpp", *runtime]
-    passed = [
-        run(build("executor", executor, THREADS, options.jobs)),
-        run(build("executor", executor, MEMORY, options.jobs)),
-    ]
-    for name, files in (("artifact", runtime), ("ptx", emulator)):
-        program = build(name, [NATIVE / f"{name}.cpp", standalone, *files], MEMORY, options.jobs)
-        passed.append(run(program, options.seconds, *sorted((CORPUS / name).iterdir())))
+    archives = build_package(options.jobs, options.sample)
+    passed = check_native(machine, archives, options.seconds, options.jobs, options.sample)
+    passed += check_package(machine, options.jobs, options.programs, options.sample)
     return int(not all(passed))
 
 

@@ -31,7 +31,7 @@ using namespace mlir::repro;
 
 /// How many ops away the one that reads the results may be: until then the
 /// factors stay in memory.
-static constexpr size_t reach = 8;
+static constexpr size_t mostBetween = 8;
 /// Operations on each result at most, and other buffers that they read. With
 /// more the time is that of the arithmetic, and a kernel repeats it for each of
 /// its tiles' shapes.
@@ -174,10 +174,10 @@ bool EpilogueFusion::isLight() {
 /// Whether few ops lie between.
 bool EpilogueFusion::isNear() {
   size_t between = 0;
-  for (Operation *op = fold->getNextNode(); op != generic && between < reach;
-       op = op->getNextNode())
+  for (Operation *op = fold->getNextNode();
+       op != generic && between < mostBetween; op = op->getNextNode())
     between += becomesKernel(*op);
-  return between < reach;
+  return between < mostBetween;
 }
 
 bool EpilogueFusion::findAccesses() {

@@ -13,11 +13,13 @@
 
 #include "PackArena.h"
 
+#include "mlir/Support/LLVM.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SmallVector.h"
 
-using namespace llvm;
+using namespace mlir;
 using namespace mlir::repro;
 
 /// Pairs of items that a search for a better packing may compare.

@@ -23,7 +23,7 @@ from .server import ENDING, HEADER, OUT_OF_MEMORY
 from .text import check_text
 
 # What a child needs of the environment; the rest may hold secrets.
-_KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "LC_ALL")
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "TMPDIR", "LANG", "LC_ALL")
 _GRACE_SECONDS = 10
 """For a server to import the compiler."""
 

@@ -7,11 +7,13 @@
 
 #include "Codegen/CPU/Lowering/Level.h"
 
+#include "mlir/Support/LLVM.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/TargetParser/Host.h"
 
-using namespace llvm;
+using namespace mlir;
 using namespace mlir::repro;
 
 static const Level levels[] = {
@@ -45,7 +47,7 @@ const Level &mlir::repro::getHostLevel() {
 #if defined(__aarch64__)
   return *findLevel("aarch64");
 #else
-  StringMap<bool> features = sys::getHostCPUFeatures();
+  llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
   auto has = [&](std::initializer_list<StringRef> names) {
     return llvm::all_of(names,
                         [&](StringRef name) { return features.lookup(name); });

@@ -16,8 +16,6 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::device;
 
-/// Threads of a block of independent threads.
-static constexpr int64_t kBlock = 128;
 /// Threads beyond this take several items each.
 static constexpr int64_t kMaxThreads = int64_t(1) << 20;
 /// Scratch memory of all threads together.

@@ -17,6 +17,9 @@ namespace mlir::repro::device {
 
 using cpu::Access;
 
+/// Threads of a warp, and of a block of independent threads or warps.
+constexpr int64_t kWarp = 32, kBlock = 128;
+
 /// Memory beyond the buffers that the launches of one kernel function share: a
 /// part of the arena. Offsets are in bytes, 256-byte aligned.
 class Workspace {

@@ -38,14 +38,14 @@ namespace {
 /// quarter of it: kHigh x kWide instructions of 16 x 8 results.
 constexpr int64_t kTile = 64, kThreads = 128, kHigh = 2, kWide = 4;
 /// Threads that look for the largest magnitudes.
-constexpr int64_t kScaleThreads = 256, kWarp = 32;
+constexpr int64_t kScaleThreads = 256;
 /// Elements of a step of K, and those of a row that a thread makes digits of.
 constexpr int64_t kStep = 32, kPart = 16;
 /// Words of a line and of one access.
-constexpr int64_t kLine = 16, kVector = 4;
+constexpr int64_t kLine = 16, kAccess = 4;
 /// Words of a digit of a tile's rows in a step: an access for each thread.
 constexpr int64_t kTileWords = kTile / 2 * kLine;
-static_assert(kTileWords == kThreads * kVector);
+static_assert(kTileWords == kThreads * kAccess);
 
 /// Where the kernels leave their results in the workspace: for each factor.
 struct Places {
@@ -306,13 +306,13 @@ void ExactDevice::expandDigits(unsigned f, const Places &places) {
           part, places);
     constexpr int64_t perStep = kStep / kPart;
     Value step = b.div(part, perStep), inStep = b.rem(part, perStep);
-    auto type = VectorType::get({kVector}, b.getI32Type());
+    auto type = VectorType::get({kAccess}, b.getI32Type());
     for (int64_t d = 0; d < digits; ++d) {
       Value first =
           b.add(b.mul(b.add(b.mul(at[0], parts / perStep), step), digits), d);
       first = b.add(b.mul(b.add(b.mul(first, lines), line), kLine),
                     b.mul(inStep, kLine / perStep));
-      for (int64_t t = 0; t < kLine / perStep / kVector; ++t) {
+      for (int64_t t = 0; t < kLine / perStep / kAccess; ++t) {
         // A register of each row in turn, or both registers of a row.
         auto get = [&](int64_t half, int64_t i) {
           return words[half][d * (kPart / 4) + 2 * t + i];
@@ -320,7 +320,7 @@ void ExactDevice::expandDigits(unsigned f, const Places &places) {
         SmallVector<Value> elements{get(0, 0), get(!f, !!f), get(!!f, !f),
                                     get(1, 1)};
         b.storeAligned(vector::FromElementsOp::create(b, type, elements),
-                       target, b.add(first, t * kVector));
+                       target, b.add(first, t * kAccess));
       }
     }
   });
@@ -339,7 +339,7 @@ SmallVector<Value> ExactDevice::readSlice(unsigned f, Value slice) {
     Value at = b.mul(b.add(b.mul(b.add(first, i), getPaddedSize(f)), begin[f]),
                      kLine / 2);
     values.push_back(b.loadAligned(sources[f], b.getI32Type(),
-                                   b.add(at, b.mul(thread, kVector)), kVector));
+                                   b.add(at, b.mul(thread, kAccess)), kAccess));
   }
   return values;
 }
@@ -347,7 +347,7 @@ SmallVector<Value> ExactDevice::readSlice(unsigned f, Value slice) {
 void ExactDevice::storeSlice(unsigned f, ArrayRef<Value> values, Value buffer) {
   for (auto [i, value] : llvm::enumerate(values))
     b.storeAligned(value, buffers,
-                   b.add(b.add(buffer, b.mul(thread, kVector)),
+                   b.add(b.add(buffer, b.mul(thread, kAccess)),
                          (f * steps * digits + int64_t(i)) * kTileWords));
 }
 
@@ -360,13 +360,13 @@ SmallVector<Value> ExactDevice::compute(Value buffer, ValueRange carried) {
                                                  SmallVector<Type>(4, i32));
   auto load = [&](unsigned f, int64_t step, int64_t digit, int64_t pair) {
     Value line = b.add(b.div(warpBegin[f], 2), group);
-    Value at = b.add(b.mul(line, kLine), b.mul(member, kVector));
+    Value at = b.add(b.mul(line, kLine), b.mul(member, kAccess));
     int64_t first =
         ((f * steps + step) * digits + digit) * kTileWords + pair * 8 * kLine;
     Value loaded =
-        b.loadAligned(buffers, i32, b.add(b.add(buffer, at), first), kVector);
+        b.loadAligned(buffers, i32, b.add(b.add(buffer, at), first), kAccess);
     SmallVector<Value> registers;
-    for (int64_t e = 0; e < kVector; ++e)
+    for (int64_t e = 0; e < kAccess; ++e)
       registers.push_back(vector::ExtractOp::create(b, loaded, e));
     return registers;
   };
@@ -509,7 +509,7 @@ void ExactDevice::expandProducts(const Places &places) {
   }
   group = b.div(lane, 4);
   member = b.rem(lane, 4);
-  auto vectorType = VectorType::get({kVector}, i32Type);
+  auto vectorType = VectorType::get({kAccess}, i32Type);
   for (unsigned f : {0, 1})
     storeSlice(f, readSlice(f, b.index(0)), b.index(0));
   b.barrier();

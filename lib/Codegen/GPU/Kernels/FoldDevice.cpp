@@ -29,7 +29,6 @@ using namespace mlir::repro::cpu;
 using namespace mlir::repro::device;
 
 namespace {
-constexpr int64_t kWarp = 32, kBlock = 128;
 /// Lanes of which a thread has several; more are not worth the registers.
 constexpr int64_t kMostLanes = 256;
 /// Results beyond which a thread each is enough, whatever their chunks.
