@@ -18,6 +18,7 @@
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROPLANBUFFERS
@@ -261,7 +262,7 @@ void PlanBuffers::replaceBuffer(memref::AllocOp alloc, Value place) {
   if (type != place.getType())
     place = memref::ReinterpretCastOp::create(
         builder, alloc.getLoc(), type, place, /*offset=*/0, type.getShape(),
-        type.getStridesAndOffset().first);
+        computeSuffixProduct(type.getShape()));
   alloc.replaceAllUsesWith(place);
   alloc.erase();
 }

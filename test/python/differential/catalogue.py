@@ -989,6 +989,14 @@ def whole_programs() -> Iterator[Case]:
     ramp = b.constant("dense<[1.0, -0.0, 0.25]>", (3,), "f32")
     yield Case("state-unchanged", b.program(p, count, ramp, states=2), (values.random("f32", (33,), 3), np.array(41)))
 
+    # A result without elements, in another shape than that of the operation that writes it.
+    b = Builder()
+    x = b.argument((3, 3, 0), "f32")
+    new = b.elementwise("%r0 = arith.negf %x0 : f32", x, element="f32")
+    text = f"tensor.expand_shape {new.name} [[0], [1], [2, 3]] output_shape [3, 3, 0, 1] : {new.type} into "
+    wide = b.op(f"{text}{tensor((3, 3, 0, 1), 'f32')}", (3, 3, 0, 1), "f32")
+    yield Case("empty-result-expanded", b.program(wide), (np.zeros((3, 3, 0), np.float32),))
+
     # Softmax over rows: an any-order fold, functions, an ordered fold and broadcasts, which fuse.
     b = Builder()
     x = b.argument((9, 77), "f32")

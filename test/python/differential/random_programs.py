@@ -594,7 +594,7 @@ def program(seed: int, steps: int | None = None, checks: bool = False) -> Case:
     renewed = [choose.choice([w for w in maker.values if w.type == v.type]) for v in maker.arguments[:states]]
     # What is not used is a result, but for some values whose checks alone are seen (E1).
     seen = [v for v in made if not maker.b.is_used(v) and not (checks and choose.random() < 0.2)]
-    results = seen + choose.sample(maker.values, min(len(maker.values), choose.randint(not made, 2)))
+    results = seen + choose.sample(maker.values, min(len(maker.values), choose.randint(not seen and not states, 2)))
     arrays = []
     for v in maker.arguments:
         make = choose.choice([values.random, values.random, values.mixed])
