@@ -24,7 +24,7 @@ _FREE_BYTES = 256 << 20
 _PART_BYTES = 1 << 20
 _MEMBERS = 4096
 _DIRECTORY_BYTES = 4 << 20
-_NAME_BYTES = 255
+_NAME_CHARACTERS = 1024
 _ENCRYPTED = 1
 
 _END = struct.Struct("<4sHHHHIIH")
@@ -101,7 +101,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, known: Callable[[s
     seen = set()
     for member in members:
         name = member.filename
-        if len(name) > _NAME_BYTES or not known(name):
+        if len(name) > _NAME_CHARACTERS or not known(name):
             raise ReproError(f"{where} unknown member {foreign(repr(name))}")
         if name in seen:
             raise ReproError(f"{where} two members {foreign(name)}")

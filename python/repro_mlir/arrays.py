@@ -9,6 +9,7 @@ in unsigned integers. NumPy arrays, torch tensors on the CPU and whatever else h
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -89,6 +90,11 @@ class TensorType:
     def dtype(self) -> np.dtype[Any]:
         """The NumPy type that holds the elements."""
         return np.dtype(_DTYPES[self.element])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def __str__(self) -> str:
         return f"{self.name}: {'x'.join([*map(str, self.shape), self.element])}"

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from .arrays import TensorType, as_array, element_of_torch, is_torch, to_torch
 from .errors import ReproError
+from .files import read_regular
+from .limits import limits
 from .tensor_file import read_all_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -117,10 +119,7 @@ def save(path: str | Path, state: Mapping[str, Any]) -> None:
 
 def load(path: str | Path) -> dict[str, Any]:
     """The state in a file that `save` wrote, as `Trainer.state_dict` gives it. ReproError for another file."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise ReproError(f"cannot read {path}: {error.strerror}") from None
+    data = read_regular(path, limits().archive_bytes, follow=True)
     kinds, arrays, metadata = read_all_tensors(data, str(path))
     model: dict[str, Any] = {}
     optimizer: dict[int, dict[str, Any]] = {}

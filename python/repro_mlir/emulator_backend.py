@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,7 +63,7 @@ class Emulation:
     def array(self, space: str, index: int) -> np.ndarray:
         """A state, input or output, in the memory of the emulator."""
         kind = self._plan.buffers(space)[index].kind
-        size = math.prod(kind.shape) * kind.dtype.itemsize
+        size = kind.nbytes
         return self.buffers[space, index][:size].view(kind.dtype).reshape(kind.shape)
 
     def run(self, **options: Any) -> None:

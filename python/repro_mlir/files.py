@@ -26,6 +26,10 @@ _KINDS = (
 )
 
 
+class TooLarge(ReproError):
+    """A file of more bytes than may be read."""
+
+
 def open_descriptor(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
     """The descriptor of a regular file.
 
@@ -64,7 +68,8 @@ def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes
       limit: the most bytes that it may have.
       follow: as for `open_descriptor`.
     Raises:
-      ReproError: as `open_descriptor`, or a longer file.
+      TooLarge: a longer file.
+      ReproError: as `open_descriptor`.
     """
     with open_regular(path, follow=follow) as file:
         check_size(path, os.fstat(file.fileno()).st_size, limit)
@@ -78,9 +83,9 @@ def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes
 
 
 def check_size(path: str | Path, size: int, limit: int) -> None:
-    """ReproError for a file of more than `limit` bytes."""
+    """TooLarge for a file of more than `limit` bytes."""
     if size > limit:
-        raise ReproError(f"{path}: expected at most {limit:,} bytes, got {size:,}")
+        raise TooLarge(f"{path}: expected at most {limit:,} bytes, got {size:,}")
 
 
 def _not_regular(path: str | Path, kind: str) -> ReproError:

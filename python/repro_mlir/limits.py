@@ -29,10 +29,11 @@ class Limits:
       constant_bytes: of all constants of a program together.
       read_seconds: to parse, verify and hash a program.
       compile_seconds: to compile it for one target.
+      operator_seconds: to recompute the one operator of a dispute.
       memory_bytes: address space of a child process.
       result_bytes: of what a child gives back, and of each file that it writes.
-      archive_bytes: of all members of a program file or a bundle together, inflated, and of the state that a bundle
-        describes; the memory of this machine.
+      archive_bytes: of all members of a program file, a bundle or an .npz file together, inflated, and of the tensors
+        that a bundle or a receipt describes; the memory of this machine.
       archive_ratio: these bytes per byte of the file, where they are more than 256 MiB.
     """
 
@@ -43,6 +44,7 @@ class Limits:
     constant_bytes: int = 2 << 30
     read_seconds: int = 60
     compile_seconds: int = 600
+    operator_seconds: int = 3600
     memory_bytes: int = 8 << 30
     result_bytes: int = 4 << 30
     archive_bytes: int = field(default_factory=lambda: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -10,15 +10,19 @@ package safetensors, so that equal tensors give equal bytes with every version o
 from __future__ import annotations
 
 import json
-import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .arrays import TensorType, check_canonical, from_bytes
 from .errors import ReproError
+from .files import read_regular
+
+_HEADER_BYTES = 1 << 24
+"""The most bytes of a header."""
 
 _NAMES = {
     "f64": "F64",
@@ -40,7 +44,7 @@ def tensor_header(kinds: Sequence[TensorType], metadata: Mapping[str, str] | Non
     header: dict[str, Any] = {} if metadata is None else {"__metadata__": {**metadata}}
     end = 0
     for kind in kinds:
-        begin, end = end, end + math.prod(kind.shape) * kind.dtype.itemsize
+        begin, end = end, end + kind.nbytes
         header[kind.name] = {
             "dtype": _NAMES[kind.element],
             "shape": list(kind.shape),
@@ -76,15 +80,14 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
         are not canonical (V4); `where` names the file in the message.
     """
     try:
-        (size,) = struct.unpack_from("<Q", data)
-        header = json.loads(data[8 : 8 + size])
-        body = data[8 + size :]
+        header, begin = _header(data)
+        body = memoryview(data)[begin:]
         found = {
             name: (entry["dtype"], tuple(entry["shape"]), tuple(entry["data_offsets"]))
             for name, entry in header.items()
             if name != "__metadata__"
         }
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError):
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ReproError(f"{where}: expected a safetensors file") from None
     arrays = []
     for kind in kinds:
@@ -96,7 +99,7 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
                 f"{where}: tensor {kind.name}: expected shape {list(kind.shape)} of {_NAMES[kind.element]}, "
                 f"got {list(shape)} of {dtype}"
             )
-        size = math.prod(kind.shape) * kind.dtype.itemsize
+        size = kind.nbytes
         if len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1] <= len(body) or offsets[1] - offsets[0] != size:
             raise ReproError(f"{where}: tensor {kind.name}: expected {size} bytes in the file, got {list(offsets)}")
         array = from_bytes(body[offsets[0] : offsets[1]], kind).copy()
@@ -105,12 +108,25 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
     return tuple(arrays)
 
 
+def _header(data: bytes) -> tuple[Any, int]:
+    """The value of the header, and where the data begin. struct.error, ValueError, RecursionError without a header."""
+    (size,) = struct.unpack_from("<Q", data)
+    if size > _HEADER_BYTES:
+        raise ValueError
+    return json.loads(data[8 : 8 + size]), 8 + size
+
+
+def load_tensors(kinds: Sequence[TensorType], path: str | Path) -> tuple[np.ndarray, ...]:
+    """As `read_tensors`, of a file that the user names and that has nothing else. ReproError also for a larger one."""
+    limit = 8 + _HEADER_BYTES + sum(kind.nbytes for kind in kinds)
+    return read_tensors(kinds, read_regular(path, limit, follow=True), str(path))
+
+
 def read_all_tensors(data: bytes, where: str) -> tuple[list[TensorType], tuple[np.ndarray, ...], dict[str, str]]:
     """All tensors of a file, as it names them, and its metadata. ReproError for data of another format."""
     elements = {name: element for element, name in _NAMES.items()}
     try:
-        (size,) = struct.unpack_from("<Q", data)
-        header = json.loads(data[8 : 8 + size])
+        header, _ = _header(data)
         metadata = {str(key): str(value) for key, value in header.pop("__metadata__", {}).items()}
         kinds = [
             TensorType(name, elements[entry["dtype"]], tuple(int(extent) for extent in entry["shape"]))

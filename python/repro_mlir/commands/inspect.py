@@ -65,7 +65,7 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
     from ..bundling import check_signature
     from ..program import program_hash, read_untrusted
     from ..receipts.signing import read_public_key
-    from ..runner.bundle import Bundle, size_of
+    from ..runner.bundle import Bundle
 
     key = read_public_key(options.key) if options.key else None
     bundle = Bundle(options.program)
@@ -84,7 +84,7 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
         "state": [str(kind) for kind in bundle.state],
         "inputs": [str(kind) for kind in bundle.inputs],
         "outputs": [str(kind) for kind in bundle.outputs],
-        "state_bytes": sum(size_of(kind) for kind in bundle.state),
+        "state_bytes": sum(kind.nbytes for kind in bundle.state),
         "initial_state": bundle.initial_state_hash,
         "targets": {
             code.architecture: {

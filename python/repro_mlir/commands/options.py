@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,9 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..archive import read_archive
 from ..arrays import TensorType
 from ..errors import ReproError
-from ..files import open_regular
 
 # What add_subparsers gives. A string: the class takes no parameters at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -96,12 +97,6 @@ def _target(name: str) -> str:
     return name
 
 
-def read_file(path: str) -> bytes:
-    """The bytes of a regular file; ReproError where it cannot be read."""
-    with open_regular(path, follow=True) as file:
-        return file.read()
-
-
 def write_file(path: str, data: bytes) -> None:
     """Writes a file; ReproError where it cannot be written."""
     try:
@@ -121,19 +116,18 @@ def load_inputs(path: str | None, inputs: Sequence[TensorType]) -> list[np.ndarr
         if wanted:
             raise ReproError(f"expected --inputs with {', '.join(map(str, inputs))}")
         return []
-    try:
-        with open_regular(path, follow=True) as opened, np.load(opened, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ReproError(f"{path}: expected an .npz file")
-            found = {name: file[name] for name in wanted if name in file.files}
-            others = file.files
-    except ReproError:
-        raise
-    except OSError as error:
-        raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
-    except Exception:
-        # NumPy and zipfile raise whatever a damaged file leads them to.
-        raise ReproError(f"{path}: expected an .npz file of plain arrays") from None
+    what = "an .npz file of plain arrays"
+    members = read_archive(path, lambda name: name.endswith(".npy"), what)
+    found = {}
+    for name in wanted:
+        data = members.get(f"{name}.npy")
+        try:
+            if data is not None:
+                found[name] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+        except Exception:
+            # NumPy raises whatever a damaged file leads it to.
+            raise ReproError(f"{path}: expected {what}") from None
+    others = [name.removesuffix(".npy") for name in members]
     missing = [name for name in wanted if name not in found]
     if missing:
         raise ReproError(f"{path}: no input {', '.join(missing)}; it has {', '.join(others) or 'none'}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import ReproError
 from ..printing import tell
-from .options import Commands, add_command, add_target, load_inputs, positive, read_file, write_file
+from .options import Commands, add_command, add_target, load_inputs, positive, write_file
 
 
 def register(commands: Commands) -> None:
@@ -31,12 +31,12 @@ def _run(options: argparse.Namespace) -> int:
     from ..compiler import compile
     from ..hashing import state_hash, tensor_hash
     from ..program import Program
-    from ..tensor_file import read_tensors, write_tensors
+    from ..tensor_file import load_tensors, write_tensors
 
     program = Program.load(options.program)
     state = program.initial_state()
     if options.state:
-        arrays = read_tensors(program.state, read_file(options.state), options.state)
+        arrays = load_tensors(program.state, options.state)
         state = dict(zip(state, arrays, strict=True))
     inputs = load_inputs(options.inputs, program.inputs)
     executable = compile(program, options.target, options.threads)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import ReproError
-from .connection import Connection
+from ..files import TooLarge
+from . import connection
 from .folder import Folder
 from .prover import Prover
 
@@ -19,11 +20,16 @@ class Silence(Exception):
     """No answer: too late, too long, or the connection is gone. The text says which."""
 
 
+class TooLong(Silence):
+    """An answer of more bytes than may be read; the next question can be asked."""
+
+
 class Channel(Protocol):
     """The way to one prover."""
 
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
-        """Sends a question, returns the answer. Silence if none of at most `limit` bytes comes within `timeout` s."""
+        """Sends a question, returns the answer. Silence if none comes within `timeout` s, TooLong if it has more than
+        `limit` bytes."""
 
     def close(self) -> None:
         """Ends the conversation."""
@@ -41,7 +47,7 @@ class LocalChannel:
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
         answer = self._prover.answer(question)
         if len(answer) > limit:
-            raise Silence(f"an answer of {len(answer)} bytes, expected at most {limit}")
+            raise TooLong(f"an answer of {len(answer)} bytes, expected at most {limit}")
         return answer
 
     def close(self) -> None:
@@ -51,8 +57,8 @@ class LocalChannel:
 class SocketChannel:
     """A prover at the other end of a connection."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, link: connection.Connection) -> None:
+        self._connection = link
 
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
         deadline = time.monotonic() + timeout
@@ -63,6 +69,8 @@ class SocketChannel:
             raise Silence(f"no answer within {timeout:g} s") from None
         except (OSError, EOFError) as error:
             raise Silence(f"the connection broke: {error}") from None
+        except connection.TooLong as error:
+            raise TooLong(str(error)) from None
         except ValueError as error:
             raise Silence(str(error)) from None
 
@@ -88,6 +96,8 @@ class FileChannel:
             return self._folder.read("answer", self._count, limit, deadline)
         except TimeoutError:
             raise Silence(f"no answer within {timeout:g} s") from None
+        except TooLarge as error:
+            raise TooLong(str(error)) from None
         except ReproError as error:
             raise Silence(str(error)) from None
 

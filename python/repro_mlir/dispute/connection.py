@@ -31,6 +31,10 @@ class Stranger(Exception):
     """The other end is not the one that shares our token; the text says what it did."""
 
 
+class TooLong(ValueError):
+    """A message of more bytes than may be read; the next one can be."""
+
+
 class Connection:
     """A conversation after the handshake."""
 
@@ -39,6 +43,8 @@ class Connection:
         self._key = key
         self._sends, self._receives = sends, receives
         self._sent = self._received = 0
+        # Bytes of a message that was too long.
+        self._unread = 0
 
     def send(self, message: bytes, deadline: float) -> None:
         """Sends a message. TimeoutError after the deadline (by time.monotonic), OSError if the other end closed."""
@@ -52,11 +58,16 @@ class Connection:
         Raises:
           TimeoutError: not whole at the deadline (by time.monotonic).
           EOFError, OSError: the other end closed.
-          ValueError: more than `limit` bytes, or a message that the other end did not send at this place.
+          TooLong: more than `limit` bytes.
+          ValueError: a message that the other end did not send at this place.
         """
+        while self._unread:
+            self._unread -= len(_receive(self._socket, min(self._unread, 1 << 20), deadline))
         size, code = _FRAME.unpack(_receive(self._socket, _FRAME.size, deadline))
         if size > limit:
-            raise ValueError(f"a message of {size} bytes, expected at most {limit}")
+            self._unread = size
+            self._received += 1
+            raise TooLong(f"a message of {size} bytes, expected at most {limit}")
         message = _receive(self._socket, size, deadline)
         if not hmac.compare_digest(code, self._hash(self._receives, self._received, message)):
             raise ValueError("a message that was changed on its way")

@@ -9,11 +9,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .. import tensor_record
 from ..difference.elements import ElementDifference, first_difference
-from ..errors import StepFailed
-from ..operators import Extractor, Operator, OperatorGraph
+from ..errors import ReproError, StepFailed
+from ..limits import VARIABLE
+from ..operators import Extraction, Extractor, Operator, OperatorGraph
 from ..operators.commitments import OperatorClaim
-from ..operators.tracing import run_extraction, value_hash
+from ..operators.tracing import value_hash
+from ..untrusted import interpret
+from . import limits
 from .party import Fault, Party
 from .verdict import Evidence, Verdict
 
@@ -48,6 +52,7 @@ def judge_operator(
     if wrong:
         return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator)
     # The inputs are right in both, so that what they differ in is what the operator gave.
+    _check_size(operator, step)
     try:
         arrays = [
             parties[0].tensor(step, index, "input", i, value, digest)
@@ -57,10 +62,12 @@ def judge_operator(
         return Verdict("conduct", (parties[0].name,), {parties[0].name: str(fault)}, step, str(operator), operator)
     try:
         alone = Extractor(graph).single(index)
-        outputs = run_extraction(alone, arrays)
+        outputs = _recomputed(alone, arrays)
     except StepFailed as error:
         wrong = {party.name: f"{operator} of step {step} has no result: {error}" for party in parties}
         return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator)
+    except ReproError as error:
+        raise ReproError(f"no verdict: {operator} of step {step}: {error}") from None
     digests = tuple(value_hash(value, array) for value, array in zip(operator.outputs, outputs, strict=True))
     values: dict[str, ElementDifference] = {}
     for party, claim in zip(parties, claims, strict=True):
@@ -75,6 +82,23 @@ def judge_operator(
             values[party.name] = shown
     evidence = Evidence(alone, tuple(arrays))
     return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator, values, evidence)
+
+
+def _check_size(operator: Operator, step: int) -> None:
+    """ReproError for an operator whose tensors are more than a referee takes."""
+    size, most = sum(value.kind.nbytes for value in (*operator.inputs, *operator.outputs)), limits.operator_bytes()
+    if size > most:
+        raise ReproError(
+            f"no verdict: {operator} of step {step} takes and gives {size:,} bytes, expected at most {most:,} "
+            f"(see {VARIABLE} in docs/security.md)"
+        )
+
+
+def _recomputed(alone: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of an operator. StepFailed for a check that fails (E1), ReproError where it takes too much."""
+    program = alone.program
+    data = interpret(program.text, tensor_record.encode(arrays, program.inputs))
+    return tensor_record.decode(data, program.outputs, "an output")
 
 
 def _right_inputs(

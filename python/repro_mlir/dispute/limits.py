@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ..limits import limits
+
 ANSWER_SECONDS = 600.0
 """For one answer."""
 
@@ -21,13 +23,25 @@ CONNECTIONS = 32
 """That a prover holds at a time."""
 
 HEADER_BYTES = 1 << 24
-PROGRAM_BYTES = 1 << 30
+
+OPERATOR_BYTES = 3_000_000_000
+"""Of the tensors of the operator in dispute: the answer with one of them must be a message, of less than 4 GiB."""
 
 SKIPPED_BATCHES = 10_000
 """That a run may take from the data between two steps, because a step failed with each of them."""
 
 REASON_CHARACTERS = 300
 """Of what is told of another's message."""
+
+
+def program_bytes() -> int:
+    """Of the answer with the program: JSON has two bytes for a line end and for a quotation mark."""
+    return 2 * limits().text_bytes
+
+
+def operator_bytes() -> int:
+    """Of all tensors that the operator in dispute takes and gives: a child process has them several times over."""
+    return min(OPERATOR_BYTES, limits().memory_bytes // 4)
 
 
 def patience(total: float) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ import numpy as np
 
 from ..arrays import check_canonical, from_bytes
 from ..errors import ReproError
+from ..limits import VARIABLE
 from ..operators import OperatorGraph, Value
 from ..operators.commitments import OperatorClaim
 from ..operators.tracing import value_hash
@@ -27,7 +27,7 @@ from ..receipts.commitments import Commitment, first_link, next_link
 from ..receipts.form import Signature
 from ..untrusted import NoProgram, admit
 from . import limits
-from .channels import Channel, Silence
+from .channels import Channel, Silence, TooLong
 from .messages import PROTOCOL, Message, NoMessage, Refusal, decode_answer, encode
 from .verdict import Traffic
 
@@ -146,7 +146,10 @@ class Party:
         ReproError also for text that may be the program, but takes too much to be read.
         """
         before = self.traffic.received
-        text = self._ask({"ask": "program"}, _SHORT + limits.PROGRAM_BYTES)["text"]
+        try:
+            text = self._ask({"ask": "program"}, _SHORT + limits.program_bytes())["text"]
+        except TooLong as error:
+            raise ReproError(f"{self.name}'s program: {error} (see {VARIABLE} in docs/security.md)") from None
         self.traffic.program += self.traffic.received - before
         return _admitted(text, identity)
 
@@ -238,7 +241,7 @@ class Party:
     def tensor(self, step: int, index: int, role: str, position: int, value: Value, digest: bytes) -> np.ndarray:
         """The elements of an input or output of an operator, which has this hash."""
         kind = value.kind
-        size = math.prod(kind.shape) * kind.dtype.itemsize
+        size = kind.nbytes
         question = {"ask": "tensor", "step": step, "index": index, "role": role, "position": position}
         before = self.traffic.received
         text = self._ask(question, _SHORT + (size + 2) // 3 * 4)["data"]
@@ -267,6 +270,8 @@ class Party:
         try:
             data = self._channel.exchange(asked, limit, min(self._timeout, max(self._left, 0.0)))
         except Silence as error:
+            if ask == "program" and isinstance(error, TooLong):
+                raise
             raise Fault(f"question {ask!r}: {error}") from None
         finally:
             self._left -= time.monotonic() - begin

@@ -15,7 +15,7 @@ from ..hashing import tensor_bytes
 from ..operators import Operator, Value
 from ..operators.commitments import OperatorTree, commit_operators
 from ..receipts import canonical_json, merkle
-from . import bounds
+from . import bounds, limits
 from .messages import PROTOCOL, Message, NoMessage, decode_question, encode, refusal
 from .runs import Run
 
@@ -133,6 +133,9 @@ class Prover:
         if position >= len(values):
             raise QuestionError(f"{operator} has {len(values)} tensors as {role}")
         value = values[position]
+        if value.kind.nbytes > limits.OPERATOR_BYTES:
+            size, most = value.kind.nbytes, limits.OPERATOR_BYTES
+            raise QuestionError(f"expected a tensor of at most {most:,} bytes, got one of {size:,}")
         array = self._values_of(step, operator)[value]
         return {"data": base64.b64encode(tensor_bytes(array, value.kind.element)).decode("ascii")}
 

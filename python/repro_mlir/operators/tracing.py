@@ -137,7 +137,7 @@ class Tracer:
         parts = []
         begin = size = 0
         for operator in self.graph.operators:
-            size += sum(_bytes(value) for value in operator.outputs if not value.inline)
+            size += sum(value.kind.nbytes for value in operator.outputs if not value.inline)
             end = operator.index + 1
             if size > _PART_BYTES or end - begin >= _PART_OPERATORS or end == len(self.graph.operators):
                 parts.append((range(begin, end), extractor.extract(begin, end)))
@@ -155,10 +155,6 @@ class Tracer:
             for index in indices:
                 operator = self.graph.operators[index]
                 yield operator, tuple(self._constants[v] if v.inline else env[v] for v in operator.outputs)
-
-
-def _bytes(value: Value) -> int:
-    return int(np.prod(value.kind.shape, dtype=np.int64)) * value.kind.dtype.itemsize
 
 
 def _inline(value: Value, operation: Operation) -> np.ndarray:

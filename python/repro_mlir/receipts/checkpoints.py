@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,7 +50,7 @@ def read(receipt: Path, step: int, kinds: Sequence[TensorType]) -> list[np.ndarr
     """
     path = path_of(receipt, step)
     header = tensor_header(kinds)
-    sizes = [math.prod(kind.shape) * kind.dtype.itemsize for kind in kinds]
+    sizes = [kind.nbytes for kind in kinds]
     size = len(header) + sum(sizes)
     data = read_regular(path, size)
     if len(data) != size:

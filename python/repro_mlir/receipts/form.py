@@ -24,9 +24,6 @@ NUMERICS = 1
 HEADER, SEAL, STEPS, INPUTS, PROGRAM = "receipt.json", "seal.json", "steps.jsonl", "inputs.bin", "program.mlir"
 CHECKPOINTS = "checkpoints"
 
-PROGRAM_LIMIT = 1 << 30
-"""The most bytes of program.mlir."""
-
 _SEAL_MAGIC = b"repro-seal-v1\0\0\0"
 
 _ELEMENTS = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "i64", "i32", "i16", "i8", "i1")

@@ -13,22 +13,32 @@ from pathlib import Path
 import blake3
 import numpy as np
 
+from .. import tensor_record
 from ..arrays import TensorType
 from ..canonical import examine
 from ..errors import ReceiptWrong, ReproError
 from ..files import read_regular
 from ..hashing import tensor_digests
+from ..limits import limits
 from ..program import Program, read_untrusted
 from ..untrusted import NoProgram
 from . import canonical_json, checkpoints
 from .commitments import Commitment
-from .form import HEADER, INPUTS, PROGRAM, PROGRAM_LIMIT, SEAL, STEPS, Header, Seal
+from .form import HEADER, INPUTS, PROGRAM, SEAL, STEPS, Header, Seal
 from .step_log import StepLog, StoredInputs
 
 
 def digests_of(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
     """(H1) of each array."""
     return tuple(tensor_digests([(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]))
+
+
+def _check_memory(header: Header, where: str) -> None:
+    """ReproError where a state or the inputs of a step are more than is read; a file may have holes for all of it."""
+    most = limits().archive_bytes
+    for what, kinds in (("a state", header.signature.state), ("inputs", header.signature.inputs)):
+        if (size := tensor_record.size_of(kinds)) > most:
+            raise ReproError(f"{where}: {what} of {size:,} bytes, expected at most {most:,}")
 
 
 class Receipt:
@@ -53,6 +63,7 @@ class Receipt:
         if not self.path.is_dir():
             raise ReproError(f"{self.path}: expected a receipt, which is a directory with a file {HEADER}")
         self.header = Header.load(read_regular(self.path / HEADER, canonical_json.LIMIT), str(self.path / HEADER))
+        _check_memory(self.header, str(self.path / HEADER))
         seal = self.path / SEAL
         # A link to nothing, say, is there too.
         there = os.path.lexists(seal)
@@ -85,7 +96,7 @@ class Receipt:
           ReceiptWrong: program.mlir is not the program that the header names.
         """
         header, signature = self.header, self.header.signature
-        data = read_regular(self.path / PROGRAM, PROGRAM_LIMIT)
+        data = read_regular(self.path / PROGRAM, limits().text_bytes)
         found = blake3.blake3(data).hexdigest()
         if found != header.text_hash:
             raise ReceiptWrong(PROGRAM, "not the file that receipt.json names", None, header.text_hash, found)

@@ -5,22 +5,21 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ..arrays import TensorType, check_canonical, from_bytes
+from .. import tensor_record
+from ..arrays import TensorType
 from ..errors import ReproError
 from ..files import open_regular
-from ..hashing import tensor_bytes
 from ..reference.formats import element_type, from_bits
 from .form import Signature, StepRecord
 
 _RECORD = 1024
-"""The most bytes of a record beside its digests."""
+"""The most bytes of a record beside its digests of tensors."""
 
 _DIGEST = 67
 """Bytes of a digest in a record, with quotes and comma."""
@@ -41,7 +40,7 @@ class StepLog:
         self._path = path
         self._signature = signature
         count = len(signature.state) + len(signature.inputs) + len(signature.outputs)
-        self._data = _read_lines(path, _RECORD + _DIGEST * count)
+        self._data = _read_lines(path, _DIGEST * (count + 2), _RECORD + _DIGEST * count)
         ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
         self._bounds = np.concatenate([[0], ends + 1]).astype(np.int64)
         self.steps = len(ends)
@@ -68,12 +67,13 @@ def loss_of(record: StepRecord, signature: Signature) -> float | None:
     return None
 
 
-def _read_lines(path: Path, longest: int) -> bytes:
-    """The file up to a line that is longer than a record can be: nothing is read that is not a record's."""
-    data, begin = bytearray(), 0
+def _read_lines(path: Path, shortest: int, longest: int) -> bytes:
+    """The file up to lines that are longer, or together shorter, than records: nothing is read that is no record's."""
+    data, begin, lines = bytearray(), 0, 0
     with open_regular(path) as file:
-        while len(data) - begin <= longest and (chunk := file.read(_CHUNK)):
+        while len(data) - begin <= longest and lines * shortest <= len(data) and (chunk := file.read(_CHUNK)):
             data += chunk
+            lines += chunk.count(b"\n")
             begin = data.rfind(b"\n", begin) + 1 or begin
     return bytes(data)
 
@@ -91,23 +91,16 @@ class StoredInputs:
           kinds: the inputs in a record.
         """
         self._kinds = kinds
-        self._sizes = [math.prod(kind.shape) * kind.dtype.itemsize for kind in kinds]
-        self.size = sum(self._sizes)
+        self.size = tensor_record.size_of(kinds)
 
     def encode(self, arrays: Sequence[np.ndarray]) -> bytes:
         """The record with these arrays."""
-        return b"".join(tensor_bytes(array, kind.element) for array, kind in zip(arrays, self._kinds, strict=True))
+        return tensor_record.encode(arrays, self._kinds)
 
     def decode(self, record: bytes, where: str) -> list[np.ndarray]:
         """The arrays of a record, which cannot be written to. ReproError, with `where` it is, for bytes that `encode`
         does not give (V4)."""
-        arrays, begin = [], 0
-        for kind, size in zip(self._kinds, self._sizes, strict=True):
-            array = from_bytes(record[begin : begin + size], kind)
-            check_canonical(array, kind, where)
-            arrays.append(array)
-            begin += size
-        return arrays
+        return tensor_record.decode(record, self._kinds, where)
 
     def read(self, path: Path, step: int) -> list[np.ndarray]:
         """The arrays of a step, from the file. ReproError where the file has no such record."""

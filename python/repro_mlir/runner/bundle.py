@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -105,7 +104,7 @@ class Bundle:
             {int(step): value for step, value in given["tensors"].items()},
             given["outputs"],
         )
-        held, most = sum(size_of(kind) for kind in self.state), limits().archive_bytes
+        held, most = sum(kind.nbytes for kind in self.state), limits().archive_bytes
         if held > most:
             raise ReproError(f"{path}: a state of {held:,} bytes, expected at most {most:,}")
 
@@ -168,7 +167,7 @@ class Bundle:
             ("output", self.outputs, plan.outputs),
         ):
             found = [(buffer.kind.element, buffer.kind.shape, buffer.size) for buffer in buffers]
-            if found != [(kind.element, kind.shape, size_of(kind)) for kind in kinds]:
+            if found != [(kind.element, kind.shape, kind.nbytes) for kind in kinds]:
                 raise ReproError(f"{where}: the {role} buffers of the plan are not those of the program")
         return TargetCode(architecture, cubin, members["ptx"], plan, members["constants"])
 
@@ -200,8 +199,3 @@ class Bundle:
 def signed_bytes(manifest: bytes) -> bytes:
     """The bytes that a signature of a bundle is of, from its manifest.json."""
     return _SIGNED_MAGIC + blake3_of(manifest)
-
-
-def size_of(kind: TensorType) -> int:
-    """Bytes of a tensor."""
-    return math.prod(kind.shape) * kind.dtype.itemsize

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..commands.ending import run_command
-from ..commands.options import load_inputs, positive, read_file, write_file
+from ..commands.options import load_inputs, positive, write_file
 from ..errors import ReproError
 from ..hashing import tensor_hash
 from ..printing import tell
-from ..tensor_file import read_tensors, write_tensors
+from ..tensor_file import load_tensors, write_tensors
 from .bundle import Bundle, is_bundle
 from .session import Session
 
@@ -73,7 +73,7 @@ def run(bundle: Bundle, options: argparse.Namespace) -> int:
         bundle.recorded_inputs(steps - 1)
     with Session(bundle, options.device, use_cubin=not options.ptx) as session:
         if options.state:
-            arrays = read_tensors(bundle.state, read_file(options.state), options.state)
+            arrays = load_tensors(bundle.state, options.state)
             session.set_state({kind.name: array for kind, array in zip(bundle.state, arrays, strict=True)})
         elif session.state_hash() != bundle.initial_state_hash:
             raise ReproError(f"{bundle.path}: the initial state is not the one that was bundled")

@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Program text of strangers: read, verified, hashed and compiled in child processes with limits (docs/security.md).
+"""Programs of strangers: read, compiled and interpreted in child processes with limits (docs/security.md).
 
 Whatever the text does to the parser or the compiler happens to a child: the end of the child is one ReproError here.
 """
 
-from .requests import NoProgram, admit, compile_device, compile_native
+from .requests import NoProgram, admit, compile_device, compile_native, interpret
 
-__all__ = ["NoProgram", "admit", "compile_device", "compile_native"]
+__all__ = ["NoProgram", "admit", "compile_device", "compile_native", "interpret"]

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Any
 
-from ..errors import ReproError
+from ..errors import ReproError, StepFailed
 from ..limits import VARIABLE, limits
 from ..printing import foreign
 from .server import ENDING, HEADER, OUT_OF_MEMORY
@@ -63,6 +63,26 @@ def compile_device(text: str, architecture: str, assembled: bool) -> bytes:
     )
 
 
+def interpret(text: str, inputs: bytes) -> bytes:
+    """The outputs of a program without state by the reference interpreter, in a child process.
+
+    Args:
+      text: of a program that was admitted.
+      inputs: the bytes (H1) of each input, one after the other.
+    Returns:
+      the bytes (H1) of each output, one after the other.
+    Raises:
+      StepFailed: a check of the program fails (E1).
+      ReproError: it takes too much time or memory.
+    """
+    data = text.encode()
+    options = {"text_bytes": len(data)}
+    answer = _SERVER.ask("interpret", data + inputs, limits().operator_seconds, "recomputed", **options)
+    if answer[:1] == b"!":
+        raise StepFailed(answer[1:].decode())
+    return answer[1:]
+
+
 class _Late(Exception):
     """The answer does not come in time."""
 
@@ -76,14 +96,17 @@ class _Server:
         self._channel: socket.socket | None = None
         self._owner = 0
 
-    def ask(self, work: str, text: bytes, seconds: int, done: str, **options: Any) -> bytes:
+    def ask(self, work: str, data: bytes, seconds: int, done: str, **options: Any) -> bytes:
         """What a child answers; `done` says in the message what could not be done with the program."""
-        request = json.dumps({"work": work, "options": options}).encode() + b"\n" + text
+        request = json.dumps({"work": work, "options": options}).encode() + b"\n" + data
         status, answer, last = self.exchange(request, seconds, done)
         if status == 0 and answer[:1] == b"+":
             return answer[1:]
         if status == 0:
-            raise NoProgram(f"the program cannot be {done}: {foreign(answer[1:].decode(errors='replace'), 1000)}")
+            reason = foreign(answer[1:].decode(errors="replace"), 1000)
+            if answer[:1] == b"-":
+                raise NoProgram(f"the program cannot be {done}: {reason}")
+            raise ReproError(f"the program could not be {done}: {reason}")
         raise ReproError(f"the program could not be {done}: {_ending(status, last, limits().memory_bytes)}")
 
     def exchange(self, request: bytes, seconds: int, done: str) -> tuple[int, bytes, bytes]:
@@ -96,7 +119,8 @@ class _Server:
             try:
                 channel = self._started()
                 deadline = time.monotonic() + seconds
-                _send(channel, header + request, deadline)
+                _send(channel, header, deadline)
+                _send(channel, request, deadline)
                 status, size, told = ENDING.unpack(_receive(channel, ENDING.size, deadline))
                 answer = _receive(channel, size, deadline + _GRACE_SECONDS)
                 return status, answer, _receive(channel, told, deadline + _GRACE_SECONDS)

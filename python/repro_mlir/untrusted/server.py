@@ -48,6 +48,7 @@ def main() -> None:
     # Imported before any request comes: each child has it already.
     from . import work
 
+    work.prepare()
     channel = socket.socket(fileno=0)
     while (header := receive(channel, HEADER.size)) is not None:
         size, seconds, memory, result_bytes = HEADER.unpack(header)

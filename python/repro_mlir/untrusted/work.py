@@ -5,24 +5,37 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from collections.abc import Callable
 from typing import Any
 
-from .. import ir
+from .. import ir, tensor_record
 from .._mlir_libs import _repro
-from ..errors import ReproError
+from ..compiler import compile as compile_program
+from ..errors import ReproError, StepFailed
+from ..program import read_signature
 from ..reference.errors import ProgramError
 from ..reference.program import parse_type
 
+_DIALECTS = ("arith", "builtin", "cf", "func", "linalg", "math", "repro", "tensor")
+_MODULES = ["reference.interpreter", *(f"dialects.{name}" for name in _DIALECTS)]
 
-def read(text: str, *, constant_bytes: int) -> bytes:
+
+def prepare() -> None:
+    """Imports what is else imported when it is needed: a child has it already."""
+    for name in _MODULES:
+        importlib.import_module(f"..{name}", __package__)
+
+
+def read(data: bytes, *, constant_bytes: int) -> bytes:
     """The text of a canonical program as MLIR prints it, which has been parsed and verified as well.
 
     Raises:
       ReproError: text that is no canonical program, or constants of more bytes.
     """
+    text = data.decode()
     with ir.Context(), ir.Location.unknown():
         try:
             module = ir.Module.parse(text)
@@ -53,36 +66,53 @@ def _check_constants(module: Any, limit: int) -> None:
         raise ReproError(f"constants of {total:,} bytes, expected at most {limit:,}")
 
 
-def compile_native(text: str, *, level: str) -> bytes:
+def compile_native(data: bytes, *, level: str) -> bytes:
     """An artifact. ValueError with the first error of the compiler."""
     from ..runtime.compilation import compile
 
-    return compile(text, level)
+    return compile(data.decode(), level)
 
 
-def compile_device(text: str, *, architecture: str, assembled: bool) -> bytes:
+def compile_device(data: bytes, *, architecture: str, assembled: bool) -> bytes:
     """Device code as the cache keeps it. ReproError where there is none."""
     from ..gpu_code import compile_text
 
-    return compile_text(text, architecture, assembled)
+    return compile_text(data.decode(), architecture, assembled)
+
+
+def interpret(data: bytes, *, text_bytes: int) -> bytes:
+    """The outputs of a program without state, from its text and its inputs.
+
+    Returns:
+      "=" and the outputs, or "!" and why there are none (E1).
+    """
+    program = read_signature(data[:text_bytes].decode())
+    arrays = tensor_record.decode(data[text_bytes:], program.inputs, "an input")
+    try:
+        _, outputs = compile_program(program, "reference", 1)({}, *arrays)
+    except StepFailed as error:
+        return b"!" + str(error).encode()
+    return b"=" + tensor_record.encode([*outputs.values()], program.outputs)
 
 
 WORK: dict[str, Callable[..., bytes]] = {
     "read": read,
     "compile_native": compile_native,
     "compile_device": compile_device,
+    "interpret": interpret,
 }
 
 
 def perform(request: bytes) -> bytes:
-    """Does what a request says, a line of JSON and then the text: gives "+" and the result, or "-" and an error."""
-    line, _, text = request.partition(b"\n")
+    """Does what a request says, a line of JSON and then its data: gives "+" and the result, "-" and what is wrong with
+    the data, or "?" and a fault of ours."""
+    line, _, data = request.partition(b"\n")
     given = json.loads(line)
     try:
-        return b"+" + WORK[given["work"]](text.decode(), **given["options"])
+        return b"+" + WORK[given["work"]](data, **given["options"])
     except MemoryError:
         raise
     except Exception as error:
-        # An error of ours in the reader is an error of the text too: the caller can do nothing else about it.
-        reason = str(error) if isinstance(error, (ReproError, ValueError)) else f"{type(error).__name__}: {error}"
-        return b"-" + (reason.splitlines() or [type(error).__name__])[0].encode(errors="replace")
+        is_known = isinstance(error, (ReproError, ValueError))
+        reason = str(error) if is_known else f"{type(error).__name__}: {error}"
+        return (b"-" if is_known else b"?") + (reason.splitlines() or [""])[0].encode(errors="replace")

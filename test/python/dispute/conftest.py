@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-for folder in ("differential", "operators"):
+for folder in ("differential", "operators", "untrusted"):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
 
 

@@ -505,7 +505,7 @@ def test_a_fault_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     places = {
         "party.next_link": "no verdict: A's answer cannot be judged (step: ZeroDivisionError: ours)",
         "party.Commitment": "no verdict: A's answer cannot be judged (step: ZeroDivisionError: ours)",
-        "judgement.run_extraction": "no verdict: the referee failed (ZeroDivisionError: ours)",
+        "judgement.interpret": "no verdict: the referee failed (ZeroDivisionError: ours)",
         "judgement.first_difference": "no verdict: the referee failed (ZeroDivisionError: ours)",
         "referee.OperatorGraph": "no verdict: the referee failed (ZeroDivisionError: ours)",
     }

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from adversary import CHANGES, STEP, STEPS, Adversary, cheats, graph, honest
 from dispute_runs import CachedProver
-from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, bounds, settle
+from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, bounds, limits, settle
 from repro_mlir.operators import Tracer
 
 
@@ -79,9 +79,19 @@ def test_no_more_questions_than_a_dispute_has() -> None:
             assert all(traffic.questions <= limit for traffic in verdict.traffic.values())
 
 
+def test_a_tensor_that_fits_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = next(o.index for o in graph().operators if o.outputs and o.outputs[0].kind.nbytes == 12)
+    question = {"ask": "tensor", "step": STEP, "index": index, "role": "output", "position": 0}
+    assert "data" in ask(CachedProver(honest()), **question)
+    monkeypatch.setattr(limits, "OPERATOR_BYTES", 11)
+    assert ask(CachedProver(honest()), **question)["error"] == "expected a tensor of at most 11 bytes, got one of 12"
+
+
 NONSENSE = (
     b"",
     b"[",
+    b"[" * 2000,
+    b'{"ask":' + b"[" * 2000 + b"]" * 2000 + b"}",
     b"[" * 60_000,
     b'{"a":' * 60_000,
     b"\xff" * 100,

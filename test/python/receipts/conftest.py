@@ -4,12 +4,16 @@
 """A finished receipt, and copies of it."""
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from repro_mlir import ReceiptOptions
 from repro_mlir.receipts import storage
+
+# Hostile programs are those of the tests of the child processes.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "untrusted"))
 
 
 @pytest.fixture(autouse=True)
