@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from .arrays import TensorType, as_array, element_of_torch, is_torch, to_torch
 from .errors import ReproError
 from .files import read_regular
 from .limits import limits
+from .receipts.storage import write_whole
 from .tensor_file import read_all_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -96,7 +98,8 @@ def _name(optimizer: object) -> str:
 
 
 def save(path: str | Path, state: Mapping[str, Any]) -> None:
-    """Writes the state; ReproError where a value has no place in the file, or the file cannot be written."""
+    """Writes the state; a former file is there until all of the new one is. ReproError where a value has no place in
+    the file, or the file cannot be written."""
     tensors = {f"model.{name}": value for name, value in state["model"].items()}
     rest: dict[str, Any] = {key: state[key] for key in _NUMBERS}
     rest["param_groups"] = [
@@ -111,8 +114,12 @@ def save(path: str | Path, state: Mapping[str, Any]) -> None:
     kinds = [TensorType(name, element_of_torch(value.dtype), tuple(value.shape)) for name, value in tensors.items()]
     arrays = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
     data = write_tensors(kinds, arrays, {_METADATA: json.dumps(rest, sort_keys=True)})
+    # The file that a link names, not the link.
+    file = Path(os.path.realpath(path))
+    if file.exists() and not file.is_file():
+        raise ReproError(f"cannot write {path}: expected a regular file")
     try:
-        Path(path).write_bytes(data)
+        write_whole(file, [data])
     except OSError as error:
         raise ReproError(f"cannot write {path}: {error.strerror}") from None
 

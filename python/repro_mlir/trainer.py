@@ -29,6 +29,7 @@ from .module_calls import Refresh
 from .program import Program, capture_training, torch_frontend
 from .progress import Progress
 from .receipts.options import NONFINITE_LOSS, ReceiptOptions
+from .signals import deferred_signals
 
 if TYPE_CHECKING:
     import torch
@@ -55,8 +56,7 @@ class Trainer:
     them between two steps counts. So does all else that the step was captured from: hyper-parameters, `train()` and
     `eval()`, `requires_grad`, attributes of modules, parameter groups, hooks, and what the functions of model and loss
     read by name. Where that needs another program it is captured and compiled, once for each form; what no program can
-    do is refused. On a GPU the state stays there: see
-    `sync`.
+    do is refused. On a GPU the state stays there: see `sync`.
 
     A step is atomic: whatever exception ends it, a Ctrl-C at any moment among them, it has changed state, `steps`,
     `cursor` and receipt together, or none of them; `steps` says which.
@@ -344,7 +344,11 @@ class Trainer:
         result, after = capture()
         if after != before:
             # Some keep at their first call what they need at later ones.
-            result, again = capture()
+            try:
+                result, again = capture()
+            except ReproError:
+                # They keep tensors of the trace, which mean nothing in another one.
+                return result
             if again != after:
                 raise ReproError(
                     f"the step itself changes {self._frontend.difference(after, again)}: a compiled step cannot do so; "
@@ -393,11 +397,13 @@ class Trainer:
         assert self._receipt is not None
         initial = tuple(array.copy() for array in step.binding.arrays.values())
         program, executable = replace(step.program, initial=initial), step.executable
-        recorder = Recorder(self._receipt, program, self._target, executable.threads, self._nonfinite_loss)
-        recorder.work_on(step.binding.arrays)
-        step.push()
-        step.kept.load()
-        self._recorder, self._done = recorder, _Position(recorder.steps, recorder.cursor)
+        # A receipt that is there and of which nobody knows could only be resumed.
+        with deferred_signals():
+            recorder = Recorder(self._receipt, program, self._target, executable.threads, self._nonfinite_loss)
+            recorder.work_on(step.binding.arrays)
+            step.push()
+            step.kept.load()
+            self._recorder, self._done = recorder, _Position(recorder.steps, recorder.cursor)
 
     def _check_recorded(self, program: Program, form: Form) -> None:
         """ReproError where a receipt is open and has another program."""
@@ -553,7 +559,8 @@ class Trainer:
 
     def save_checkpoint(self, path: str | Path) -> None:
         """Writes `state_dict` as a safetensors file: the tensors `model.NAME` and `optimizer.NUMBER.NAME`, the rest as
-        JSON in the metadata `trainer`. Equal states give equal bytes. ReproError where it cannot be written."""
+        JSON in the metadata `trainer`. Equal states give equal bytes. A former file is replaced when all of the new one
+        is stored. ReproError where it cannot be written."""
         checkpoint.save(path, self.state_dict())
 
     def load_checkpoint(self, path: str | Path) -> None:

@@ -18,9 +18,10 @@ PARTIAL = ".partial"
 
 
 def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Writes a file under another name, has it stored, and then gives it its own."""
+    """Writes a file under another name, has it stored, and then gives it its own: what had the name is there until all
+    of the new one is. ReproError where the other name is a link or no regular file."""
     partial = path.with_name(path.name + PARTIAL)
-    with open(partial, "wb") as file:
+    with os.fdopen(open_descriptor(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
         for part in parts:
             file.write(part)
         file.flush()

@@ -4,6 +4,7 @@
 """Steps that are interrupted at any moment: state, counts and receipt move together or not at all."""
 
 import errno
+import os
 import random
 import signal
 import sys
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import repro_mlir
@@ -177,6 +179,28 @@ def test_a_second_signal_while_a_step_is_recorded(tmp_path: Path, monkeypatch: p
         ):
             use()
     assert not (tmp_path / "run" / "seal.json").exists()
+
+
+@pytest.mark.parametrize("moment", ["create", "ReceiptWriter"])
+def test_a_signal_while_the_receipt_is_made(moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from repro_mlir.receipts import writer
+
+    made = getattr(writer, moment)
+
+    def interrupted(*arguments: Any) -> Any:
+        result = made(*arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+        return result
+
+    trainer = new_trainer(receipt=tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, moment, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.step(*batch(0))
+    assert trainer.steps == 0
+    trainer.step(*batch(0))
+    trainer.close()
+    assert repro_mlir.verify(tmp_path / "run", threads=1).steps == 1
 
 
 def test_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: tuple[str, str]) -> None:

@@ -471,6 +471,30 @@ def test_reads_that_are_refused(read: Callable, message: str) -> None:
         trainer.step(*BATCH)
 
 
+class Recurrent(torch.nn.Module):
+    """Modules of torch.nn replace attributes of their own when their weights are replaced in a trace."""
+
+    def __init__(self, masks: dict[int, Any]) -> None:
+        super().__init__()
+        self.recurrent = torch.nn.LSTM(8, 3, batch_first=True)
+        self.masks = masks
+
+    def forward(self, x: Any) -> Any:
+        if len(x) not in self.masks:
+            self.masks[len(x)] = torch.arange(3.0)
+        return self.recurrent(x[:, None])[0][:, -1] * self.masks[len(x)]
+
+
+@pytest.mark.parametrize("masks", [{}, {4: 2.0}])
+def test_modules_that_keep_what_they_make(masks: dict[int, Any]) -> None:
+    ours, theirs = Recurrent(masks.copy()), Recurrent(masks.copy())
+    theirs.load_state_dict(ours.state_dict())
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.5) for model in (ours, theirs)]
+    trainer = repro_mlir.Trainer(ours, cross_entropy, optimizers[0], target="reference")
+    for _ in range(3):
+        assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, optimizers[1]), rel=1e-4)
+
+
 def test_what_a_model_keeps_of_its_first_call() -> None:
     def read(model: Any) -> float:
         model.nested.setdefault("made", len(model.nested))

@@ -4,7 +4,9 @@
 """Trainer.state_dict and its files: a resumed run is the run that was not cut off."""
 
 import copy
+import errno
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -203,6 +205,34 @@ def test_damaged_files(tmp_path: Path) -> None:
         with pytest.raises(ReproError, match="expected"):
             trainer.load_checkpoint(path)
     assert trainer.state_hash() == before
+
+
+def test_a_file_that_cannot_be_written_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = new_trainer()
+    path = tmp_path / "state.safetensors"
+    trainer.save_checkpoint(path)
+    former = path.read_bytes()
+    trainer.step(*next(batches()))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(ReproError, match="No space left on device"):
+        patch.setattr(os, "fsync", full)
+        trainer.save_checkpoint(path)
+    assert path.read_bytes() == former
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    trainer.save_checkpoint(link)
+    assert link.is_symlink() and path.read_bytes() != former
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    Path(f"{path}.partial").unlink(missing_ok=True)
+    Path(f"{path}.partial").symlink_to(victim)
+    for place in (path, tmp_path, "/dev/null"):
+        with pytest.raises(ReproError, match="expected a regular file"):
+            trainer.save_checkpoint(place)
+    assert victim.read_text() == "kept"
 
 
 def test_loading_that_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:

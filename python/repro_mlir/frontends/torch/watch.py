@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import random
+import weakref
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain
@@ -174,9 +175,9 @@ def _hashable(value: Any) -> Hashable:
         return _Same(value), value.getstate()
     if isinstance(value, np.random.Generator):
         return _Same(value), repr(value.bit_generator.state)
-    if isinstance(value, FakeTensor):
-        # What a module keeps of a trace: another one each time.
-        return FakeTensor
+    if isinstance(value, FakeTensor | weakref.ref):
+        # What a module keeps of a trace, or a recurrent one of its weights: another one each time.
+        return type(value).__name__
     return _Same(value)
 
 
