@@ -24,7 +24,7 @@ def encode(arrays: Sequence[np.ndarray], kinds: Sequence[TensorType]) -> bytes:
 
 
 def decode(record: bytes, kinds: Sequence[TensorType], where: str) -> list[np.ndarray]:
-    """The arrays of a record of `size_of` bytes; they cannot be written to.
+    """The arrays of a record of `size_of` bytes: aligned to their elements, and they cannot be written to.
 
     Raises:
       ReproError: bytes that `encode` does not give (V4); `where` names their place.
@@ -34,6 +34,13 @@ def decode(record: bytes, kinds: Sequence[TensorType], where: str) -> list[np.nd
         end = begin + kind.nbytes
         array = from_bytes(memoryview(record)[begin:end], kind)
         check_canonical(array, kind, where)
-        arrays.append(array)
+        # Where it begins depends on the tensors before it.
+        arrays.append(array if array.flags.aligned else _copy(array))
         begin = end
     return arrays
+
+
+def _copy(array: np.ndarray) -> np.ndarray:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy

@@ -7,6 +7,7 @@ import copy
 import functools
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -346,6 +347,11 @@ def test_constants_of_the_loss_function() -> None:
 FACTOR = 1.0
 
 
+@dataclass(slots=True)
+class Slot:
+    factor: float
+
+
 class Reader(torch.nn.Module):
     """Reads what `read` gives, and others keep."""
 
@@ -355,6 +361,7 @@ class Reader(torch.nn.Module):
         super().__init__()
         self.inner = repro_mlir.initialize(torch.nn.Linear(8, 3), 1)
         self.settings = SimpleNamespace(factor=1.0)
+        self.slot = Slot(1.0)
         self.nested = {"factors": [[1.0]]}
         self.array = np.ones((), np.float32)
         self.tensors = [torch.ones(3)]
@@ -391,15 +398,24 @@ def _of_another_model() -> tuple[Callable, Callable]:
     return lambda _: teacher(torch.ones(1)).detach(), lambda _, value: teacher.weight.data.fill_(value)
 
 
+def _of_a_traced_model() -> tuple[Callable, Callable]:
+    teacher = torch.jit.trace(torch.nn.Linear(1, 1, bias=False), torch.ones(1))
+    torch.nn.init.ones_(teacher.weight)
+    return lambda _: teacher(torch.ones(1)).detach(), lambda _, value: teacher.weight.data.fill_(value)
+
+
 READS = {
     "an attribute of an object": (lambda m: m.settings.factor, lambda m, v: setattr(m.settings, "factor", v)),
     "a nested element": (lambda m: m.nested["factors"][0][0], lambda m, v: m.nested["factors"][0].__setitem__(0, v)),
+    "a slot": (lambda m: m.slot.factor, lambda m, v: setattr(m.slot, "factor", v)),
+    "a name as text": (lambda m: getattr(m.settings, "factor"), lambda m, v: setattr(m.settings, "factor", v)),  # noqa: B009
     "an array": (lambda m: float(m.array), lambda m, v: m.array.fill(v)),
     "a tensor in a list": (lambda m: m.tensors[0], lambda m, v: m.tensors[0].data.fill_(v)),
     "an attribute of the class": (lambda m: m.factor, lambda m, v: setattr(Reader, "factor", v)),
     "a global": (lambda m: FACTOR, lambda m, v: _global_factor(v)),
     "an enclosing variable": _enclosed(),
     "another model": _of_another_model(),
+    "a traced model": _of_a_traced_model(),
 }
 
 

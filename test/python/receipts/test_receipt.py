@@ -14,11 +14,13 @@ import pytest
 import repro_mlir
 from receipt_runs import EVERY, STEPS, same_files, train, training
 from repro_mlir import ReceiptOptions, ReproError
+from repro_mlir.arrays import TensorType
 from repro_mlir.cli import main
 from repro_mlir.errors import ReceiptWrong
 from repro_mlir.hashing import state_hash
 from repro_mlir.program import Program
 from repro_mlir.receipts.recorder import Recorder
+from repro_mlir.receipts.step_log import StoredInputs
 from repro_mlir.receipts.verification import choose_steps, steps_to_execute
 
 
@@ -284,3 +286,11 @@ def test_no_receipt(capsys, tmp_path: Path) -> None:
     assert "expected a receipt, which is a directory" in capsys.readouterr().err
     assert main(["verify", str(tmp_path)]) == 2
     assert capsys.readouterr().err.endswith("receipt.json: No such file or directory\n")
+
+
+def test_arrays_of_a_record_are_aligned() -> None:
+    kinds = [TensorType("rate", "f32", ()), TensorType("flag", "i1", ()), TensorType("classes", "i64", (3,))]
+    arrays = [np.array(0.5, np.float32), np.array(True), np.arange(3)]
+    read = StoredInputs(kinds).decode(StoredInputs(kinds).encode(arrays), "a record")
+    for array, expected in zip(read, arrays, strict=True):
+        assert array.flags.aligned and not array.flags.writeable and np.array_equal(array, expected)

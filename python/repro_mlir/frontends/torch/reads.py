@@ -61,7 +61,7 @@ class Reads:
 
     modules: dict[str, torch.nn.Module] = field(default_factory=dict)
     tensors: dict[str, torch.Tensor | np.ndarray] = field(default_factory=dict)
-    _named: list[tuple[str, _Namespace | _Cell]] = field(default_factory=list)
+    _named: list[tuple[str, _Namespace | _Cell | _Slot]] = field(default_factory=list)
     _containers: list[Iterable[object]] = field(default_factory=list)
 
     def views(self) -> Iterator[Iterable[object]]:
@@ -108,6 +108,24 @@ class _Cell:
         return ((name, value) for value in self)
 
 
+class _Slot:
+    """An attribute that has a place of its own in an object (`__slots__`)."""
+
+    def __init__(self, owner: object, slot: types.MemberDescriptorType) -> None:
+        self._owner = owner
+        self._slot = slot
+
+    def __iter__(self) -> Iterator[object]:
+        try:
+            yield self._slot.__get__(self._owner)
+        except AttributeError:
+            # It has no value yet.
+            return
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        return ((name, value) for value in self)
+
+
 def find_reads(model: torch.nn.Module, loss_fn: Any) -> Reads:
     """What the functions of model and loss function read, as far as their code names it."""
     attributes = _CALLED.copy()
@@ -145,7 +163,10 @@ class _Search:
         if id(value) in self._seen:
             return
         self._seen[id(value)] = value
-        if isinstance(value, torch.nn.Module):
+        if isinstance(value, torch.jit.ScriptModule):
+            # Its code is fixed, its tensors are not.
+            self._open += ((f"{name}.{key}", tensor) for key, tensor in value.state_dict(keep_vars=True).items())
+        elif isinstance(value, torch.nn.Module):
             self.reads.modules[name] = value
             self._module(name, value)
             self._open += ((f"{name}.{key}", each) for key, each in value._modules.items())
@@ -227,10 +248,19 @@ class _Search:
 
     def _object(self, name: str, value: object) -> None:
         self._class(type(value))
+        self._slots(name, value)
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict):
             # What hides an attribute of the class may come later.
             self._names(name, own, self._known.intersection({*own, *dir(type(value))}))
+
+    def _slots(self, name: str, value: object) -> None:
+        for base in type(value).__mro__:
+            for key in self._known.intersection(vars(base)):
+                if isinstance(vars(base)[key], types.MemberDescriptorType):
+                    slot = _Slot(value, vars(base)[key])
+                    self.reads._named.append((f"{name}.{key}", slot))
+                    self._open += slot.parts(f"{name}.{key}")
 
     def _names(self, name: str, namespace: Mapping[str, Any], keys: Iterable[str]) -> None:
         view = _Namespace(namespace, sorted(keys))
@@ -248,6 +278,9 @@ def _named(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
         elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             attributes.add(instruction.argval)
     for constant in code.co_consts:
+        if isinstance(constant, str) and constant.isidentifier():
+            # For getattr.
+            attributes.add(constant)
         if isinstance(constant, types.CodeType):
             inner = _named(constant)
             names |= inner[0]
