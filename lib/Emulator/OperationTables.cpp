@@ -11,9 +11,18 @@ using namespace repro_emulator;
 
 #if defined(__x86_64__)
 
+#include <cpuid.h>
+
 extern const OperationTable repro_emulator_operations_v2;
 extern const OperationTable repro_emulator_operations_v3;
 extern const OperationTable repro_emulator_operations_v4;
+
+/// Those of AVX2's generation that older compilers cannot ask for by name.
+static bool hasLzcntAndF16c() {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) &&
+         __get_cpuid(0x80000001, &a, &b, &c, &d) && (c & bit_LZCNT);
+}
 
 const OperationTable *const *repro_emulator::getOperationTables() {
   static const OperationTable *tables[4] = {&repro_emulator_operations_v2};
@@ -22,7 +31,7 @@ const OperationTable *const *repro_emulator::getOperationTables() {
     __builtin_cpu_init();
     bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
               __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-              __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("f16c");
+              hasLzcntAndF16c();
     if (v3)
       tables[count++] = &repro_emulator_operations_v3;
     if (v3 && __builtin_cpu_supports("avx512f") &&
