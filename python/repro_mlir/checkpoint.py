@@ -140,7 +140,7 @@ def load(path: str | Path) -> dict[str, Any]:
                 number, _, key = name.partition(".")
                 optimizer.setdefault(int(number), {})[key] = to_torch(array, kind.element)
         groups = [{key: _from_json(key, value) for key, value in group.items()} for group in rest.pop("param_groups")]
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError):
         raise ReproError(f"{path}: expected a checkpoint of a trainer") from None
     return {**rest, "model": model, "optimizer": {"state": optimizer, "param_groups": groups}}
 

@@ -20,6 +20,7 @@ import numpy as np
 from .arrays import TensorType, check_canonical, from_bytes
 from .errors import ReproError
 from .files import read_regular
+from .receipts import shapes
 
 _HEADER_BYTES = 1 << 24
 """The most bytes of a header."""
@@ -37,6 +38,17 @@ _NAMES = {
     "i8": "I8",
     "i1": "BOOL",
 }
+
+_ENTRIES = shapes.mapping(
+    shapes.record(
+        {
+            "dtype": shapes.choice(*_NAMES.values()),
+            "shape": shapes.array(shapes.number(0)),
+            "data_offsets": shapes.array(shapes.number(0)),
+        }
+    )
+)
+_METADATA = shapes.mapping(shapes.text)
 
 
 def tensor_header(kinds: Sequence[TensorType], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -79,41 +91,24 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
       ReproError: data of another format, a tensor that is missing or of another shape or element type, or elements that
         are not canonical (V4); `where` names the file in the message.
     """
-    try:
-        header, begin = _header(data)
-        body = memoryview(data)[begin:]
-        found = {
-            name: (entry["dtype"], tuple(entry["shape"]), tuple(entry["data_offsets"]))
-            for name, entry in header.items()
-            if name != "__metadata__"
-        }
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ReproError(f"{where}: expected a safetensors file") from None
+    found, _, body = _parsed(data, where)
     arrays = []
     for kind in kinds:
         if kind.name not in found:
             raise ReproError(f"{where}: no tensor {kind.name}")
-        dtype, shape, offsets = found[kind.name]
-        if dtype != _NAMES[kind.element] or shape != kind.shape:
+        dtype, shape, offsets = (found[kind.name][key] for key in ("dtype", "shape", "data_offsets"))
+        if dtype != _NAMES[kind.element] or shape != list(kind.shape):
             raise ReproError(
                 f"{where}: tensor {kind.name}: expected shape {list(kind.shape)} of {_NAMES[kind.element]}, "
-                f"got {list(shape)} of {dtype}"
+                f"got {shape} of {dtype}"
             )
         size = kind.nbytes
         if len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1] <= len(body) or offsets[1] - offsets[0] != size:
-            raise ReproError(f"{where}: tensor {kind.name}: expected {size} bytes in the file, got {list(offsets)}")
+            raise ReproError(f"{where}: tensor {kind.name}: expected {size} bytes in the file, got {offsets}")
         array = from_bytes(body[offsets[0] : offsets[1]], kind).copy()
         check_canonical(array, kind, where)
         arrays.append(array)
     return tuple(arrays)
-
-
-def _header(data: bytes) -> tuple[Any, int]:
-    """The value of the header, and where the data begin. struct.error, ValueError, RecursionError without a header."""
-    (size,) = struct.unpack_from("<Q", data)
-    if size > _HEADER_BYTES:
-        raise ValueError
-    return json.loads(data[8 : 8 + size]), 8 + size
 
 
 def load_tensors(kinds: Sequence[TensorType], path: str | Path) -> tuple[np.ndarray, ...]:
@@ -124,14 +119,26 @@ def load_tensors(kinds: Sequence[TensorType], path: str | Path) -> tuple[np.ndar
 
 def read_all_tensors(data: bytes, where: str) -> tuple[list[TensorType], tuple[np.ndarray, ...], dict[str, str]]:
     """All tensors of a file, as it names them, and its metadata. ReproError for data of another format."""
+    found, metadata, _ = _parsed(data, where)
     elements = {name: element for element, name in _NAMES.items()}
+    kinds = [TensorType(name, elements[entry["dtype"]], tuple(entry["shape"])) for name, entry in found.items()]
     try:
-        header, _ = _header(data)
-        metadata = {str(key): str(value) for key, value in header.pop("__metadata__", {}).items()}
-        kinds = [
-            TensorType(name, elements[entry["dtype"]], tuple(int(extent) for extent in entry["shape"]))
-            for name, entry in header.items()
-        ]
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ReproError(f"{where}: expected a safetensors file") from None
-    return kinds, read_tensors(kinds, data, where), metadata
+        return kinds, read_tensors(kinds, data, where), metadata
+    except (ValueError, OverflowError):
+        # Extents, or a number of them, that no array of NumPy has.
+        raise ReproError(f"{where}: expected shapes of arrays") from None
+
+
+def _parsed(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, str], memoryview]:
+    """The entries of the header by name, each of its form, the metadata, and the data behind the header."""
+    try:
+        (size,) = struct.unpack_from("<Q", data)
+        header = json.loads(data[8 : 8 + size]) if size <= _HEADER_BYTES else None
+    except (struct.error, ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise ReproError(f"{where}: expected a safetensors file")
+    metadata = header.pop("__metadata__", {})
+    _METADATA(metadata, f"{where}: __metadata__")
+    _ENTRIES(header, where)
+    return header, metadata, memoryview(data)[8 + size :]
