@@ -840,3 +840,75 @@ def test_on_a_device_any_write_after_sync_counts() -> None:
         trainer.step(*BATCH)
         hashes.append(trainer.state_hash())
     assert hashes[0] == hashes[1]
+
+
+class Keeping(torch.nn.Module):
+    """Keeps what it computes, as models with caches and auxiliary losses do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 3)
+        self.mask = None
+
+    def forward(self, x: Any) -> Any:
+        if self.mask is None:
+            self.mask = torch.ones(3)
+        output = self.layer(x) * self.mask
+        self.auxiliary = output.mean()
+        return output
+
+
+def test_what_forward_keeps_of_a_trace_is_put_back() -> None:
+    results = []
+    for compiled in (False, True):
+        model = repro_mlir.initialize(Keeping(), 1)
+        optimizer = sgd(model)
+
+        def loss_fn(output: Any, target: Any, model: Any = model) -> Any:
+            return cross_entropy(output, target) + model.auxiliary
+
+        trainer = repro_mlir.Trainer(model, loss_fn, optimizer, target="reference")
+        for step in range(3):
+            if compiled:
+                trainer.step(*BATCH)
+            else:
+                optimizer.zero_grad()
+                loss_fn(model(BATCH[0]), BATCH[1]).backward()
+                optimizer.step()
+            if compiled and step == 0:
+                assert model.mask is None and not hasattr(model, "auxiliary")
+            # The model is one of PyTorch's still; from here on its cache is a constant.
+            assert type(model(BATCH[0])) is type(model.mask) is torch.Tensor
+        results.append(model.state_dict())
+    same_tensors(results[1], results[0])
+
+
+class Doubled(torch.nn.Linear):
+    def forward(self, x: Any) -> Any:
+        return 2 * super().forward(x)
+
+
+def test_another_class_of_a_module_counts() -> None:
+    (trainer, model, _), (_, expected, optimizer) = new_trainer(sgd, target="reference"), new_trainer(sgd)
+    for step in range(2):
+        np.testing.assert_allclose(trainer.step(*BATCH), eager_step(expected, optimizer), rtol=1e-5)
+        if step == 0:
+            model[3].__class__ = expected[3].__class__ = Doubled
+    same_tensors(model.state_dict(), expected.state_dict())
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.0, -0.0), (float("nan"), float("nan"))])
+def test_numbers_of_a_batch_are_compared_by_their_bits(first: float, second: float) -> None:
+    class Scaled(torch.nn.Linear):
+        def forward(self, x: Any, scale: float) -> Any:
+            return super().forward(x) * scale
+
+    model = Scaled(8, 3)
+    trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference", nonfinite_loss="ignore")
+    trainer.step(BATCH[0], first, BATCH[1])
+    if first == 0:
+        with pytest.raises(ReproError, match="batch leaf 1 is -0.0, captured as the constant 0.0"):
+            trainer.step(BATCH[0], second, BATCH[1])
+    else:
+        trainer.step(BATCH[0], second, BATCH[1])
+    assert trainer.steps == 1 + (first != 0)

@@ -5,12 +5,13 @@
 
 import contextlib
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.utils import stateless
 
 from repro_mlir.frontends.torch.errors import CaptureError
@@ -284,7 +285,8 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
 
     random_values = [entry.initial for entry in random_state]
     arguments = [*(entry.initial for entry in entries), *random_values, *hyper_parameters, *step.batch]
-    graph = trace(function, arguments, None if attention_block is None else int(attention_block))
+    with _without_traced_attributes(step.model):
+        graph = trace(function, arguments, None if attention_block is None else int(attention_block))
     _check_constants(graph.meta["constants"], step)
     if any(node.target in RANDOM_OPS for node in graph.graph.nodes):
         for entry in entries:
@@ -341,6 +343,21 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
         _read_state=read_state,
         _write_state=write_state,
     )
+
+
+@contextlib.contextmanager
+def _without_traced_attributes(model: torch.nn.Module) -> Iterator[None]:
+    """Puts back the attributes of modules that its block, a trace, sets to tensors that are none outside of it."""
+    former = [(vars(module), dict(vars(module))) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for attributes, kept in former:
+            for key, value in list(attributes.items()):
+                if any(isinstance(leaf, FakeTensor) for leaf in pytree.tree_leaves(value)):
+                    del attributes[key]
+                    if key in kept:
+                        attributes[key] = kept[key]
 
 
 def _check_constants(constants: Sequence[torch.Tensor], step: _Step) -> None:

@@ -156,8 +156,7 @@ class Captured:
         expected = iter(self.inputs[self.num_hyper_parameters :])
         for index, (leaf, constant) in enumerate(zip(leaves, self._batch_constants, strict=True)):
             if not isinstance(constant, _Tensor):
-                # 1, 1.0 and True are equal, and give tensors of different types.
-                if type(leaf) is not type(constant) or leaf != constant:
+                if not _is_same(leaf, constant):
                     raise CaptureError(f"batch leaf {index} is {leaf!r}, captured as the constant {constant!r}")
                 continue
             want = next(expected)
@@ -200,6 +199,13 @@ class _Tensor:
 
 
 TENSOR_LEAF = _Tensor()
+
+
+def _is_same(leaf: Any, constant: Any) -> bool:
+    """Whether a step cannot tell two leaves apart: 1 is neither 1.0 nor True, 0.0 is not -0.0, and a NaN is a NaN."""
+    if type(leaf) is not type(constant):
+        return False
+    return leaf.hex() == constant.hex() if isinstance(leaf, float) else bool(leaf == constant)
 
 
 def _origin(node: torch.fx.Node) -> torch.fx.Node:

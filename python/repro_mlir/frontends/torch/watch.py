@@ -9,11 +9,10 @@ differs, `form_of` says in which form they are now. Two forms that are equal hav
 
 from __future__ import annotations
 
-import math
 import random
 import weakref
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
@@ -113,7 +112,7 @@ def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable) -> Form:
     reads = find_reads(model, loss_fn)
     own = ((f"model.{path}" if path else "model", module) for path, module in model.named_modules())
     for name, module in (*own, *reads.modules.items()):
-        parts.append((name, _Same(module)))
+        parts.append((name, (_Same(module), _Same(type(module)))))
         parts.extend(_module_parts(name, module))
     parts.extend((name, _hashable(value)) for name, value in reads.parts())
     parts.extend((name, contents(value)) for name, value in reads.tensors.items())
@@ -162,7 +161,8 @@ def _hashable(value: Any) -> Hashable:
     if isinstance(value, bool | int | str | bytes | complex | None | torch.dtype | torch.Size):
         return type(value), value
     if isinstance(value, float):
-        return float, value if not math.isnan(value) else "nan"
+        # Tells -0.0 from 0.0; a NaN is one.
+        return float, value.hex()
     if isinstance(value, tuple | list | deque):
         return type(value), tuple(map(_hashable, value))
     if isinstance(value, set | frozenset):
@@ -185,6 +185,7 @@ def _views(
     modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Parameter], optimizer: torch.optim.Optimizer
 ) -> Iterator[Iterable[object]]:
     """Live views of all objects whose identity counts."""
+    yield _Looked(type, modules)
     for module in modules:
         attributes = module.__dict__
         yield attributes.values()
@@ -197,7 +198,8 @@ def _views(
         for hooks in (parameter._backward_hooks, parameter._post_accumulate_grad_hooks):
             if hooks is not None:
                 yield hooks.values()
-    yield _Attributes(parameters)
+    yield _Looked(_gradient_hooks, parameters)
+    yield _Looked(_accumulation_hooks, parameters)
     yield from (hooks.values() for hooks in GLOBAL_HOOKS)
     yield optimizer._optimizer_step_pre_hooks.values()
     yield optimizer._optimizer_step_post_hooks.values()
@@ -211,11 +213,12 @@ def _views(
         yield state.values()
 
 
-class _Attributes:
-    """The hooks of tensors, which are attributes."""
+class _Looked:
+    """What a function gives for each of some objects, such as their classes."""
 
-    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
-        self._tensors = tensors
+    def __init__(self, look: Callable[[Any], object], objects: Sequence[object]) -> None:
+        self._look = look
+        self._objects = objects
 
     def __iter__(self) -> Iterator[object]:
-        return chain(map(_gradient_hooks, self._tensors), map(_accumulation_hooks, self._tensors))
+        return map(self._look, self._objects)
