@@ -94,7 +94,7 @@ class Trainer:
           threads: see `compile`.
           clip_norm: clips all gradients together to this 2-norm.
           autocast: torch.bfloat16 or torch.float16 for forward and loss.
-          seed: of the random numbers (dropout).
+          seed: of the random numbers (dropout); torch.manual_seed has no part in them.
           exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
           attention_block: attention goes by blocks of so many queries, or keys, see `capture`.
           nonfinite_loss: what is done after a step whose loss is NaN or infinite: "warn" (by warnings.warn, once),

@@ -34,7 +34,7 @@ class GraphTrainer:
 
     def __init__(self, captured: Captured) -> None:
         self.captured = captured
-        self.state = captured.read_state()
+        self.state = [entry.initial for entry in captured.state]
 
     def step(self, batch: Any) -> list[torch.Tensor]:
         """One step; returns the outputs, the loss first."""

@@ -317,11 +317,6 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
     )
     model_tensors = [*step.parameters.values(), *step.buffers.values()]
 
-    def read_state() -> list[torch.Tensor | None]:
-        values: list[torch.Tensor | None] = [value.detach().clone() for value in model_tensors]
-        values += optimizer.read_state() if optimizer else []
-        return values + [None] * (len(entries) - len(values))
-
     def write_state(values: Sequence[torch.Tensor]) -> None:
         with torch.no_grad():
             for tensor, value in zip(model_tensors, values, strict=False):
@@ -340,7 +335,6 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
         _batch_spec=step.batch_spec,
         _batch_constants=step.constants,
         _optimizer=optimizer,
-        _read_state=read_state,
         _write_state=write_state,
     )
 

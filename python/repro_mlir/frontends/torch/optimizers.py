@@ -80,7 +80,9 @@ class OptimizerProgram:
             )
         self._optimizer = optimizer
         self._rule = RULES[type(optimizer)]
-        self.clip_norm = clip_norm
+        if clip_norm is not None and not (isinstance(clip_norm, numbers.Real) and 0 < float(clip_norm) < math.inf):
+            raise CaptureError(f"expected a number above 0 as clip_norm, got {clip_norm!r}")
+        self._clip_norm = None if clip_norm is None else float(clip_norm)
         self.slots: list[Slot] = []
         self._updates: list[tuple[str, int, Rule, Mapping[str, str]]] = []
         self._counters: list[str] = []
@@ -104,17 +106,6 @@ class OptimizerProgram:
         self._format = f"{len(self.hyper_parameters)}d"
         self._packed = b""
         self._tensors: list[torch.Tensor] = []
-
-    @property
-    def clip_norm(self) -> float | None:
-        """Clips all gradients together to this 2-norm."""
-        return self._clip_norm
-
-    @clip_norm.setter
-    def clip_norm(self, value: Any) -> None:
-        if value is not None and not (isinstance(value, numbers.Real) and 0 < float(value) < math.inf):
-            raise CaptureError(f"expected a number above 0 as clip_norm, got {value!r}")
-        self._clip_norm = None if value is None else float(value)
 
     def _add(self, group: int, name: str, parameter: torch.nn.Parameter, rule: Rule) -> None:
         state = self._optimizer.state.get(parameter, {})
@@ -158,14 +149,13 @@ class OptimizerProgram:
     def present_structure(self) -> Hashable:
         """What of the optimizer decides which program it needs, as it is now; cheap enough for every step.
 
-        Per parameter group its rule (flags, and which hyper-parameters are zero) and the identities of its parameters,
-        then whether gradients are clipped.
+        Per parameter group its rule (flags, and which hyper-parameters are zero) and the identities of its parameters.
 
         Raises:
           CaptureError: an option that no program supports.
         """
         members = [tuple(map(id, group["params"])) for group in self._optimizer.param_groups]
-        return *zip(self._present_rules(), members, strict=True), self.clip_norm is not None
+        return tuple(zip(self._present_rules(), members, strict=True))
 
     def _numbers(self, index: int) -> dict[str, float]:
         """The present hyper-parameters of a group of the captured structure by name."""
@@ -183,8 +173,8 @@ class OptimizerProgram:
         """
         self._check_structure()
         numbers = [number for index in range(len(self._rules)) for number in self._numbers(index).values()]
-        if self.clip_norm is not None:
-            numbers.append(self.clip_norm)
+        if self._clip_norm is not None:
+            numbers.append(self._clip_norm)
         packed = struct.pack(self._format, *numbers)
         if packed != self._packed:
             self._tensors = [
@@ -203,7 +193,7 @@ class OptimizerProgram:
                 raise CaptureError(
                     f"optimizer parameter group {index} was captured as {was}, is {now}: capture the step again"
                 )
-        raise CaptureError("parameter groups or gradient clipping are others than at capture: capture the step again")
+        raise CaptureError("the parameter groups are others than at capture: capture the step again")
 
     def update(
         self,
@@ -221,7 +211,7 @@ class OptimizerProgram:
         """
         remaining = iter(hyper_parameters)
         numbers = [{name: next(remaining) for name in self._numbers(index)} for index in range(len(self._rules))]
-        if self.clip_norm is not None:
+        if self._clip_norm is not None:
             gradients = clip_by_global_norm(gradients, next(remaining))
         for name in self._counters:
             state[name] = state[name] + 1
@@ -250,19 +240,6 @@ class OptimizerProgram:
                         old.copy_(value)
                 else:
                     state[slot.key] = value.detach().clone()
-
-    def read_state(self) -> list[torch.Tensor]:
-        """The optimizer's present slot values; a slot that it has not created yet has its value at capture."""
-        result = []
-        for slot in self.slots:
-            state = self._optimizer.state.get(slot.parameters[0], {})
-            value = state.get(slot.key)
-            if slot.key == "count":
-                value = float(state.get("momentum_buffer") is not None)
-            if value is None:
-                value = slot.initial
-            result.append(torch.as_tensor(value, dtype=slot.initial.dtype).detach().clone())
-        return result
 
 
 def clip_by_global_norm(gradients: Mapping[str, torch.Tensor], limit: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -64,10 +64,10 @@ class Captured:
 
     What else the user may change in an optimizer asks for another program: a weight decay, momentum or dampening that
     becomes zero or ceases to be, a flag (`nesterov`, `amsgrad`, `maximize`, `centered`, `decoupled_weight_decay`), a
-    parameter that joins or leaves a group, clipping switched on or off. `optimizer_structure()` then differs from
-    `structure`, and `hyper_parameters()` raises. To go on, `write_state` and capture again: the new program's state is
-    what the optimizer holds. A slot that it has not starts as torch.optim starts it; one that no rule reads any more
-    stays in the optimizer, where torch.optim leaves it too.
+    parameter that joins or leaves a group. `optimizer_structure()` then differs from `structure`, and
+    `hyper_parameters()` raises. To go on, `write_state` and capture again: the new program's state is what the
+    optimizer holds. A slot that it has not starts as torch.optim starts it; one that no rule reads any more stays in
+    the optimizer, where torch.optim leaves it too.
 
     Attributes:
       text: MLIR generic text.
@@ -89,7 +89,6 @@ class Captured:
     _batch_spec: pytree.TreeSpec = field(repr=False)
     _batch_constants: list[Any] = field(repr=False)
     _optimizer: OptimizerProgram | None = field(repr=False)
-    _read_state: Callable[[], list[torch.Tensor | None]] = field(repr=False)
     _write_state: Callable[[Sequence[torch.Tensor]], None] = field(repr=False)
 
     @property
@@ -131,18 +130,6 @@ class Captured:
         """
         return [] if self._optimizer is None else self._optimizer.read_hyper_parameters()
 
-    @property
-    def clip_norm(self) -> float | None:
-        """The 2-norm to which gradients are clipped together: a number above 0, which may be changed between steps;
-        None, for no clipping, is another structure."""
-        return None if self._optimizer is None else self._optimizer.clip_norm
-
-    @clip_norm.setter
-    def clip_norm(self, value: float | None) -> None:
-        if self._optimizer is None:
-            raise CaptureError("inference has no gradients to clip")
-        self._optimizer.clip_norm = value
-
     def flatten_batch(self, batch: Any) -> list[torch.Tensor]:
         """The tensors of `batch` in the order of the inputs.
 
@@ -169,13 +156,6 @@ class Captured:
                 )
             tensors.append(leaf.detach().resolve_neg())
         return tensors
-
-    def read_state(self) -> list[torch.Tensor]:
-        """The state as the user's model and optimizer hold it now; `seed` and `step` as at capture."""
-        return [
-            entry.initial.clone() if value is None else value
-            for entry, value in zip(self.state, self._read_state(), strict=True)
-        ]
 
     def write_state(self, values: Sequence[torch.Tensor]) -> None:
         """Stores state tensors in the user's model and optimizer: afterwards their `state_dict` is that of the program.
