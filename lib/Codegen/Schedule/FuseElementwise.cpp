@@ -294,18 +294,38 @@ static SmallVector<unsigned> getUnboundDims(ArrayRef<AffineMap> maps) {
   return llvm::to_vector_of<unsigned>(bound.set_bits());
 }
 
-/// Fuses a generic into the body of a fold; false where the body cannot be
-/// expressed.
-static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
-                         linalg::GenericOp producer) {
-  auto result = cast<OpResult>(operand.get());
-  AffineMap produced = producer.getIndexingMapMatchingResult(result);
+/// The loops of a producer as expressions of those of the consumer that would
+/// compute it. None where a map of an input would break the rules of accesses
+/// (A1), (A2): a sum of two maps may be a loop alone of another extent, and
+/// intervals may know less of two maps in one than of each.
+static std::optional<AffineMap> getFusedLoops(OpOperand &operand,
+                                              linalg::GenericOp producer) {
+  Operation *consumer = operand.getOwner();
+  AffineMap produced =
+      producer.getIndexingMapMatchingResult(cast<OpResult>(operand.get()));
   if (!produced.isPermutation())
-    return false;
+    return std::nullopt;
+  AffineMap loops = inversePermutation(produced).compose(
+      getMaps(consumer)[operand.getOperandNumber()]);
+  auto fold = dyn_cast<FoldOp>(consumer);
+  SmallVector<int64_t> extents =
+      fold ? fold.getStaticLoopRanges()
+           : cast<linalg::GenericOp>(consumer).getStaticLoopRanges();
+  for (OpOperand *input : producer.getDpsInputOperands())
+    if (!mayAccess(simplifyAffineMap(
+                       producer.getMatchingIndexingMap(input).compose(loops)),
+                   extents, producer.getShape(input)))
+      return std::nullopt;
+  return loops;
+}
+
+/// Fuses a generic, whose loops are `loops` of those of the fold, into its
+/// body; false where the body cannot be expressed.
+static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
+                         linalg::GenericOp producer, AffineMap loops) {
+  auto result = cast<OpResult>(operand.get());
   unsigned index = operand.getOperandNumber();
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
-  // From the loops of the fold to those of the producer.
-  AffineMap loops = inversePermutation(produced).compose(maps[index]);
   bool hasIndex = false, expressible = true;
   producer.getRegion().walk([&](linalg::IndexOp op) {
     hasIndex = true;
@@ -325,9 +345,6 @@ static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
     added.push_back(input->get());
     addedMaps.push_back(simplifyAffineMap(
         producer.getMatchingIndexingMap(input).compose(loops)));
-    // Intervals may know less of two maps in one than of each (A2).
-    if (!isWithin(addedMaps.back(), extents, producer.getShape(input)))
-      return false;
   }
   inputs.erase(inputs.begin() + index);
   maps.erase(maps.begin() + index);
@@ -433,10 +450,13 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
       continue;
     if (!wants(producer, *operand))
       continue;
+    std::optional<AffineMap> loops = getFusedLoops(*operand, producer);
+    if (!loops)
+      continue;
     bool isCheap =
         getBodyCost(producer) <= cheapCost && countFullInputs(producer) <= 1;
     if (auto fold = dyn_cast<FoldOp>(consumer)) {
-      if (!fuseIntoFold(fold, *operand, producer))
+      if (!fuseIntoFold(fold, *operand, producer, *loops))
         continue;
       if (isOpTriviallyDead(producer))
         producer.erase();

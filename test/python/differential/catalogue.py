@@ -989,6 +989,17 @@ def whole_programs() -> Iterator[Case]:
     ramp = b.constant("dense<[1.0, -0.0, 0.25]>", (3,), "f32")
     yield Case("state-unchanged", b.program(p, count, ramp, states=2), (values.random("f32", (33,), 3), np.array(41)))
 
+    # An index of an index that is a loop alone: 3 d0 - 2 d0, in a dimension of another size.
+    b = Builder()
+    x = b.argument((1, 8, 3), "f32")
+    body = "%r0 = arith.negf %x0 : f32"
+    (inner,) = b.generic((1, 3, 3), [(x, "d0, d0 * 3 + d1 * 2, d2")], body, "f32")
+    reading = [(inner, "d0, -d0, d1")]
+    (outer,) = b.generic((1, 3), reading, body, "f32")
+    zero = b.constant("dense<0.0>", (1,), "f32")
+    total = b.fold(ROW.format(run=1), "pr", reading, [(zero, "d0")], "%r0 = arith.addf %x0, %a0 : f32")[0]
+    yield Case("loop-of-another-extent", b.program(outer, total), (values.random("f32", (1, 8, 3), 8),))
+
     # A result without elements, in another shape than that of the operation that writes it.
     b = Builder()
     x = b.argument((3, 3, 0), "f32")

@@ -236,10 +236,14 @@ LogicalResult repro::verifyAccesses(Operation *op,
   return success();
 }
 
-bool repro::isWithin(AffineMap map, ArrayRef<int64_t> extents,
-                     ArrayRef<int64_t> shape) {
+bool repro::mayAccess(AffineMap map, ArrayRef<int64_t> extents,
+                      ArrayRef<int64_t> shape) {
   if (!llvm::all_of(map.getResults(), isBoundable))
     return false;
+  for (auto [expr, size] : llvm::zip_equal(map.getResults(), shape))
+    if (auto dim = dyn_cast<AffineDimExpr>(expr);
+        dim && extents[dim.getPosition()] != size)
+      return false;
   if (llvm::is_contained(extents, 0))
     return true;
   return llvm::all_of(

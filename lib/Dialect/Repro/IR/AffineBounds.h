@@ -25,10 +25,10 @@ struct IndexedShape {
 /// dynamic extent decides.
 LogicalResult verifyAccesses(Operation *op, ArrayRef<IndexedShape> operands);
 
-/// (A2) Whether loops of static `extents` access an operand of static `shape`
-/// within it by `map`; false as well where intervals cannot tell.
-bool isWithin(AffineMap map, ArrayRef<int64_t> extents,
-              ArrayRef<int64_t> shape);
+/// (A1), (A2) Whether loops of static `extents` may access an operand of static
+/// `shape` by `map`; false as well where intervals cannot tell.
+bool mayAccess(AffineMap map, ArrayRef<int64_t> extents,
+               ArrayRef<int64_t> shape);
 
 /// Whether the index or integer `value` of the body of `loops`, a
 /// `linalg.generic` or `repro.fold` of static extents, is from 0 to `size` - 1
