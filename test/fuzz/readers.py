@@ -223,14 +223,15 @@ def _results(reader: Reader, numbers: Iterable[int], data: Callable[[int], bytes
 
 def run(reader: str, numbers: range, journal: Journal, seconds: float = float("inf")) -> None:
     """Runs the mutations of a reader that the journal lacks, for so many seconds at most."""
-    end = time.monotonic() + seconds
+    end, found = time.monotonic() + seconds, len(journal.findings())
     with _folder() as folder:
         made = READERS[reader](Path(folder))
         for result in _results(made, journal.missing(numbers), made.mutation):
             journal.add(result)
             if result.is_finding:
                 print(f"{reader} {result.number}: {result.outcome[-400:]}", flush=True)
-            if time.monotonic() > end or len(journal.findings()) >= MOST_FINDINGS:
+                found += 1
+            if time.monotonic() > end or found >= MOST_FINDINGS:
                 break
 
 
