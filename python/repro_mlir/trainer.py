@@ -344,11 +344,7 @@ class Trainer:
         result, after = capture()
         if after != before:
             # Some keep at their first call what they need at later ones.
-            try:
-                result, again = capture()
-            except ReproError:
-                # They keep tensors of the trace, which mean nothing in another one.
-                return result
+            result, again = capture()
             if again != after:
                 raise ReproError(
                     f"the step itself changes {self._frontend.difference(after, again)}: a compiled step cannot do so; "

@@ -362,7 +362,8 @@ class Reader(torch.nn.Module):
         self.inner = repro_mlir.initialize(torch.nn.Linear(8, 3), 1)
         self.settings = SimpleNamespace(factor=1.0)
         self.slot = Slot(1.0)
-        self.nested = {"factors": [[1.0]]}
+        self.nested: dict[str, Any] = {"factors": [[1.0]]}
+        self.nested["self"] = self.nested
         self.array = np.ones((), np.float32)
         self.tensors = [torch.ones(3)]
         self.read = read

@@ -341,17 +341,40 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
 
 @contextlib.contextmanager
 def _without_traced_attributes(model: torch.nn.Module) -> Iterator[None]:
-    """Puts back the attributes of modules that its block, a trace, sets to tensors that are none outside of it."""
-    former = [(vars(module), dict(vars(module))) for module in model.modules()]
+    """Puts back what its block, a trace, keeps in attributes of modules and in their containers: its tensors are none
+    outside of it."""
+    former: dict[int, tuple[Any, Any]] = {}
+    for module in model.modules():
+        _note(vars(module), former)
     try:
         yield
     finally:
-        for attributes, kept in former:
-            for key, value in list(attributes.items()):
-                if any(isinstance(leaf, FakeTensor) for leaf in pytree.tree_leaves(value)):
-                    del attributes[key]
-                    if key in kept:
-                        attributes[key] = kept[key]
+        # What is inside of others was noted after them.
+        for container, kept in reversed([*former.values()]):
+            if isinstance(container, list):
+                if any(_is_traced(each, set()) for each in container):
+                    container[:] = kept
+                continue
+            for key in [key for key, value in container.items() if _is_traced(value, set())]:
+                del container[key]
+                if key in kept:
+                    container[key] = kept[key]
+
+
+def _note(container: Any, former: dict[int, tuple[Any, Any]]) -> None:
+    """Adds a copy of a dict or list, and of those inside of it, to `former`."""
+    if isinstance(container, dict | list) and id(container) not in former:
+        former[id(container)] = container, container.copy()
+        for value in container.values() if isinstance(container, dict) else container:
+            _note(value, former)
+
+
+def _is_traced(value: Any, seen: set[int]) -> bool:
+    """Whether the value is, or contains, a tensor of a trace; `seen` has the containers that may contain themselves."""
+    if not isinstance(value, list | tuple | set | frozenset | dict) or id(value) in seen:
+        return isinstance(value, FakeTensor)
+    seen.add(id(value))
+    return any(_is_traced(each, seen) for each in (value.values() if isinstance(value, dict) else value))
 
 
 def _check_constants(constants: Sequence[torch.Tensor], step: _Step) -> None:

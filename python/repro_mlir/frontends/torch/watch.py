@@ -13,6 +13,7 @@ import random
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
@@ -125,7 +126,7 @@ def difference(one: Form, other: Form) -> str:
     for (name, value), (other_name, other_value) in zip(one, other, strict=False):
         if name != other_name or value != other_value:
             return name
-    return "the number of modules"
+    return "the number of modules" if len(one) != len(other) else "a tensor that is a constant of the program"
 
 
 class _Same:
@@ -157,18 +158,22 @@ def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Has
             yield f"{name}.{key}", (buffer.shape, buffer.dtype)
 
 
-def _hashable(value: Any) -> Hashable:
+def _hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
+    """`outer` are the containers around the value: one that contains itself has an end."""
     if isinstance(value, bool | int | str | bytes | complex | None | torch.dtype | torch.Size):
         return type(value), value
     if isinstance(value, float):
         # Tells -0.0 from 0.0; a NaN is one.
         return float, value.hex()
+    if any(value is each for each in outer):
+        return _Same(value)
+    inner = partial(_hashable, outer=(*outer, value))
     if isinstance(value, tuple | list | deque):
-        return type(value), tuple(map(_hashable, value))
+        return type(value), tuple(map(inner, value))
     if isinstance(value, set | frozenset):
-        return type(value), frozenset(map(_hashable, value))
+        return type(value), frozenset(map(inner, value))
     if isinstance(value, dict):
-        return type(value), tuple((_hashable(key), _hashable(item)) for key, item in value.items())
+        return type(value), tuple((inner(key), inner(item)) for key, item in value.items())
     if isinstance(value, np.generic):
         return type(value), value.tobytes()
     if isinstance(value, random.Random):
