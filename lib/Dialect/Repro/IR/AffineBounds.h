@@ -19,10 +19,9 @@ struct IndexedShape {
   ArrayRef<int64_t> shape;
 };
 
-/// (A1), (A2) Checks the accesses of a structured operation on `operands`, in
-/// their order: the maps define the extent of each loop, without contradiction,
-/// and every access lies within its operand. The check does not look at what a
-/// dynamic extent decides.
+/// (A1), (A2) Checks the accesses of a structured operation on `operands`: the
+/// maps define the extent of each loop, without contradiction, and every access
+/// lies within its operand, as far as no dynamic extent decides it.
 LogicalResult verifyAccesses(Operation *op, ArrayRef<IndexedShape> operands);
 
 /// (A1), (A2) Whether loops of static `extents` may access an operand of static

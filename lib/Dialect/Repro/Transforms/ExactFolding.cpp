@@ -32,10 +32,9 @@ bool repro::isArithmetic(Dialect *dialect) {
   return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(dialect);
 }
 
-/// Whether upstream's `fold` of `op` moves data or computes integers only.
-/// Divisions and shifts are not among them: their folders take the freedom of
-/// undefined cases to which (I1) gives a value. Nor are casts of indices: an
-/// index that was an i8 in between is folded to itself.
+/// Whether upstream's `fold` of `op` moves data or computes integers only. Not
+/// divisions and shifts, whose undefined cases (I1) defines, nor casts of
+/// indices: one to i8 and back is folded to the index itself.
 static bool hasSafeFolder(Operation *op) {
   if (!isArithmetic(op->getDialect()))
     return true;
