@@ -496,7 +496,8 @@ private:
 
   /// 2^(n + bias), n in the low bits of t.
   F64 powerOfTwo(F64 t, int64_t bias = 0) {
-    return m.real(m.shl(m.bits(t), 52) + i(kOneBits + (bias << 52)));
+    return m.real(m.shl(m.bits(t), 52) +
+                  i(kOneBits + bias * (int64_t(1) << 52)));
   }
 
   template <size_t n>

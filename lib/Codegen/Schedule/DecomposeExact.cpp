@@ -253,8 +253,9 @@ Value Decomposition::contract(const Factor &x, const Factor &y,
   SmallVector<Value> inputs;
   SmallVector<AffineMap> maps;
   auto factors = *fold.getFactors();
-  for (auto [index, input, map] : llvm::enumerate(
-           fold.getInputs(), ArrayRef(fold.getIndexingMapsArray()).drop_back()))
+  SmallVector<AffineMap> indexing = fold.getIndexingMapsArray();
+  for (auto [index, input, map] :
+       llvm::enumerate(fold.getInputs(), ArrayRef(indexing).drop_back()))
     if (index != factors.first && index != factors.second) {
       inputs.push_back(input); // It shows extents.
       maps.push_back(map);
