@@ -23,6 +23,7 @@ OBJECTS = BUILD / "package"
 PACKAGES = BUILD / "packages"
 """The package of `make build`, with the instrumented files in their places."""
 REPORTS = BUILD / "reports"
+SOURCES = ROOT / "tools" / "sanitizers"
 NATIVE = ROOT / "test" / "fuzz" / "native"
 CORPUS = ROOT / "test" / "fuzz" / "corpus"
 
@@ -174,8 +175,7 @@ def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> l
     options = BUILD / "options.so"
     define = f'-DREPORTS="{REPORTS / "report"}"'
     subprocess.run(
-        ["cc", "-shared", "-fPIC", define, str(ROOT / "tools" / "sanitizers" / "options.c"), "-o", str(options)],
-        check=True,
+        ["cc", "-shared", "-fPIC", define, str(SOURCES / "options.c"), "-o", str(options), "-ldl"], check=True
     )
     # Python itself has no C++ library, in which AddressSanitizer looks for functions when it begins.
     preloaded = [str(options), *map(machine.library, ("libasan.so", "libubsan.so", "libstdc++.so.6"))]
@@ -186,13 +186,15 @@ def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> l
         "REPRO_MLIR_CACHE": "off",
     }
     tools = {"REPRO_PACKAGES": str(PACKAGES), "REPRO_TEST_TIMEOUT": "600", "ASAN_OPTIONS": "detect_leaks=0"}
-    # A write behind an allocation, so that no silence of the reports passes for success.
-    wrong = "import ctypes; c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p; "
-    wrong += "c.memset(ctypes.c_void_p(c.malloc(8)), 0, 9)"
-    _, _, reports = execute([sys.executable, "-c", wrong], ROOT, environment)
-    if not any("heap-buffer-overflow" in report for report in reports):
-        print(f"AddressSanitizer does not report what is wrong: {reports}")
-        return [False]
+    # So that no silence of the reports passes for success.
+    mistakes = BUILD / "mistakes.so"
+    subprocess.run(["cc", "-shared", "-fPIC", *MEMORY, str(SOURCES / "mistakes.c"), "-o", str(mistakes)], check=True)
+    for name, expected in (("write_behind", "heap-buffer-overflow"), ("shift_negative", "left shift of negative")):
+        call = f"import ctypes; ctypes.CDLL({str(mistakes)!r}).{name}(8)"
+        _, _, reports = execute([sys.executable, "-c", call], ROOT, environment)
+        if not any(expected in report for report in reports):
+            print(f"expected a report of {expected}, got {reports}")
+            return [False]
     passed = [run("lit", [Path(sys.executable).parent / "lit", f"-j{jobs}", "-q", "test"], **tools)]
     first = ["--first", 30_000, "--count", programs]
     passed.append(run("programs", [sys.executable, "test/fuzz/semantic.py", *first], **environment))
