@@ -207,7 +207,7 @@ LaneValue BodyVectorizer::computeLoad(Operation *op) {
                          mask),
             LaneValue::Vector};
   }
-  SmallVector<Value> elements;
+  SmallVector<Value> offsets;
   Value last = mask ? b.sub(mask.count, b.index(1)) : Value();
   for (int64_t lane = 0; lane < lanes; ++lane) {
     Value at = vector::ExtractOp::create(b, vectorOffset, lane);
@@ -217,11 +217,9 @@ LaneValue BodyVectorizer::computeLoad(Operation *op) {
         step = b.min(step, last);
       at = b.add(at, b.mul(step, consecutiveStride));
     }
-    elements.push_back(b.load(flat, element, b.add(at, uniformOffset)));
+    offsets.push_back(b.add(at, uniformOffset));
   }
-  return {vector::FromElementsOp::create(b, VectorType::get({lanes}, element),
-                                         elements),
-          LaneValue::Vector};
+  return {b.gather(flat, element, offsets), LaneValue::Vector};
 }
 
 void BodyVectorizer::computeAssert(Operation *op) {

@@ -383,13 +383,22 @@ Value KernelBuilder::loadVector(Value flat, Type element, Value offset,
   if (stride == 2 && lanes >= 4)
     return fromStorage(loadEverySecond(flat, type, offset, mask), element);
   // Lanes that take no part repeat the last one that does.
-  SmallVector<Value> elements;
+  SmallVector<Value> offsets;
   Value last = mask ? sub(mask.count, index(1)) : Value();
   for (int64_t lane = 0; lane < lanes; ++lane) {
     Value at = mask && lane ? mul(min(index(lane), last), stride)
                             : index(lane * stride);
-    elements.push_back(memref::LoadOp::create(*this, flat, add(offset, at)));
+    offsets.push_back(add(offset, at));
   }
+  return gather(flat, element, offsets);
+}
+
+Value KernelBuilder::gather(Value flat, Type element, ValueRange offsets) {
+  SmallVector<Value> elements;
+  for (Value offset : offsets)
+    elements.push_back(memref::LoadOp::create(*this, flat, offset));
+  auto type =
+      VectorType::get({int64_t(elements.size())}, getStorageType(element));
   return fromStorage(vector::FromElementsOp::create(*this, type, elements),
                      element);
 }

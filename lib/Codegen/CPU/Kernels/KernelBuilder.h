@@ -120,6 +120,9 @@ public:
   /// `lanes` elements from `offset` on, `stride` apart.
   Value loadVector(Value flat, Type element, Value offset, int64_t stride,
                    int64_t lanes, LaneMask mask = {});
+  /// A vector of the elements at `offsets`, taken together as they are stored:
+  /// LLVM would round a bf16 again that becomes an element of a vector.
+  Value gather(Value flat, Type element, ValueRange offsets);
   void storeVector(Value vector, Value flat, Value offset, int64_t stride,
                    LaneMask mask = {});
   /// The lanes [first, end) of a vector whose elements are 1 or 2 apart; lane 0
