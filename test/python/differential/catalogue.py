@@ -227,6 +227,22 @@ def generics() -> Iterator[Case]:
         )
         picked = b.generic((5, 4), [(rows, "d0")], body, "f32")[0]
         yield Case(f"gather-{name}", b.program(picked), (values.random("f32", (10, 4), 5), indices))
+    for element in ("bf16", "f16", "f8E4M3FN"):
+        b = Builder()
+        x, table = b.argument((8, 8, 65, 3), "f32"), b.argument((2, 8, 8, 2), element)
+        init = b.argument((8, 4), "f32")
+        body = (
+            "%n = arith.fptosi %x0 : f32 to i64\n%i = arith.index_castui %n : i64 to index\n"
+            "%zero = arith.constant 0 : index\n%two = arith.constant 2 : index\n%eight = arith.constant 8 : index\n"
+            "%j = arith.remui %i, %two : index\n%k = arith.remui %i, %eight : index\n"
+            f"%e = tensor.extract {table.name}[%j, %k, %two, %zero] : {table.type}\n"
+            f"%m = arith.fptosi %e : {element} to i64\n%f = arith.uitofp %m : i64 to f32\n"
+            f"%w = arith.extf %e : {element} to f32\n%r0 = math.fma %f, %w, %a0 : f32"
+        )
+        order = "#repro.order<chunk = 64, lanes = 4, run = 1, totals = refold>"
+        total = b.fold(order, "ppr", [(x, "d0, d0, d0 * 2 + d1 + 20, d2")], [(init, "d0, d1")], body)[0]
+        types = ("f32", x.shape), (element, table.shape), ("f32", init.shape)
+        yield Case(f"gather-{element}", b.program(total), tuple(values.random(*t, 5 + n) for n, t in enumerate(types)))
 
 
 # Movement -------------------------------------------------------------------------------------------------------------
