@@ -26,6 +26,14 @@ pytest.importorskip("torch_mlir")
 STEPS = 150
 
 
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """A shell starts what runs in the background without the signal of Ctrl-C."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
 def new_trainer(target: str = "cpu", **options) -> repro_mlir.Trainer:
     layers = torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Dropout(0.2), torch.nn.Linear(16, 3)
     model = repro_mlir.initialize(torch.nn.Sequential(*layers), 1)

@@ -16,7 +16,8 @@ from repro_mlir import ir, passmanager
 from repro_mlir.reference.program import Body, Operation, Program, read_program
 
 EXPAND = "func.func(repro-expand-functions)"
-RANDOM = "func.func(repro-decompose-random)"
+# The check of the step is an assertion from then on.
+RANDOM = "func.func(repro-expand-checks,repro-decompose-random)"
 # Fusion writes positions as affine.apply, which lower-affine makes integer arithmetic.
 FUSE = "func.func(repro-fuse-elementwise),lower-affine"
 
