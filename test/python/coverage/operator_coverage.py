@@ -151,6 +151,10 @@ def run_entry(name: str, folder: Path | None = None) -> Outcome:
 
 
 def _worker(name: str, folder: Path | None, pipe: Any) -> None:
+    import torch
+
+    # Several entries run at once, and threads of OpenMP spin while they wait for each other.
+    torch.set_num_threads(1)
     pipe.send(run_entry(name, folder))
 
 
