@@ -548,8 +548,10 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
   auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
   if (!element)
     return value;
-  if (value.getDefiningOp<arith::SIToFPOp>() ||
-      value.getDefiningOp<arith::UIToFPOp>())
+  // (S3) What is too large for E4M3FN is a NaN with the sign of the integer.
+  if ((value.getDefiningOp<arith::SIToFPOp>() ||
+       value.getDefiningOp<arith::UIToFPOp>()) &&
+      !isa<Float8E4M3FNType>(element))
     return value;
   // Storage types only move and convert: not all targets select among them.
   if (auto rounded = value.getDefiningOp<arith::TruncFOp>();
