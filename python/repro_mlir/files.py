@@ -69,16 +69,18 @@ def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes
       follow: as for `open_descriptor`.
     Raises:
       TooLarge: a longer file.
-      ReproError: as `open_descriptor`.
+      ReproError: as `open_descriptor`, and a file that grows while it is read.
     """
     with open_regular(path, follow=follow) as file:
-        check_size(path, os.fstat(file.fileno()).st_size, limit)
+        size = os.fstat(file.fileno()).st_size
+        check_size(path, size, limit)
         try:
-            data = file.read(limit + 1)
+            # Not limit + 1: as many bytes are allocated as are asked for.
+            data = file.read(size + 1)
         except OSError as error:
             raise ReproError(f"cannot read {path}: {error.strerror}") from None
-    # It may have grown.
-    check_size(path, len(data), limit)
+    if len(data) > size:
+        raise ReproError(f"cannot read {path}: it grows while it is read")
     return data
 
 

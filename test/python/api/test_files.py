@@ -57,7 +57,8 @@ def test_links_are_followed_where_the_user_gave_the_name(tmp_path: Path) -> None
 def test_size_limit(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"abcd")
-    assert read_regular(path, 4) == b"abcd"
+    # What is allocated is what the file has, not the limit.
+    assert read_regular(path, 4) == read_regular(path, 1 << 60) == b"abcd"
     with pytest.raises(ReproError, match="file: expected at most 3 bytes, got 4"):
         read_regular(path, 3)
     with open(path, "wb") as file:
