@@ -117,8 +117,9 @@ def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
   let summary = "each structured operation becomes a kernel function";
   let description = [{
     See "Kernel function" in docs/architecture.md. Equal kernels are shared.
-    Checks (`cf.assert`, `repro.scatter`) receive the attribute `repro.message = <number> : i64`, their messages are
-    listed in the module attribute `repro.messages`.
+    Checks (`cf.assert`, `repro.scatter`) receive the attribute
+    `repro.message = <number> : i64`, their messages are listed in the module
+    attribute `repro.messages`.
 
     With `fuse-rows`, neighbouring operations on the same rows of which one is a
     fold of each row (as in softmax and layer norm) or a product of each (as in
