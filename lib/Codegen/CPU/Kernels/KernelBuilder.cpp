@@ -548,7 +548,8 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
   auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
   if (!element)
     return value;
-  // (S3) What is too large for E4M3FN is a NaN with the sign of the integer.
+  // (S3) An integer that is too large for E4M3FN is a NaN; a folded one has a
+  // sign.
   if ((value.getDefiningOp<arith::SIToFPOp>() ||
        value.getDefiningOp<arith::UIToFPOp>()) &&
       !isa<Float8E4M3FNType>(element))
