@@ -109,7 +109,7 @@ def load_inputs(path: str | None, inputs: Sequence[TensorType]) -> list[np.ndarr
     """The arrays for `inputs`, by name, of an .npz file.
 
     Raises:
-      ReproError: no file although there are inputs, one that is no .npz, or lacks an input.
+      ReproError: no file although there are inputs, one that is no .npz, or has not exactly these inputs.
     """
     wanted = [kind.name for kind in inputs]
     if path is None:
@@ -129,6 +129,9 @@ def load_inputs(path: str | None, inputs: Sequence[TensorType]) -> list[np.ndarr
             raise ReproError(f"{path}: expected {what}") from None
     others = [name.removesuffix(".npy") for name in members]
     missing = [name for name in wanted if name not in found]
+    unknown = [name for name in others if name not in wanted]
     if missing:
         raise ReproError(f"{path}: no input {', '.join(missing)}; it has {', '.join(others) or 'none'}")
+    if unknown:
+        raise ReproError(f"{path}: the program has no input {', '.join(unknown)}")
     return [found[name] for name in wanted]

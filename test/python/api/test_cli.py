@@ -120,6 +120,8 @@ def test_run_mistakes(capsys, program: Program, tmp_path: Path) -> None:
     np.savez(inputs, lr=np.float32(0.5))
     run = ["run", path, "--inputs", inputs, "--target", "reference"]
     assert "no input x; it has lr" in failing(capsys, *run)
+    np.savez(inputs, lr=np.float32(0.5), x=np.zeros((2, 3), np.float32), momentum=np.float32(0.9))
+    assert "the program has no input momentum" in failing(capsys, *run)
     np.savez(inputs, lr=np.float32(0.5), x=np.zeros((2, 4), np.float32))
     assert "input x: expected shape [2, 3], got [2, 4]" in failing(capsys, *run)
     Path(inputs).write_text("no arrays")
