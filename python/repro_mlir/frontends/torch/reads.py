@@ -293,11 +293,14 @@ class Contents:
 
     def __init__(self, values: Iterable[torch.Tensor | np.ndarray]) -> None:
         found = {id(value): value for value in values}
-        self._values = [*found.values()]
-        self._copies = [_bytes(value).copy() for value in self._values]
+        self._copies = {key: (value, _bytes(value).copy()) for key, value in found.items()}
+
+    def __contains__(self, value: object) -> bool:
+        return id(value) in self._copies
 
     def unchanged(self) -> bool:
-        return all(np.array_equal(_bytes(value), copy) for value, copy in zip(self._values, self._copies, strict=True))
+        """Whether nobody has written since."""
+        return all(np.array_equal(_bytes(value), copy) for value, copy in self._copies.values())
 
 
 def contents(value: torch.Tensor | np.ndarray) -> Hashable:

@@ -70,7 +70,7 @@ class Watch:
         self._parameters = list(model.parameters())
         self._held = [*held]
         self._constants = constants
-        self._read = Contents(reads.tensors.values())
+        self._read = Contents(tensor for tensor in reads.tensors.values() if tensor not in constants)
         self._views = [*_views([*model.modules(), *reads.modules.values()], self._parameters, optimizer)]
         self._views += [*reads.views(), (_END,)]
         self._objects = tuple(chain.from_iterable(self._views))
