@@ -1,12 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a receipt costs: a training step with and without commitments, in turns, and a kept state.
+"""What a receipt costs: a step of a trainer with and without one, in turns, and a kept state.
 
     python benchmarks/receipts.py [--step GPT] [--threads 2] [--seconds 60] [--target cpu] [--json]
 
-The step with commitments is timed until its record is written, though in a run the hashing goes on while the caller
-fetches the next batch.
+A recorded step hashes the state before it, to see whether anybody wrote to it, and what it took and gave.
 """
 
 import argparse
@@ -18,10 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import repro_mlir
-from repro_mlir.arrays import as_array
-from repro_mlir.program import capture_training
 from repro_mlir.receipts import checkpoints
-from repro_mlir.receipts.recorder import Recorder
 from timing import interleaved
 from training_models import STEPS
 
@@ -37,32 +33,32 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
 
-    model, optimizer, batch = STEPS[options.step].make()
-    program, captured = capture_training(model, None, optimizer, batch)
-    executable = repro_mlir.compile(program, options.target, options.threads)
-    tensors = [*captured.hyper_parameters(), *captured.flatten_batch(batch)]
-    inputs = [as_array(value, kind, "input") for value, kind in zip(tensors, program.inputs, strict=True)]
-    plain = program.initial_state()
     with tempfile.TemporaryDirectory() as folder:
-        receipt = repro_mlir.ReceiptOptions(Path(folder) / "receipt", checkpoint_every=10**9)
-        recorder = Recorder(receipt, program, options.target, options.threads)
+        receipt = Path(folder) / "receipt"
+        step = STEPS[options.step]
+        chosen = {"target": options.target, "threads": options.threads, "attention_block": step.attention_block}
 
-        def recorded() -> None:
-            taken = recorder.take(inputs)
-            _, outputs = executable(recorder.state, *taken)
-            recorder.commit(taken, list(outputs.values()))
+        def trainer(receipt: repro_mlir.ReceiptOptions | None) -> repro_mlir.Trainer:
+            model, optimizer, _ = step.make()
+            return repro_mlir.Trainer(model, None, optimizer, receipt=receipt, **chosen)
 
-        figures = interleaved({"plain": lambda: executable(plain, *inputs), "recorded": recorded}, options.seconds)
-        seconds = []
-        for step in range(1, CHECKPOINTS + 1):
-            start = time.perf_counter()
-            checkpoints.write(receipt.path, step, program.state, list(recorder.state.values()))
-            seconds.append(time.perf_counter() - start)
-        log = (Path(receipt.path) / "steps.jsonl").stat().st_size / recorder.steps
-        recorder.close()
-    size = sum(array.nbytes for array in plain.values())
+        _, _, batch = step.make()
+
+        plain = trainer(None)
+        with trainer(repro_mlir.ReceiptOptions(receipt, checkpoint_every=10**9)) as recorded:
+            steps = {"plain": lambda: plain.step(*batch), "recorded": lambda: recorded.step(*batch)}
+            figures = interleaved(steps, options.seconds)
+            state = list(recorded.state.values())
+            seconds = []
+            for number in range(1, CHECKPOINTS + 1):
+                start = time.perf_counter()
+                checkpoints.write(receipt, number, recorded.program.state, state)
+                seconds.append(time.perf_counter() - start)
+                checkpoints.path_of(receipt, number).unlink()
+            log = (receipt / "steps.jsonl").stat().st_size / recorded.steps
+    size = sum(array.nbytes for array in state)
     report = {
-        "step": STEPS[options.step].shape,
+        "step": step.shape,
         "target": options.target,
         "threads": options.threads,
         "state_bytes": size,
