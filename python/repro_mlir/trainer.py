@@ -12,6 +12,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +26,6 @@ from .arrays import as_array, to_torch
 from .compiler import Executable, Kept, check_target, compile
 from .errors import NonFiniteLoss, ReproError, StepFailed
 from .hashing import state_hash
-from .module_calls import Refresh
 from .program import Program, capture_training, torch_frontend
 from .progress import Progress
 from .receipts.options import NONFINITE_LOSS, ReceiptOptions
@@ -127,7 +127,6 @@ class Trainer:
         # The captured steps by the form of the user's objects, that of the last step at the end.
         self._known: dict[Form, _Known] = {}
         self._step: _Step | None = None
-        self._refresh = Refresh(self)
         # Seed and step of the random numbers, which no object of the user's holds.
         self._random: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
@@ -262,7 +261,9 @@ class Trainer:
             if recorder is not None:
                 # What is recorded is what the tensors have.
                 step.kept.fetch()
-            if not step.kept.ahead:
+            if step.kept.ahead:
+                step.leave(self.bring_back)
+            else:
                 step.push()
             if recorder is not None and recorder.steps < begun.position.steps:
                 recorder.commit(begun.inputs, list(step.kept.outputs.values()))
@@ -309,9 +310,9 @@ class Trainer:
         """Makes the step for the present form of the user's objects the present one; captures it where it is not known,
         or `anew`."""
         frontend = self._frontend
-        frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
         if self._step is not None:
             self._step.bring_back()
+        frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
         known = next(reversed(self._known.values()), None)
         if known is not None:
             # The first batch's shapes hold for all.
@@ -328,7 +329,6 @@ class Trainer:
             executable = compile(program, self._target, self._threads)
         if executable.resident:
             _RESIDENT.add(self)
-            self._refresh.watch(self._model, self._optimizer)
         form = frontend.form_of(self._model, self._loss_fn, captured.structure)
         self._check_recorded(program, form)
         return self._take(form, _Known(program, captured, executable, frontend.Contents(captured.constants)))
@@ -487,9 +487,10 @@ class Trainer:
         """Brings the tensors of the model and the optimizer up to date.
 
         They are the state on CPUs and for the reference interpreter: there it does nothing. On a GPU, or its emulator,
-        the state stays on the device from step to step: calls of the model's modules and `state_dict()` of model and
-        optimizer bring the tensors up to date by themselves; who reads a tensor itself calls `sync` first, as does who
-        writes one.
+        the state stays on the device from step to step, and whatever function of torch reads or writes one of the
+        tensors brings all of them up to date by itself. What it cannot see needs `sync` first: `torch.tensor`,
+        `torch.as_tensor` and `torch.asarray` of such a tensor, and what shares its memory and was made before the step,
+        as a view, what `detach()` or `state_dict()` gave, or a NumPy array.
 
         Raises:
           ReproError: before the first step; or a tensor was written while newer values were on the device.
@@ -535,12 +536,18 @@ class Trainer:
             if self._recorder is not None:
                 raise ReproError("a receipt is open, and cannot say that another state is loaded: close it first")
             former = self._begun, self._step, self._broken
-            # What is on a device, or lost, is not looked at any more.
+            with suppress(ReproError):
+                # Some buffers are in no state_dict. What is lost stays so.
+                self.bring_back()
+            if self._step is not None:
+                self._step.binding.give_up()
             self._begun = self._step = self._broken = None
             try:
                 checkpoint.check_fits(state, self._model, self._optimizer)
             except BaseException:
                 self._begun, self._step, self._broken = former
+                if self._step is not None and self._step.kept.ahead:
+                    self._step.leave(self.bring_back)
                 raise
             self._broken = "loading a state was cut short: call load_state_dict again"
             self._model.load_state_dict(state["model"])
@@ -639,8 +646,15 @@ class _Step:
         if self.kept.ahead:
             if self.binding.touched or self.watch.moved:
                 self.refuse_touched()
-            self.kept.fetch()
-            self.push()
+            with deferred_signals():
+                self.kept.fetch()
+                self.push()
+
+    def leave(self, bring_back: Callable[[], None]) -> None:
+        """The newest values are on a device: whoever uses one of the user's tensors has them brought back first."""
+        if self.binding.adopt():
+            self.watch = self.look()
+        self.binding.leave(bring_back)
 
     def push(self) -> None:
         """Brings the user's objects up to date with the arrays."""

@@ -325,6 +325,21 @@ def test_a_device_step_is_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(Emulation, "run", run)
     trainer.load_state_dict(saved)
     assert trainer.step(*batch(3)) == whole.step(*batch(3))
+    # Nor are the tensors taken for it.
+    weight = next(trainer._model.parameters())
+    with monkeypatch.context() as patch:
+        patch.setattr(Emulation, "run", lambda self, **_: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
+        with pytest.raises(repro_mlir.ReproError, match="a step was cut short, and the state is lost"):
+            trainer.step(*batch(4))
+    with pytest.raises(repro_mlir.ReproError, match="a step was cut short, and the state is lost"):
+        weight.detach()
+    with pytest.raises(repro_mlir.ReproError, match="expected what Trainer"):
+        trainer.load_state_dict({})
+    with pytest.raises(repro_mlir.ReproError, match="a step was cut short, and the state is lost"):
+        weight.detach()
+    trainer.load_state_dict(saved)
+    assert type(weight) is torch.nn.Parameter
+    trainer.step(*batch(3))
     assert trainer.state_hash() == whole.state_hash()
 
 

@@ -5,6 +5,8 @@
 
 import copy
 import functools
+import gc
+import io
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -793,37 +795,122 @@ def test_a_gan_as_in_pytorch() -> None:
 # --- State on a device ---
 
 
-def test_on_a_device_reading_brings_the_tensors_up_to_date(tmp_path: Path) -> None:
-    trainer, model, optimizer = new_trainer(target="ptx-emulator")
-    other, expected, _ = new_trainer()
+def ahead(**options: Any) -> tuple[repro_mlir.Trainer, torch.nn.Module, torch.optim.Optimizer]:
+    """A trainer, its model and its optimizer after two steps on a device."""
+    trainer, model, optimizer = new_trainer(target="ptx-emulator", **options)
     for _ in range(2):
         trainer.step(*BATCH)
-        other.step(*BATCH)
-    stale = model[0].weight.detach().clone()
+    return trainer, model, optimizer
+
+
+def in_evaluation(model: torch.nn.Module) -> torch.Tensor:
     model.eval()
-    expected.eval()
-    assert torch.equal(model(BATCH[0]), expected(BATCH[0]))
-    assert not torch.equal(stale, model[0].weight)
-    model.train()
-    expected.train()
+    return model(BATCH[0])
+
+
+def averaged(model: torch.nn.Module) -> torch.nn.Module:
+    return torch.optim.swa_utils.AveragedModel(model).module
+
+
+def pickled(value: Any) -> Any:
+    file = io.BytesIO()
+    torch.save(value, file)
+    return torch.load(io.BytesIO(file.getvalue()), weights_only=False)
+
+
+USES: dict[str, Callable[[torch.nn.Module, torch.optim.Optimizer], Any]] = {
+    "call": lambda model, _: in_evaluation(model),
+    "call of a part": lambda model, _: model[0](BATCH[0]),
+    "state_dict": lambda model, _: model.state_dict(),
+    "state_dict of a part": lambda model, _: model[3].state_dict(),
+    "state_dict of the optimizer": lambda _, optimizer: optimizer.state_dict()["state"],
+    "pickle": lambda model, _: pickled(model).state_dict(),
+    "deepcopy": lambda model, _: copy.deepcopy(model).state_dict(),
+    "deepcopy of the optimizer": lambda _, optimizer: copy.deepcopy(optimizer).state_dict()["state"],
+    "AveragedModel": lambda model, _: averaged(model).state_dict(),
+    "data": lambda model, _: model[0].weight.data,
+    "operator": lambda model, _: model[0].weight + 1.0,
+    "index": lambda model, _: model[0].weight[0],
+    "list": lambda model, _: list(model[0].weight),
+    "foreach": lambda model, _: torch._foreach_norm(list(model.parameters())),
+    "out": lambda model, _: torch.zeros(4, 8).copy_(model[0].weight[:4]),
+    "vector": lambda model, _: torch.nn.utils.parameters_to_vector(model.parameters()),
+    "NumPy": lambda model, _: torch.from_numpy(model[0].weight.detach().numpy().copy()),
+    "NumPy of a buffer": lambda model, _: torch.from_numpy(model[1].running_mean.numpy().copy()),
+    "number": lambda model, _: torch.tensor(model[1].num_batches_tracked.item()),
+    "text": lambda model, _: torch.tensor(bytearray(repr(model[0].weight).encode())),
+    "state of the optimizer": lambda model, optimizer: optimizer.state[model[0].weight],
+    "counter of the optimizer": lambda model, optimizer: optimizer.state[model[0].weight]["step"] + 1,
+    "call by torch.func": lambda model, _: torch.func.functional_call(model, dict(model.named_parameters()), BATCH[:1]),
+}
+
+
+def test_on_a_device_every_use_brings_the_tensors_up_to_date() -> None:
+    other, expected, their_optimizer = new_trainer()
+    other.fit([BATCH] * 2, 2)
+    trainer, model, optimizer = ahead()
+    for name, use in USES.items():
+        ours, theirs = use(model, optimizer), use(expected, their_optimizer)
+        torch.testing.assert_close(ours, theirs, rtol=0.0, atol=0.0, msg=lambda m, n=name: f"{n}: {m}")
+        assert {type(parameter) for parameter in model.parameters()} == {torch.nn.Parameter}
+        for each, module in ((trainer, model), (other, expected)):
+            module.train()
+            each.step(*BATCH)
+
+
+WRITES: dict[str, Callable[[torch.nn.Module, torch.optim.Optimizer], Any]] = {
+    "data": lambda model, _: model[0].weight.data.clamp_(-0.1, 0.1),
+    "NumPy": lambda model, _: model[3].bias.detach().numpy().fill(3.0),
+    "function": lambda model, _: torch.nn.init.ones_(model[0].weight),
+    "assignment": lambda model, _: setattr(model[0].weight, "data", torch.ones_like(model[0].weight)),
+    "buffer": lambda model, _: model[1].running_mean.zero_(),
+    "load_state_dict": lambda model, _: model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()}),
+    "optimizer": lambda model, optimizer: optimizer.state[model[0].weight]["exp_avg"].zero_(),
+    "counters": lambda _, optimizer: [state["step"].fill_(0) for state in optimizer.state.values()],
+}
+
+
+def test_on_a_device_every_write_counts() -> None:
+    pairs = new_trainer(), ahead()
+    pairs[0][0].fit([BATCH] * 2, 2)
+    for name, write in WRITES.items():
+        for trainer, model, optimizer in pairs:
+            write(model, optimizer)
+            trainer.step(*BATCH)
+        ours, theirs = (dict(model.state_dict()) for _, model, _ in pairs)
+        torch.testing.assert_close(ours, theirs, rtol=0.0, atol=0.0, msg=lambda m, n=name: f"{n}: {m}")
+        for trainer, *_ in pairs:
+            trainer.step(*BATCH)
+    assert pairs[0][0].state_hash() == pairs[1][0].state_hash()
+
+
+def test_on_a_device_metadata_copies_nothing() -> None:
+    trainer, model, optimizer = ahead()
+    fetched = []
+    kept = trainer._step.kept
+    kept.fetch = lambda: fetched.append(1)
+    weight = model[0].weight
+    assert (weight.shape, weight.dim(), weight.dtype, weight.requires_grad) == ((16, 8), 2, torch.float32, True)
+    assert weight.numel() == 128 and isinstance(weight, torch.nn.Parameter) and weight.grad is None
+    optimizer.zero_grad()
     trainer.step(*BATCH)
-    other.step(*BATCH)
-    assert torch.equal(model[3].state_dict()["weight"], expected[3].weight)
-    trainer.step(*BATCH)
-    other.step(*BATCH)
-    assert next(iter(optimizer.state_dict()["state"].values()))["step"] == 4
-    # A copy, pickled or deep, is a model like any other.
-    torch.save(model, tmp_path / "model")
-    again = torch.load(tmp_path / "model", weights_only=False)
-    assert torch.equal(copy.deepcopy(model)(BATCH[0]), again(BATCH[0]))
+    assert not fetched and kept.ahead
+
+
+def test_on_a_device_the_state_outlives_the_trainer() -> None:
+    other, expected, _ = new_trainer()
+    other.fit([BATCH] * 2, 2)
+    model = ahead()[1]
+    gc.collect()
+    same_tensors(model.state_dict(), expected.state_dict(), 0.0)
 
 
 def test_on_a_device_stale_tensors_are_not_written() -> None:
     trainer, model, _ = new_trainer(target="ptx-emulator")
+    row = model[0].weight.detach()[0]
     trainer.step(*BATCH)
-    with torch.no_grad():
-        model[0].weight.zero_()
-    for use in (lambda: trainer.step(*BATCH), trainer.sync):
+    row.zero_()
+    for use in (lambda: trainer.step(*BATCH), trainer.sync, lambda: model[0].weight + 1):
         with pytest.raises(ReproError, match=r"written while newer values were on the device: expected sync\(\)"):
             use()
 

@@ -5,13 +5,13 @@
 
 A step works on the memory of the tensors themselves. A tensor whose memory cannot be used as it is, since it is not
 contiguous or stands for several, has an array beside it, which `pull` and `push` keep equal to it: wherever the values
-are, after `push` the user's tensors have them.
+are, after `push` the user's tensors have them, and between `leave` and `push` whoever uses one has them pushed first.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -21,7 +21,9 @@ import torch
 from repro_mlir.arrays import TensorType, as_array, to_torch
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.optimizers import Slot
+from repro_mlir.frontends.torch.resident import Residents, raw
 from repro_mlir.frontends.torch.signature import Captured
+from repro_mlir.signals import deferred_signals
 
 _versions = attrgetter("_version")
 
@@ -62,6 +64,7 @@ class Binding:
         self._written: list[torch.Tensor] = []
         self._new: list[tuple[torch.nn.Parameter, str, torch.Tensor]] = []
         self._counters: list[_Counter] = []
+        self._residents = Residents()
         held = dict(model.named_parameters()) | dict(model.named_buffers())
         written = captured.written
         shared: list[tuple[torch.Tensor, TensorType]] = []
@@ -119,6 +122,8 @@ class Binding:
         Raises:
           Stale: as for the constructor.
         """
+        if self._residents:
+            return
         # Always: a write through `Tensor.data` or NumPy leaves a version as it is.
         for tensor, kind, _ in self._copies:
             self._copy_in(tensor, kind)
@@ -132,21 +137,45 @@ class Binding:
     @property
     def touched(self) -> bool:
         """Whether somebody else wrote into the tensors since `see`, as far as their version counters tell."""
-        return list(map(_versions, self.tensors)) != self._seen
+        with raw():
+            return list(map(_versions, self.tensors)) != self._seen
 
-    def push(self) -> bool:
-        """Brings the user's tensors up to date after a step: what autograd saved before it counts as overwritten.
+    def adopt(self) -> bool:
+        """Gives the optimizer the tensors of its state, as its own first step does.
 
         Returns:
-          whether the optimizer has got tensors that it had not.
+          whether there were any that it had not.
         """
         new = bool(self._new) or any(counter.is_new for counter in self._counters)
         if new:
             for parameter, key, tensor in self._new:
                 self._optimizer.state[parameter][key] = tensor
             self._new = []
+            for counter in self._counters:
+                counter.adopt()
             # As by its own step: schedulers look at that.
             self._optimizer._opt_called = True  # type: ignore[attr-defined]
+        return new
+
+    def leave(self, bring_back: Callable[[], None]) -> None:
+        """The values are on a device from now on, until `bring_back`, which calls `push`; nothing where they are."""
+        if not self._residents:
+            counters = (tensor for counter in self._counters for tensor in counter.tensors())
+            with deferred_signals():
+                self._residents.enter([*self.tensors, *counters], bring_back)
+
+    def give_up(self) -> None:
+        """The tensors are what they were before `leave`, without the values."""
+        self._residents.leave()
+
+    def push(self) -> bool:
+        """Brings the user's tensors up to date after a step: what autograd saved before it counts as overwritten.
+
+        Returns:
+          as `adopt`, which it does.
+        """
+        self._residents.leave()
+        new = self.adopt()
         for counter in self._counters:
             counter.push()
         if self._copies:
@@ -198,14 +227,17 @@ class _Counter:
             self.array[...] = self._held[0]
 
     def push(self) -> None:
-        if self._slot.key == "count":
-            return
-        if self._held is None:
-            self._held = self._adopt()
-        self._held.fill(self.array[()])
+        if self._held is not None:
+            self._held.fill(self.array[()])
 
-    def _adopt(self) -> np.ndarray:
+    def tensors(self) -> list[torch.Tensor]:
+        """The optimizer's, once it has them."""
+        return [] if self._held is None else [state["step"] for state in self._states()]
+
+    def adopt(self) -> None:
         """Gives each parameter a tensor for its counter; their elements are together in one array."""
+        if not self.is_new:
+            return
         states = [self._optimizer.state[parameter] for parameter in self._slot.parameters]
         kept = next((state["step"] for state in states if isinstance(state.get("step"), torch.Tensor)), None)
         dtype = np.float64 if kept is not None and kept.dtype == torch.float64 else np.float32
@@ -213,7 +245,7 @@ class _Counter:
         for i, state in enumerate(states):
             # Each a storage of its own, as torch.optim has it.
             state["step"] = torch.from_numpy(held[i : i + 1]).reshape([])
-        return held
+        self._held = held
 
 
 def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: set[str]) -> list[bool]:

@@ -25,6 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS, MODULE_HOOKS, computes_attributes
 from repro_mlir.frontends.torch.reads import PLUMBING, Contents, contents, find_reads
+from repro_mlir.frontends.torch.resident import raw
 
 Form = tuple[tuple[str, Hashable], ...]
 
@@ -89,17 +90,15 @@ class Watch:
     @property
     def moved(self) -> bool:
         """Whether the memory of the state is another."""
-        return [*map(_address, self._held)] != self._tensors[0]
+        with raw():
+            return [*map(_address, self._held)] != self._tensors[0]
 
     def unchanged(self) -> bool:
         """Whether nothing that the program depends on has been changed since."""
-        # One more or one less anywhere shifts what follows, up to the end.
-        return (
-            all(map(is_, chain.from_iterable(self._views), self._objects))
-            and self._look() == self._tensors
-            and self._constants.unchanged()
-            and self._read.unchanged()
-        )
+        with raw():
+            # One more or one less anywhere shifts what follows, up to the end.
+            same = all(map(is_, chain.from_iterable(self._views), self._objects)) and self._look() == self._tensors
+        return same and self._constants.unchanged() and self._read.unchanged()
 
 
 def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable) -> Form:
