@@ -30,14 +30,13 @@ def ConvertFuncToRepro : Repro_Import<"convert-func-to-repro"> {
 }
 
 def ConvertLinalgToRepro : Repro_Import<"convert-linalg-to-repro"> {
-  let summary = "every reduction becomes a repro.fold with an order";
+  let summary = "every reduction becomes a repro.fold";
   let description = [{
     - Named operations become `linalg.generic`.
-    - Results that nobody uses leave multi-result reductions before an order is
-      chosen (F6); an arg-max or arg-min becomes `repro.arg_reduce` (D2).
+    - Results that nobody uses leave multi-result reductions, which have no
+      order yet (F6); an arg-max or arg-min becomes `repro.arg_reduce` (D2).
     - A `linalg.generic` with reduction iterators becomes a `repro.fold`: its
-      step is recognised (K1), its accumulator is widened (F7), its order is
-      chosen by the policy (P1) to (P3) from the structure alone (P0).
+      step is recognised (K1), its accumulator is widened (F7).
     - A `tensor.empty` that is read becomes zeros (F6).
     - A result that is indexed by a constant zero gets its unit dimension back
       by `tensor.expand_shape`.

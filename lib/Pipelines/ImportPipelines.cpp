@@ -39,6 +39,7 @@ void repro::buildImportTosaPipeline(OpPassManager &pm) {
 }
 
 void repro::buildCanonicalPipeline(OpPassManager &pm) {
+  pm.addPass(createReproAssignOrders());
   pm.addPass(createReproFoldConstants());
   pm.addPass(createCSEPass());
   pm.addPass(createReproVerifyCanonical());
@@ -46,10 +47,9 @@ void repro::buildCanonicalPipeline(OpPassManager &pm) {
 
 void repro::registerImportPipelines() {
   PassPipelineRegistration<>("import-linalg",
-                             "imported linalg to repro operations with orders",
+                             "imported linalg to repro operations",
                              buildImportLinalgPipeline);
-  PassPipelineRegistration<>("import-tosa",
-                             "TOSA to repro operations with orders",
+  PassPipelineRegistration<>("import-tosa", "TOSA to repro operations",
                              buildImportTosaPipeline);
   PassPipelineRegistration<>(
       "canonical", "imported repro operations to the canonical program",

@@ -38,6 +38,9 @@ namespace mlir::repro {
 /// The argument of `body` that `value` is, or is an exact extension of; null if
 /// there is none.
 BlockArgument getExtendedArgument(Value value, Block *body);
+
+/// (F5): the result of folding by `step` cannot depend on the order.
+bool isOrderIndependent(Operation *step);
 } // namespace mlir::repro
 
 #endif // REPRO_IR_REPRO_H

@@ -49,7 +49,8 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
     A structured reduction: for each point of the parallel dimensions the body
     folds the reduction elements into an accumulator, in the order that
     `order` defines ((F1) to (F7), (K1) to (K3)). The result is
-    `op(init, total)`, where init is the element of `outs`.
+    `op(init, total)`, where init is the element of `outs`. A fold comes without
+    an order from its frontend: `repro-assign-orders` gives it one (P0).
 
     The body's last operation, the *step*, is `acc = op(acc, f(inputs))` with op
     one of `arith.addf`, `arith.mulf`, `arith.maximumf`, `arith.minimumf`,
@@ -64,7 +65,7 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
       dimension and no reduction dimension;
     - block arguments have the operands' element types, except that by (F7)
       an accumulator of a bf16/f16/f8 output is f32 for add, mul and fma folds;
-    - the kind of `order` fits the step.
+    - the kind of `order`, where there is one, fits the step.
 
     ```mlir
     %0 = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
@@ -82,11 +83,11 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
   let arguments = (ins Variadic<AnyType>:$inputs, Variadic<AnyShaped>:$outputs,
                        AffineMapArrayAttr:$indexing_maps,
                        IteratorTypeArrayAttr:$iterator_types,
-                       Repro_Ordering:$order);
+                       OptionalAttr<Repro_Ordering>:$order);
   let results = (outs Variadic<AnyRankedTensor>:$results_);
   let regions = (region SizedRegion<1>:$region);
   let assemblyFormat = [{
-    $order `maps` $indexing_maps `iterators` custom<Iterators>($iterator_types)
+    ($order^)? `maps` $indexing_maps `iterators` custom<Iterators>($iterator_types)
     (`ins` `(` $inputs^ `:` type($inputs) `)`)?
     `outs` `(` $outputs `:` type($outputs) `)`
     attr-dict-with-keyword $region (`->` type($results_)^)?

@@ -10,6 +10,15 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ReproAssignOrders : Pass<"repro-assign-orders"> {
+  let summary = "each fold without an order gets one";
+  let description = [{
+    (P0) to (P3): the order of a `repro.fold` follows from its iterators, maps
+    and step alone. A fold that has an order keeps it. This is the first pass of
+    the `canonical` pipeline, before anything that changes a fold.
+  }];
+}
+
 def ReproFoldConstants : Pass<"repro-fold-constants", "::mlir::ModuleOp"> {
   let summary = "exact folding and canonicalization, and no other";
   let description = [{

@@ -110,7 +110,7 @@ class Decomposition {
 public:
   explicit Decomposition(FoldOp fold)
       : fold(fold), b(fold.getLoc(), fold),
-        digits(cast<ExactAttr>(fold.getOrder()).getDigits()),
+        digits(cast<ExactAttr>(fold.getOrderAttr()).getDigits()),
         bits(8 * digits - 2), extents(fold.getExtents()),
         iterators(fold.getIteratorTypesArray()) {}
 
@@ -413,7 +413,7 @@ static bool isMatrixProduct(FoldOp fold) {
 void DecomposeExact::runOnOperation() {
   SmallVector<FoldOp> work;
   getOperation().walk([&](FoldOp fold) {
-    if (isa<ExactAttr>(fold.getOrder()) &&
+    if (isa_and_present<ExactAttr>(fold.getOrderAttr()) &&
         !(keepMatrices && isMatrixProduct(fold)))
       work.push_back(fold);
   });

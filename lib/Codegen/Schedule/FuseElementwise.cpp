@@ -96,7 +96,8 @@ static bool isReadThrough(Operation *op) {
            Operation *user = use.getOwner();
            auto fold = dyn_cast<FoldOp>(user);
            return (isa<linalg::GenericOp>(user) ||
-                   (fold && !isa<ExactAttr>(fold.getOrder()))) &&
+                   (fold &&
+                    !isa_and_present<ExactAttr>(fold.getOrderAttr()))) &&
                   cast<DestinationStyleOpInterface>(user).isDpsInput(&use);
          });
 }
@@ -439,7 +440,7 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
   auto dps = cast<DestinationStyleOpInterface>(consumer);
   // (K4) digits are made of the factors as they are in memory.
   if (auto fold = dyn_cast<FoldOp>(consumer))
-    if (isa<ExactAttr>(fold.getOrder()))
+    if (isa_and_present<ExactAttr>(fold.getOrderAttr()))
       return nullptr;
   for (OpOperand *operand : dps.getDpsInputOperands()) {
     auto producer = operand->get().getDefiningOp<linalg::GenericOp>();

@@ -54,8 +54,9 @@ static bool isRowFold(Operation *op) {
   auto fold = dyn_cast_or_null<FoldOp>(op);
   if (!fold)
     return false;
-  auto order = dyn_cast<OrderAttr>(fold.getOrder());
-  return fold.isContraction() || isa<AnyOrderAttr>(fold.getOrder()) ||
+  auto order = dyn_cast_if_present<OrderAttr>(fold.getOrderAttr());
+  return fold.isContraction() ||
+         isa_and_present<AnyOrderAttr>(fold.getOrderAttr()) ||
          (order && order.getLanes() > 1);
 }
 

@@ -1,4 +1,4 @@
-//===- LinalgToRepro.cpp - Reductions become ordered folds ------------===//
+//===- LinalgToRepro.cpp - Reductions become folds ------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -366,36 +366,28 @@ static Value extend(RewriterBase &rewriter, Location loc, Value value,
   return arith::ExtFOp::create(rewriter, loc, type, value);
 }
 
-/// What the order policy asks about a fold.
-struct Step {
-  /// The operation that takes the accumulator, null for a body of another form.
-  Operation *op = nullptr;
-  /// The operands that a contraction multiplies.
-  std::optional<std::pair<unsigned, unsigned>> factors;
-};
-
 /// Brings the body's step into the form that repro.fold expects: (K1) a
 /// multiplication and addition become math.fma, (F7) the accumulator of a
 /// narrow float is widened.
-static Step convertStep(RewriterBase &rewriter, linalg::GenericOp op) {
+static void convertStep(RewriterBase &rewriter, linalg::GenericOp op) {
   Block *body = op.getBody();
   if (op.getNumDpsInits() != 1)
-    return {};
+    return;
   BlockArgument acc = body->getArguments().back();
   Operation *yield = body->getTerminator();
   Operation *step = yield->getOperand(0).getDefiningOp();
   if (!step || step->getBlock() != body || !acc.hasOneUse() ||
       *acc.user_begin() != step || step->getNumResults() != 1 ||
       !step->getResult(0).hasOneUse())
-    return {};
+    return;
   if (isa<arith::MaximumFOp, arith::MinimumFOp, arith::AddIOp, arith::MulIOp,
           arith::MaxSIOp, arith::MinSIOp, arith::MaxUIOp, arith::MinUIOp,
           arith::AndIOp, arith::OrIOp, arith::XOrIOp>(step))
-    return {step, std::nullopt};
+    return;
   bool isFma = isa<math::FmaOp>(step);
   if (isFma ? step->getOperand(2) != acc
             : !isa<arith::AddFOp, arith::MulFOp>(step))
-    return {};
+    return;
 
   Location loc = step->getLoc();
   rewriter.setInsertionPoint(step);
@@ -407,21 +399,17 @@ static Step convertStep(RewriterBase &rewriter, linalg::GenericOp op) {
   auto replaceStep = [&](Operation *replacement) {
     rewriter.replaceOp(step, replacement);
     eraseDeadOps(rewriter, *body);
-    return replacement;
   };
-  auto makeFma = [&](Value x, Value y) -> Step {
+  auto makeFma = [&](Value x, Value y) {
     BlockArgument first = getExtendedArgument(x, body);
     BlockArgument second = getExtendedArgument(y, body);
-    Step result;
     if (first && second) {
-      result.factors = {first.getArgNumber(), second.getArgNumber()};
       x = first;
       y = second;
     }
     x = extend(rewriter, loc, x, type);
     y = extend(rewriter, loc, y, type);
-    result.op = replaceStep(math::FmaOp::create(rewriter, loc, x, y, acc));
-    return result;
+    replaceStep(math::FmaOp::create(rewriter, loc, x, y, acc));
   };
   if (isFma)
     return makeFma(step->getOperand(0), step->getOperand(1));
@@ -432,73 +420,12 @@ static Step convertStep(RewriterBase &rewriter, linalg::GenericOp op) {
           getExtendedArgument(product.getRhs(), body))
         return makeFma(product.getLhs(), product.getRhs());
   if (element.getType() == type)
-    return {step, std::nullopt};
+    return;
   element = extend(rewriter, loc, element, type);
   if (isa<arith::AddFOp>(step))
-    return {replaceStep(arith::AddFOp::create(rewriter, loc, element, acc)),
-            std::nullopt};
-  return {replaceStep(arith::MulFOp::create(rewriter, loc, element, acc)),
-          std::nullopt};
-}
-
-//===----------------------------------------------------------------------===//
-// Order policy v1
-//===----------------------------------------------------------------------===//
-
-/// (P1): some parallel dimension belongs to only one of the factors.
-static bool isContraction(linalg::GenericOp op,
-                          std::pair<unsigned, unsigned> factors) {
-  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
-  for (auto [dim, type] : llvm::enumerate(op.getIteratorTypesArray()))
-    if (type == utils::IteratorType::parallel &&
-        maps[factors.first].isFunctionOfDim(dim) !=
-            maps[factors.second].isFunctionOfDim(dim))
-      return true;
-  return false;
-}
-
-/// (P2): the number of reduction dimensions in the longest suffix of the input
-/// that is all reduced. The input is the first operand that the body reads.
-static int64_t getReducedSuffix(linalg::GenericOp op) {
-  Block *body = op.getBody();
-  SmallVector<unsigned> reductions;
-  op.getReductionDims(reductions);
-  for (OpOperand *input : op.getDpsInputOperands()) {
-    if (body->getArgument(input->getOperandNumber()).use_empty())
-      continue;
-    llvm::SmallDenseSet<unsigned> suffix;
-    AffineMap map = op.getMatchingIndexingMap(input);
-    for (AffineExpr expr : llvm::reverse(map.getResults())) {
-      bool isReduced = false;
-      for (unsigned dim : reductions)
-        if (expr.isFunctionOfDim(dim)) {
-          isReduced = true;
-          suffix.insert(dim);
-        }
-      if (!isReduced)
-        break;
-    }
-    return suffix.size();
-  }
-  return 0;
-}
-
-/// (P0) to (P3).
-static Attribute chooseOrder(linalg::GenericOp op, const Step &step) {
-  MLIRContext *context = op.getContext();
-  if (!step.op)
-    return SequentialAttr::get(context);
-  if (isa<arith::MaximumFOp, arith::MinimumFOp>(step.op) ||
-      step.op->getResult(0).getType().isIntOrIndex())
-    return AnyOrderAttr::get(context);
-  auto inColumns = OrderAttr::get(context, /*chunk=*/512, /*lanes=*/1,
-                                  /*run=*/0, Totals::sequential);
-  if (step.factors && isContraction(op, *step.factors))
-    return inColumns;
-  if (int64_t suffix = getReducedSuffix(op))
-    return OrderAttr::get(context, /*chunk=*/8192, /*lanes=*/64, suffix,
-                          Totals::refold);
-  return inColumns;
+    replaceStep(arith::AddFOp::create(rewriter, loc, element, acc));
+  else
+    replaceStep(arith::MulFOp::create(rewriter, loc, element, acc));
 }
 
 //===----------------------------------------------------------------------===//
@@ -539,12 +466,12 @@ static LogicalResult convertReduction(IRRewriter &rewriter,
   if (convertArgReduce(rewriter, op))
     return success();
   eraseDeadOps(rewriter, *op.getBody());
-  Step step = convertStep(rewriter, op);
-  Attribute order = chooseOrder(op, step);
+  convertStep(rewriter, op);
   rewriter.setInsertionPoint(op);
-  auto fold = FoldOp::create(
-      rewriter, op.getLoc(), op->getResultTypes(), op.getInputs(),
-      op.getOutputs(), op.getIndexingMaps(), op.getIteratorTypes(), order);
+  auto fold = FoldOp::create(rewriter, op.getLoc(), op->getResultTypes(),
+                             op.getInputs(), op.getOutputs(),
+                             op.getIndexingMaps(), op.getIteratorTypes(),
+                             /*order=*/Attribute());
   rewriter.inlineRegionBefore(op.getRegion(), fold.getRegion(),
                               fold.getRegion().begin());
   Block *body = fold.getBody();

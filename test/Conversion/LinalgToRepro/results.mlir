@@ -7,7 +7,7 @@
 // The softmax's maximum comes with an index that nobody uses.
 // CHECK: func.func @F6_unused_index
 func.func @F6_unused_index(%x: tensor<4x8xf32>, %m: tensor<4xf32>, %i: tensor<4xi64>) -> tensor<4xf32> {
-  // CHECK-NEXT: repro.fold #repro.any_order
+  // CHECK-NEXT: repro.fold maps
   // CHECK-SAME: outs(%{{[a-z0-9]+}} : tensor<4xf32>)
   // CHECK-NEXT: ^bb0(%[[E:.*]]: f32, %[[ACC:.*]]: f32):
   // CHECK-NEXT: %[[M:.*]] = arith.maximumf %[[E]], %[[ACC]]
@@ -83,7 +83,7 @@ func.func @D2_arg_min_integer(%x: tensor<4x8xi32>) -> (tensor<8xi32>, tensor<8xi
 // A start that an element may be less than: the body is kept as it is.
 // CHECK: func.func @D2_other_start
 func.func @D2_other_start(%x: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
-  // CHECK: repro.fold #repro.sequential
+  // CHECK: repro.fold maps
   %m = arith.constant dense<0.0> : tensor<4xf32>
   %i = arith.constant dense<0> : tensor<4xi64>
   %0:2 = linalg.generic {indexing_maps = [#ab, #a, #a], iterator_types = ["parallel", "reduction"]}

@@ -449,6 +449,12 @@ def test_errors_name_operation_and_place() -> None:
         Interpreter(main("%x: f32", "f32", "%0 = math.exp %x : f32\nreturn %0 : f32"))
     with pytest.raises(ProgramError, match=r"V3.*fast"):
         Interpreter(main("%x: f32", "f32", "%0 = arith.addf %x, %x fastmath<fast> : f32\nreturn %0 : f32"))
+    maps = "maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]"
+    body = "^bb0(%e: f32, %a: f32):\n%s = arith.addf %e, %a : f32\nrepro.yield %s : f32"
+    fold = f"%0 = repro.fold {maps} ins(%x : tensor<2xf32>) outs(%o : tensor<f32>) {{\n{body}\n}} -> tensor<f32>"
+    unordered = main("%x: tensor<2xf32>, %o: tensor<f32>", "tensor<f32>", f"{fold}\nreturn %0 : tensor<f32>")
+    with pytest.raises(ProgramError, match=r"P0.*expected an order"):
+        run(unordered, np.zeros(2, np.float32), np.zeros((), np.float32))
     identity = main("%x: tensor<2xf32>", "tensor<2xf32>", "return %x : tensor<2xf32>")
     for arrays, message in (
         ([], "expected 1 arguments, got 0"),

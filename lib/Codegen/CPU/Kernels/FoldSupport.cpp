@@ -45,7 +45,7 @@ FoldInfo::FoldInfo(KernelBuilder &b, FoldOp op, ArrayRef<Access> outputs)
     : op(op), step(op.getStep()),
       sizes(getLoopSizes(cast<IndexingMapOpInterface>(op.getOperation()))),
       outputs(outputs) {
-  if (isa<SequentialAttr>(op.getOrder()))
+  if (isa_and_present<SequentialAttr>(op.getOrderAttr()))
     step = nullptr;
   for (auto [dim, type] : llvm::enumerate(op.getIteratorTypesArray())) {
     bool isParallel = type == utils::IteratorType::parallel;
@@ -62,11 +62,11 @@ FoldInfo::FoldInfo(KernelBuilder &b, FoldOp op, ArrayRef<Access> outputs)
     else if (outputs.empty())
       this->outputs.push_back(b.getAccess(operand, map));
   }
-  anyOrder = isa<AnyOrderAttr>(op.getOrder());
+  anyOrder = isa_and_present<AnyOrderAttr>(op.getOrderAttr());
   chunk = run = std::max<int64_t>(n, 1);
   lanes = 1;
   refold = false;
-  if (auto order = dyn_cast<OrderAttr>(op.getOrder())) {
+  if (auto order = dyn_cast_if_present<OrderAttr>(op.getOrderAttr())) {
     chunk = std::min(chunk, order.getChunk());
     lanes = order.getLanes();
     refold = order.getTotals() == Totals::refold;

@@ -82,7 +82,7 @@ LogicalResult RowFold::match() {
   llvm::SmallBitVector fixed =
       getIndexedDims(*fold.op.getBody(), fold.sizes.size());
   unsigned runDims = fold.reduction.size();
-  if (auto order = dyn_cast<OrderAttr>(fold.op.getOrder()))
+  if (auto order = dyn_cast_if_present<OrderAttr>(fold.op.getOrderAttr()))
     if (order.getRun())
       runDims = order.getRun();
   ArrayRef<unsigned> dims(fold.reduction);

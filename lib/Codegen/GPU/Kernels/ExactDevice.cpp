@@ -107,7 +107,7 @@ LogicalResult ExactDevice::match() {
     std::swap(rows, columns);
   collapseBatch();
   batchSize = getProduct(getSizes(batch));
-  digits = cast<ExactAttr>(fold.op.getOrder()).getDigits();
+  digits = cast<ExactAttr>(fold.op.getOrderAttr()).getDigits();
   bits = 8 * digits - 2;
   steps = digits == 2 ? 2 : 1;
   slices = llvm::divideCeil(fold.n, kStep * steps);

@@ -136,7 +136,7 @@ void DeviceKernelFactory::finish() {
 }
 
 static LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op) {
-  if (isa<ExactAttr>(op.getOrder()))
+  if (isa_and_present<ExactAttr>(op.getOrderAttr()))
     return device::expandExact(factory, op);
   if (succeeded(device::expandContraction(factory, op)) ||
       succeeded(device::expandFold(factory, op)))

@@ -117,7 +117,7 @@ Operation *FoldOp::getStep() {
 }
 
 bool FoldOp::isContraction() {
-  auto order = dyn_cast<OrderAttr>(getOrder());
+  auto order = dyn_cast_if_present<OrderAttr>(getOrderAttr());
   bool isInLanes = order && (order.getLanes() > 1 ||
                              order.getTotals() != Totals::sequential);
   return !isInLanes && isa_and_nonnull<math::FmaOp>(getStep());
@@ -166,8 +166,7 @@ static LogicalResult verifyExact(FoldOp fold, Operation *step) {
   return success();
 }
 
-/// (F5): the result of folding by `step` cannot depend on the order.
-static bool isOrderIndependent(Operation *step) {
+bool repro::isOrderIndependent(Operation *step) {
   return isa<arith::MaximumFOp, arith::MinimumFOp>(step) ||
          step->getResult(0).getType().isIntOrIndex();
 }
@@ -210,7 +209,7 @@ LogicalResult FoldOp::verify() {
   }
   if (!getShapesToLoopsMap())
     return emitOpError("operand shapes do not determine the iteration space");
-  auto order = dyn_cast<OrderAttr>(getOrder());
+  auto order = dyn_cast_if_present<OrderAttr>(getOrderAttr());
   int64_t reductions = llvm::count(iterators, utils::IteratorType::reduction);
   if (order && order.getRun() > reductions)
     return emitOpError("(F1) run is ")
@@ -255,23 +254,26 @@ LogicalResult FoldOp::verifyRegions() {
       return emitOpError("yielded value #")
              << index << " has type " << value.getType()
              << ", expected that of its accumulator, " << argument.getType();
+  Attribute order = getOrderAttr();
+  if (!order)
+    return success();
   if (!step) {
-    if (!isa<SequentialAttr>(getOrder()))
+    if (!isa<SequentialAttr>(order))
       return emitOpError("(F6) a body that is not op(acc, f(inputs)) folds in "
                          "#repro.sequential order, got ")
-             << getOrder();
+             << order;
     return success();
   }
-  if (isa<ExactAttr>(getOrder()))
+  if (isa<ExactAttr>(order))
     return verifyExact(*this, step);
   bool independent = isOrderIndependent(step);
-  if (independent && !isa<AnyOrderAttr>(getOrder()))
+  if (independent && !isa<AnyOrderAttr>(order))
     return emitOpError("(F5) the result cannot depend on the order: expected "
                        "#repro.any_order, got ")
-           << getOrder();
-  if (!independent && !isa<OrderAttr>(getOrder()))
+           << order;
+  if (!independent && !isa<OrderAttr>(order))
     return emitOpError("(F1) expected #repro.order for a fold by '")
-           << step->getName() << "', got " << getOrder();
+           << step->getName() << "', got " << order;
   return success();
 }
 
@@ -385,7 +387,7 @@ struct DropFoldInputs : public OpRewritePattern<FoldOp> {
       BitVector keepInputs(numInputs, true);
       keepInputs.reset(i);
       replaceFold(fold, keepInputs, BitVector(fold.getOutputs().size(), true),
-                  fold.getOrder(), rewriter);
+                  fold.getOrderAttr(), rewriter);
       return success();
     }
     return failure();
@@ -400,7 +402,7 @@ struct DropFoldResults : public OpRewritePattern<FoldOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(FoldOp fold,
                                 PatternRewriter &rewriter) const override {
-    if (!isa<SequentialAttr>(fold.getOrder()) ||
+    if (!isa_and_present<SequentialAttr>(fold.getOrderAttr()) ||
         fold->getNumResults() != fold.getOutputs().size())
       return failure();
     Block *body = fold.getBody();
@@ -438,7 +440,7 @@ struct DropFoldResults : public OpRewritePattern<FoldOp> {
     }
     if (needed.all() || needed.none())
       return failure();
-    Attribute order = fold.getOrder();
+    Attribute order = fold.getOrderAttr();
     if (needed.count() == 1) {
       unsigned output = needed.find_first();
       auto isNeeded = [&](Operation *user) {

@@ -203,6 +203,8 @@ static LogicalResult verifyOp(Operation *op) {
     return verifyEmpty(empty);
   if (auto bitcast = dyn_cast<arith::BitcastOp>(op))
     return verifyBitcast(bitcast);
+  if (auto fold = dyn_cast<FoldOp>(op); fold && !fold.getOrderAttr())
+    return fold.emitOpError("(P0) expected an order");
   return verifyShapes(op);
 }
 

@@ -408,3 +408,16 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %0 = arith.truncf %c toward_zero : f64 to f32
   return
 }
+
+// -----
+
+func.func @main(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32> attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(P0) expected an order}}
+  %0 = repro.fold maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<4xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %p = arith.addf %e, %acc : f32
+    repro.yield %p : f32
+  } -> tensor<f32>
+  return %0 : tensor<f32>
+}

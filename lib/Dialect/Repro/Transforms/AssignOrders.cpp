@@ -1,0 +1,90 @@
+//===- AssignOrders.cpp - The order of each fold --------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Order policy v1 of docs/numerics.md.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/Transforms/Passes.h"
+
+#include "llvm/ADT/SmallSet.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROASSIGNORDERS
+#include "dialects/Repro/Transforms/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+/// (P1): some parallel dimension belongs to only one of the factors.
+static bool isProduct(FoldOp fold) {
+  auto factors = fold.getFactors();
+  if (!factors)
+    return false;
+  SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
+  for (auto [dim, type] : llvm::enumerate(fold.getIteratorTypesArray()))
+    if (type == utils::IteratorType::parallel &&
+        maps[factors->first].isFunctionOfDim(dim) !=
+            maps[factors->second].isFunctionOfDim(dim))
+      return true;
+  return false;
+}
+
+/// (P2): the number of reduction dimensions in the longest suffix of the input
+/// that is all reduced. The input is the first operand that the body reads.
+static int64_t getReducedSuffix(FoldOp fold) {
+  SmallVector<utils::IteratorType> iterators = fold.getIteratorTypesArray();
+  for (auto [index, map] :
+       llvm::enumerate(ArrayRef(fold.getIndexingMapsArray())
+                           .drop_back(fold.getOutputs().size()))) {
+    if (fold.getBody()->getArgument(index).use_empty())
+      continue;
+    llvm::SmallSet<unsigned, 4> suffix;
+    for (AffineExpr expr : llvm::reverse(map.getResults())) {
+      bool isReduced = false;
+      for (auto [dim, type] : llvm::enumerate(iterators))
+        if (type == utils::IteratorType::reduction &&
+            expr.isFunctionOfDim(dim)) {
+          isReduced = true;
+          suffix.insert(dim);
+        }
+      if (!isReduced)
+        break;
+    }
+    return suffix.size();
+  }
+  return 0;
+}
+
+/// (P0) to (P3).
+static Attribute chooseOrder(FoldOp fold) {
+  MLIRContext *context = fold.getContext();
+  Operation *step = fold.getStep();
+  if (!step)
+    return SequentialAttr::get(context);
+  if (isOrderIndependent(step))
+    return AnyOrderAttr::get(context);
+  if (!isProduct(fold))
+    if (int64_t suffix = getReducedSuffix(fold))
+      return OrderAttr::get(context, /*chunk=*/8192, /*lanes=*/64, suffix,
+                            Totals::refold);
+  return OrderAttr::get(context, /*chunk=*/512, /*lanes=*/1, /*run=*/0,
+                        Totals::sequential);
+}
+
+namespace {
+struct AssignOrders : public repro::impl::ReproAssignOrdersBase<AssignOrders> {
+  void runOnOperation() override {
+    getOperation()->walk([](FoldOp fold) {
+      if (!fold.getOrderAttr())
+        fold.setOrderAttr(chooseOrder(fold));
+    });
+  }
+};
+} // namespace
