@@ -64,3 +64,40 @@ func.func @powers(%x: vector<4xf32>, %n: vector<4xi16>, %y: f32, %i: i64) -> (ve
   %1 = repro.powi %y, %i : f32, i64
   return %0, %1 : vector<4xf32>, f32
 }
+
+// -----
+
+// Every function has its formula.
+// CHECK-LABEL: func.func @every
+// CHECK-NOT: {{repro\.|call}}
+// CHECK: return
+func.func @every(%x: f32, %y: f32) -> f32 {
+  %0 = repro.acos %x : f32
+  %1 = repro.acosh %0 : f32
+  %2 = repro.asin %1 : f32
+  %3 = repro.asinh %2 : f32
+  %4 = repro.atan %3 : f32
+  %5 = repro.atanh %4 : f32
+  %6 = repro.cbrt %5 : f32
+  %7 = repro.cos %6 : f32
+  %8 = repro.cosh %7 : f32
+  %9 = repro.erf %8 : f32
+  %10 = repro.erfc %9 : f32
+  %11 = repro.exp %10 : f32
+  %12 = repro.exp10 %11 : f32
+  %13 = repro.exp2 %12 : f32
+  %14 = repro.expm1 %13 : f32
+  %15 = repro.log %14 : f32
+  %16 = repro.log10 %15 : f32
+  %17 = repro.log1p %16 : f32
+  %18 = repro.log2 %17 : f32
+  %19 = repro.rsqrt %18 : f32
+  %20 = repro.sin %19 : f32
+  %21 = repro.sinh %20 : f32
+  %22 = repro.tan %21 : f32
+  %23 = repro.tanh %22 : f32
+  %24 = repro.atan2 %23, %y : f32
+  %25 = repro.hypot %24, %y : f32
+  %26 = repro.pow %25, %y : f32
+  return %26 : f32
+}

@@ -70,6 +70,24 @@ func.func @K4_window(%a: tensor<10xf32>, %w: tensor<3xf32>, %c: tensor<8xf32>) -
 
 // -----
 
+// An input that is no factor shows extents alone, here those of a window of squares.
+// CHECK-LABEL: func @K4_extents
+// CHECK: repro.fold #repro.any_order {{.*}} ins(%arg0, %{{.*}} : tensor<10xf32>, tensor<3xf32>) outs(%{{.*}} : tensor<8xf32>)
+// CHECK: repro.fold #repro.order<{{.*}} ins(%arg1, %arg0, %{{.*}}, %arg0, %{{.*}} : tensor<3xbf16>, tensor<10xf32>
+func.func @K4_extents(%a: tensor<10xf32>, %w: tensor<3xbf16>, %c: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = repro.fold #repro.exact<digits = 2>
+      maps [affine_map<(i, k) -> (i + k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>]
+      iterators [parallel, reduction]
+      ins(%a, %w : tensor<10xf32>, tensor<3xbf16>) outs(%c : tensor<8xf32>) {
+  ^bb0(%x: f32, %y: bf16, %acc: f32):
+    %1 = math.fma %x, %x, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
 // (F3) Without elements the result is the initial value, also -0.
 // CHECK-LABEL: func @K4_empty
 // CHECK-NEXT: return %arg1
