@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from kernel_cases import FMA, check_program, element
-from kernel_runner import REPRO_OPT, run_tool
+from kernel_runner import run_passes
 
 
 def tensors(types: Sequence[str]) -> list[str]:
@@ -79,8 +79,7 @@ class Program:
     def check(self, special: bool = True, fuses: bool = True) -> None:
         """Whether the schedule makes an epilogue, and the bits on all targets."""
         text = self.text()
-        pipeline = "builtin.module(schedule{fuse-epilogues=true})"
-        scheduled = run_tool([REPRO_OPT, f"--pass-pipeline={pipeline}"], text.encode()).decode()
+        scheduled = run_passes(text, "schedule{fuse-epilogues=true}")
         assert ("memref.alloca_scope" in scheduled) == fuses
         check_program(text, self.types, list(self.kinds.values())[-1], special)
 
