@@ -43,6 +43,11 @@ bool reproProgramHash(MlirModule module, uint8_t *hash,
   return true;
 }
 
+bool reproCanBeExact(MlirOperation op) {
+  auto fold = dyn_cast<repro::FoldOp>(unwrap(op));
+  return fold && fold.canBeExact();
+}
+
 int reproOptMain(int argc, char **argv) {
   repro::registerPasses();
   DialectRegistry registry;

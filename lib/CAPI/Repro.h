@@ -28,6 +28,10 @@ MLIR_CAPI_EXPORTED bool reproProgramHash(MlirModule module, uint8_t *hash,
                                          MlirStringCallback onError,
                                          void *userData);
 
+/** (K4) Whether the operation is a fold that can be exact, but for the number
+ * of its reduction elements. */
+MLIR_CAPI_EXPORTED bool reproCanBeExact(MlirOperation op);
+
 /** The main functions of the tools. */
 MLIR_CAPI_EXPORTED int reproOptMain(int argc, char **argv);
 MLIR_CAPI_EXPORTED int reproLspServerMain(int argc, char **argv);

@@ -52,43 +52,32 @@ def exact_contractions(program: Program, digits: int, select: Callable[[Contract
     Raises:
       ReproError: digits other than 2 and 3, or a selected contraction with more than 2^18 reduction elements.
     """
-    from . import ir
+    from . import ir, passmanager
 
     if not isinstance(digits, int) or digits not in (2, 3):
         raise ReproError(f"expected 2 or 3 digits, got {digits!r}")
+    chosen = [each.index for each in contractions(program) if select is None or select(each)]
+    if not chosen:
+        return program
+    option = ",".join(map(str, chosen))
+    pipeline = f"builtin.module(repro-set-exact{{digits={digits} contractions={option}}})"
     with ir.Context():
         module = ir.Module.parse(program.text)
-        order = ir.Attribute.parse(f"#repro.exact<digits = {digits}>")
-        for index, fold in enumerate(_folds(module)):
-            found = _describe(index, fold)
-            if select is not None and not select(found):
-                continue
-            fold.attributes["order"] = order
-            try:
-                fold.verify()
-            except ir.MLIRError as error:
-                reason = " ".join(str(error).splitlines()[:2])
-                raise ReproError(f"contraction {index} cannot be exact: {reason}") from None
+        try:
+            passmanager.PassManager.parse(pipeline).run(module.operation)
+        except ir.MLIRError as error:
+            reason = " ".join(str(error).splitlines()[:2])
+            raise ReproError(f"a contraction cannot be exact: {reason}") from None
         return dataclasses.replace(program, text=str(module.operation.get_asm(enable_debug_info=True)))
 
 
 def _folds(module: Any) -> Iterator[Any]:
+    from ._mlir_libs import _repro
+
     for function in module.body.operations:
         for operation in function.regions[0].blocks[0].operations:
-            if operation.operation.name == "repro.fold" and _is_contraction(operation.operation):
+            if _repro.can_be_exact(operation.operation):
                 yield operation.operation
-
-
-def _is_contraction(fold: Any) -> bool:
-    """Whether the body is acc = math.fma(x, y, acc) in f32 of inputs or their extensions."""
-    body = fold.regions[0].blocks[0]
-    *extensions, step, _ = (operation.operation for operation in body.operations)
-    return (
-        step.name == "math.fma"
-        and str(step.results[0].type) == "f32"
-        and step.operands[2] == body.arguments[len(body.arguments) - 1]
-        and all(extension.name == "arith.extf" for extension in extensions)
-    )
 
 
 def _describe(index: int, fold: Any) -> Contraction:

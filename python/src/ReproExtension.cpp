@@ -48,4 +48,7 @@ NB_MODULE(_repro, m) {
       nb::arg("module"),
       "The identity (H2) of a canonical program, 64 hexadecimal digits. Raises "
       "ValueError with the errors where the module is no canonical program.");
+  m.def("can_be_exact", &reproCanBeExact, nb::arg("operation"),
+        "Whether an operation is a fold that can be exact (K4), but for the "
+        "number of its reduction elements.");
 }

@@ -116,6 +116,9 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
     /// The positions of the two inputs that a contraction (K1) multiplies; none
     /// for another body.
     ::std::optional<::std::pair<unsigned, unsigned>> getFactors();
+    /// Whether the fold is a contraction that can be exact (K4), but for the
+    /// number of its reduction elements.
+    bool canBeExact();
   }];
 }
 

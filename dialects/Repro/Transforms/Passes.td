@@ -42,6 +42,21 @@ def ReproCanonicalize : Pass<"repro-canonicalize"> {
   }];
 }
 
+def ReproSetExact : Pass<"repro-set-exact"> {
+  let summary = "contractions get exact sums";
+  let description = [{
+    (K4) `#repro.exact` takes the place of the order of contractions (K1) with
+    f32 accumulators, all of them or those that `contractions` names by their
+    numbers in program order. A program with other sums is another program.
+  }];
+  let options = [
+    Option<"digits", "digits", "int64_t", /*default=*/"3",
+           "signed bytes that hold a factor, 2 or 3">,
+    ListOption<"contractions", "contractions", "int64_t",
+               "the numbers of some contractions, from 0">
+  ];
+}
+
 def ReproVerifyCanonical : Pass<"repro-verify-canonical", "::mlir::ModuleOp"> {
   let summary = "accept only what the numerics define";
   let description = [{

@@ -143,11 +143,15 @@ std::optional<std::pair<unsigned, unsigned>> FoldOp::getFactors() {
   return std::pair(x.getArgNumber(), y.getArgNumber());
 }
 
+bool FoldOp::canBeExact() {
+  return getFactors() && getStep()->getResult(0).getType().isF32();
+}
+
 /// (K4): 2^18 products of 22 bits each add up in an i64.
 static constexpr int64_t kMaxExactTerms = int64_t(1) << 18;
 
-static LogicalResult verifyExact(FoldOp fold, Operation *step) {
-  if (!fold.getFactors() || !step->getResult(0).getType().isF32())
+static LogicalResult verifyExact(FoldOp fold) {
+  if (!fold.canBeExact())
     return fold.emitOpError("(K4) #repro.exact is for contractions: expected "
                             "acc = math.fma(x, y, acc) in f32 of two inputs or "
                             "their extensions");
@@ -265,7 +269,7 @@ LogicalResult FoldOp::verifyRegions() {
     return success();
   }
   if (isa<ExactAttr>(order))
-    return verifyExact(*this, step);
+    return verifyExact(*this);
   bool independent = isOrderIndependent(step);
   if (independent && !isa<AnyOrderAttr>(order))
     return emitOpError("(F5) the result cannot depend on the order: expected "
