@@ -10,7 +10,6 @@ import itertools
 import math
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -168,6 +167,7 @@ class Trainer:
         Raises:
           ReproError: what cannot be captured or compiled.
         """
+        self._refresh()
         with self._lock:
             self._settle()
             return self._present(batch).program
@@ -205,6 +205,7 @@ class Trainer:
           StepFailed: a check of the program failed, such as a class out of range; the state is unchanged.
           NonFiniteLoss: the run stops at a loss that is NaN or infinite.
         """
+        self._refresh()
         with self._lock:
             self._settle()
             if self._nonfinite is not None and self._nonfinite_loss == "stop":
@@ -286,9 +287,6 @@ class Trainer:
         """The captured step for the user's objects as they are now, with the state up to date."""
         frontend = self._frontend
         frontend.check_environment()
-        for other in list(_RESIDENT):
-            if other is not self:
-                other._give_way(self._model)
         step = self._step
         if step is None or not step.is_present:
             step = self._find(batch)
@@ -327,8 +325,6 @@ class Trainer:
         executable = next((each.executable for each in self._known.values() if each.program.text == program.text), None)
         if executable is None:
             executable = compile(program, self._target, self._threads)
-        if executable.resident:
-            _RESIDENT.add(self)
         form = frontend.form_of(self._model, self._loss_fn, captured.structure)
         self._check_recorded(program, form)
         return self._take(form, _Known(program, captured, executable, frontend.Contents(captured.constants)))
@@ -412,13 +408,10 @@ class Trainer:
                 "a receipt has one program; change it back, or close the receipt first"
             )
 
-    def _give_way(self, model: torch.nn.Module) -> None:
-        """Brings the tensors up to date that another trainer's model has too."""
-        with self._lock:
-            if self._step is not None and self._step.kept.ahead:
-                mine = {id(tensor) for tensor in self._step.binding.tensors}
-                if any(id(tensor) in mine for tensor in (*model.parameters(), *model.buffers())):
-                    self._step.bring_back()
+    def _refresh(self) -> None:
+        """Brings the model's tensors up to date where another trainer has newer values of them. Without the lock: the
+        other one has its own."""
+        self._frontend.bring_others_back(self._model, None if self._step is None else self._step.binding.residents)
 
     def fit(self, batches: Iterable[Any], steps: int) -> list[float]:
         """Trains for `steps` batches, with a progress bar where standard error is a terminal.
@@ -496,6 +489,7 @@ class Trainer:
           ReproError: before the first step; or a tensor was written while newer values were on the device.
         """
         _ = self.executable
+        self._refresh()
         self.bring_back()
 
     def bring_back(self) -> None:
@@ -569,10 +563,6 @@ class Trainer:
     def load_checkpoint(self, path: str | Path) -> None:
         """`load_state_dict` of what `save_checkpoint` wrote. ReproError for another file; and as `load_state_dict`."""
         self.load_state_dict(checkpoint.load(path))
-
-
-_RESIDENT: weakref.WeakSet[Trainer] = weakref.WeakSet()
-"""The trainers whose state is in the memory of a device."""
 
 
 @dataclass(frozen=True)

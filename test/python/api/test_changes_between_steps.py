@@ -8,6 +8,7 @@ import functools
 import gc
 import io
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -820,6 +821,7 @@ def pickled(value: Any) -> Any:
 
 USES: dict[str, Callable[[torch.nn.Module, torch.optim.Optimizer], Any]] = {
     "call": lambda model, _: in_evaluation(model),
+    "compiled call": lambda model, _: torch.compile(model, backend="eager")(BATCH[0]),
     "call of a part": lambda model, _: model[0](BATCH[0]),
     "state_dict": lambda model, _: model.state_dict(),
     "state_dict of a part": lambda model, _: model[3].state_dict(),
@@ -882,6 +884,34 @@ def test_on_a_device_every_write_counts() -> None:
         for trainer, *_ in pairs:
             trainer.step(*BATCH)
     assert pairs[0][0].state_hash() == pairs[1][0].state_hash()
+
+
+def test_on_a_device_trainers_share_tensors() -> None:
+    states = []
+    for target in ("cpu", "ptx-emulator"):
+        first, model, _ = new_trainer(target=target)
+        second = repro_mlir.Trainer(model, cross_entropy, sgd(model), target=target, threads=1)
+        for _ in range(2):
+            first.step(*BATCH)
+            second.step(*BATCH)
+        states.append((first.state_hash(), second.state_hash()))
+    assert states[0] == states[1]
+
+
+def test_on_a_device_trainers_of_two_threads_do_not_wait_for_each_other() -> None:
+    trainers = [ahead()[0] for _ in range(2)]
+
+    def train(trainer: repro_mlir.Trainer) -> None:
+        for _ in range(50):
+            trainer.step(*BATCH)
+
+    threads = [threading.Thread(target=train, args=(trainer,), daemon=True) for trainer in trainers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [trainer.steps for trainer in trainers] == [52, 52]
+    assert trainers[0].state_hash() == trainers[1].state_hash()
 
 
 def test_on_a_device_metadata_copies_nothing() -> None:

@@ -8,6 +8,7 @@ from repro_mlir.frontends.torch.capture import capture_inference, capture_traini
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import refuse_hooks
 from repro_mlir.frontends.torch.reads import Contents
+from repro_mlir.frontends.torch.resident import bring_others_back
 from repro_mlir.frontends.torch.signature import Captured, StateEntry, TensorSpec
 from repro_mlir.frontends.torch.watch import Watch, check_environment, difference, form_of
 
@@ -20,6 +21,7 @@ __all__ = [
     "StateEntry",
     "TensorSpec",
     "Watch",
+    "bring_others_back",
     "capture_inference",
     "capture_training",
     "check_environment",

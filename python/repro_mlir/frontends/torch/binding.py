@@ -38,6 +38,7 @@ class Binding:
     Attributes:
       arrays: the state tensors by name, in the order of the program: contiguous, writable, apart from each other.
       tensors: those of the user's tensors that hold state.
+      residents: these and the optimizer's counters, as long as the values are on a device.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Binding:
         self._written: list[torch.Tensor] = []
         self._new: list[tuple[torch.nn.Parameter, str, torch.Tensor]] = []
         self._counters: list[_Counter] = []
-        self._residents = Residents()
+        self.residents = Residents()
         held = dict(model.named_parameters()) | dict(model.named_buffers())
         written = captured.written
         shared: list[tuple[torch.Tensor, TensorType]] = []
@@ -122,7 +123,7 @@ class Binding:
         Raises:
           Stale: as for the constructor.
         """
-        if self._residents:
+        if self.residents:
             return
         # Always: a write through `Tensor.data` or NumPy leaves a version as it is.
         for tensor, kind, _ in self._copies:
@@ -159,14 +160,14 @@ class Binding:
 
     def leave(self, bring_back: Callable[[], None]) -> None:
         """The values are on a device from now on, until `bring_back`, which calls `push`; nothing where they are."""
-        if not self._residents:
+        if not self.residents:
             counters = (tensor for counter in self._counters for tensor in counter.tensors())
             with deferred_signals():
-                self._residents.enter([*self.tensors, *counters], bring_back)
+                self.residents.enter([*self.tensors, *counters], bring_back)
 
     def give_up(self) -> None:
         """The tensors are what they were before `leave`, without the values."""
-        self._residents.leave()
+        self.residents.leave()
 
     def push(self) -> bool:
         """Brings the user's tensors up to date after a step: what autograd saved before it counts as overwritten.
@@ -174,7 +175,7 @@ class Binding:
         Returns:
           as `adopt`, which it does.
         """
-        self._residents.leave()
+        self.residents.leave()
         new = self.adopt()
         for counter in self._counters:
             counter.push()

@@ -10,6 +10,7 @@ not seen, nor are the few functions that do not look at the class (`torch.tensor
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -43,6 +44,7 @@ class Resident:
 
     __slots__ = ()
     own: ClassVar[type[torch.Tensor]]
+    group: ClassVar[Residents]
     bring_back: ClassVar[Callable[[], None]]
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
@@ -50,6 +52,7 @@ class Resident:
         return cls.own(*arguments, **keywords)
 
     @classmethod
+    @torch._disable_dynamo
     def __torch_function__(
         cls,
         function: Callable[..., Any],
@@ -84,10 +87,11 @@ class Residents:
         made: dict[type, type] = {}
         former = [(tensor, type(tensor)) for tensor in tensors if not isinstance(tensor, Resident)]
         for kind in {kind for _, kind in former}:
-            body = {"__slots__": (), "own": kind, "bring_back": staticmethod(bring_back)}
+            body = {"__slots__": (), "own": kind, "group": self, "bring_back": staticmethod(bring_back)}
             metaclass: Any = type(kind)
             made[kind] = metaclass(kind.__name__, (Resident, kind), body)
         self._former += former
+        _AWAY.add(self)
         for tensor, kind in former:
             tensor.__class__ = made[kind]
 
@@ -96,3 +100,18 @@ class Residents:
         for tensor, kind in self._former:
             tensor.__class__ = kind
         self._former = []
+        _AWAY.discard(self)
+
+
+_AWAY: weakref.WeakSet[Residents] = weakref.WeakSet()
+"""Those that are on a device."""
+
+
+def bring_others_back(model: torch.nn.Module, own: Residents | None) -> None:
+    """Brings those tensors of a model up to date of which others than `own` have newer values."""
+    if all(group is own for group in _AWAY):
+        return
+    for tensor in (*model.parameters(), *model.buffers()):
+        kind: Any = type(tensor)
+        if issubclass(kind, Resident) and kind.group is not own:
+            kind.bring_back()
