@@ -25,6 +25,7 @@ from .arrays import as_array, to_torch
 from .compiler import Executable, Kept, check_target, compile
 from .errors import NonFiniteLoss, ReproError, StepFailed
 from .hashing import state_hash
+from .module_calls import Refresh
 from .program import Program, capture_training, torch_frontend
 from .progress import Progress
 from .receipts.options import NONFINITE_LOSS, ReceiptOptions
@@ -126,9 +127,11 @@ class Trainer:
         # The captured steps by the form of the user's objects, that of the last step at the end.
         self._known: dict[Form, _Known] = {}
         self._step: _Step | None = None
+        self._called = Refresh(self)
         # Seed and step of the random numbers, which no object of the user's holds.
         self._random: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
+        self._running = False
         self._done = _Position(0, 0)
         self._broken: str | None = None
 
@@ -225,6 +228,7 @@ class Trainer:
             inputs = recorder.take([as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)])
         position = _Position(self._done.steps + 1, self._done.cursor + 1)
         begun = self._begun = _Begun(step, inputs, position, step.kept.completed)
+        self._running = True
         try:
             outputs = step.kept.step(*inputs)
             self._settle(begun)
@@ -236,6 +240,8 @@ class Trainer:
                 if recorder is not None:
                     recorder.skip()
             raise
+        finally:
+            self._running = False
         return step.loss(outputs)
 
     def _settle(self, begun: _Begun | None = None) -> None:
@@ -247,6 +253,9 @@ class Trainer:
         if self._broken is not None:
             raise ReproError(self._broken)
         late = begun is None
+        if late and self._running:
+            # A handler of a signal looks at a tensor: the step itself ends what it began.
+            return
         begun = self._begun if begun is None else begun
         if begun is None or begun is not self._begun:
             return
@@ -325,6 +334,8 @@ class Trainer:
         executable = next((each.executable for each in self._known.values() if each.program.text == program.text), None)
         if executable is None:
             executable = compile(program, self._target, self._threads)
+        if executable.resident:
+            self._called.watch(self._model)
         form = frontend.form_of(self._model, self._loss_fn, captured.structure)
         self._check_recorded(program, form)
         return self._take(form, _Known(program, captured, executable, frontend.Contents(captured.constants)))
@@ -480,10 +491,12 @@ class Trainer:
         """Brings the tensors of the model and the optimizer up to date.
 
         They are the state on CPUs and for the reference interpreter: there it does nothing. On a GPU, or its emulator,
-        the state stays on the device from step to step, and whatever function of torch reads or writes one of the
-        tensors brings all of them up to date by itself. What it cannot see needs `sync` first: `torch.tensor`,
-        `torch.as_tensor` and `torch.asarray` of such a tensor, and what shares its memory and was made before the step,
-        as a view, what `detach()` or `state_dict()` gave, or a NumPy array.
+        the state stays on the device from step to step. Calls of modules, and operators and methods of torch that take
+        one of the tensors, bring all of them up to date by themselves. What cannot be seen needs `sync` first: what
+        shares memory with a tensor since before the step (a view, what `detach()` or `state_dict()` gave, a NumPy
+        array); a new tensor from it by a constructor (`torch.tensor`, `torch.Tensor`, `as_tensor`, `asarray`,
+        `new_tensor`), by `set_` or by assignment to another one's `data`; it as a number among the arguments of an
+        operator; `torch.jit`; `torch.func` without a call of a module. `torch.compile(fullgraph=True)` refuses it.
 
         Raises:
           ReproError: before the first step; or a tensor was written while newer values were on the device.
@@ -533,10 +546,10 @@ class Trainer:
             with suppress(ReproError):
                 # Some buffers are in no state_dict. What is lost stays so.
                 self.bring_back()
-            if self._step is not None:
-                self._step.binding.give_up()
-            self._begun = self._step = self._broken = None
             try:
+                if self._step is not None:
+                    self._step.binding.give_up()
+                self._begun = self._step = self._broken = None
                 checkpoint.check_fits(state, self._model, self._optimizer)
             except BaseException:
                 self._begun, self._step, self._broken = former
@@ -639,12 +652,17 @@ class _Step:
             with deferred_signals():
                 self.kept.fetch()
                 self.push()
+        elif self.binding.residents:
+            # An exception cut this short.
+            self.push()
 
     def leave(self, bring_back: Callable[[], None]) -> None:
         """The newest values are on a device: whoever uses one of the user's tensors has them brought back first."""
-        if self.binding.adopt():
-            self.watch = self.look()
-        self.binding.leave(bring_back)
+        if not self.binding.residents:
+            with deferred_signals():
+                if self.binding.adopt():
+                    self.watch = self.look()
+                self.binding.leave(bring_back)
 
     def push(self) -> None:
         """Brings the user's objects up to date with the arrays."""

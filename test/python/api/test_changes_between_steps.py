@@ -22,6 +22,7 @@ from repro_mlir import ReproError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
+from repro_mlir.frontends.torch.binding import Binding  # noqa: E402
 from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
 
 cross_entropy = torch.nn.functional.cross_entropy
@@ -843,6 +844,9 @@ USES: dict[str, Callable[[torch.nn.Module, torch.optim.Optimizer], Any]] = {
     "text": lambda model, _: torch.tensor(bytearray(repr(model[0].weight).encode())),
     "state of the optimizer": lambda model, optimizer: optimizer.state[model[0].weight],
     "counter of the optimizer": lambda model, optimizer: optimizer.state[model[0].weight]["step"] + 1,
+    "gradient by torch.func": lambda model, _: torch.func.grad(
+        lambda parameters: torch.func.functional_call(model[3], parameters, torch.ones(4, 16)).square().sum()
+    )(dict(model[3].named_parameters())),
     "call by torch.func": lambda model, _: torch.func.functional_call(model, dict(model.named_parameters()), BATCH[:1]),
 }
 
@@ -925,6 +929,47 @@ def test_on_a_device_metadata_copies_nothing() -> None:
     optimizer.zero_grad()
     trainer.step(*BATCH)
     assert not fetched and kept.ahead
+
+
+def test_on_a_device_an_exception_on_the_way_back_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def transposed(model: Any) -> Any:
+        model[3].weight = torch.nn.Parameter(model[3].weight.detach().t().contiguous().t())
+        return adamw(model)
+
+    def fail(_: Binding) -> None:
+        raise MemoryError
+
+    hashes = []
+    for target in ("cpu", "ptx-emulator"):
+        trainer, model, _ = new_trainer(transposed, target=target)
+        for _ in range(2):
+            trainer.step(*BATCH)
+        if target != "cpu":
+            with monkeypatch.context() as patch:
+                patch.setattr(Binding, "see", fail)
+                with pytest.raises(MemoryError):
+                    model[0].weight.detach()
+        model[3].weight + 1.0
+        trainer.step(*BATCH)
+        hashes.append(trainer.state_hash())
+    assert hashes[0] == hashes[1]
+
+
+def test_on_a_device_a_handler_of_a_signal_may_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    other, expected, _ = new_trainer()
+    other.fit([BATCH] * 3, 3)
+    trainer, model, _ = ahead()
+    run = type(trainer._step.kept).step
+
+    def step(self: Any, *inputs: Any) -> Any:
+        model[0].weight.detach()
+        return run(self, *inputs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(trainer._step.kept), "step", step)
+        trainer.step(*BATCH)
+    assert trainer.steps == 3
+    same_tensors(model.state_dict(), expected.state_dict(), 0.0)
 
 
 def test_on_a_device_the_state_outlives_the_trainer() -> None:

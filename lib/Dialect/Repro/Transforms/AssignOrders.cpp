@@ -40,9 +40,9 @@ static bool isProduct(FoldOp fold) {
 /// that is all reduced. The input is the first operand that the body reads.
 static int64_t getReducedSuffix(FoldOp fold) {
   SmallVector<utils::IteratorType> iterators = fold.getIteratorTypesArray();
-  for (auto [index, map] :
-       llvm::enumerate(ArrayRef(fold.getIndexingMapsArray())
-                           .drop_back(fold.getOutputs().size()))) {
+  SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
+  maps.pop_back_n(fold.getOutputs().size());
+  for (auto [index, map] : llvm::enumerate(maps)) {
     if (fold.getBody()->getArgument(index).use_empty())
       continue;
     llvm::SmallSet<unsigned, 4> suffix;

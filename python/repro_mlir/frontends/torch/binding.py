@@ -23,7 +23,6 @@ from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.optimizers import Slot
 from repro_mlir.frontends.torch.resident import Residents, raw
 from repro_mlir.frontends.torch.signature import Captured
-from repro_mlir.signals import deferred_signals
 
 _versions = attrgetter("_version")
 
@@ -159,11 +158,9 @@ class Binding:
         return new
 
     def leave(self, bring_back: Callable[[], None]) -> None:
-        """The values are on a device from now on, until `bring_back`, which calls `push`; nothing where they are."""
-        if not self.residents:
-            counters = (tensor for counter in self._counters for tensor in counter.tensors())
-            with deferred_signals():
-                self.residents.enter([*self.tensors, *counters], bring_back)
+        """The values are on a device from now on, until `bring_back`, which calls `push`."""
+        counters = (tensor for counter in self._counters for tensor in counter.tensors())
+        self.residents.enter([*self.tensors, *counters], bring_back)
 
     def give_up(self) -> None:
         """The tensors are what they were before `leave`, without the values."""
@@ -175,17 +172,17 @@ class Binding:
         Returns:
           as `adopt`, which it does.
         """
-        self.residents.leave()
         new = self.adopt()
         for counter in self._counters:
             counter.push()
-        if self._copies:
-            with torch.no_grad():
-                for tensor, kind, written in self._copies:
-                    if written:
-                        tensor.copy_(to_torch(self.arrays[kind.name], kind.element))
-        torch.autograd.graph.increment_version(self._written)
-        self.see()
+        # The tensors as they are; an exception leaves them on the device, and all this is done again.
+        with raw(), torch.no_grad():
+            for tensor, kind, written in self._copies:
+                if written:
+                    tensor.copy_(to_torch(self.arrays[kind.name], kind.element))
+            torch.autograd.graph.increment_version(self._written)
+            self.see()
+        self.residents.leave()
         return new
 
 

@@ -3,9 +3,8 @@
 
 """Tensors of the user's whose newer values are on a device.
 
-Such a tensor has a subclass of its class meanwhile, as an uninitialized parameter of PyTorch has: whatever function of
-torch reads or writes one brings it up to date first, wherever the caller has it from. Tensors that share its memory are
-not seen, nor are the few functions that do not look at the class (`torch.tensor`, `as_tensor`, `asarray`).
+Such a tensor has a subclass of its class meanwhile, as an uninitialized parameter of PyTorch has: an operator or method
+that takes one brings it up to date first, wherever the caller has it from. `Trainer.sync` lists what looks at no class.
 """
 
 from __future__ import annotations
@@ -74,6 +73,7 @@ class Residents:
 
     def __init__(self) -> None:
         self._former: list[tuple[torch.Tensor, type]] = []
+        self._reference: weakref.ref[Residents] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._former)
@@ -91,7 +91,8 @@ class Residents:
             metaclass: Any = type(kind)
             made[kind] = metaclass(kind.__name__, (Resident, kind), body)
         self._former += former
-        _AWAY.add(self)
+        self._reference = weakref.ref(self, _AWAY.discard)
+        _AWAY.add(self._reference)
         for tensor, kind in former:
             tensor.__class__ = made[kind]
 
@@ -100,16 +101,17 @@ class Residents:
         for tensor, kind in self._former:
             tensor.__class__ = kind
         self._former = []
-        _AWAY.discard(self)
+        if self._reference is not None:
+            _AWAY.discard(self._reference)
 
 
-_AWAY: weakref.WeakSet[Residents] = weakref.WeakSet()
-"""Those that are on a device."""
+_AWAY: set[weakref.ref[Residents]] = set()
+"""Those that are on a device. A copy of it is made in one go, whatever other threads do."""
 
 
 def bring_others_back(model: torch.nn.Module, own: Residents | None) -> None:
     """Brings those tensors of a model up to date of which others than `own` have newer values."""
-    if all(group is own for group in _AWAY):
+    if all(group() is own for group in tuple(_AWAY)):
         return
     for tensor in (*model.parameters(), *model.buffers()):
         kind: Any = type(tensor)
