@@ -25,7 +25,6 @@ from .arrays import as_array, to_torch
 from .compiler import Executable, Kept, check_target, compile
 from .errors import NonFiniteLoss, ReproError, StepFailed
 from .hashing import state_hash
-from .module_calls import Refresh
 from .program import Program, capture_training, torch_frontend
 from .progress import Progress
 from .receipts.options import NONFINITE_LOSS, ReceiptOptions
@@ -127,7 +126,6 @@ class Trainer:
         # The captured steps by the form of the user's objects, that of the last step at the end.
         self._known: dict[Form, _Known] = {}
         self._step: _Step | None = None
-        self._called = Refresh(self)
         # Seed and step of the random numbers, which no object of the user's holds.
         self._random: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
@@ -291,6 +289,10 @@ class Trainer:
     @cached_property
     def _frontend(self) -> Any:
         return torch_frontend()
+
+    @cached_property
+    def _called(self) -> Any:
+        return self._frontend.Refresh(self)
 
     def _present(self, batch: Any) -> _Step:
         """The captured step for the user's objects as they are now, with the state up to date."""

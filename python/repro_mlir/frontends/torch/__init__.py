@@ -7,6 +7,7 @@ from repro_mlir.frontends.torch.binding import Binding, Stale
 from repro_mlir.frontends.torch.capture import capture_inference, capture_training
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import refuse_hooks
+from repro_mlir.frontends.torch.module_calls import Refresh
 from repro_mlir.frontends.torch.reads import Contents
 from repro_mlir.frontends.torch.resident import bring_others_back
 from repro_mlir.frontends.torch.signature import Captured, StateEntry, TensorSpec
@@ -17,6 +18,7 @@ __all__ = [
     "CaptureError",
     "Captured",
     "Contents",
+    "Refresh",
     "Stale",
     "StateEntry",
     "TensorSpec",

@@ -21,7 +21,7 @@ import torch
 from repro_mlir.arrays import TensorType, as_array, to_torch
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.optimizers import Slot
-from repro_mlir.frontends.torch.resident import Residents, raw
+from repro_mlir.frontends.torch.resident import Residents, as_they_are
 from repro_mlir.frontends.torch.signature import Captured
 
 _versions = attrgetter("_version")
@@ -137,7 +137,7 @@ class Binding:
     @property
     def touched(self) -> bool:
         """Whether somebody else wrote into the tensors since `see`, as far as their version counters tell."""
-        with raw():
+        with as_they_are():
             return list(map(_versions, self.tensors)) != self._seen
 
     def adopt(self) -> bool:
@@ -176,10 +176,11 @@ class Binding:
         for counter in self._counters:
             counter.push()
         # The tensors as they are; an exception leaves them on the device, and all this is done again.
-        with raw(), torch.no_grad():
+        with as_they_are():
             for tensor, kind, written in self._copies:
                 if written:
-                    tensor.copy_(to_torch(self.arrays[kind.name], kind.element))
+                    # Not within no_grad: a Ctrl-C as it ends would leave gradients off.
+                    tensor.detach().copy_(to_torch(self.arrays[kind.name], kind.element))
             torch.autograd.graph.increment_version(self._written)
             self.see()
         self.residents.leave()

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import torch
 
-raw = torch._C.DisableTorchFunctionSubclass
-"""A context in which a tensor is taken as it is, also where newer values are on a device."""
+_raw = torch._C.DisableTorchFunctionSubclass
 
 _METADATA: frozenset[Any] = frozenset(
     {
@@ -60,7 +60,7 @@ class Resident:
         keywords: Mapping[str, Any] | None = None,
     ) -> Any:
         if function in _METADATA:
-            with raw():
+            with _raw():
                 return function(*arguments, **(keywords or {}))
         for each in types:
             if issubclass(each, Resident):
@@ -107,6 +107,11 @@ class Residents:
 
 _AWAY: set[weakref.ref[Residents]] = set()
 """Those that are on a device. A copy of it is made in one go, whatever other threads do."""
+
+
+def as_they_are() -> AbstractContextManager[None]:
+    """A context in which tensors are taken as they are, also where newer values are on a device."""
+    return _raw() if _AWAY else nullcontext()
 
 
 def bring_others_back(model: torch.nn.Module, own: Residents | None) -> None:

@@ -25,7 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS, MODULE_HOOKS, computes_attributes
 from repro_mlir.frontends.torch.reads import PLUMBING, Contents, contents, find_reads
-from repro_mlir.frontends.torch.resident import raw
+from repro_mlir.frontends.torch.resident import as_they_are
 
 Form = tuple[tuple[str, Hashable], ...]
 
@@ -90,12 +90,12 @@ class Watch:
     @property
     def moved(self) -> bool:
         """Whether the memory of the state is another."""
-        with raw():
+        with as_they_are():
             return [*map(_address, self._held)] != self._tensors[0]
 
     def unchanged(self) -> bool:
         """Whether nothing that the program depends on has been changed since."""
-        with raw():
+        with as_they_are():
             # One more or one less anywhere shifts what follows, up to the end.
             same = all(map(is_, chain.from_iterable(self._views), self._objects)) and self._look() == self._tensors
         return same and self._constants.unchanged() and self._read.unchanged()

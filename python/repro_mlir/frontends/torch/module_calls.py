@@ -3,7 +3,7 @@
 
 """Calls of a model whose state is on a device: its tensors are brought up to date first.
 
-Functions of torch do so by themselves (frontends/torch/resident.py), but `torch.func` and `torch.jit` look at no class.
+Functions of torch do so by themselves (resident.py), but `torch.func` and `torch.jit` look at no class.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
-    from .trainer import Trainer
+if TYPE_CHECKING:
+    from repro_mlir.trainer import Trainer
 
 
 class Refresh:
@@ -24,6 +24,7 @@ class Refresh:
         self._trainer = weakref.ref(trainer) if trainer is not None else None
         self._watched: weakref.WeakSet[Any] = weakref.WeakSet()
 
+    @torch._disable_dynamo
     def __call__(self, *_: Any) -> None:
         trainer = self._trainer() if self._trainer is not None else None
         if trainer is not None:
