@@ -52,8 +52,10 @@ def run(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_right_files(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(files, capsys) == ""
-    np.savez_compressed(files["inputs"], **{NAME: np.arange(4, dtype=np.float32), "more": np.zeros(3)})
+    np.savez_compressed(files["inputs"], **{NAME: np.arange(4, dtype=np.float32)})
     assert run(files, capsys) == ""
+    np.savez(files["inputs"], **{NAME: np.arange(4, dtype=np.float32), "more": np.zeros(3)})
+    assert "i.npz: the program has no input more" in run(files, capsys)
 
 
 def test_a_large_state(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
