@@ -17,6 +17,7 @@ using namespace mlir;
 using namespace mlir::repro;
 
 namespace {
+/// (K4): the order of contractions becomes exact.
 struct SetExact : public repro::impl::ReproSetExactBase<SetExact> {
   using ReproSetExactBase::ReproSetExactBase;
 
