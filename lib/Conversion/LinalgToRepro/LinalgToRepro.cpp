@@ -1,4 +1,4 @@
-//===- LinalgToRepro.cpp - Reductions become folds ------------===//
+//===- LinalgToRepro.cpp - Reductions become folds ------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

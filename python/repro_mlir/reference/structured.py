@@ -229,6 +229,8 @@ def _exact(op: Operation, env: Environment, digits: int) -> list[np.ndarray]:
     found = _step(op)
     if found is None or found[0].name != "math.fma" or op.regions[0].argument_types[-1].element.name != "f32":
         raise op.error("(K4) expected acc = math.fma(x, y, acc) in f32 for #repro.exact")
+    if any(inner.name not in ("arith.extf", "math.fma") for inner in op.regions[0].operations):
+        raise op.error("(K4) expected no other operation than the product and extensions for #repro.exact")
     factors = _factors(op, found[0])
     space = _Iteration(op)
     terms = math.prod(space.reduced)

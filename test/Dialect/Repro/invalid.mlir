@@ -390,7 +390,7 @@ func.func @F6_step_read_twice(%x: tensor<8xf32>, %o: tensor<f32>) {
 // -----
 
 func.func @K4_contraction(%x: tensor<8xf32>, %o: tensor<f32>) {
-  // expected-error @+1 {{(K4) #repro.exact is for contractions: expected acc = math.fma(x, y, acc) in f32 of two inputs or their extensions}}
+  // expected-error @+1 {{(K4) #repro.exact is for contractions: expected acc = math.fma(x, y, acc) in f32 of two inputs or their extensions, and no other operation}}
   %0 = repro.fold #repro.exact<digits = 2>
       maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
       ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
@@ -425,6 +425,24 @@ func.func @K4_prologue(%x: tensor<8xf32>, %o: tensor<f32>) {
   ^bb0(%e: f32, %acc: f32):
     %n = arith.negf %e : f32
     %1 = math.fma %n, %e, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+// (E1) A check would be lost.
+func.func @K4_check(%x: tensor<8xf32>, %n: tensor<8xi64>, %o: tensor<f32>) {
+  // expected-error @+1 {{(K4) #repro.exact is for contractions}}
+  %0 = repro.fold #repro.exact<digits = 3>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x, %n : tensor<8xf32>, tensor<8xi64>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %c: i64, %acc: f32):
+    %five = arith.constant 5 : i64
+    %ok = arith.cmpi ult, %c, %five : i64
+    cf.assert %ok, "expected less"
+    %1 = math.fma %e, %e, %acc : f32
     repro.yield %1 : f32
   } -> tensor<f32>
   return

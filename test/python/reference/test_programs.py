@@ -455,6 +455,11 @@ def test_errors_name_operation_and_place() -> None:
     unordered = main("%x: tensor<2xf32>, %o: tensor<f32>", "tensor<f32>", f"{fold}\nreturn %0 : tensor<f32>")
     with pytest.raises(ProgramError, match=r"P0.*expected an order"):
         run(unordered, np.zeros(2, np.float32), np.zeros((), np.float32))
+    checked = '%c = arith.constant true\ncf.assert %c, "x"\n%s = math.fma %e, %e, %a : f32\nrepro.yield %s : f32'
+    exact = fold.replace("repro.fold", "repro.fold #repro.exact<digits = 3>")
+    exact = exact.replace(body, f"{body.splitlines()[0]}\n{checked}")
+    with pytest.raises(ProgramError, match=r"K4.*expected"):
+        run(main("%x: tensor<2xf32>, %o: tensor<f32>", "tensor<f32>", f"{exact}\nreturn %0 : tensor<f32>"))
     identity = main("%x: tensor<2xf32>", "tensor<2xf32>", "return %x : tensor<2xf32>")
     for arrays, message in (
         ([], "expected 1 arguments, got 0"),

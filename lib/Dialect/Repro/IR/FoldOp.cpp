@@ -144,7 +144,11 @@ std::optional<std::pair<unsigned, unsigned>> FoldOp::getFactors() {
 }
 
 bool FoldOp::canBeExact() {
-  return getFactors() && getStep()->getResult(0).getType().isF32();
+  // (E1) Checks of the body would be lost: its elements are not visited.
+  return getFactors() && getStep()->getResult(0).getType().isF32() &&
+         llvm::all_of(getBody()->without_terminator(), [](Operation &op) {
+           return isa<arith::ExtFOp, math::FmaOp>(op);
+         });
 }
 
 /// (K4): 2^18 products of 22 bits each add up in an i64.
@@ -154,7 +158,7 @@ static LogicalResult verifyExact(FoldOp fold) {
   if (!fold.canBeExact())
     return fold.emitOpError("(K4) #repro.exact is for contractions: expected "
                             "acc = math.fma(x, y, acc) in f32 of two inputs or "
-                            "their extensions");
+                            "their extensions, and no other operation");
   int64_t terms = 1;
   for (auto [extent, type] :
        llvm::zip_equal(fold.getExtents(), fold.getIteratorTypesArray())) {
