@@ -17,7 +17,24 @@
 #include "dialects/Conversion/Passes.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
-#include "mlir/Conversion/Passes.h"
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/IndexToLLVM/IndexToLLVM.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/TosaToArith/TosaToArith.h"
+#include "mlir/Conversion/TosaToLinalg/TosaToLinalg.h"
+#include "mlir/Conversion/TosaToSCF/TosaToSCF.h"
+#include "mlir/Conversion/TosaToTensor/TosaToTensor.h"
+#include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Conversion/VectorToSCF/VectorToSCF.h"
 #include "mlir/Dialect/Affine/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Bufferization/Transforms/Passes.h"
@@ -39,25 +56,25 @@ void repro::registerPasses() {
     registerLinalgPasses();
     registerSCFPasses();
     tosa::registerTosaPasses();
-    registerArithToLLVMConversionPass();
-    registerConvertControlFlowToLLVMPass();
-    registerConvertFuncToLLVMPass();
-    registerConvertIndexToLLVMPass();
-    registerConvertMathToLLVMPass();
-    registerConvertVectorToLLVMPass();
-    registerConvertVectorToSCFPass();
-    registerFinalizeMemRefToLLVMConversionPass();
-    registerLowerAffinePass();
-    registerReconcileUnrealizedCastsPass();
-    registerSCFToControlFlowPass();
-    registerTosaToArithPass();
-    registerTosaToLinalgNamedPass();
-    registerTosaToLinalgPass();
-    registerTosaToSCFPass();
-    registerTosaToTensorPass();
-    registerUBToLLVMConversionPass();
-    registerConvertGpuOpsToNVVMOpsPass();
-    registerConvertNVVMToLLVMPass();
+    registerPass([] { return createArithToLLVMConversionPass(); });
+    registerPass([] { return createConvertControlFlowToLLVMPass(); });
+    registerPass([] { return createConvertFuncToLLVMPass(); });
+    registerPass([] { return createConvertIndexToLLVMPass(); });
+    registerPass([] { return createConvertMathToLLVMPass(); });
+    registerPass([] { return createConvertVectorToLLVMPass(); });
+    registerPass([] { return createConvertVectorToSCFPass(); });
+    registerPass([] { return createFinalizeMemRefToLLVMConversionPass(); });
+    registerPass([] { return createLowerAffinePass(); });
+    registerPass([] { return createReconcileUnrealizedCastsPass(); });
+    registerPass([] { return createSCFToControlFlowPass(); });
+    registerPass([] { return createTosaToArithPass(); });
+    registerPass([] { return tosa::createTosaToLinalgNamed(); });
+    registerPass([] { return tosa::createTosaToLinalg(); });
+    registerPass([] { return createTosaToSCFPass(); });
+    registerPass([] { return createTosaToTensorPass(); });
+    registerPass([] { return createUBToLLVMConversionPass(); });
+    registerPass([] { return createConvertGpuOpsToNVVMOps(); });
+    registerPass([] { return createConvertNVVMToLLVMPass(); });
     registerCPUPipelines();
     registerGPUPipelines();
     registerReproCPUPasses();
