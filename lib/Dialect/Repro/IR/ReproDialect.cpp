@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Repro/IR/ImportedOps.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -24,6 +25,10 @@ void ReproDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialects/Repro/IR/ReproOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Repro/IR/ImportedOps.cpp.inc"
       >();
   addAttributes<
 #define GET_ATTRDEF_LIST

@@ -8,6 +8,7 @@
 #include "Dialect/Repro/Identity/CanonicalOps.h"
 
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -136,4 +137,10 @@ const CanonicalOp *repro::lookupCanonicalOp(OperationName name) {
   static const llvm::StringMap<CanonicalOp> table = makeTable();
   auto entry = table.find(name.getStringRef());
   return entry == table.end() ? nullptr : &entry->second;
+}
+
+StringRef repro::getDecomposition(OperationName name) {
+  return llvm::StringSwitch<StringRef>(name.getStringRef())
+      .Case("repro.convolution", "repro-decompose-convolution")
+      .Default("");
 }

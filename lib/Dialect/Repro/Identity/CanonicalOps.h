@@ -52,6 +52,10 @@ struct CanonicalOp {
 /// The entry of the table, null for an operation that is not canonical.
 const CanonicalOp *lookupCanonicalOp(OperationName name);
 
+/// The pass that decomposes an operation of imported programs; empty for every
+/// other one.
+llvm::StringRef getDecomposition(OperationName name);
+
 } // namespace mlir::repro
 
 #endif // REPRO_IDENTITY_CANONICALOPS_H

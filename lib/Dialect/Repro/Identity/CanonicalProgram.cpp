@@ -182,6 +182,9 @@ static LogicalResult verifyBitcast(arith::BitcastOp op) {
 
 static LogicalResult verifyOp(Operation *op) {
   const CanonicalOp *entry = lookupCanonicalOp(op->getName());
+  if (StringRef pass = getDecomposition(op->getName()); !pass.empty())
+    return op->emitOpError("has no place in a canonical program: '")
+           << pass << "' decomposes it";
   if (!entry)
     return op->emitOpError("has no meaning in a canonical program: it is not "
                            "on the list of docs/architecture.md");

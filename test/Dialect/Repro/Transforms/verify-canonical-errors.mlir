@@ -421,3 +421,13 @@ func.func @main(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32> attributes {r
   } -> tensor<f32>
   return %0 : tensor<f32>
 }
+
+// -----
+
+func.func @main(%x: tensor<2x4xf32>, %w: tensor<6x4xf32>, %o: tensor<2x6xf32>) -> tensor<2x6xf32> attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{has no place in a canonical program: 'repro-decompose-convolution' decomposes it}}
+  %0 = repro.convolution strides = [] padding_low = [] padding_high = [] input_dilation = [] kernel_dilation = []
+      window_reversal = [] feature_groups = 1 batch_groups = 1
+      ins(%x, %w : tensor<2x4xf32>, tensor<6x4xf32>) outs(%o : tensor<2x6xf32>) -> tensor<2x6xf32>
+  return %0 : tensor<2x6xf32>
+}
