@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What files and messages of strangers may take: one table, changed by REPRO_MLIR_LIMITS."""
+"""What files and messages of strangers, and torch-mlir, may take: one table, changed by REPRO_MLIR_LIMITS."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class Limits:
       constant_bytes: of all constants of a program together.
       read_seconds: to parse, verify and hash a program.
       compile_seconds: to compile it for one target.
+      capture_seconds: of processor time, for torch-mlir to lower a captured step.
       operator_seconds: to recompute the one operator of a dispute.
       memory_bytes: address space of a child process.
       result_bytes: of what a child gives back, and of each file that it writes.
@@ -44,6 +45,7 @@ class Limits:
     constant_bytes: int = 2 << 30
     read_seconds: int = 60
     compile_seconds: int = 600
+    capture_seconds: int = 600
     operator_seconds: int = 3600
     memory_bytes: int = 8 << 30
     result_bytes: int = 4 << 30

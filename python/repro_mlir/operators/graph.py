@@ -57,7 +57,8 @@ class Operator:
       name: MLIR's name of the operation.
       operands: the distinct values that it uses, those that its body takes from outside behind its own operands.
       results: the values that it gives.
-      location: `file:line:column` of the Python line that it comes from, or what MLIR knows instead.
+      location: `file:line:column` of the Python line that it comes from; else the module of the model or the phase of
+        the step, such as `module encoder.0`; else what MLIR knows instead.
     """
 
     index: int
@@ -83,10 +84,11 @@ class Operator:
 
     @property
     def line(self) -> str | None:
-        """`file:line` of its Python source; None where it is not known."""
+        """`file:line` of its Python source, or the module or phase that it belongs to; None where neither is known."""
         parts = self.location.rsplit(":", 2)
-        known = len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit()
-        return foreign(f"{parts[0]}:{parts[1]}") if known else None
+        if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
+            return foreign(f"{parts[0]}:{parts[1]}")
+        return None if self.location.startswith("loc(") else foreign(self.location)
 
     def __str__(self) -> str:
         return f"operator {self.index} {self.name}" + (f" ({self.line})" if self.line else "")

@@ -265,10 +265,10 @@ def _resources(module: str) -> dict[str, bytes]:
     return {name.strip('"'): bytes.fromhex(data)[4:] for name, data in blobs}
 
 
-_LOCATION = re.compile(r'loc\((?:"[^"]*"\()?"([^"]*)":(\d+):(\d+)\)+')
-"""A line, perhaps with a name for it."""
+_LOCATION = re.compile(r'loc\((?:"[^"]*"\()?"([^"]*)"(:\d+:\d+)?\)+')
+"""A line or a name, perhaps with another name for it."""
 
 
 def _location(text: str) -> str:
     match = _LOCATION.fullmatch(text)
-    return f"{match[1]}:{match[2]}:{match[3]}" if match else text
+    return match[1] + (match[2] or "") if match else text

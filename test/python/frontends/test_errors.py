@@ -3,6 +3,7 @@
 
 """Every input that the frontend does not take gives one CaptureError of one line."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from frontend_models import MLP
 from graph_running import GraphTrainer
-from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
+from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training, lowering_process
+from repro_mlir.frontends.torch.optimizer_rules import RULES, SGD
 from torch import nn
 
 # Messages name the file by its path below the folder that it is imported from.
@@ -79,6 +81,55 @@ def test_unsupported_operator_of_a_training_step_names_its_line() -> None:
     assert message.startswith(f"{NAME}:{line}: operator aten."), message
 
 
+def test_unsupported_operator_of_the_loss_names_its_line() -> None:
+    def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.eigvals(output.T @ output).real.sum()
+
+    model = MLP()
+    message = _error(lambda: capture_training(model, loss, torch.optim.SGD(model.parameters()), BATCH))
+    assert message == f"{NAME}:{loss.__code__.co_firstlineno + 1}: operator aten.linalg_eig is not supported"
+
+
+def test_unsupported_operator_of_the_backward_pass_names_its_line() -> None:
+    class Odd(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+            scale = gradient.T @ gradient
+            return gradient * torch.linalg.eigvals(scale).real.sum()
+
+    model = nn.Sequential(MLP(), _Apply(Odd.apply))
+    message = _error(lambda: capture_training(model, F.cross_entropy, torch.optim.SGD(model.parameters()), BATCH))
+    line = Odd.backward.__code__.co_firstlineno + 3
+    assert message == f"{NAME}:{line}: operator aten.linalg_eig is not supported"
+
+
+def test_unsupported_operator_of_an_optimizer_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Odd(SGD):
+        def update(self, slots, parameter: torch.Tensor, gradient: torch.Tensor, number) -> torch.Tensor:
+            return parameter - torch.linalg.eigvals(gradient @ gradient.T).real.sum()
+
+    monkeypatch.setitem(RULES, torch.optim.SGD, Odd.of)
+    model = nn.Linear(16, 8, bias=False)
+    message = _error(lambda: capture_training(model, F.cross_entropy, torch.optim.SGD(model.parameters()), BATCH))
+    line = Odd.update.__code__.co_firstlineno + 1
+    assert message == f"{NAME}:{line}: operator aten.linalg_eig is not supported"
+
+
+def test_error_without_a_line_names_the_module() -> None:
+    images = torch.randn(1, 1, 16, 16)
+    nested = nn.Sequential(nn.Linear(16, 16), nn.Sequential(nn.ReLU(), nn.FractionalMaxPool2d(2, output_size=2)))
+    message = _error(lambda: capture_inference(nested, images))
+    assert message == "module 1.1: operator aten.fractional_max_pool2d is not supported"
+    message = _error(lambda: capture_inference(nn.Sequential(nn.Sequential(nn.PixelShuffle(3))), images))
+    assert message.startswith("module 0.0: RuntimeError: ")
+    message = _error(lambda: capture_inference(nn.FractionalMaxPool2d(2, output_size=2), images))
+    assert message == "model: operator aten.fractional_max_pool2d is not supported"
+
+
 def test_control_flow_on_values() -> None:
     message = _error(lambda: capture_inference(_Apply(lambda x: x if x.sum() > 0 else -x), torch.randn(3)))
     assert NAME in message and "control flow or a shape depends on tensor values" in message
@@ -142,3 +193,38 @@ def test_failure_leaves_torch_as_it_was() -> None:
     _error(lambda: capture_inference(_Apply(lambda x: x @ x), torch.randn(3, 4)))
     assert (torch.get_rng_state, torch.random.get_rng_state) == states
     assert torch.backends.mkldnn.enabled
+
+
+def _fake_passes(monkeypatch: pytest.MonkeyPatch, folder: Path, action: str) -> None:
+    """torch-mlir's tool that does `action` where a program has a tanh."""
+    tool = folder / "torch-mlir-opt"
+    tool.write_text(
+        f"#!{sys.executable}\n"
+        "import os, subprocess, sys\n"
+        "source = sys.stdin.buffer.read()\n"
+        f"if b'aten.tanh' in source:\n {action}\n"
+        f"sys.exit(subprocess.run([{str(lowering_process._OPT)!r}, *sys.argv[1:]], input=source).returncode)\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setattr(lowering_process, "_OPT", tool)
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        ("os.abort()", "crashes torch-mlir"),
+        ("while True: pass", "takes torch-mlir more than 1 s; capture_seconds of REPRO_MLIR_LIMITS is the limit"),
+        (
+            # As LLVM ends without memory.
+            "try: bytes(3 << 30)\n except MemoryError:\n  print('out of memory', file=sys.stderr)\n  os.abort()",
+            "takes torch-mlir more than 2,147,483,648 bytes of memory; memory_bytes of REPRO_MLIR_LIMITS is the limit",
+        ),
+    ],
+)
+def test_operator_that_torch_mlir_does_not_survive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, action: str, reason: str
+) -> None:
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", "memory_bytes=2G,capture_seconds=1")
+    _fake_passes(monkeypatch, tmp_path, action)
+    model = nn.Sequential(nn.Linear(16, 8), nn.Sequential(nn.ReLU(), nn.Tanh()), nn.Linear(8, 8))
+    assert _error(lambda: capture_inference(model, BATCH[0])) == f"module 1.1: operator aten.tanh {reason}"

@@ -25,6 +25,10 @@ def gpt() -> Captured:
     return capture_training(model, token_loss, optimizer, batch, clip_norm=1.0)
 
 
+LINES = re.compile(r'loc\("([^"]*)":(\d+):\d+\)')
+NAMES = re.compile(r'loc\("([^"]*)"\)')
+
+
 def test_signature(gpt: Captured) -> None:
     header = next(line for line in gpt.text.splitlines() if 'sym_name = "main"' in line)
     arguments, results = (re.findall(r'repro\.name = "([^"]*)"', part) for part in header.split("function_type = "))
@@ -127,9 +131,7 @@ def test_step_counter_and_powers_are_of_the_program() -> None:
     assert [entry.initial.dtype for entry in captured.state if entry.name.endswith("step")] == [torch.float32]
 
 
-def test_lines_of_user_library_and_optimizer() -> None:
-    """Without a line of the user an operator has one of torch.nn or of the update, never that of another operator."""
-
+def test_operators_without_a_line_of_the_user_name_module_or_phase() -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -141,10 +143,23 @@ def test_lines_of_user_library_and_optimizer() -> None:
     model = Model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     batch = (torch.ones(2, 3), torch.tensor([0, 1]))
-    text = capture_training(model, torch.nn.functional.cross_entropy, optimizer, batch).text
-    updates = {f"repro_mlir/frontends/torch/{name}.py" for name in ("optimizers", "optimizer_rules")}
-    files = set(re.findall(r'loc\("([^"]*)":\d+:\d+\)', text))
-    assert files == {Path(__file__).name, "torch/nn/functional.py", *updates}, files
-    alone = capture_inference(model.inner, torch.ones(2, 3)).text
-    files = set(re.findall(r'loc\("([^"]*)":\d+:\d+\)', alone))
-    assert files == {"torch/nn/modules/linear.py", "torch/nn/modules/activation.py"}, files
+    text = capture_training(model, torch.nn.functional.cross_entropy, optimizer, batch, clip_norm=1.0).text
+    lines = {Model.forward.__code__.co_firstlineno + 1}
+    updates = {"inner.0.weight", "inner.0.bias", "optimizer.group0.step"}
+    assert {(file, int(line)) for file, line in LINES.findall(text)} == {(Path(__file__).name, line) for line in lines}
+    assert set(NAMES.findall(text)) == {
+        "loss function",
+        "gradient clipping",
+        *(f"update of {name}" for name in updates),
+    }
+    alone = capture_training(
+        model.inner, torch.nn.MSELoss(), torch.optim.SGD(model.parameters()), (batch[0], torch.ones(2, 4))
+    )
+    assert not LINES.findall(alone.text)
+    assert set(NAMES.findall(alone.text)) == {
+        "module 0",
+        "module 1",
+        "loss function",
+        "update of 0.weight",
+        "update of 0.bias",
+    }

@@ -20,6 +20,7 @@ from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram
 from repro_mlir.frontends.torch.random_sites import RANDOM_OPS, RandomSites
 from repro_mlir.frontends.torch.signature import TENSOR_LEAF, Captured, StateEntry, TensorSpec
+from repro_mlir.frontends.torch.source_lines import module_names, phase
 from repro_mlir.frontends.torch.tracing import trace
 
 
@@ -188,7 +189,8 @@ class _TrainingStep(_Step):
                 loss, outputs = self._loss(batch)
             if loss.dim() != 0 or not loss.is_floating_point():
                 raise CaptureError(f"the loss has shape {list(loss.shape)} of {loss.dtype}, expected a scalar float")
-            found = torch.autograd.grad(loss, [leaves[name] for name in self.trained], allow_unused=True)
+            with phase("backward pass"):
+                found = torch.autograd.grad(loss, [leaves[name] for name in self.trained], allow_unused=True)
         buffers.update({name: swapped[name].detach() for name in buffers})
         self.without_gradient = {name for name, g in zip(self.trained, found, strict=True) if g is None}
         gradients = {name: g for name, g in zip(self.trained, found, strict=True) if g is not None}
@@ -202,7 +204,9 @@ class _TrainingStep(_Step):
         if self.loss_fn is not None:
             *inputs, target = batch
             output = self.model(*inputs)
-            return self.loss_fn(output, target), self.name_outputs(output, "output")
+            with phase("loss function"):
+                loss = self.loss_fn(output, target)
+            return loss, self.name_outputs(output, "output")
         result = self.model(**batch) if isinstance(batch, dict) else self.model(*_as_tuple(batch))
         if isinstance(result, Mapping) and "loss" in result:
             result = result["loss"]
@@ -286,7 +290,8 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
     random_values = [entry.initial for entry in random_state]
     arguments = [*(entry.initial for entry in entries), *random_values, *hyper_parameters, *step.batch]
     with _without_traced_attributes(step.model):
-        graph = trace(function, arguments, None if attention_block is None else int(attention_block))
+        block = None if attention_block is None else int(attention_block)
+        graph = trace(function, arguments, block, module_names(step.model))
     _check_constants(graph.meta["constants"], step)
     if any(node.target in RANDOM_OPS for node in graph.graph.nodes):
         for entry in entries:

@@ -5,14 +5,11 @@
 
 import io
 import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import torch.fx
-import torch_mlir
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import (
@@ -26,14 +23,16 @@ from torch_mlir.extras.fx_importer import (
 from torch_mlir.passmanager import PassManager
 
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.lowering_process import LoweringEnded, run_passes
 from repro_mlir.frontends.torch.random_sites import RANDOM_OPS
-from repro_mlir.frontends.torch.source_lines import parse_stack_trace
+from repro_mlir.frontends.torch.source_lines import origin_of_trace
 
 _PIPELINE = (
     "builtin.module(func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline,"
     "torch-backend-to-linalg-on-tensors-backend-pipeline)"
 )
-_OPT = Path(torch_mlir.__path__[0]) / "_mlir_libs" / "torch-mlir-opt"
+_PROBE_DIVIDES_SECONDS = 10
+"""The search for the operator at which torch-mlir ends takes less time for each try."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,10 @@ def lower(
     context = ir.Context()
     torch_dialect.register_dialect(context)
     imported = _import(graph, context, name_nodes)
-    lowered = _run_pipeline(imported)
-    if lowered is None:
-        raise CaptureError(_crash_reason(graph))
+    try:
+        lowered = _run_pipeline(imported)
+    except LoweringEnded as error:
+        raise CaptureError(_crash_reason(graph, error)) from None
     with context:
         # Running the passes on nothing makes their dialects known.
         PassManager.parse(_PIPELINE).run(ir.Module.parse("module {}").operation)
@@ -95,8 +95,8 @@ def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False
         # Where there is none, torch-mlir would take the line of the operator before.
         node.meta.setdefault("stack_trace", "")
     importer = FxImporter(context=context, hooks=_InlineConstants())
-    if name_nodes:
-        importer._cc = _NamedNodes(context, py_attr_tracker=importer._py_attr_tracker)
+    locations = _NamedNodes if name_nodes else _Origins
+    importer._cc = locations(context, py_attr_tracker=importer._py_attr_tracker)
     try:
         importer.import_stateless_graph(graph, func_name="main")
     except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
@@ -104,20 +104,13 @@ def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False
     return importer.module
 
 
-def _run_pipeline(module: ir.Module) -> bytes | None:
-    """Lowers to linalg; returns bytecode, None if torch-mlir crashed.
-
-    In a process of its own, since some operators crash it.
-    """
+def _run_pipeline(module: ir.Module, *, divide_seconds: int = 1) -> bytes:
+    """Lowers to linalg; returns bytecode. LoweringEnded where torch-mlir crashes or goes over a limit."""
     source = io.BytesIO()
     module.operation.write_bytecode(source)
-    done = subprocess.run(
-        [_OPT, f"--pass-pipeline={_PIPELINE}", "--emit-bytecode"], input=source.getvalue(), capture_output=True
-    )
+    done = run_passes(source.getvalue(), _PIPELINE, divide_seconds=divide_seconds)
     if done.returncode == 0:
         return done.stdout
-    if done.returncode < 0:
-        return None
     try:
         # Again in this process: it gives the diagnostics with their locations.
         with module.context:
@@ -127,11 +120,11 @@ def _run_pipeline(module: ir.Module) -> bytes | None:
     raise CaptureError(f"lowering by torch-mlir failed: {done.stderr.decode(errors='replace').strip()[:200]}")
 
 
-def _crash_reason(whole: torch.fx.Graph) -> str:
-    """Names the operator that crashes torch-mlir: the last of the shortest prefix of the graph that does."""
+def _crash_reason(whole: torch.fx.Graph, error: LoweringEnded) -> str:
+    """Names the operator at which torch-mlir ended: the last of the shortest prefix of the graph at which it does."""
     nodes = list(whole.nodes)
 
-    def crashes(count: int) -> bool:
+    def ends(count: int) -> bool:
         graph = torch.fx.Graph(whole.owning_module)
         values: dict[torch.fx.Node, torch.fx.Node] = {}
         for node in nodes[:count]:
@@ -145,18 +138,21 @@ def _crash_reason(whole: torch.fx.Graph) -> str:
         context = ir.Context()
         torch_dialect.register_dialect(context)
         try:
-            return _run_pipeline(_import(graph, context)) is None
+            _run_pipeline(_import(graph, context), divide_seconds=_PROBE_DIVIDES_SECONDS)
+        except LoweringEnded:
+            return True
         except CaptureError:
             return False
+        return False
 
     low, high = 0, len(nodes) - 1
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if crashes(middle) else (middle + 1, high)
+        low, high = (low, middle) if ends(middle) else (middle + 1, high)
     node = nodes[max(low - 1, 0)]
-    reason = f"operator {str(node.target).removesuffix('.default')} crashes torch-mlir"
-    line = parse_stack_trace(node.meta.get("stack_trace"))
-    return f"{line}: {reason}" if line else reason
+    reason = f"operator {str(node.target).removesuffix('.default')} {error}"
+    origin = origin_of_trace(node.meta.get("stack_trace"))
+    return f"{origin}: {reason}" if origin else reason
 
 
 def _require_static_shapes(module: ir.Module) -> None:
@@ -249,12 +245,22 @@ def _ancestor(operation: ir.Operation, block: ir.Block) -> ir.Operation:
 # --- Locations ---
 
 
-class _NamedNodes(ContextCache):
+class _Origins(ContextCache):
+    """Gives the user's line as a location, or the name of the module or phase where there is none."""
+
+    def get_node_location(self, node: torch.fx.Node) -> ir.Location:
+        location = super().get_node_location(node)
+        origin = origin_of_trace(node.meta.get("stack_trace"))
+        if location != ir.Location.unknown(context=self._c) or not origin:
+            return location
+        return ir.Location.name(origin, context=self._c)
+
+
+class _NamedNodes(_Origins):
     """Gives locations that begin with the name of the graph's node."""
 
     def get_node_location(self, node: torch.fx.Node) -> ir.Location:
-        line = super().get_node_location(node) or ir.Location.unknown(context=self._c)
-        return ir.Location.name(node.name, line, context=self._c)
+        return ir.Location.name(node.name, super().get_node_location(node), context=self._c)
 
 
 # --- Constants ---
@@ -344,6 +350,7 @@ def _pack_booleans(match: re.Match[str]) -> str:
 # --- Errors ---
 
 _LOCATION = re.compile(r'"([^"]+)":(\d+):\d+')
+_NAME = re.compile(r'"([^"]+)"')
 
 
 # Operators that stay until the last conversions and are seldom what failed.
@@ -375,8 +382,10 @@ def _reason(error: ir.MLIRError, module: ir.Module) -> str:
 
 
 def _with_line(location: str, reason: str) -> str:
-    found = _LOCATION.search(location)
-    return f"{found[1]}:{found[2]}: {reason}" if found else reason
+    if found := _LOCATION.search(location):
+        return f"{found[1]}:{found[2]}: {reason}"
+    named = _NAME.search(location)
+    return f"{named[1]}: {reason}" if named else reason
 
 
 def _first_operator(module: ir.Module) -> tuple[str, str] | None:

@@ -18,6 +18,7 @@ import torch
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.optimizer_rules import RULES, Rule
 from repro_mlir.frontends.torch.signature import TensorSpec
+from repro_mlir.frontends.torch.source_lines import phase
 
 
 @dataclass
@@ -212,14 +213,17 @@ class OptimizerProgram:
         remaining = iter(hyper_parameters)
         numbers = [{name: next(remaining) for name in self._numbers(index)} for index in range(len(self._rules))]
         if self._clip_norm is not None:
-            gradients = clip_by_global_norm(gradients, next(remaining))
+            with phase("gradient clipping"):
+                gradients = clip_by_global_norm(gradients, next(remaining))
         for name in self._counters:
-            state[name] = state[name] + 1
+            with phase(f"update of {name}"):
+                state[name] = state[name] + 1
         for name, group, rule, slots in self._updates:
             if name in gradients:
                 value = parameters[name]
-                gradient = gradients[name].to(value.dtype)
-                parameters[name] = rule.update(_Slots(slots, state), value, gradient, numbers[group])
+                with phase(f"update of {name}"):
+                    gradient = gradients[name].to(value.dtype)
+                    parameters[name] = rule.update(_Slots(slots, state), value, gradient, numbers[group])
 
     def write_state(self, values: Sequence[torch.Tensor]) -> None:
         """Stores the slots' `values` in the optimizer, as its own `step` would leave them."""

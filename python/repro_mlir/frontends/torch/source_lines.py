@@ -1,13 +1,21 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The user's Python source line of every operator of a trace."""
+"""Where every operator of a trace comes from: the user's Python line, or what of the model or the step it computes.
 
+A step of nothing but torch.nn modules, and the update of torch.optim, have no line of the user. Lines of PyTorch or of
+this package would say nothing to the user, so that such an operator is named by its module or by its phase.
+"""
+
+import contextlib
+import contextvars
 import functools
 import os
+import re
 import sys
 import sysconfig
 import types
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -41,18 +49,6 @@ def is_package_file(path: str) -> bool:
     return os.path.realpath(path).startswith(_PACKAGES)
 
 
-# Where the user's code hands over to a library, its own line is the best there is: a model of nothing but
-# torch.nn modules, and the optimizer, which has no line in the user's code.
-_SPEAKING = tuple(
-    (os.path.join(os.path.realpath(folder), ""), name)
-    for folder, name in (
-        (os.path.join(os.path.dirname(torch.__file__), "nn"), "torch/nn/"),
-        (os.path.dirname(os.path.realpath(__file__)), "repro_mlir/frontends/torch/"),
-    )
-)
-_UPDATES = ("optimizers.py", "optimizer_rules.py")
-
-
 @functools.cache
 def source_name(path: str) -> str:
     """The name under which a file of the user is written: its path below the folder from which Python imports it.
@@ -66,89 +62,98 @@ def source_name(path: str) -> str:
     return real.removeprefix(max(inside, key=len)) if inside else os.path.basename(real)
 
 
-_library_names: dict[str, str | None] = {}
+_PHASE = contextvars.ContextVar("phase", default="step")
 
 
-def _library_name(path: str) -> str | None:
-    """The name by which a library's file is shown, None for one that says nothing to the user."""
-    if path not in _library_names:
-        real = os.path.realpath(path)
-        names = [name + real.removeprefix(folder) for folder, name in _SPEAKING if real.startswith(folder)]
-        shown = names[0] if names else None
-        if shown and not shown.startswith("torch/nn/") and not shown.endswith(_UPDATES):
-            shown = None
-        _library_names[path] = shown
-    return _library_names[path]
+@contextlib.contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Names the operators that are called inside and have neither a line of the user nor a module."""
+    token = _PHASE.set(name)
+    try:
+        yield
+    finally:
+        _PHASE.reset(token)
+
+
+def module_names(model: torch.nn.Module) -> dict[int, str]:
+    """The name of each module of `model` in messages, by the module's id."""
+    return {id(module): f"module {name}" if name else "model" for name, module in model.named_modules()}
 
 
 def _is_user_frame(code: types.CodeType) -> bool:
     return not code.co_filename.startswith("<") and is_user_file(code.co_filename)
 
 
-def line_of_traceback(traceback: types.TracebackType | None) -> str | None:
-    """`file:line` of the innermost frame of user code below the last frame of this package, None without one."""
-    found = None
+def _module_of(frame: types.FrameType, modules: Mapping[int, str]) -> str | None:
+    """The name of the module of which this frame runs a method."""
+    return modules.get(id(frame.f_locals.get("self")))
+
+
+def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[int, str]) -> str | None:
+    """`file:line` of the innermost frame of user code below the first frame of this package, else the module of the
+    innermost frame that has one, None without either."""
+    line = module = None
+    inside = False
     own = os.path.dirname(__file__)
     while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if os.path.dirname(code.co_filename) == own and found is None:
-            found = ""
-        elif found is not None and _is_user_frame(code):
-            found = f"{source_name(code.co_filename)}:{traceback.tb_lineno}"
+        frame = traceback.tb_frame
+        if os.path.dirname(frame.f_code.co_filename) == own:
+            inside = True
+        elif inside and _is_user_frame(frame.f_code):
+            line = f"{source_name(frame.f_code.co_filename)}:{traceback.tb_lineno}"
+        elif inside:
+            module = _module_of(frame, modules) or module
         traceback = traceback.tb_next
-    return found or None
+    return line or module
 
 
-def parse_stack_trace(stack_trace: str | None) -> str | None:
-    """`file:line` of a node's `stack_trace` that this module wrote."""
-    if not stack_trace:
-        return None
-    _, path, rest = stack_trace.split('"', 2)
-    return f"{path}:{rest.removeprefix(', line ').split(',')[0]}"
+_LINE = re.compile(r'File "([^"]*)", line (\d+)')
+
+
+def origin_of_trace(stack_trace: str | None) -> str | None:
+    """`file:line`, module or phase of a node's `stack_trace` that this module wrote."""
+    line = _LINE.match(stack_trace or "")
+    return f"{line[1]}:{line[2]}" if line else stack_trace or None
 
 
 class SourceLines(TorchDispatchMode):
-    """Records the innermost user frame of each operator as its node's `stack_trace`.
+    """Records where each operator comes from as its node's `stack_trace`.
 
-    An operator of the backward pass gets the line of the forward operator whose gradient it computes. Without a line of
-    the user there may be one of torch.nn or of the optimizer's update. The caller holds
+    That is the innermost frame of user code; without one, the innermost module; without that, the phase. An operator of
+    the backward pass has what the forward operator has whose gradient it computes. The caller holds
     `torch.fx.traceback.preserve_node_meta`.
     """
 
-    def __init__(self, boundary: types.CodeType) -> None:
-        """`boundary`: code of the traced function; its callers are not looked at."""
+    def __init__(self, boundary: types.CodeType, modules: Mapping[int, str]) -> None:
+        """`boundary`: code of the traced function, whose callers are not looked at. `modules`: of `module_names`."""
         super().__init__()
         self._boundary = boundary
-        self._lines: dict[int, str] = {}
+        self._modules = modules
+        self._origins: dict[int, str] = {}
 
     def _current(self) -> tuple[str | None, str | None]:
-        """The lines of the user and of a library from which an operator is called."""
-        library = None
+        """The line of the user and the module from which an operator is called."""
+        others = []
         frame: types.FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code is not self._boundary:
             code = frame.f_code
             if _is_user_frame(code):
-                return _frame_line(source_name(code.co_filename), frame), library
-            if library is None and (name := _library_name(code.co_filename)):
-                library = _frame_line(name, frame)
+                path = source_name(code.co_filename)
+                return f'File "{path}", line {frame.f_lineno}, in {code.co_name}\n', None
+            others.append(frame)
             frame = frame.f_back
-        return None, library
+        return None, next(filter(None, (_module_of(other, self._modules) for other in others)), None)
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        line, library = self._current()
+        line, module = self._current()
         node = torch._C._current_autograd_node()
         if line is None and node is not None:
-            line = self._lines.get(node._sequence_nr(), library)
+            origin = self._origins.get(node._sequence_nr(), module or "backward pass")
         else:
-            line = line or library
-            if line is not None:
-                # The autograd node of this operator was made just before it was dispatched.
-                self._lines.setdefault(torch.autograd._get_sequence_nr() - 1, line)
-        torch.fx.traceback.set_stack_trace([line] if line else [])
+            origin = line or module or _PHASE.get()
+            # The autograd node of this operator was made just before it was dispatched.
+            self._origins.setdefault(torch.autograd._get_sequence_nr() - 1, origin)
+        torch.fx.traceback.set_stack_trace([origin])
         return function(*args, **(kwargs or {}))
-
-
-def _frame_line(path: str, frame: types.FrameType) -> str:
-    return f'File "{path}", line {frame.f_lineno}, in {frame.f_code.co_name}\n'

@@ -12,7 +12,7 @@ what autograd has not seen yet.)
 import contextlib
 import pickle
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from repro_mlir.frontends.torch.attention import BlockedAttention
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.source_lines import SourceLines, line_of_traceback, parse_stack_trace
+from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_trace, origin_of_traceback
 
 
 @contextlib.contextmanager
@@ -72,15 +72,16 @@ class _SecondStage(torch.fx.Interpreter):
             return foreach.call_foreach(target, args, kwargs)
         try:
             return opmath.call_in_f32(target, args, kwargs, self._node.meta.get("val"))
-        except CaptureError as error:
-            line = parse_stack_trace(self._node.stack_trace)
-            raise CaptureError(f"{line}: {error}" if line else str(error)) from None
+        except Exception as error:
+            reason = str(error) if isinstance(error, CaptureError) else _first_line(error)
+            raise _located(origin_of_trace(self._node.stack_trace), reason) from error
 
 
 def trace(
     function: Callable[..., Sequence[torch.Tensor]],
     arguments: Sequence[torch.Tensor],
     attention_block: int | None = None,
+    modules: Mapping[int, str] | None = None,
 ) -> torch.fx.GraphModule:
     """Traces `function` into a functional graph of ATen operators that torch-mlir lowers.
 
@@ -88,6 +89,7 @@ def trace(
       function: takes tensors like `arguments`, returns a sequence of tensors; may take gradients and mutate.
       arguments: tensors that give shapes and element types.
       attention_block: (K5) queries, or keys, of a block of attention; None: attention is not divided.
+      modules: names of the model's modules (`source_lines.module_names`), for operators without a line of the user.
     Returns:
       a graph module with the arguments as placeholders; it runs on real tensors too. Its `meta["constants"]` are the
       tensors that the function read beside its arguments.
@@ -95,11 +97,12 @@ def trace(
       CaptureError: the function has data-dependent control flow or an operator that cannot be traced, or draws random
         numbers of Python or NumPy.
     """
+    modules = modules or {}
     try:
         with _tracing_environment():
             with enable_python_dispatcher(), _without_other_random_numbers():
                 first = make_fx(
-                    _with_modes(function, attention_block), tracing_mode="fake", _allow_non_fake_inputs=True
+                    _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
                 )(*arguments)
             with torch.no_grad():
                 second = make_fx(
@@ -109,15 +112,13 @@ def trace(
                     _allow_non_fake_inputs=True,
                 )(*arguments)
     except CaptureError as error:
-        line = line_of_traceback(error.__traceback__)
+        origin = origin_of_traceback(error.__traceback__, modules)
         # An error of a replaced operator is raised without its line.
-        if line and line not in str(error):
-            raise CaptureError(f"{line}: {error}") from None
+        if origin and not str(error).startswith(f"{origin}: "):
+            raise _located(origin, str(error)) from None
         raise
     except Exception as error:
-        line = line_of_traceback(error.__traceback__)
-        reason = _first_line(error)
-        raise CaptureError(f"{line}: {reason}" if line else reason) from error
+        raise _located(origin_of_traceback(error.__traceback__, modules), _first_line(error)) from error
     _drop_argument_writes(second.graph)
     second.graph.eliminate_dead_code()
     second.recompile()
@@ -149,10 +150,16 @@ def _drop_argument_writes(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def _with_modes(function: Callable[..., Any], attention_block: int | None) -> Callable[..., Any]:
+def _located(origin: str | None, reason: str) -> CaptureError:
+    return CaptureError(f"{origin}: {reason}" if origin else reason)
+
+
+def _with_modes(
+    function: Callable[..., Any], attention_block: int | None, modules: Mapping[int, str]
+) -> Callable[..., Any]:
     def traced(*arguments: torch.Tensor) -> Any:
         attention = contextlib.nullcontext() if attention_block is None else BlockedAttention(attention_block)
-        with SourceLines(traced.__code__), Compositions(), attention:
+        with SourceLines(traced.__code__, modules), Compositions(), attention:
             return function(*arguments)
 
     return traced
