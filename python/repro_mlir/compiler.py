@@ -88,14 +88,18 @@ def _backend(program: Program, target: str, threads: int) -> Backend:
 
 
 def _native(program: Program, target: str, level: str, threads: int) -> Backend:
-    from . import runtime
+    from . import debugging, runtime
 
     level = level or runtime.native_level()
+    pipeline = f"builtin.module(cpu{{level={level}}})"
+    if not program.untrusted:
+        debugging.dump_pipeline(program.text, pipeline, level)
     try:
         with working(f"compiling for {level}"):
             artifact = runtime.cached_compile(program.text, level, untrusted=program.untrusted)
     except runtime.CompileError as error:
-        raise ReproError(f"cannot compile the program for {level}: {_first_line(error)}") from None
+        repeat = "" if program.untrusted else debugging.how_to_repeat(program.text, pipeline)
+        raise ReproError(f"cannot compile the program for {level}: {_first_line(error)}{repeat}") from None
     try:
         if level == "aarch64" and platform.machine() not in ("aarch64", "arm64"):
             return runtime.EmulatedExecutable(artifact, threads)

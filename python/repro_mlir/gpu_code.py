@@ -50,6 +50,7 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
     Raises:
       ReproError: a program that cannot be compiled.
     """
+    from . import debugging
     from .runtime.cache import cached
     from .untrusted import compile_device
 
@@ -58,11 +59,20 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
     suffix = f" {assembler} {Path(assembler).stat().st_mtime_ns}" if assembler else ""
     codes = []
     for architecture in architectures:
+        pipeline = f"builtin.module(gpu{{arch={architecture}}})"
+        if not program.untrusted:
+            debugging.dump_pipeline(program.text, pipeline, architecture)
         with working(f"compiling for {architecture}"):
             make = compile_device if program.untrusted else compile_text
-            data = cached(
-                program.text, architecture + suffix, functools.partial(make, program.text, architecture, assembled)
-            )
+            try:
+                data = cached(
+                    program.text, architecture + suffix, functools.partial(make, program.text, architecture, assembled)
+                )
+            except ReproError as error:
+                if program.untrusted:
+                    raise
+                repeat = debugging.how_to_repeat(program.text, pipeline)
+                raise ReproError(f"{error}{repeat}") from None
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
         plan = read_plan(json.loads(members["plan"]), len(members["constants"]), architecture)

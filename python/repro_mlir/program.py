@@ -207,10 +207,11 @@ def canonicalize(text: str) -> str:
     Args:
       text: MLIR text that keeps the contract of imported linalg (docs/architecture.md).
     Raises:
-      ReproError: the first diagnostic of the compiler.
+      ReproError: the first diagnostic of the compiler, and how to repeat it.
     """
-    from . import ir, passmanager
+    from . import debugging, ir, passmanager
 
+    pipeline = "builtin.module(import-linalg,canonical)"
     errors: list[str] = []
 
     def collect(diagnostic: Any) -> bool:
@@ -226,10 +227,13 @@ def canonicalize(text: str) -> str:
         context.attach_diagnostic_handler(collect)
         try:
             module = ir.Module.parse(text)
-            passmanager.PassManager.parse("builtin.module(import-linalg,canonical)").run(module.operation)
+            manager = passmanager.PassManager.parse(pipeline)
+            debugging.dump_after_passes(manager, "import")
+            manager.run(module.operation)
         except (ir.MLIRError, ValueError) as error:
-            reason = errors[0] if errors else str(error).splitlines()[0]
-            raise ReproError(f"cannot import the program: {reason}") from None
+            reason = (errors or [str(error)])[0].splitlines()[0]
+            repeat = debugging.how_to_repeat(text, pipeline, ["--allow-unregistered-dialect"])
+            raise ReproError(f"cannot import the program: {reason}{repeat}") from None
         return str(module.operation.get_asm(enable_debug_info=True))
 
 

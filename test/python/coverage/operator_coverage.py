@@ -62,9 +62,11 @@ class Outcome:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of a message that says something, without the folder of this checkout and the line of the call."""
+    """The first line of a message that says something, without this checkout, the line of the call and files."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    lines[:1] = [re.sub(r"^\S+\.py:\d+: ", "", line) for line in lines[:1]]
+    lines[:1] = [
+        re.sub(r'"?\S+\.py"?:\d+(:\d+)?: |; (to repeat it|the program is in).*', "", line) for line in lines[:1]
+    ]
     text = (lines[0] if lines else type(error).__name__).replace(f"{PYTHON_TESTS.parents[1]}{os.sep}", "")
     return text[:300]
 
