@@ -26,7 +26,8 @@ A prover is:  repro dispute --serve RECEIPT --listen ADDRESS [--token FILE]
 
 A token is a text of 16 to 1024 bytes that a prover and its referee share, and with each prover another one:
   openssl rand -hex 32 > token; chmod 600 token
-Without --token, --token-a and --token-b the environment may have them, as REPRO_DISPUTE_TOKEN, .._TOKEN_A, .._TOKEN_B.
+Without --token, --token-a and --token-b the environment may have them, as
+  REPRO_DISPUTE_TOKEN, REPRO_DISPUTE_TOKEN_A, REPRO_DISPUTE_TOKEN_B
 
 exit status:
   0  the runs agree

@@ -1,14 +1,20 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the documents name is there: files, folders, links and tests."""
+"""What the documents name is there: files, folders, links, tests, passes, operations, options and identifiers."""
 
 from __future__ import annotations
 
+import functools
+import importlib
 import re
+import subprocess
 from pathlib import Path
 
+import mlir
 import pytest
+from repro_mlir import ir
+from repro_mlir._mlir_libs import _repro
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -37,3 +43,137 @@ def test_names_of_tests(page: Path) -> None:
     for name in re.findall(r"\b(?:test_\w+|verify-[\w-]+)(?:\.py|\.mlir)?", page.read_text()):
         known = name in files if name.endswith((".py", ".mlir")) else name in FUNCTIONS or not name.startswith("test_")
         assert known, name
+
+
+# --- Names in backticks ---
+
+NAME = re.compile(r"(--?)?[#@%]?[A-Za-z_][\w.:/-]*(\(\))?")
+SUFFIXES = tuple(f".{each}" for each in "c cpp def h inc json jsonl md mlir py pyi td toml txt yaml yml".split())
+EXAMPLES = {
+    *("model.py:12", "train.py", "state.npz", "run.receipt", "model.rmb"),  # files of a user
+    *("answer-N.json", "question-N.json"),  # N is a number
+}
+"""Names that stand for others."""
+
+
+@functools.cache
+def _tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in listed.splitlines() if (ROOT / name).is_file()]
+
+
+@functools.cache
+def _sources() -> dict[Path, str]:
+    """Our code: what a document says of it does not count."""
+    return {
+        file: file.read_text(errors="replace")
+        for file in _tracked()
+        if file.suffix != ".md"
+        and file.name not in ("requirements.lock", Path(__file__).name)
+        and "results" not in file.parts
+    }
+
+
+@functools.cache
+def _words() -> set[str]:
+    return {word for text in _sources().values() for word in re.findall(r"\w+", text)}
+
+
+@functools.cache
+def _options() -> set[str]:
+    """Options of repro-opt, among them passes and pipelines."""
+    tool = Path(_repro.__file__).with_name("repro-opt")
+    shown = subprocess.run([tool, "--help-hidden"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^ +--([\w-]+)", shown, flags=re.M))
+
+
+def _is_imported(name: str) -> bool:
+    module, *rest = name.split(".")
+    value = importlib.import_module(module)
+    for part in rest:
+        module = f"{module}.{part}"
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            try:
+                value = importlib.import_module(module)
+            except ImportError:
+                return False
+    return True
+
+
+def _is_member(kind: str, member: str) -> bool:
+    """Whether a class or struct and its member are in one file."""
+    declared, used = re.compile(rf"\b(class|struct|def) {kind}\b"), re.compile(rf"\b{member}\b")
+    return any(declared.search(text) and used.search(text) for text in _sources().values())
+
+
+def _is_file(name: str) -> bool:
+    """Whether it is a file or folder of the tree, the name of a file in our code, or a header of MLIR's."""
+    name = name.removesuffix("/READER").rstrip("/")
+    return (
+        (ROOT / name).exists()
+        or any(str(file).endswith(f"/{name}") for file in _tracked())
+        or any(f'"{name}"' in text for text in _sources().values())
+        or (Path(mlir.__path__[0]) / "include" / name).exists()
+    )
+
+
+def _is_operation(name: str) -> bool:
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        return context.is_registered_operation(name)
+
+
+def _exists(name: str) -> bool:
+    """Whether a name in backticks is a file, a pass, an operation, or a word of the code."""
+    plain = name.removesuffix("()").lstrip("#@%")
+    if plain in EXAMPLES:
+        return True
+    if plain.startswith("-"):
+        option = plain.lstrip("-").split("=")[0]
+        return option in _options() or any(f"--{option}" in text for text in _sources().values())
+    if ("/" in plain and (ROOT / plain.split("/")[0]).is_dir()) or plain.endswith(SUFFIXES):
+        return _is_file(plain)
+    if re.fullmatch(r"repro-[a-z-]+", plain):
+        return plain in _options() or any(f'"{plain}' in text for text in _sources().values())
+    if plain.startswith("repro_mlir."):
+        return _is_imported(plain)
+    if member := re.fullmatch(r"([A-Z]\w+)\.(\w+)", plain):
+        return _is_member(*member.groups())
+    if plain.startswith("repro."):
+        return _is_operation(plain) or any(plain in text for text in _sources().values())
+    # A letter alone stands for a number.
+    words = [word for word in re.findall(r"[A-Za-z_]\w*", plain) if len(word) > 1]
+    return _is_operation(plain) or _is_operation(f"builtin.{plain}") or all(word in _words() for word in words)
+
+
+def _names(page: Path) -> set[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.S | re.M)
+    return {span for span in re.findall(r"`([^`\n]+)`", text) if NAME.fullmatch(span)}
+
+
+@pytest.mark.parametrize(
+    "page",
+    # The reference is generated from TableGen, where upstream's traits are named as well.
+    [page for page in PAGES if "reference" not in page.parts],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_names_in_backticks(page: Path) -> None:
+    assert not [name for name in sorted(_names(page)) if not _exists(name)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("lib/Dialect/Repro/IR/FunctionOps.cpp", "NoFile.cpp", "repro-no-pass", "repro_mlir.no_function"),
+        *(
+            "Trainer.no_method",
+            "repro.no_operation",
+            "no_word_of_the_code()".replace("word", "w0rd"),
+            "--no-such-0ption",
+        ),
+    ],
+)
+def test_names_that_are_not_there(name: str) -> None:
+    assert not _exists(name)
