@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 # What a developer types. Everything comes from the package registries into .venv; the build tree is build/.
-#   make build | test | fuzz | check-sanitizers | demo | bench | format | lint | lock | docs | wheel | clean
+#   make build | test | fuzz | check-sanitizers | demo | bench | format | lint | tidy | lock | docs | wheel | clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test unit-test lit-test coverage check-functions fuzz check-sanitizers sanitizer-sample demo bench format lint docs wheel wheel-test clean
+.PHONY: setup lock build test unit-test lit-test coverage check-functions fuzz check-sanitizers sanitizer-sample demo bench format lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -66,6 +66,10 @@ bench: build
 lint: build
 	$(BIN)/python tools/style/check.py
 	$(BIN)/mypy
+
+# clang-tidy on all of our C++, or with SINCE=main on what was changed since; minutes, so that lint does without it.
+tidy: build
+	$(BIN)/python tools/style/tidy.py --jobs $(JOBS) $(if $(SINCE),--since $(SINCE))
 
 format: $(READY)
 	$(BIN)/python tools/style/check.py --fix

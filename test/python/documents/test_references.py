@@ -17,7 +17,7 @@ from repro_mlir import ir
 from repro_mlir._mlir_libs import _repro
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TESTS = [file for file in sorted((ROOT / "test").rglob("*")) if file.suffix in (".py", ".mlir", ".json")]
 PATH = r"(?<![\w/.-])((?:python|lib|include|test|tools|examples|benchmarks)/[\w/.-]*\w)"
 FUNCTIONS = {name for file in TESTS if file.suffix == ".py" for name in re.findall(r"def (test_\w+)", file.read_text())}
@@ -43,6 +43,18 @@ def test_names_of_tests(page: Path) -> None:
     for name in re.findall(r"\b(?:test_\w+|verify-[\w-]+)(?:\.py|\.mlir)?", page.read_text()):
         known = name in files if name.endswith((".py", ".mlir")) else name in FUNCTIONS or not name.startswith("test_")
         assert known, name
+
+
+def test_make_targets() -> None:
+    """Documents, hooks and CI call what the Makefile has."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    callers = [*PAGES, ROOT / ".ci" / "run", ROOT / ".pre-commit-config.yaml", *(ROOT / ".github").rglob("*.*")]
+    called = {
+        (str(file.relative_to(ROOT)), name)
+        for file in callers
+        for name in re.findall(r"(?:`|run: |entry: |exec |^    )make ([a-z-]+)", file.read_text(), flags=re.M)
+    }
+    assert len(called) > 10 and {name for _, name in called} <= targets, called
 
 
 # --- Names in backticks ---

@@ -1,0 +1,69 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs the checks of .clang-tidy on the C++ files that were changed since a revision, or on all (make tidy).
+
+Needs a build: the files that TableGen makes are read. Prints one line per finding and exits with 1 if there is one.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = Path(sysconfig.get_path("scripts"))
+BUILD = ROOT / "build"
+DATABASE = BUILD / "tidy"
+
+
+def write_database() -> list[Path]:
+    """Writes the commands that compile our files, for clang-tidy; gives the files."""
+    listed = subprocess.run([TOOLS / "ninja", "-C", BUILD, "-t", "compdb"], capture_output=True, text=True, check=True)
+    commands = [
+        entry
+        for entry in json.loads(listed.stdout)
+        if entry["file"].endswith(".cpp") and not Path(entry["file"]).is_relative_to(BUILD)
+    ]
+    DATABASE.mkdir(exist_ok=True)
+    (DATABASE / "compile_commands.json").write_text(json.dumps(commands))
+    return sorted({Path(entry["file"]) for entry in commands if Path(entry["file"]).is_relative_to(ROOT)})
+
+
+def changed_since(revision: str) -> set[Path]:
+    """The files that differ from the last common commit with `revision`."""
+    command = ["git", "diff", "--name-only", "--merge-base", revision]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return {ROOT / name for name in listed.splitlines()}
+
+
+def findings_of(file: Path) -> list[str]:
+    """What clang-tidy finds in a file and in our headers that it includes."""
+    command = [TOOLS / "clang-tidy", "-p", DATABASE, "--quiet", file]
+    found = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    return [line.replace(f"{ROOT}/", "") for line in found if re.search(r": (warning|error): ", line)]
+
+
+def main() -> int:
+    """0 without findings, else 1."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--since", metavar="REVISION", help="changed files alone")
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    files = write_database()
+    if options.since:
+        changed = changed_since(options.since)
+        files = [file for file in files if file in changed or file.with_suffix(".h") in changed]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        # A header is read with each file that includes it.
+        found = dict.fromkeys(line for lines in pool.map(findings_of, files) for line in lines)
+    print("\n".join(found), end="\n" if found else "")
+    print(f"tidy: {len(files)} files, {len(found)} findings")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
