@@ -39,6 +39,7 @@ void repro::buildImportTosaPipeline(OpPassManager &pm) {
 }
 
 void repro::buildCanonicalPipeline(OpPassManager &pm) {
+  pm.addPass(createReproDecomposeConvolution());
   pm.addPass(createReproAssignOrders());
   pm.addPass(createReproFoldConstants());
   pm.addPass(createCSEPass());

@@ -10,12 +10,38 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ReproDecomposeConvolution : Pass<"repro-decompose-convolution"> {
+  let summary = "convolutions become folds, one for each stride phase";
+  let description = [{
+    (K2) Each `repro.convolution` becomes a `repro.fold` without an order. The
+    parallel dimensions are batch, group where there are groups, channel within
+    the group and positions, the reduction dimensions are channel within the
+    group and window; the body is that of (K1).
+
+    Where the input is dilated, results whose positions are equal modulo the
+    number of phases, d / gcd(stride, d) for dilation d, have their window at
+    the same elements of the input: each such phase is a fold of its own, with
+    the taps of its own. A phase without taps is the initial operand. Results of
+    all phases are interleaved at the end. So no zero is inserted. The input is
+    padded once, by what any phase reads, and permutations of batch and channel
+    are read through, so that a convolution and its weight gradient share the
+    padded input.
+
+    An error are more than 4096 phases.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ReproAssignOrders : Pass<"repro-assign-orders"> {
   let summary = "each fold without an order gets one";
   let description = [{
     (P0) to (P3): the order of a `repro.fold` follows from its iterators, maps
-    and step alone. A fold that has an order keeps it. This is the first pass of
-    the `canonical` pipeline, before anything that changes a fold.
+    and step alone. A fold that has an order keeps it. In the
+    `canonical` pipeline it runs after the decompositions, before anything that
+    changes a fold.
   }];
 }
 

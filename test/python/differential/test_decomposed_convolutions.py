@@ -1,0 +1,131 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(K2) repro.convolution: folds that give the reference interpreter's bits, the literal sum and the recorded bits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import convolutions
+import inputs as values
+import kit
+import numpy as np
+import pytest
+from convolutions import General, Layer, Window
+from repro_mlir import runtime
+from repro_mlir.hashing import tensor_hash
+from repro_mlir.reference.formats import element_type, from_bits
+
+# The first digits of the hashes (H1) of result, input gradient and weight gradient, as numerics v1 has always given
+# them: recorded when PyTorch's frontend wrote the stride phases itself.
+RECORDED = json.loads(Path(__file__).with_name("convolutions.json").read_text())
+
+
+def run(program: str, arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+    executable = runtime.load(runtime.cached_compile(program, runtime.native_level()), 2)
+    given = [array.view(kind.dtype) for array, kind in zip(arrays, executable.inputs, strict=True)]
+    outputs = [kind.empty() for kind in executable.outputs]
+    executable.run([], given, outputs)
+    return outputs
+
+
+def widen(array: np.ndarray, element: str) -> np.ndarray:
+    """As float64 or int64."""
+    if element.startswith("i"):
+        return array.astype(np.int64)
+    if element in ("f32", "f64"):
+        return array.astype(np.float64)
+    return from_bits(array, element_type(element)).astype(np.float64)
+
+
+@pytest.mark.parametrize("layer", convolutions.layers(), ids=lambda layer: layer.name)
+def test_K2_recorded_bits(layer: Layer) -> None:
+    outputs = run(layer.program(), layer.arrays())
+    assert [tensor_hash(output, layer.element)[:16] for output in outputs] == RECORDED[layer.name]
+
+
+def check(case: General, x: np.ndarray, w: np.ndarray, init: np.ndarray, tolerance: float) -> None:
+    program = case.program()
+    want = kit.reference(program, (x, w, init))
+    assert isinstance(want, list)
+    native = runtime.native_level()
+    kit.check(program, (x, w, init), [kit.Configuration(native, 1), kit.Configuration(native, 3)], want=want)
+    wide = [widen(array, element) for array, element in zip((x, w, init), case.elements, strict=True)]
+    expected = convolutions.literal(*wide, case.by)
+    element = case.elements[2]
+    if element.startswith("i"):
+        np.testing.assert_array_equal(want[0].view(values.dtype(element)), expected.astype(values.dtype(element)))
+    else:
+        found = from_bits(want[0], element_type(element)).astype(np.float64)
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("case", convolutions.general(48), ids=lambda case: case.name)
+def test_K2_windows_of_all_kinds(case: General) -> None:
+    """Also (K3): each result has an initial operand of its own, not the bias of its channel."""
+    x, w, init = (values.random("f32", shape, 5, 2) for shape in case.shapes())
+    # A product with it is NaN where the other factor is padding, and does not exist where nothing is.
+    w[0, 0, ...] = np.inf
+    check(case, x, w, init, 1e-4)
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [
+        ("bf16", "bf16", "bf16"),
+        ("bf16", "f16", "f32"),
+        ("f8E4M3FN", "f8E5M2", "f16"),
+        ("f32", "bf16", "f64"),
+        ("i8", "i8", "i8"),
+        ("i64", "i64", "i64"),
+    ],
+    ids="-".join,
+)
+def test_K1_elements_convert_to_the_accumulator(elements: tuple[str, str, str]) -> None:
+    by = Window((1, 2), (2, 1), (1, 1), (2, 1), (1, 2), (True, False), 2)
+    case = General("elements", (2, 4, 5, 6), (4, 2, 3, 2), by, elements)
+    if elements[2].startswith("i"):
+        x, w, init = (values.random(t, shape, 5) for t, shape in zip(elements, case.shapes(), strict=True))
+        x, w = x % 7, w % 7
+    else:
+        x, w, init = (values.random(t, shape, 5, 1) for t, shape in zip(elements, case.shapes(), strict=True))
+    check(case, x, w, init, {"bf16": 2e-2, "f16": 2e-3, "f32": 1e-5}.get(elements[2], 1e-12))
+
+
+PLAIN = ((1,), (0,), (0,), (1,), (1,), (False,))
+
+
+@pytest.mark.parametrize(
+    "x, w, by",
+    [
+        ((2, 3, 4), (5, 3, 3), Window((1,), (9,), (-2,), (1,), (1,), (False,))),
+        ((2, 3, 4), (5, 3, 3), Window((1,), (-4,), (7,), (1,), (1,), (False,))),
+        ((2, 3, 4), (5, 3, 3), Window((1,), (-9,), (12,), (3,), (1,), (True,))),
+        ((2, 3, 0), (5, 3, 2), Window((1,), (2,), (2,), (1,), (1,), (False,))),
+        ((2, 3, 1), (5, 3, 1), Window((2,), (-1,), (9,), (4,), (1,), (False,))),
+        ((2, 3, 4), (5, 3, 5), Window(*PLAIN)),
+        ((2, 0, 4), (5, 0, 3), Window(*PLAIN)),
+        ((0, 3, 4), (5, 3, 3), Window(*PLAIN)),
+        ((2, 3, 4), (0, 3, 3), Window(*PLAIN)),
+        ((2, 3, 2), (5, 3, 2), Window((1,), (1,), (1,), (2**30,), (2**30 - 1,), (True,))),
+        ((2, 3, 4), (5, 3, 2), Window((2**31 - 1,), (2,), (1,), (1,), (1,), (False,))),
+    ],
+    ids=[
+        "padding-before-and-cut-behind",
+        "all-of-it-cut-before",
+        "padding-alone",
+        "no-positions",
+        "no-taps",
+        "window-too-wide",
+        "no-channels",
+        "no-batch",
+        "no-results",
+        "two-taps-far-apart",
+        "one-result",
+    ],
+)
+def test_K2_limits(x: tuple[int, ...], w: tuple[int, ...], by: Window) -> None:
+    case = General("limits", x, w, by)
+    check(case, *(values.random("f32", shape, 5, 2) for shape in case.shapes()), 1e-4)
