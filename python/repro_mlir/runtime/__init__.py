@@ -10,7 +10,7 @@
 States are updated in place; a step that fails a check leaves them as they were.
 """
 
-from .buffers import Tensor, TensorLike
+from .buffers import Tensor
 from .cache import cached_compile
 from .compilation import CompileError, compile, levels, native_level, runnable_levels
 from .emulation import EmulatedExecutable
@@ -22,7 +22,6 @@ __all__ = [
     "Executable",
     "StepError",
     "Tensor",
-    "TensorLike",
     "cached_compile",
     "compile",
     "levels",

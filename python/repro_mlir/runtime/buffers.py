@@ -8,14 +8,8 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    TensorLike = Any  # numpy.ndarray or a torch.Tensor on the CPU
-else:
-    TensorLike = object
 
 # NumPy has no bf16 and no f8: their bits are unsigned integers.
 NUMPY_TYPES: dict[str, np.dtype] = {
@@ -31,20 +25,6 @@ NUMPY_TYPES: dict[str, np.dtype] = {
     "bf16": np.dtype(np.uint16),
     "f8E4M3FN": np.dtype(np.uint8),
     "f8E5M2": np.dtype(np.uint8),
-}
-
-_TORCH_TYPES = {
-    "torch.bool": "i1",
-    "torch.int8": "i8",
-    "torch.int16": "i16",
-    "torch.int32": "i32",
-    "torch.int64": "i64",
-    "torch.float16": "f16",
-    "torch.float32": "f32",
-    "torch.float64": "f64",
-    "torch.bfloat16": "bf16",
-    "torch.float8_e4m3fn": "f8E4M3FN",
-    "torch.float8_e5m2": "f8E5M2",
 }
 
 
@@ -77,40 +57,26 @@ class Tensor:
         return f"{self.role} {self.index}{label}"
 
 
-def address(tensor: Tensor, value: TensorLike, *, writable: bool) -> int:
+def address(tensor: Tensor, value: np.ndarray, *, writable: bool) -> int:
     """The address of `value`'s first element.
 
     Raises:
         TypeError: it is no array, or its element type is not the program's.
         ValueError: its shape is another, or it is not contiguous, aligned or writable.
     """
-    shape: tuple[int, ...]
-    if isinstance(value, np.ndarray):
-        if value.dtype != tensor.dtype:
-            raise TypeError(f"{tensor}: expected elements {tensor.dtype} ({tensor.element}), got {value.dtype}")
-        shape = value.shape
-        if not value.flags.c_contiguous:
-            raise ValueError(f"{tensor}: expected a C-contiguous array, got strides {value.strides}")
-        if not value.flags.aligned:
-            raise ValueError(f"{tensor}: expected an array aligned to its elements")
-        if writable and not value.flags.writeable:
-            raise ValueError(f"{tensor}: expected a writable array")
-        pointer = value.ctypes.data
-    elif hasattr(value, "data_ptr") and hasattr(value, "is_contiguous"):
-        element = _TORCH_TYPES.get(str(value.dtype))
-        if element != tensor.element:
-            raise TypeError(f"{tensor}: expected elements {tensor.element}, got {value.dtype}")
-        if value.device.type != "cpu":
-            raise ValueError(f"{tensor}: expected a tensor on the CPU, got {value.device}")
-        shape = tuple(value.shape)
-        if not value.is_contiguous():
-            raise ValueError(f"{tensor}: expected a contiguous tensor, got strides {value.stride()}")
-        pointer = value.data_ptr()
-    else:
-        raise TypeError(f"{tensor}: expected a NumPy array or a torch tensor, got {type(value).__name__}")
-    if shape != tensor.shape:
-        raise ValueError(f"{tensor}: expected shape {tensor.shape}, got {shape}")
-    return int(pointer)
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{tensor}: expected a NumPy array, got {type(value).__name__}")
+    if value.dtype != tensor.dtype:
+        raise TypeError(f"{tensor}: expected elements {tensor.dtype} ({tensor.element}), got {value.dtype}")
+    if not value.flags.c_contiguous:
+        raise ValueError(f"{tensor}: expected a C-contiguous array, got strides {value.strides}")
+    if not value.flags.aligned:
+        raise ValueError(f"{tensor}: expected an array aligned to its elements")
+    if writable and not value.flags.writeable:
+        raise ValueError(f"{tensor}: expected a writable array")
+    if value.shape != tensor.shape:
+        raise ValueError(f"{tensor}: expected shape {tensor.shape}, got {value.shape}")
+    return int(value.ctypes.data)
 
 
 def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:

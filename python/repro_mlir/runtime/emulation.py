@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from .artifact import Contents, Space, read_artifact
-from .buffers import TensorLike, address
+from .buffers import address
 from .executable import StepError
 
 COMPILER = "aarch64-linux-gnu-gcc"
@@ -97,7 +97,7 @@ class EmulatedExecutable:
     def run(
         self,
         states: Sequence[np.ndarray],
-        inputs: Sequence[TensorLike] = (),
+        inputs: Sequence[np.ndarray] = (),
         outputs: Sequence[np.ndarray] | None = None,
         *,
         steps: int = 1,

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import numpy as np
+
 from .._mlir_libs import _repro
-from .buffers import Tensor, TensorLike, address, check_disjoint
+from .buffers import Tensor, address, check_disjoint
 
 
 class StepError(RuntimeError):
@@ -52,14 +54,14 @@ class Executable:
 
     def run(
         self,
-        states: Sequence[TensorLike],
-        inputs: Sequence[TensorLike] = (),
-        outputs: Sequence[TensorLike] | None = None,
-    ) -> Sequence[TensorLike]:
+        states: Sequence[np.ndarray],
+        inputs: Sequence[np.ndarray] = (),
+        outputs: Sequence[np.ndarray] | None = None,
+    ) -> Sequence[np.ndarray]:
         """One step.
 
         Args:
-            states: NumPy arrays or CPU tensors of torch with the types and shapes of `self.states`; updated in place.
+            states: NumPy arrays with the types and shapes of `self.states`; updated in place.
             inputs: likewise for `self.inputs`; only read.
             outputs: likewise for `self.outputs`; new arrays by default.
 
@@ -83,7 +85,7 @@ class Executable:
         count: int = self._executable.completed
         return count
 
-    def bind(self, states: Sequence[TensorLike]) -> list[int]:
+    def bind(self, states: Sequence[np.ndarray]) -> list[int]:
         """The addresses of states after the checks of `run`, for `run_bound`; they hold as long as the memory stays."""
         if len(states) != len(self.states):
             raise ValueError(f"expected {len(self.states)} states, got {len(states)}")
@@ -92,8 +94,8 @@ class Executable:
         return addresses
 
     def run_bound(
-        self, states: Sequence[int], inputs: Sequence[TensorLike], outputs: Sequence[TensorLike]
-    ) -> Sequence[TensorLike]:
+        self, states: Sequence[int], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> Sequence[np.ndarray]:
         """One step as `run`, on states of `bind`; inputs and outputs must share no memory with them."""
         given = zip((*self.inputs, *self.outputs), (*inputs, *outputs), strict=True)
         addresses = [address(tensor, value, writable=tensor.role != "input") for tensor, value in given]
@@ -103,7 +105,7 @@ class Executable:
             raise StepError(str(error)) from None
         return outputs
 
-    def profile(self, states: Sequence[TensorLike], inputs: Sequence[TensorLike] = ()) -> list[tuple[str, float]]:
+    def profile(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray] = ()) -> list[tuple[str, float]]:
         """One step; returns the kernel and the seconds of each launch in order."""
         _, addresses = self._bind(states, inputs, None)
         times = self._executable.profile(addresses)
@@ -111,10 +113,10 @@ class Executable:
 
     def _bind(
         self,
-        states: Sequence[TensorLike],
-        inputs: Sequence[TensorLike],
-        outputs: Sequence[TensorLike] | None,
-    ) -> tuple[Sequence[TensorLike], list[int]]:
+        states: Sequence[np.ndarray],
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray] | None,
+    ) -> tuple[Sequence[np.ndarray], list[int]]:
         """The outputs, and the addresses of all buffers after their checks."""
         if outputs is None:
             outputs = [tensor.empty() for tensor in self.outputs]
