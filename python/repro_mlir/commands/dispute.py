@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from ..errors import ReproError
 from ..printing import tell
 from ..script import allow_exact_digits
-from .options import Commands, add_command, add_exact_digits, add_target, positive
+from .options import Commands, add_command, add_exact_digits, positive
+from .target import add_target
 
 if TYPE_CHECKING:
     from ..dispute import Channel, Published, ReceiptRun, Terms

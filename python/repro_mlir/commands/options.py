@@ -56,15 +56,6 @@ def add_exact_digits(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_target(command: argparse.ArgumentParser) -> None:
-    """The options --target and --threads of commands that run steps."""
-    command.add_argument(
-        "--target", type=_target, default="cpu", metavar="T", help="cpu, cpu:x86-64-v3, cuda, reference, ... (cpu)"
-    )
-    add_threads(command)
-    add_no_cache(command)
-
-
 def add_threads(command: argparse.ArgumentParser) -> None:
     """The option --threads of commands that run steps."""
     command.add_argument("--threads", type=positive, metavar="N", help="threads of a step (one per processor)")
@@ -88,13 +79,6 @@ class _NoCache(argparse.Action):
 
     def __call__(self, *_: Any) -> None:
         os.environ["REPRO_MLIR_CACHE"] = "off"
-
-
-def _target(name: str) -> str:
-    from ..compiler import check_target
-
-    check_target(name)
-    return name
 
 
 def write_file(path: str, data: bytes) -> None:

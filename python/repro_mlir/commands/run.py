@@ -12,7 +12,8 @@ import numpy as np
 
 from ..errors import ReproError
 from ..printing import tell
-from .options import Commands, add_command, add_target, load_inputs, positive, write_file
+from .options import Commands, add_command, load_inputs, positive, write_file
+from .target import add_target
 
 
 def register(commands: Commands) -> None:

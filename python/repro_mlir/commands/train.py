@@ -12,7 +12,8 @@ import time
 from ..errors import ReproError
 from ..printing import tell
 from ..receipts.options import NONFINITE_LOSS, ReceiptOptions
-from .options import Commands, add_command, add_script, add_target, positive, write_file
+from .options import Commands, add_command, add_script, positive, write_file
+from .target import add_target
 
 
 def register(commands: Commands) -> None:

@@ -14,7 +14,8 @@ import time
 from ..errors import ReceiptWrong
 from ..printing import tell
 from ..script import allow_exact_digits
-from .options import Commands, add_command, add_exact_digits, add_public_key, add_target
+from .options import Commands, add_command, add_exact_digits, add_public_key
+from .target import add_target
 
 _STATUS = """exit status:
   0    right  the receipt agrees with itself, and the chosen steps give what it says; what was not checked is listed
