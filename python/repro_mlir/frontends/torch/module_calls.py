@@ -3,24 +3,32 @@
 
 """Calls of a model whose state is on a device: its tensors are brought up to date first.
 
-Functions of torch do so by themselves (resident.py), but `torch.func` and `torch.jit` look at no class.
+Functions of torch do so by themselves (resident.py), but `torch.func` looks at no class. (Nor does `torch.jit`, which
+calls no hook either: see `Trainer.sync`.)
 """
 
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
-if TYPE_CHECKING:
-    from repro_mlir.trainer import Trainer
+
+class Owner(Protocol):
+    """What keeps the state of a model on a device, such as a trainer."""
+
+    def bring_back(self) -> None:
+        """Brings the tensors of the model up to date."""
 
 
 class Refresh:
-    """A hook that brings the tensors of a trainer up to date as long as there is one; a copy of it does nothing."""
+    """A hook that brings the tensors of a trainer up to date as long as there is one; a copy of it does nothing.
 
-    def __init__(self, trainer: Trainer | None = None) -> None:
+    A pickled model has it, so that unpickling it imports this package, but not torch-mlir.
+    """
+
+    def __init__(self, trainer: Owner | None = None) -> None:
         self._trainer = weakref.ref(trainer) if trainer is not None else None
         self._watched: weakref.WeakSet[Any] = weakref.WeakSet()
 
