@@ -7,7 +7,8 @@ import torch
 from case import OURS, Case, Contestants, Setting
 from gradients import GivenGradient
 from repro_mlir import runtime
-from repro_mlir.program import capture_training
+from repro_mlir.frontends.interface import CaptureOptions
+from repro_mlir.frontends.torch.programs import training_program
 
 _TENSORS, _SIZE = 10, (1000, 1000)
 _SETTINGS = {"lr": 1e-3, "betas": (0.9, 0.95), "weight_decay": 0.1}
@@ -28,13 +29,10 @@ def _build(setting: Setting) -> Contestants:
     model = _Parameters()
     gradients = tuple(torch.randn(_SIZE) for _ in range(_TENSORS))
     ours = torch.optim.AdamW(model.parameters(), **_SETTINGS)
-    program, captured = capture_training(model, None, ours, gradients)
+    program, imported = training_program(model, None, ours, gradients, CaptureOptions())
     executable = runtime.load(runtime.cached_compile(program.text, setting.level), setting.threads)
     states = list(program.initial_state().values())
-    inputs = [
-        *(value.numpy() for value in captured.hyper_parameters()),
-        *(value.numpy() for value in gradients),
-    ]
+    inputs = imported.read_inputs(gradients)
     outputs = [kind.empty() for kind in executable.outputs]
 
     def peer(**options: bool):

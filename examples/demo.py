@@ -64,25 +64,24 @@ def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np
     """An example with its first `steps` batches, its module, and how good a state is by it."""
     import importlib
 
-    from repro_mlir.program import capture_training
+    from repro_mlir.frontends.interface import CaptureOptions
+    from repro_mlir.frontends.torch.programs import training_program
 
     module = importlib.import_module(name)
     model, loss_fn, optimizer, batches, *rest = module.training(steps)
     batches = iter(batches)
     batch = next(batches)
-    program, captured = capture_training(model, loss_fn, optimizer, batch, **(rest[0] if rest else {}))
+    options = CaptureOptions(**(rest[0] if rest else {}))
+    program, imported = training_program(model, loss_fn, optimizer, batch, options)
     inputs = []
     for step in range(steps):
         # The learning rate is the one that the generator has set for this batch.
-        tensors = [*captured.hyper_parameters(), *captured.flatten_batch(batch)]
-        inputs.append([tensor.numpy().copy() for tensor in tensors])
+        inputs.append([value.copy() for value in imported.read_inputs(batch)])
         if step + 1 < steps:
             batch = next(batches)
 
     def evaluate(state: dict[str, np.ndarray]) -> float:
-        from repro_mlir.arrays import to_torch
-
-        captured.write_state([to_torch(state[kind.name], kind.element) for kind in program.state])
+        imported.bindings.write_state([state[kind.name] for kind in program.state])
         return module.evaluate(model)
 
     return Example(name, program, inputs), module, evaluate

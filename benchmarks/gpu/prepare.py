@@ -25,9 +25,10 @@ from inputs import arrays
 from repro_mlir.assembler import assemble, find_assembler
 from repro_mlir.bundling import capture_steps, expect, write_bundle
 from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import CaptureOptions
+from repro_mlir.frontends.torch.programs import training_program
 from repro_mlir.gpu_code import compile_for
 from repro_mlir.hashing import tensor_hash
-from repro_mlir.program import capture_training
 from repro_mlir.runner.packing import write_runner
 from repro_mlir.script import load_training
 
@@ -55,8 +56,8 @@ def prepare_training(training: Training, path: Path, architectures: list[str]) -
     """Writes a bundle that expects what two steps on the same batch give, if that is to be checked."""
     model = repro_mlir.initialize(training.model(), seed=0)
     batch = arrays(training.arguments)
-    program, captured = capture_training(model, None, training.optimizer(model), _torch(batch))
-    hyper = [np.asarray(value) for value in captured.hyper_parameters()]
+    program, imported = training_program(model, None, training.optimizer(model), _torch(batch), CaptureOptions())
+    hyper = [np.asarray(value) for value in imported.bindings.hyper_parameters()]
     steps = [[*hyper, *batch]] * 2
     expected = expect(program, steps) if training.check else None
     write_bundle(path, program, compile_for(program, architectures), expected=expected)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from .difference.find import diff
     from .errors import ReproError
     from .exact import Contraction, contractions, exact_contractions
-    from .initialization import initialize
-    from .program import Program, capture
+    from .frontends.torch.initialization import initialize
+    from .frontends.torch.programs import capture
+    from .program import Program
     from .receipts.options import ReceiptOptions
     from .receipts.receipt import Receipt
     from .receipts.verification import verify
@@ -36,13 +37,13 @@ _HOMES = {
     "TensorType": "arrays",
     "Trainer": "trainer",
     "batches": "data",
-    "capture": "program",
+    "capture": "frontends.torch.programs",
     "compile": "compiler",
     "contractions": "exact",
     "cosine_with_warmup": "schedules",
     "diff": "difference.find",
     "exact_contractions": "exact",
-    "initialize": "initialization",
+    "initialize": "frontends.torch.initialization",
     "permutation": "data",
     "targets": "compiler",
     "verify": "receipts.verification",

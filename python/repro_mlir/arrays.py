@@ -4,19 +4,20 @@
 """Tensors of a program as NumPy arrays, and the user's arrays as these.
 
 A NumPy array holds f64, f32, f16, i8 to i64 and i1 (as bool) as themselves and bf16, f8E4M3FN and f8E5M2 as their bits
-in unsigned integers. NumPy arrays, torch tensors on the CPU and whatever else has DLPack pass without a copy.
+in unsigned integers. NumPy arrays, a framework's tensors on the CPU (frontends/tensors.py) and whatever else has DLPack
+pass without a copy.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .errors import ReproError
+from .frontends.tensors import module_of
 from .printing import foreign
 from .reference.environment import float_environment
 
@@ -36,19 +37,6 @@ _DTYPES = {
 ELEMENTS = tuple(_DTYPES)
 """MLIR's names of the element types that tensors of a program have."""
 
-_TORCH = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E5M2": "float8_e5m2",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "i1": "bool",
-}
 # Types that NumPy has no name for: their bits stand for them.
 _AS_BITS = {"bf16", "f8E4M3FN", "f8E5M2"}
 # The greatest magnitude that is no NaN, and the canonical NaN (V4), as bits.
@@ -149,34 +137,11 @@ def _not_canonical(array: np.ndarray, element: str) -> np.ndarray:
     return (bits & bits.dtype.type(np.iinfo(bits.dtype).max >> 1) > infinity) & (bits != nan)
 
 
-def element_of_torch(dtype: Any) -> str:
-    """MLIR's name of a torch element type. ReproError for one that programs cannot hold."""
-    name = str(dtype).removeprefix("torch.")
-    for element, candidate in _TORCH.items():
-        if candidate == name:
-            return element
-    raise ReproError(f"expected one of the element types {', '.join(_TORCH.values())}, got {name}")
-
-
-def is_torch(value: object) -> bool:
-    """Whether the value is a torch tensor; does not import torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
-def to_torch(array: np.ndarray, element: str) -> Any:
-    """A torch tensor of the array's memory."""
-    import torch
-
-    tensor = torch.from_numpy(array)
-    return tensor.view(getattr(torch, _TORCH[element])) if element in _AS_BITS else tensor
-
-
 def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
     """The user's array as a NumPy array of `kind` that shares its memory; it need not be contiguous.
 
     Args:
-      value: a NumPy array, a torch tensor, an object with DLPack or, for shape [], a Python number.
+      value: a NumPy array, a tensor of a framework, an object with DLPack or, for shape [], a Python number.
       kind: the expected shape and element type.
       what: what the value is, for the message: "state" or "input".
     Raises:
@@ -214,22 +179,9 @@ def _shared(value: Any, kind: TensorType, what: str) -> np.ndarray:
         # ml_dtypes, for instance, has a bfloat16 of its own.
         foreign = {"bfloat16": "bf16", "float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2"}.get(value.dtype.name)
         return value.view(kind.dtype) if foreign is not None and foreign == kind.element else value
-    if is_torch(value):
-        if value.device.type != "cpu":
-            raise ReproError(f"{what} {kind.name}: expected a tensor on the CPU, got one on {value.device}")
-        if str(value.layout) != "torch.strided" or value.is_neg():
-            form = "one with the negative bit" if value.is_neg() else f"one of layout {value.layout}"
-            raise ReproError(f"{what} {kind.name}: expected a dense tensor that has its values in memory, got {form}")
-        element = element_of_torch(value.dtype)
-        if element != kind.element:
-            raise ReproError(f"{what} {kind.name}: expected elements of {kind.element}, got {element}")
-        value = value.detach()
-        if element in _AS_BITS:
-            import torch
-
-            value = value.view(torch.uint16 if kind.dtype.itemsize == 2 else torch.uint8)
-        array: np.ndarray = value.numpy()
-        return array
+    framework = module_of(value)
+    if framework is not None:
+        return framework.share(value, kind, what)
     if hasattr(value, "__dlpack__"):
         try:
             return np.from_dlpack(value)

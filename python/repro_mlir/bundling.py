@@ -19,7 +19,7 @@ from .compiler import compile
 from .digest import blake3_of
 from .errors import ReproError
 from .hashing import state_hash, tensor_hash
-from .program import Program, capture_training
+from .program import Program
 from .progress import Progress
 from .receipts.signing import WEAK, PrivateKey, holds, is_strong
 from .runner.bundle import Bundle, Expected, signed_bytes
@@ -71,13 +71,9 @@ def capture_steps(given: Training, count: int) -> tuple[Program, list[list[np.nd
     steps: list[list[np.ndarray]] = []
     for batch in itertools.islice(batches, count):
         if not steps:
-            program, captured = capture_training(
-                given.model, given.loss_fn, given.optimizer, batch, **given.capture_options
-            )
-        values = [*captured.hyper_parameters(), *captured.flatten_batch(batch)]
-        pairs = zip(values, program.inputs, strict=True)
+            program, imported = given.capture(batch)
         # Copies: the script may use its arrays again.
-        steps.append([np.array(as_array(value, kind, "input")) for value, kind in pairs])
+        steps.append([value.copy() for value in imported.read_inputs(batch)])
     if len(steps) < count:
         raise ReproError(f"expected training() to give {count} batches, got {len(steps)}")
     return program, steps

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import TensorType, as_array, is_canonical, is_torch, make_canonical, to_torch
+from .arrays import TensorType, as_array, is_canonical, make_canonical
 from .backends import Backend, ReferenceBackend, ResidentBackend
 from .bound_state import bind
 from .canonical import examine
 from .errors import ReproError, StepFailed
+from .frontends.tensors import module_of
 from .program import Program
 from .progress import working
 
@@ -166,9 +167,9 @@ class Executable:
         with _step_errors(self.target):
             outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
             self._backend.run(states, read, outputs)
-        torch_wanted = any(is_torch(value) for value in (*state.values(), *inputs))
+        framework = next(filter(None, map(module_of, (*state.values(), *inputs))), None)
         results: dict[str, Any] = {
-            kind.name: to_torch(array, kind.element) if torch_wanted else array
+            kind.name: array if framework is None else framework.to_tensor(array, kind.element)
             for array, kind in zip(outputs, program.outputs, strict=True)
         }
         return {kind.name: state[kind.name] for kind in program.state}, results

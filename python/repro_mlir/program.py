@@ -9,27 +9,21 @@ import contextlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .archive import read_archive
-from .arrays import TensorType, as_array, element_of_torch, is_canonical, make_canonical
+from .arrays import TensorType, is_canonical, make_canonical
 from .canonical import examine
 from .errors import ReproError
-from .exact import exact_contractions
-from .progress import working
-from .reference.environment import deviation, float_environment
+from .frontends.interface import ImportedProgram
+from .reference.environment import float_environment
 from .tensor_file import read_tensors, write_tensors
-
-if TYPE_CHECKING:
-    import torch
-
-    from .frontends.torch import Captured
 
 _FORMAT = 1
 _NUMERICS = 1
@@ -237,122 +231,21 @@ def canonicalize(text: str) -> str:
         return str(module.operation.get_asm(enable_debug_info=True))
 
 
-def capture(
-    model: torch.nn.Module,
-    *arguments: Any,
-    clip_norm: float | None = None,
-    autocast: torch.dtype | None = None,
-    seed: int = 0,
-    exact_digits: int | None = None,
-    attention_block: int | None = None,
-) -> Program:
-    """Captures a training step, `capture(model, loss_fn, optimizer, batch)`, or inference, `capture(model, inputs)`.
+def program_of(imported: ImportedProgram[Any]) -> Program:
+    """The canonical program of what a frontend hands over.
 
-    Args:
-      model: its parameters and buffers become state; its mode (train or eval) is part of the program.
-      arguments: for training `loss_fn` (loss_fn(output, target); None where the model gives the loss), a torch.optim
-        optimizer and an example batch `(*inputs, target)`; for inference the example inputs, a tensor, tuple or dict.
-      clip_norm: training only: clips all gradients together to this 2-norm.
-      autocast: training only: torch.bfloat16 or torch.float16 for forward and loss.
-      seed: training only: the initial seed of the program's random numbers.
-      exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
-      attention_block: (K5) `scaled_dot_product_attention` goes by blocks of so many queries, or keys, and keeps no
-        whole matrix of weights (dropout keeps one of booleans): for long sequences, 128 say. Its bits are others.
-    Returns:
-      the canonical program; the model and the optimizer stay as they are.
     Raises:
-      ReproError: what cannot be captured, with the Python line where it is known.
+      ReproError: the first diagnostic of the compiler, or a signature that is not that of the module.
     """
-    if len(arguments) not in (1, 3):
-        raise ReproError(
-            "expected capture(model, loss_fn, optimizer, batch) or capture(model, inputs), "
-            f"got {len(arguments) + 1} arguments"
-        )
-    if len(arguments) == 1:
-        if clip_norm is not None or autocast is not None or seed != 0:
-            raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
-        program, _ = capture_with_frontend(
-            lambda frontend: frontend.capture_inference(model, arguments[0], attention_block=attention_block)
-        )
-        return program if exact_digits is None else exact_contractions(program, exact_digits)
-    return capture_training(
-        model,
-        *arguments,
-        clip_norm=clip_norm,
-        autocast=autocast,
-        seed=seed,
-        exact_digits=exact_digits,
-        attention_block=attention_block,
-    )[0]
+    pairs = zip(imported.initial, imported.state, strict=True)
+    initial = tuple(_canonical(value, kind.element) for value, kind in pairs)
+    text = canonicalize(imported.text)
+    return Program(text, imported.state, imported.inputs, imported.outputs, imported.num_hyper_parameters, initial)
 
 
-def capture_training(
-    model: torch.nn.Module,
-    loss_fn: Callable[..., torch.Tensor] | None,
-    optimizer: torch.optim.Optimizer,
-    batch: Any,
-    *,
-    clip_norm: float | None = None,
-    autocast: torch.dtype | None = None,
-    seed: int = 0,
-    exact_digits: int | None = None,
-    attention_block: int | None = None,
-) -> tuple[Program, Captured]:
-    """As `capture`, and what ties the program to the user's objects."""
-    program, captured = capture_with_frontend(
-        lambda frontend: frontend.capture_training(
-            model,
-            loss_fn,
-            optimizer,
-            batch,
-            clip_norm=clip_norm,
-            autocast=autocast,
-            seed=seed,
-            attention_block=attention_block,
-        )
-    )
-    return program if exact_digits is None else exact_contractions(program, exact_digits), captured
-
-
-def torch_frontend() -> Any:
-    """The package frontends.torch. ReproError where what it needs is not installed."""
-    try:
-        from .frontends import torch as frontend
-    except ImportError as error:
-        raise ReproError(f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})") from None
-    return frontend
-
-
-def capture_with_frontend(run: Callable[[Any], Captured]) -> tuple[Program, Captured]:
-    """Runs a capture function of the PyTorch frontend and canonicalizes what it gives."""
-    if found := deviation():
-        # Threads of torch may have it as well: constants that torch computes would not be those of (V2).
-        raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
-    frontend = torch_frontend()
-    with working("capturing"):
-        captured = run(frontend)
-    with working("importing"):
-        return program_of(captured), captured
-
-
-def _initial(tensor: torch.Tensor, kind: TensorType) -> np.ndarray:
-    """The value of a state tensor with canonical bytes (V4); the user's tensor stays as it is."""
-    array = np.ascontiguousarray(as_array(tensor, kind, "state")).reshape(kind.shape)
-    if not is_canonical(array, kind.element):
-        array = array.copy()
-        make_canonical(array, kind.element)
-    return array
-
-
-def program_of(captured: Captured) -> Program:
-    """The canonical program of what a frontend captured."""
-    state = tuple(
-        TensorType(entry.name, element_of_torch(entry.initial.dtype), tuple(entry.initial.shape))
-        for entry in captured.state
-    )
-    inputs, outputs = (
-        tuple(TensorType(spec.name, element_of_torch(spec.dtype), spec.shape) for spec in specs)
-        for specs in (captured.inputs, captured.outputs)
-    )
-    initial = tuple(_initial(entry.initial, kind) for entry, kind in zip(captured.state, state, strict=True))
-    return Program(canonicalize(captured.text), state, inputs, outputs, captured.num_hyper_parameters, initial)
+def _canonical(value: np.ndarray, element: str) -> np.ndarray:
+    """The array, or a copy of it with canonical bytes (V4): it may share the memory of a tensor of the user's."""
+    if not is_canonical(value, element):
+        value = value.copy()
+        make_canonical(value, element)
+    return value

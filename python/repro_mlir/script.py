@@ -10,13 +10,19 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import ReproError
+from .frontends.interface import CaptureOptions, ImportedProgram
+from .frontends.torch.programs import training_program
+from .program import Program
 
-OPTIONS = ("attention_block", "autocast", "clip_norm", "exact_digits", "nonfinite_loss", "seed")
+if TYPE_CHECKING:
+    from .frontends.torch import Captured
+
+OPTIONS = tuple(sorted([*(field.name for field in fields(CaptureOptions)), "nonfinite_loss"]))
 """What `training()` may choose of what `Trainer` takes."""
 
 
@@ -36,10 +42,14 @@ class Training:
     batches: Iterable[Any]
     options: dict[str, Any]
 
-    @property
-    def capture_options(self) -> dict[str, Any]:
-        """Those options that are part of the program: keyword arguments of `capture`."""
-        return {name: value for name, value in self.options.items() if name != "nonfinite_loss"}
+    def capture(self, batch: Any) -> tuple[Program, ImportedProgram[Captured]]:
+        """The program of the step for batches like this one, as `Trainer` captures it, and what the frontend gave.
+
+        Raises:
+          ReproError: what cannot be captured.
+        """
+        options = {name: value for name, value in self.options.items() if name != "nonfinite_loss"}
+        return training_program(self.model, self.loss_fn, self.optimizer, batch, CaptureOptions(**options))
 
 
 def allow_exact_digits(exact_digits: int | None, script: object) -> None:

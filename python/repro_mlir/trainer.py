@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import checkpoint
-from .arrays import as_array, to_torch
+from .arrays import as_array
 from .compiler import Executable, Kept, check_target, compile
 from .errors import NonFiniteLoss, ReproError, StepFailed
+from .frontends import torch as frontend
+from .frontends.interface import CaptureOptions, ImportedProgram
+from .frontends.torch.programs import training_program
 from .hashing import state_hash
-from .program import Program, capture_training, torch_frontend
+from .program import Program
 from .progress import Progress
 from .receipts.options import NONFINITE_LOSS, ReceiptOptions
 from .signals import deferred_signals
@@ -33,10 +35,7 @@ from .signals import deferred_signals
 if TYPE_CHECKING:
     import torch
 
-    from .frontends.torch import Captured
-    from .frontends.torch.binding import Binding
-    from .frontends.torch.reads import Contents
-    from .frontends.torch.watch import Form, Watch
+    from .frontends.torch import Binding, Captured, Contents, Form, Refresh, Watch
     from .receipts.recorder import Recorder
 
 _FORMS = 8
@@ -110,13 +109,7 @@ class Trainer:
         self._optimizer = optimizer
         self._target = target
         self._threads = threads
-        self._options: dict[str, Any] = {
-            "clip_norm": clip_norm,
-            "autocast": autocast,
-            "seed": seed,
-            "exact_digits": exact_digits,
-            "attention_block": attention_block,
-        }
+        self._options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block)
         self._nonfinite_loss = nonfinite_loss
         self._nonfinite: str | None = None
         self._receipt = ReceiptOptions(receipt) if isinstance(receipt, str | Path) else receipt
@@ -287,16 +280,11 @@ class Trainer:
             warnings.warn(f"{message}; nonfinite_loss says what is done then", RuntimeWarning, stacklevel=3)
 
     @cached_property
-    def _frontend(self) -> Any:
-        return torch_frontend()
-
-    @cached_property
-    def _called(self) -> Any:
-        return self._frontend.Refresh(self)
+    def _called(self) -> Refresh:
+        return frontend.Refresh(self)
 
     def _present(self, batch: Any) -> _Step:
         """The captured step for the user's objects as they are now, with the state up to date."""
-        frontend = self._frontend
         frontend.check_environment()
         step = self._step
         if step is None or not step.is_present:
@@ -318,7 +306,6 @@ class Trainer:
     def _find(self, batch: Any, anew: bool = False) -> _Step:
         """Makes the step for the present form of the user's objects the present one; captures it where it is not known,
         or `anew`."""
-        frontend = self._frontend
         if self._step is not None:
             self._step.bring_back()
         frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
@@ -332,43 +319,41 @@ class Trainer:
                     return self._take(form, self._known[form])
                 except frontend.Stale:
                     pass
-        program, captured = self._capture(batch)
+        program, imported = self._capture(batch)
         executable = next((each.executable for each in self._known.values() if each.program.text == program.text), None)
         if executable is None:
             executable = compile(program, self._target, self._threads)
         if executable.resident:
             self._called.watch(self._model)
-        form = frontend.form_of(self._model, self._loss_fn, captured.structure)
+        form = frontend.form_of(self._model, self._loss_fn, imported.bindings.structure)
         self._check_recorded(program, form)
-        return self._take(form, _Known(program, captured, executable, frontend.Contents(captured.constants)))
+        constants = frontend.Contents(imported.bindings.constants)
+        return self._take(form, _Known(program, imported, executable, constants))
 
-    def _capture(self, batch: Any) -> tuple[Program, Captured]:
+    def _capture(self, batch: Any) -> tuple[Program, ImportedProgram[Captured]]:
         """Captures the step; ReproError where its functions change what they read each time that they are called."""
 
-        def capture() -> tuple[tuple[Program, Captured], Form]:
-            result = capture_training(self._model, self._loss_fn, self._optimizer, batch, **self._options)
-            return result, self._frontend.form_of(self._model, self._loss_fn, None)
+        def capture() -> tuple[tuple[Program, ImportedProgram[Captured]], Form]:
+            result = training_program(self._model, self._loss_fn, self._optimizer, batch, self._options)
+            return result, frontend.form_of(self._model, self._loss_fn, None)
 
-        before = self._frontend.form_of(self._model, self._loss_fn, None)
+        before = frontend.form_of(self._model, self._loss_fn, None)
         result, after = capture()
         if after != before:
             # Some keep at their first call what they need at later ones.
             result, again = capture()
             if again != after:
                 raise ReproError(
-                    f"the step itself changes {self._frontend.difference(after, again)}: a compiled step cannot do so; "
+                    f"the step itself changes {frontend.difference(after, again)}: a compiled step cannot do so; "
                     "expected a buffer of the model in its place"
                 )
         return result
 
     def _take(self, form: Form, known: _Known) -> _Step:
         """Goes on with a captured step, on the tensors that the user's objects have now."""
-        for entry in known.captured.state:
-            if entry.kind in ("seed", "step"):
-                self._random.setdefault(entry.kind, entry.initial.numpy().copy())
-        binding = self._frontend.Binding(
-            self._model, self._optimizer, known.captured, known.program.state, self._random
-        )
+        for kind, position in zip(("seed", "step"), known.imported.random or (), strict=False):
+            self._random.setdefault(kind, known.imported.initial[position].copy())
+        binding = frontend.Binding(self._model, self._optimizer, known.captured, self._random)
         kept = known.executable.keep(binding.arrays)
         held = binding.tensors
         step = _Step(
@@ -376,7 +361,7 @@ class Trainer:
             known,
             binding,
             kept,
-            lambda: self._frontend.Watch(self._model, self._loss_fn, self._optimizer, held, known.constants),
+            lambda: frontend.Watch(self._model, self._loss_fn, self._optimizer, held, known.constants),
         )
         if self._recorder is not None:
             self._recorder.state = binding.arrays
@@ -386,7 +371,7 @@ class Trainer:
             last = next(reversed(self._known))
             del self._known[next(iter(self._known))]
             warnings.warn(
-                f"{self._frontend.difference(last, form)} has changed, as something has again and again: "
+                f"{frontend.difference(last, form)} has changed, as something has again and again: "
                 "each form has a program, which is captured anew",
                 RuntimeWarning,
                 stacklevel=5,
@@ -417,14 +402,14 @@ class Trainer:
         recorded = self._step.program
         if (program.hash, *_kinds(program)) != (recorded.hash, *_kinds(recorded)):
             raise ReproError(
-                f"{self._frontend.difference(self._step.form, form)} has changed, and with it the program: "
+                f"{frontend.difference(self._step.form, form)} has changed, and with it the program: "
                 "a receipt has one program; change it back, or close the receipt first"
             )
 
     def _refresh(self) -> None:
         """Brings the model's tensors up to date where another trainer has newer values of them. Without the lock: the
         other one has its own."""
-        self._frontend.bring_others_back(self._model, None if self._step is None else self._step.binding.residents)
+        frontend.bring_others_back(self._model, None if self._step is None else self._step.binding.residents)
 
     def fit(self, batches: Iterable[Any], steps: int) -> list[float]:
         """Trains for `steps` batches, with a progress bar where standard error is a terminal.
@@ -492,13 +477,17 @@ class Trainer:
     def sync(self) -> None:
         """Brings the tensors of the model and the optimizer up to date.
 
-        They are the state on CPUs and for the reference interpreter: there it does nothing. On a GPU, or its emulator,
+        On CPUs and for the reference interpreter they are the state: there it does nothing. On a GPU, or its emulator,
         the state stays on the device from step to step. Calls of modules, and operators and methods of torch that take
-        one of the tensors, bring all of them up to date by themselves. What cannot be seen needs `sync` first: what
-        shares memory with a tensor since before the step (a view, what `detach()` or `state_dict()` gave, a NumPy
-        array); a new tensor from it by a constructor (`torch.tensor`, `torch.Tensor`, `as_tensor`, `asarray`,
-        `new_tensor`), by `set_` or by assignment to another one's `data`; it as a number among the arguments of an
-        operator; `torch.jit`; `torch.func` without a call of a module. `torch.compile(fullgraph=True)` refuses it.
+        one of the tensors, bring all of them up to date by themselves. Call `sync` before these uses, which do not:
+
+        - what has shared the memory of a tensor since before the step: a view, what `detach()` or `state_dict()` gave,
+          a NumPy array;
+        - a new tensor made of one by `torch.tensor`, `torch.Tensor`, `as_tensor`, `asarray`, `new_tensor` or `set_`, or
+          by assigning it to the `data` of another one;
+        - a tensor in the place of a number among the arguments of an operator;
+        - `torch.jit`, and `torch.func` without a call of a module;
+        - `torch.compile(fullgraph=True)`, which refuses such a tensor.
 
         Raises:
           ReproError: before the first step; or a tensor was written while newer values were on the device.
@@ -525,12 +514,12 @@ class Trainer:
             self.bring_back()
             seed, step = (int(self._random[kind]) if kind in self._random else None for kind in ("seed", "step"))
             return {
-                "format": checkpoint.FORMAT,
+                "format": frontend.CHECKPOINT_FORMAT,
                 "model": self._model.state_dict(),
                 "optimizer": self._optimizer.state_dict(),
                 "steps": self.steps,
                 "cursor": self.cursor,
-                "seed": int(self._options["seed"]) if seed is None else seed,
+                "seed": int(self._options.seed) if seed is None else seed,
                 "random_step": step or 0,
             }
 
@@ -552,7 +541,7 @@ class Trainer:
                 if self._step is not None:
                     self._step.binding.give_up()
                 self._begun = self._step = self._broken = None
-                checkpoint.check_fits(state, self._model, self._optimizer)
+                frontend.check_fits(state, self._model, self._optimizer)
             except BaseException:
                 self._begun, self._step, self._broken = former
                 if self._step is not None and self._step.kept.ahead:
@@ -562,7 +551,7 @@ class Trainer:
             self._model.load_state_dict(state["model"])
             # A copy: torch.optim keeps the tensors that it is given, which may be those of another optimizer.
             self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
-            self._options["seed"] = state["seed"]
+            self._options = replace(self._options, seed=state["seed"])
             signed = (state["seed"] + 2**63) % 2**64 - 2**63
             self._random = {"seed": np.array(signed, np.int64), "step": np.array(state["random_step"], np.int64)}
             self._done = _Position(state["steps"], state["cursor"])
@@ -573,11 +562,11 @@ class Trainer:
         """Writes `state_dict` as a safetensors file: the tensors `model.NAME` and `optimizer.NUMBER.NAME`, the rest as
         JSON in the metadata `trainer`. Equal states give equal bytes. A former file is replaced when all of the new one
         is stored. ReproError where it cannot be written."""
-        checkpoint.save(path, self.state_dict())
+        frontend.save_checkpoint(path, self.state_dict())
 
     def load_checkpoint(self, path: str | Path) -> None:
         """`load_state_dict` of what `save_checkpoint` wrote. ReproError for another file; and as `load_state_dict`."""
-        self.load_state_dict(checkpoint.load(path))
+        self.load_state_dict(frontend.load_checkpoint(path))
 
 
 @dataclass(frozen=True)
@@ -597,9 +586,13 @@ class _Known:
     """
 
     program: Program
-    captured: Captured
+    imported: ImportedProgram[Captured]
     executable: Executable
     constants: Contents
+
+    @property
+    def captured(self) -> Captured:
+        return self.imported.bindings
 
 
 @dataclass
@@ -636,7 +629,7 @@ class _Step:
     def loss(self, outputs: Mapping[str, np.ndarray]) -> float:
         """The loss among the outputs of a step as a number."""
         element = next(kind.element for kind in self.program.outputs if kind.name == "loss")
-        return float(to_torch(outputs["loss"], element))
+        return float(frontend.to_tensor(outputs["loss"], element))
 
     def refuse_touched(self) -> None:
         """ReproError where the user's tensors were written while newer values were on the device."""

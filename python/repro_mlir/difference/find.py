@@ -64,16 +64,16 @@ def _diff_script(
 ) -> Difference | None:
     program = batches.program
     if EAGER in targets:
-        from .eager import with_node_names
+        from ..frontends.torch.eager import with_node_names
 
-        program = with_node_names(program, batches.captured, batches.exact_digits)
+        program = with_node_names(program, batches.imported.bindings, batches.exact_digits)
     graph = OperatorGraph(program)
 
     def side(target: str) -> Side:
         if target == EAGER:
-            from .eager import EagerSide
+            from ..frontends.torch.eager import EagerSide
 
-            return EagerSide(graph, batches.captured)
+            return EagerSide(graph, batches.imported.bindings)
         return TargetSide(graph, target, threads)
 
     sides = side(targets[0]), side(targets[1])

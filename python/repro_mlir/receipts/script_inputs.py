@@ -9,9 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..arrays import as_array
 from ..errors import ReceiptWrong, ReproError
-from ..program import capture_training
 from ..script import load_training
 from .commitments import commit
 from .comparison import first_different_field
@@ -25,7 +23,7 @@ class ScriptBatches:
     Attributes:
       script: its path.
       program: captured as `Trainer` does.
-      captured: what ties it to the script's objects.
+      imported: what the frontend gave, which has what ties it to the script's objects.
       run: what the script runs, as `run` in receipt.json; without `nonfinite_loss` where the script leaves it open.
       exact_digits: the option with which it was captured.
       taken: how many batches have been given.
@@ -42,10 +40,7 @@ class ScriptBatches:
         self._batches = iter(given.batches)
         self.taken = 0
         self._first = self._next()
-        self.program, self.captured = capture_training(
-            given.model, given.loss_fn, given.optimizer, self._first, **given.capture_options
-        )
-
+        self.program, self.imported = given.capture(self._first)
         self.run = {
             "numerics": NUMERICS,
             "program": self.program.hash,
@@ -59,8 +54,7 @@ class ScriptBatches:
         """The inputs of the next batch, hyper-parameters first. ReproError where there is none."""
         batch = self._first if self.taken == 0 else self._next()
         self.taken += 1
-        tensors = [*self.captured.hyper_parameters(), *self.captured.flatten_batch(batch)]
-        return [as_array(value, kind, "input") for value, kind in zip(tensors, self.program.inputs, strict=True)]
+        return self.imported.read_inputs(batch)
 
     def _next(self) -> tuple[object, ...]:
         try:

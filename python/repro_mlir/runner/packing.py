@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-# What the runner imports of the package, which is NumPy and the standard library throughout.
+# What the runner imports of the package: NumPy and the standard library throughout, torch where the process has it.
 _MODULES = (
     "archive.py",
     "arrays.py",
@@ -20,6 +20,9 @@ _MODULES = (
     "digest.py",
     "errors.py",
     "files.py",
+    "frontends/__init__.py",
+    "frontends/tensors.py",
+    "frontends/torch/tensors.py",
     "hashing.py",
     "limits.py",
     "printing.py",
@@ -50,6 +53,7 @@ def runner_members() -> dict[str, bytes]:
         # Without the compiler, which the package's own imports.
         "repro_mlir/__init__.py": (_LICENSE + '\n"""The part of repro-mlir that runs bundles."""\n').encode(),
         "repro_mlir/reference/__init__.py": _LICENSE.encode(),
+        "repro_mlir/frontends/torch/__init__.py": _LICENSE.encode(),
     }
     modules = [_PACKAGE / name for name in _MODULES] + sorted((_PACKAGE / "runner").glob("*.py"))
     for path in modules:

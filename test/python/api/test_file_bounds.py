@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from repro_mlir import ReproError, checkpoint
+from repro_mlir import ReproError
 from repro_mlir.arrays import TensorType
 from repro_mlir.cli import main
+from repro_mlir.frontends.torch import load_checkpoint
 from repro_mlir.program import read_signature
 from repro_mlir.tensor_file import read_all_tensors, write_tensors
 
@@ -144,9 +145,9 @@ def test_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "c.safetensors"
     os.mkfifo(path)
     with pytest.raises(ReproError, match="expected a regular file, got a FIFO"):
-        checkpoint.load(path)
+        load_checkpoint(path)
     path.unlink()
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "archive_bytes=1M")
     path.write_bytes(bytes((1 << 20) + 1))
     with pytest.raises(ReproError, match="expected at most 1,048,576 bytes, got 1,048,577"):
-        checkpoint.load(path)
+        load_checkpoint(path)

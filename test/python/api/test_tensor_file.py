@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repro_mlir import ReproError, checkpoint
+from repro_mlir import ReproError
 from repro_mlir.arrays import TensorType
+from repro_mlir.frontends.torch import load_checkpoint
 from repro_mlir.tensor_file import read_all_tensors, read_tensors, write_tensors
 
 KIND = TensorType("w", "f32", (2,))
@@ -54,7 +55,7 @@ def test_damaged(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(data)
     with pytest.raises(ReproError, match=str(path)):
-        checkpoint.load(path)
+        load_checkpoint(path)
 
 
 @pytest.mark.parametrize("value", [{"tensor": ["float32", {}]}, {"tensor": ["float32", 10**400]}, {"tensor": 1}])
@@ -63,7 +64,7 @@ def test_damaged_metadata_of_a_checkpoint(value: Any, tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(write_tensors([], [], {"trainer": json.dumps({"param_groups": [{"lr": value}]})}))
     with pytest.raises(ReproError, match="expected a checkpoint of a trainer"):
-        checkpoint.load(path)
+        load_checkpoint(path)
 
 
 def test_what_is_written_is_read() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import mlir
 import torch
-from repro_mlir.frontends.torch import Captured, capture_training
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch import Captured, capture_training, to_tensor
 
 MLIR_OPT = Path(mlir.__path__[0]) / "bin" / "mlir-opt"
 
@@ -29,24 +30,29 @@ def parse_with_llvm(text: str, *passes: str) -> str:
     return done.stdout
 
 
+def initial_state(captured: ImportedProgram[Captured]) -> list[torch.Tensor]:
+    """The initial state as tensors that share its memory."""
+    return [to_tensor(value, kind.element) for value, kind in zip(captured.initial, captured.state, strict=True)]
+
+
 class GraphTrainer:
     """Trains with a captured program's graph, its state held apart from the user's objects."""
 
-    def __init__(self, captured: Captured) -> None:
-        self.captured = captured
-        self.state = [entry.initial for entry in captured.state]
+    def __init__(self, captured: ImportedProgram[Captured]) -> None:
+        self.bindings = captured.bindings
+        self.state = initial_state(captured)
 
     def step(self, batch: Any) -> list[torch.Tensor]:
         """One step; returns the outputs, the loss first."""
-        captured = self.captured
-        arguments = [*self.state, *captured.hyper_parameters(), *captured.flatten_batch(batch)]
-        results = captured.graph(*(a.clone() for a in arguments))
-        self.state = [r.clone() for r in results[: len(captured.state)]]
-        return results[len(captured.state) :]
+        bindings = self.bindings
+        arguments = [*self.state, *bindings.hyper_parameters(), *bindings.flatten_batch(batch)]
+        results = bindings.graph(*(a.clone() for a in arguments))
+        self.state = [r.clone() for r in results[: len(bindings.state)]]
+        return results[len(bindings.state) :]
 
     def sync(self) -> None:
         """Stores the state in the user's objects."""
-        self.captured.write_state(self.state)
+        self.bindings.write_state(self.state)
 
 
 def eager_step(
@@ -77,18 +83,18 @@ def compare_training(
     tolerance: float = 2e-5,
     before_step: Callable[[torch.optim.Optimizer, int], None] | None = None,
     **options: Any,
-) -> Captured:
+) -> ImportedProgram[Captured]:
     """Trains a model captured and in eager mode, and compares losses, parameters, buffers and optimizer state.
 
     Args:
       make_optimizer: gets the model's parameters.
       batches: one per step.
       before_step: called with the optimizer and the step's number before each step, on both sides.
-      options: for `capture_training`.
+      options: of CaptureOptions, and for `eager_step`.
     """
     theirs = copy.deepcopy(model)
     optimizer, their_optimizer = make_optimizer(model.parameters()), make_optimizer(theirs.parameters())
-    captured = capture_training(model, loss_fn, optimizer, batches[0], **options)
+    captured = capture_training(model, loss_fn, optimizer, batches[0], CaptureOptions(**options))
     trainer = GraphTrainer(captured)
     for number, batch in enumerate(batches):
         if before_step is not None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from graph_running import GraphTrainer
+from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
 from repro_mlir.frontends.torch.tracing import trace
 from torch import nn
@@ -159,7 +160,7 @@ def test_dropout_keeps_the_same_weights_backward_K5(block: int) -> None:
 
     def step(module: nn.Module) -> torch.Tensor:
         optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
-        trainer = GraphTrainer(capture_training(module, loss, optimizer, batch, attention_block=block))
+        trainer = GraphTrainer(capture_training(module, loss, optimizer, batch, CaptureOptions(attention_block=block)))
         output = trainer.step(batch)[1]
         trainer.sync()
         return output
@@ -228,8 +229,8 @@ def test_modules_of_the_framework_go_by_blocks_K5(module: nn.Module) -> None:
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     batch = x, torch.randn(2, 12, 8)
-    captured = capture_training(model, F.mse_loss, optimizer, batch, attention_block=4)
-    assert (4, 12, 12) not in _shapes(captured.graph) and (2, 2, 12, 12) not in _shapes(captured.graph)
+    captured = capture_training(model, F.mse_loss, optimizer, batch, CaptureOptions(attention_block=4))
+    assert not {(4, 12, 12), (2, 2, 12, 12)} & _shapes(captured.bindings.graph)
     want = model(x).detach()
     torch.testing.assert_close(GraphTrainer(captured).step(batch)[1], want, rtol=2e-5, atol=2e-5)
 
@@ -243,7 +244,7 @@ def test_without_the_option_nothing_changes_K5() -> None:
 
     x = torch.randn(2, 12, 4)
     plain = capture_inference(Attend(), x).text
-    assert capture_inference(Attend(), x, attention_block=4).text != plain
+    assert capture_inference(Attend(), x, CaptureOptions(attention_block=4)).text != plain
     assert F.scaled_dot_product_attention is original
     assert capture_inference(Attend(), x).text == plain
 
@@ -254,9 +255,9 @@ def test_block_is_a_whole_number_K5(block: Any) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     message = f"expected a whole number above 0 as attention_block, got {block!r}"
     with pytest.raises(CaptureError, match=message):
-        capture_training(model, F.mse_loss, optimizer, batch, attention_block=block)
+        capture_training(model, F.mse_loss, optimizer, batch, CaptureOptions(attention_block=block))
     with pytest.raises(CaptureError, match=message):
-        capture_inference(model, batch[0], attention_block=block)
+        capture_inference(model, batch[0], CaptureOptions(attention_block=block))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from frontend_models import MLP
-from graph_running import GraphTrainer
+from graph_running import GraphTrainer, initial_state
+from repro_mlir.errors import ReproError
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training, lowering_process
 from repro_mlir.frontends.torch.optimizer_rules import RULES, SGD
 from torch import nn
@@ -174,10 +175,11 @@ def test_batch() -> None:
 def test_state_of_another_shape() -> None:
     model = MLP()
     captured = capture_training(model, F.cross_entropy, torch.optim.SGD(model.parameters()), BATCH)
-    values = [entry.initial for entry in captured.state]
-    assert "expected 4" in _error(lambda: captured.write_state(values[:-1]))
+    values = initial_state(captured)
+    assert "expected 4" in _error(lambda: captured.bindings.write_state(values[:-1]))
     values[0] = values[0].T
-    assert "state 0.weight has shape [16, 32]" in _error(lambda: captured.write_state(values))
+    with pytest.raises(ReproError, match=r"^state 0.weight: expected shape \[32, 16\], got \[16, 32\]$"):
+        captured.bindings.write_state(values)
 
 
 def test_model_without_trainable_parameters() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from graph_running import compare_training
+from graph_running import compare_training, initial_state
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.torch import Captured, CaptureError, capture_inference, capture_training
 from torch import nn
 from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
@@ -23,13 +24,13 @@ def _seed() -> None:
     torch.manual_seed(5)
 
 
-def capture(make: Callable[[Any], Optimizer], **options: Any) -> tuple[Captured, Optimizer]:
+def capture(make: Callable[[Any], Optimizer], **options: Any) -> tuple[ImportedProgram[Captured], Optimizer]:
     model = nn.Linear(6, 3)
     optimizer = make(model.parameters())
-    return capture_training(model, F.mse_loss, optimizer, BATCH, **options), optimizer
+    return capture_training(model, F.mse_loss, optimizer, BATCH, CaptureOptions(**options)), optimizer
 
 
-def names_of(captured: Captured) -> list[str]:
+def names_of(captured: ImportedProgram[Captured]) -> list[str]:
     return [spec.name for spec in captured.inputs[: captured.num_hyper_parameters]]
 
 
@@ -109,7 +110,7 @@ def test_derived_numbers_are_rounded_once() -> None:
     captured, _ = capture(lambda p: torch.optim.Adam(p, lr=0.1))
     assert names_of(captured) == ["lr", "beta1", "one_minus_beta1", "beta2", "one_minus_beta2", "eps"]
     wanted = [0.1, 0.9, 1 - 0.9, 0.999, 1 - 0.999, 1e-8]
-    assert torch.equal(torch.stack(captured.hyper_parameters()), torch.tensor(wanted, dtype=torch.float32))
+    assert torch.equal(torch.stack(captured.bindings.hyper_parameters()), torch.tensor(wanted, dtype=torch.float32))
     assert torch.tensor(1 - 0.999, dtype=torch.float32) != 1 - torch.tensor(0.999, dtype=torch.float32)
 
 
@@ -128,21 +129,21 @@ def test_hyper_parameters_of_f64_parameters_are_f64() -> None:
     captured = capture_training(
         model, F.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1), [x.double() for x in BATCH]
     )
-    assert captured.hyper_parameters()[0].item() == 0.1
+    assert captured.bindings.hyper_parameters()[0].item() == 0.1
 
 
 def test_equal_numbers_are_the_same_tensors() -> None:
     captured, optimizer = capture(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.5))
-    first = captured.hyper_parameters()
-    assert all(a is b for a, b in zip(first, captured.hyper_parameters(), strict=True))
+    first = captured.bindings.hyper_parameters()
+    assert all(a is b for a, b in zip(first, captured.bindings.hyper_parameters(), strict=True))
     optimizer.param_groups[0]["momentum"] = 0.25
-    assert [value.item() for value in captured.hyper_parameters()] == [first[0].item(), 0.25]
+    assert [value.item() for value in captured.bindings.hyper_parameters()] == [first[0].item(), 0.25]
     assert first[1].item() == 0.5
 
 
 def test_clip_norm_is_an_input() -> None:
     captured, _ = capture(lambda p: torch.optim.SGD(p, lr=0.1), clip_norm=2.0)
-    assert captured.inputs[1].name == "clip_norm" and captured.hyper_parameters()[1].item() == 2.0
+    assert captured.inputs[1].name == "clip_norm" and captured.bindings.hyper_parameters()[1].item() == 2.0
     with pytest.raises(CaptureError, match="expected a number above 0 as clip_norm, got 0"):
         capture(lambda p: torch.optim.SGD(p, lr=0.1), clip_norm=0)
 
@@ -152,7 +153,7 @@ def test_no_number() -> None:
     for value in ("fast", None, torch.ones(2), 10**400):
         optimizer.param_groups[0]["lr"] = value
         with pytest.raises(CaptureError, match=r"^optimizer parameter group 0: "):
-            captured.hyper_parameters()
+            captured.bindings.hyper_parameters()
 
 
 # --- Structure ---
@@ -182,12 +183,12 @@ STRUCTURES: dict[str, tuple[Callable[[Any], Optimizer], Any]] = {
 def test_another_structure(name: str) -> None:
     make, change = STRUCTURES[name]
     captured, optimizer = capture(make)
-    assert captured.optimizer_structure() == captured.structure
-    assert hash(captured.optimizer_structure()) == hash(captured.structure)
+    assert captured.bindings.optimizer_structure() == captured.bindings.structure
+    assert hash(captured.bindings.optimizer_structure()) == hash(captured.bindings.structure)
     change(optimizer) if callable(change) else optimizer.param_groups[0].update(change)
-    assert captured.optimizer_structure() != captured.structure
+    assert captured.bindings.optimizer_structure() != captured.bindings.structure
     with pytest.raises(CaptureError, match="capture the step again"):
-        captured.hyper_parameters()
+        captured.bindings.hyper_parameters()
 
 
 def test_the_same_structure() -> None:
@@ -195,21 +196,21 @@ def test_the_same_structure() -> None:
     # Without momentum neither has an effect.
     optimizer.param_groups[0].update(dampening=0.1, nesterov=True)
     optimizer.load_state_dict(optimizer.state_dict())
-    assert captured.optimizer_structure() == captured.structure
-    captured.hyper_parameters()
+    assert captured.bindings.optimizer_structure() == captured.bindings.structure
+    captured.bindings.hyper_parameters()
 
 
 def test_an_option_that_no_program_supports() -> None:
     captured, optimizer = capture(lambda p: torch.optim.SGD(p, lr=0.1))
     optimizer.param_groups[0]["differentiable"] = True
     with pytest.raises(CaptureError, match="group 0: differentiable=True is not supported"):
-        captured.optimizer_structure()
+        captured.bindings.optimizer_structure()
 
 
 def test_inference_has_no_structure() -> None:
     captured = capture_inference(nn.Linear(6, 3), BATCH[0])
-    assert captured.structure is None and captured.optimizer_structure() is None
-    assert captured.hyper_parameters() == []
+    assert captured.bindings.structure is None and captured.bindings.optimizer_structure() is None
+    assert captured.bindings.hyper_parameters() == []
 
 
 # --- Captured again ---
@@ -232,15 +233,16 @@ def _captured_again(make: Callable[[Any], Optimizer], change: Callable[[Optimize
                 F.mse_loss(model(batch[0]), batch[1]).backward()
                 optimizer.step()
                 continue
-            if captured is None or captured.optimizer_structure() != captured.structure:
+            if captured is None or captured.bindings.optimizer_structure() != captured.bindings.structure:
                 if captured is not None:
-                    captured.write_state(state)
+                    captured.bindings.write_state(state)
                 captured = capture_training(model, F.mse_loss, optimizer, batch)
-                state = [entry.initial for entry in captured.state]
-            results = captured.graph(*state, *captured.hyper_parameters(), *captured.flatten_batch(batch))
+                state = initial_state(captured)
+            bindings = captured.bindings
+            results = bindings.graph(*state, *bindings.hyper_parameters(), *bindings.flatten_batch(batch))
             state = [value.clone() for value in results[: len(state)]]
         if captured is not None:
-            captured.write_state(state)
+            captured.bindings.write_state(state)
         yield torch.cat([value.detach().reshape(-1) for value in model.parameters()])
 
 

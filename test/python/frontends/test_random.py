@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
 from frontend_models import GPT, MLP, token_loss
-from graph_running import GraphTrainer, parse_with_llvm
+from graph_running import GraphTrainer, initial_state, parse_with_llvm
+from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
 from repro_mlir.frontends.torch.random_sites import RANDOM_OPS, philox_bits
 from torch import nn
@@ -30,8 +31,8 @@ def _draw(draw, shape=(64, 64), seed: int = 5):
     captured = capture_inference(_Draw(draw), torch.zeros(shape))
     parse_with_llvm(captured.text)
     assert [entry.name for entry in captured.state] == ["seed", "step"]
-    captured.state[0].initial.fill_(seed)
-    results = captured.graph(*(e.initial for e in captured.state), torch.zeros(shape))
+    captured.initial[0][...] = seed
+    results = captured.bindings.graph(*initial_state(captured), torch.zeros(shape))
     assert int(results[1]) == 1
     return results[2], captured
 
@@ -110,10 +111,10 @@ def test_dropout_in_training() -> None:
     model = MLP(dropout=0.25)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     batch = (torch.randn(4, 16), torch.randint(0, 8, (4,)))
-    captured = capture_training(model, F.cross_entropy, optimizer, batch, seed=9)
+    captured = capture_training(model, F.cross_entropy, optimizer, batch, CaptureOptions(seed=9))
     assert [entry.name for entry in captured.state[-2:]] == ["seed", "step"]
     trainer = GraphTrainer(captured)
-    parameters = {e.name: e.initial for e in captured.state}
+    parameters = {kind.name: value for kind, value in zip(captured.state, initial_state(captured), strict=True)}
     uniform = (philox_bits(torch.tensor(9), torch.tensor(0), 0, [4, 32]) >> 8) * 2.0**-24
     hidden = torch.relu(batch[0] @ parameters["0.weight"].T + parameters["0.bias"])
     hidden = hidden * (uniform < 0.75) / 0.75
@@ -121,7 +122,7 @@ def test_dropout_in_training() -> None:
     torch.testing.assert_close(trainer.step(batch)[0], want)
     assert [int(v) for v in trainer.state[-2:]] == [9, 1]
     # The next step draws anew.
-    trainer.state[:-2] = [e.initial for e in captured.state[:-2]]
+    trainer.state[:-2] = initial_state(captured)[:-2]
     assert not torch.equal(trainer.step(batch)[0], want)
 
 
@@ -151,13 +152,13 @@ def test_R1_recomputation_keeps_its_site() -> None:
     model = _Checkpointed(False)
     batch = (torch.randn(4, 16), torch.randint(0, 8, (4,)))
     captured = capture_training(model, F.cross_entropy, torch.optim.SGD(model.parameters()), batch)
-    sites = [node.args[2] for node in captured.graph.graph.nodes if node.target in RANDOM_OPS]
+    sites = [node.args[2] for node in captured.bindings.graph.graph.nodes if node.target in RANDOM_OPS]
     assert sites == [0, 1, 0]
     # The recomputed matrix product is still there: recomputation must not be merged away.
-    products = [n for n in captured.graph.graph.nodes if n.target is torch.ops.aten.mm.default]
+    products = [n for n in captured.bindings.graph.graph.nodes if n.target is torch.ops.aten.mm.default]
     plain = nn.Sequential(model.body, nn.Dropout(0.5), model.head)
     kept = capture_training(plain, F.cross_entropy, torch.optim.SGD(plain.parameters()), batch)
-    assert len(products) > len([n for n in kept.graph.graph.nodes if n.target is torch.ops.aten.mm.default])
+    assert len(products) > len([n for n in kept.bindings.graph.graph.nodes if n.target is torch.ops.aten.mm.default])
     # Both give the same loss and parameters.
     first, second = GraphTrainer(captured), GraphTrainer(kept)
     torch.testing.assert_close(first.step(batch)[0], second.step(batch)[0])
@@ -168,8 +169,10 @@ def test_R1_recomputation_keeps_its_site() -> None:
 def test_seed_of_64_bits() -> None:
     model = MLP(dropout=0.5)
     batch = (torch.randn(4, 16), torch.randint(0, 8, (4,)))
-    captured = capture_training(model, F.cross_entropy, torch.optim.SGD(model.parameters()), batch, seed=2**64 - 1)
-    assert int(captured.state[-2].initial) == -1
+    captured = capture_training(
+        model, F.cross_entropy, torch.optim.SGD(model.parameters()), batch, CaptureOptions(seed=2**64 - 1)
+    )
+    assert int(captured.initial[-2]) == -1
 
 
 def test_unsupported_random_operator_is_named() -> None:

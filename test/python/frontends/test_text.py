@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from frontend_models import CNN, GPT, MLP, token_loss
 from graph_running import parse_with_llvm
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.torch import Captured, capture_inference, capture_training
 from repro_mlir.frontends.torch.lowering import for_llvm_22
 from torch import nn
@@ -18,18 +19,18 @@ from torch_mlir import ir
 
 
 @pytest.fixture(scope="module")
-def gpt() -> Captured:
+def gpt() -> ImportedProgram[Captured]:
     model = GPT(dropout=0.1)
     batch = (torch.randint(0, 64, (2, 16)), torch.randint(0, 64, (2, 16)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    return capture_training(model, token_loss, optimizer, batch, clip_norm=1.0)
+    return capture_training(model, token_loss, optimizer, batch, CaptureOptions(clip_norm=1.0))
 
 
 LINES = re.compile(r'loc\("([^"]*)":(\d+):\d+\)')
 NAMES = re.compile(r'loc\("([^"]*)"\)')
 
 
-def test_signature(gpt: Captured) -> None:
+def test_signature(gpt: ImportedProgram[Captured]) -> None:
     header = next(line for line in gpt.text.splitlines() if 'sym_name = "main"' in line)
     arguments, results = (re.findall(r'repro\.name = "([^"]*)"', part) for part in header.split("function_type = "))
     state = [entry.name for entry in gpt.state]
@@ -37,25 +38,25 @@ def test_signature(gpt: Captured) -> None:
     assert results == state + [spec.name for spec in gpt.outputs]
     assert f"repro.num_state = {len(state)} : i64" in gpt.text
     assert gpt.text.count('sym_name = "main"') == 1
-    kinds = [entry.kind for entry in gpt.state]
-    assert kinds == sorted(kinds, key=["parameter", "buffer", "optimizer", "seed", "step"].index)
+    roles = gpt.bindings.roles
+    assert roles == tuple(sorted(roles, key=["parameter", "buffer", "optimizer", "seed", "step"].index))
     assert len(set(state)) == len(state)
 
 
-def test_llvm_parses_and_keeps_names_and_lines(gpt: Captured) -> None:
+def test_llvm_parses_and_keeps_names_and_lines(gpt: ImportedProgram[Captured]) -> None:
     parsed = parse_with_llvm(gpt.text)
     assert 'repro.name = "blocks.0.qkv.weight"' in parsed
     assert re.search(r'linalg\.matmul.*\n?.*loc\(".*frontend_models\.py":\d+:0\)', parsed)
 
 
-def test_operators_carry_the_users_lines(gpt: Captured) -> None:
+def test_operators_carry_the_users_lines(gpt: ImportedProgram[Captured]) -> None:
     # Of the forward, the loss, and the backward, whose operators have the line of the forward.
     lines = dict(re.findall(r'(#loc\d*) = loc\("[^"]*frontend_models\.py":(\d+):0\)', gpt.text))
     products = re.findall(r'"linalg\.matmul".*?\) -> tensor<\S+ loc\((#loc\d*)\)', gpt.text, re.S)
     assert len(products) > 20 and all(name in lines for name in products)
 
 
-def test_only_operations_of_the_contract(gpt: Captured) -> None:
+def test_only_operations_of_the_contract(gpt: ImportedProgram[Captured]) -> None:
     names = set(re.findall(r'"([a-z_]+)\.[a-z_0-9.]+"\(', gpt.text))
     assert names <= {"builtin", "func", "arith", "math", "linalg", "tensor", "tm_tensor", "cf"}
     assert "f64" not in gpt.text and "ml_program" not in gpt.text
@@ -128,7 +129,7 @@ def test_step_counter_and_powers_are_of_the_program() -> None:
     assert captured.text.count('"math.powf"') == 2
     assert "optimizer.group0.step" in [entry.name for entry in captured.state]
     # Of both powers the exponent is not a constant.
-    assert [entry.initial.dtype for entry in captured.state if entry.name.endswith("step")] == [torch.float32]
+    assert [kind.element for kind in captured.state if kind.name.endswith("step")] == ["f32"]
 
 
 def test_operators_without_a_line_of_the_user_name_module_or_phase() -> None:
@@ -143,7 +144,9 @@ def test_operators_without_a_line_of_the_user_name_module_or_phase() -> None:
     model = Model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     batch = (torch.ones(2, 3), torch.tensor([0, 1]))
-    text = capture_training(model, torch.nn.functional.cross_entropy, optimizer, batch, clip_norm=1.0).text
+    text = capture_training(
+        model, torch.nn.functional.cross_entropy, optimizer, batch, CaptureOptions(clip_norm=1.0)
+    ).text
     lines = {Model.forward.__code__.co_firstlineno + 1}
     updates = {"inner.0.weight", "inner.0.bias", "optimizer.group0.step"}
     assert {(file, int(line)) for file, line in LINES.findall(text)} == {(Path(__file__).name, line) for line in lines}

@@ -231,7 +231,7 @@ def test_bf16_sum_accumulates_in_f32() -> None:
             return x.sum(-1), x.mean(-1), F.avg_pool1d(x[None], 4096)
 
     captured = capture_inference(Sum(), ones)
-    total, mean, pooled = captured.graph(ones)
+    total, mean, pooled = captured.bindings.graph(ones)
     assert total.tolist() == [4096, 4096] and mean.tolist() == [1, 1] and pooled.flatten().tolist() == [1, 1]
 
 

@@ -14,8 +14,8 @@ import pytest
 from repro_mlir.arrays import TensorType
 from repro_mlir.bundling import expect, write_bundle
 from repro_mlir.errors import ReproError
+from repro_mlir.frontends.torch.initialization import initialize
 from repro_mlir.hashing import state_hash
-from repro_mlir.initialization import initialize
 from repro_mlir.program import Program
 from repro_mlir.runner import Bundle
 from repro_mlir.runner.execution import choose_architecture

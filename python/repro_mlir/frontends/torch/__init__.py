@@ -1,33 +1,83 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch frontend: training steps and inference as imported linalg text and a signature."""
+"""PyTorch frontend: training steps and inference as imported linalg and its signature.
 
-from repro_mlir.frontends.torch.binding import Binding, Stale
-from repro_mlir.frontends.torch.capture import capture_inference, capture_training
-from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.hooks import refuse_hooks
-from repro_mlir.frontends.torch.module_calls import Refresh
-from repro_mlir.frontends.torch.reads import Contents
-from repro_mlir.frontends.torch.resident import bring_others_back
-from repro_mlir.frontends.torch.signature import Captured, StateEntry, TensorSpec
-from repro_mlir.frontends.torch.watch import Watch, check_environment, difference, form_of
+Names are loaded on first use: importing this package imports neither PyTorch nor torch-mlir, which only captures need.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from repro_mlir.frontends.torch.binding import Binding, Stale
+    from repro_mlir.frontends.torch.capture import capture_inference, capture_training
+    from repro_mlir.frontends.torch.captured import Captured
+    from repro_mlir.frontends.torch.checkpoint import CHECKPOINT_FORMAT, check_fits, load_checkpoint, save_checkpoint
+    from repro_mlir.frontends.torch.errors import CaptureError
+    from repro_mlir.frontends.torch.hooks import refuse_hooks
+    from repro_mlir.frontends.torch.module_calls import Refresh
+    from repro_mlir.frontends.torch.reads import Contents
+    from repro_mlir.frontends.torch.resident import bring_others_back
+    from repro_mlir.frontends.torch.tensors import to_tensor
+    from repro_mlir.frontends.torch.watch import Form, Watch, check_environment, difference, form_of
+
+_HOMES = {
+    "Binding": "binding",
+    "CHECKPOINT_FORMAT": "checkpoint",
+    "CaptureError": "errors",
+    "Captured": "captured",
+    "Contents": "reads",
+    "Form": "watch",
+    "Refresh": "module_calls",
+    "Stale": "binding",
+    "Watch": "watch",
+    "bring_others_back": "resident",
+    "capture_inference": "capture",
+    "capture_training": "capture",
+    "check_environment": "watch",
+    "check_fits": "checkpoint",
+    "difference": "watch",
+    "form_of": "watch",
+    "load_checkpoint": "checkpoint",
+    "refuse_hooks": "hooks",
+    "save_checkpoint": "checkpoint",
+    "to_tensor": "tensors",
+}
 
 __all__ = [
+    "CHECKPOINT_FORMAT",
     "Binding",
     "CaptureError",
     "Captured",
     "Contents",
+    "Form",
     "Refresh",
     "Stale",
-    "StateEntry",
-    "TensorSpec",
     "Watch",
     "bring_others_back",
     "capture_inference",
     "capture_training",
     "check_environment",
+    "check_fits",
     "difference",
     "form_of",
+    "load_checkpoint",
     "refuse_hooks",
+    "save_checkpoint",
+    "to_tensor",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from repro_mlir.arrays import TensorType, as_array, to_torch
+from repro_mlir.arrays import TensorType, as_array
+from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.optimizers import Slot
 from repro_mlir.frontends.torch.resident import Residents, as_they_are
-from repro_mlir.frontends.torch.signature import Captured
+from repro_mlir.frontends.torch.tensors import to_tensor
 
 _versions = attrgetter("_version")
 
@@ -45,13 +46,11 @@ class Binding:
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         captured: Captured,
-        kinds: Sequence[TensorType],
         own: Mapping[str, np.ndarray],
     ) -> None:
         """
         Args:
           model, optimizer, captured: what was captured, and from what.
-          kinds: the state of the program.
           own: arrays for `seed` and `step`, which no object of the user's holds.
         Raises:
           CaptureError: a tensor that a step writes shares memory with another one, or within itself.
@@ -68,11 +67,11 @@ class Binding:
         held = dict(model.named_parameters()) | dict(model.named_buffers())
         written = captured.written
         shared: list[tuple[torch.Tensor, TensorType]] = []
-        for entry, kind, slot in zip(captured.state, kinds, captured.slots, strict=True):
+        for role, kind, slot in zip(captured.roles, captured.state, captured.slots, strict=True):
             # In the order of the program; the tensors' memory comes later.
-            self.arrays[kind.name] = own[entry.kind] if entry.kind in ("seed", "step") else _EMPTY
-            if entry.kind in ("parameter", "buffer"):
-                shared.append((held[entry.name], kind))
+            self.arrays[kind.name] = own[role] if role in ("seed", "step") else _EMPTY
+            if role in ("parameter", "buffer"):
+                shared.append((held[kind.name], kind))
             elif slot is None:
                 continue
             elif slot.key in ("step", "count"):
@@ -180,7 +179,7 @@ class Binding:
             for tensor, kind, written in self._copies:
                 if written:
                     # Not within no_grad: a Ctrl-C as it ends would leave gradients off.
-                    tensor.detach().copy_(to_torch(self.arrays[kind.name], kind.element))
+                    tensor.detach().copy_(to_tensor(self.arrays[kind.name], kind.element))
             torch.autograd.graph.increment_version(self._written)
             self.see()
         self.residents.leave()

@@ -1,11 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Capture of PyTorch training steps and inference: the public functions of the frontend."""
+"""Capture of PyTorch training steps and inference as imported programs."""
 
 import contextlib
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,19 @@ import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.utils import stateless
 
+from repro_mlir.arrays import TensorType, as_array
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram
 from repro_mlir.frontends.torch.random_sites import RANDOM_OPS, RandomSites
-from repro_mlir.frontends.torch.signature import TENSOR_LEAF, Captured, StateEntry, TensorSpec
 from repro_mlir.frontends.torch.source_lines import module_names, phase
+from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import trace
+
+_DEFAULTS = CaptureOptions()
 
 
 def capture_training(
@@ -29,12 +35,8 @@ def capture_training(
     loss_fn: Callable[[Any, Any], torch.Tensor] | None,
     optimizer: torch.optim.Optimizer,
     batch: Any,
-    *,
-    clip_norm: float | None = None,
-    autocast: torch.dtype | None = None,
-    seed: int = 0,
-    attention_block: int | None = None,
-) -> Captured:
+    options: CaptureOptions = _DEFAULTS,
+) -> ImportedProgram[Captured]:
     """Captures one training step: forward, loss, backward, gradient clipping and optimizer update.
 
     The model's mode (`train`/`eval`) is part of the program. Model and optimizer are left unchanged.
@@ -47,10 +49,9 @@ def capture_training(
       optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over parameters of `model`, with any state. Its
         hyper-parameters are inputs of the program; see `Captured` for what needs another program.
       batch: an example; its tensors give the shapes and element types of the inputs, anything else is a constant.
-      clip_norm: clips all gradients together to this 2-norm, as torch.nn.utils.clip_grad_norm_ does.
-      autocast: torch.bfloat16 or torch.float16: runs forward and loss under torch.autocast("cpu", autocast).
-      seed: initial seed of the random numbers, any 64-bit integer; used only if the step draws any.
-      attention_block: (K5) `scaled_dot_product_attention` goes by blocks of so many queries, or keys.
+      options: clipping as torch.nn.utils.clip_grad_norm_ does it; autocast to torch.bfloat16 or torch.float16 as
+        torch.autocast("cpu", autocast) around forward and loss. `exact_digits` is not looked at: it is a choice for the
+        canonical program.
     Returns:
       the program; its outputs are `loss` and, if `loss_fn` is given, the tensors that the model returns.
     Raises:
@@ -58,34 +59,35 @@ def capture_training(
     """
     if loss_fn is not None and not (isinstance(batch, tuple | list) and len(batch) >= 2):
         raise CaptureError(f"batch is a {type(batch).__name__}, expected a tuple (*inputs, target) as loss_fn is given")
-    _check_options(autocast, seed)
-    _check_attention_block(attention_block)
+    _check_options(options)
     excluded: set[str] = set()
     while True:
-        step = _TrainingStep(model, loss_fn, optimizer, batch, clip_norm, autocast, excluded)
-        captured = _capture(step, int(seed), attention_block)
+        step = _TrainingStep(model, loss_fn, optimizer, batch, options, excluded)
+        imported = _capture(step, options)
         if step.without_gradient <= excluded:
-            return captured
+            return imported
         # torch.optim leaves a parameter without a gradient alone: it gets no optimizer state.
         excluded |= step.without_gradient
 
 
-def capture_inference(model: torch.nn.Module, example_inputs: Any, *, attention_block: int | None = None) -> Captured:
+def capture_inference(
+    model: torch.nn.Module, example_inputs: Any, options: CaptureOptions = _DEFAULTS
+) -> ImportedProgram[Captured]:
     """Captures `model(*example_inputs)` without gradients.
 
     Args:
       model: its parameters and buffers become state; buffers that the model writes change in the program.
       example_inputs: a tensor, a tuple of arguments, or a dict of keyword arguments.
-      attention_block: as for `capture_training`.
+      options: `attention_block` alone has a meaning.
     Returns:
       the program; its outputs are the tensors of the model's result.
     Raises:
       CaptureError: see the message.
     """
-    _check_attention_block(attention_block)
+    _check_options(options)
     if isinstance(example_inputs, torch.Tensor):
         example_inputs = (example_inputs,)
-    return _capture(_Inference(model, example_inputs), 0, attention_block)
+    return _capture(_Inference(model, example_inputs), options)
 
 
 class _Step:
@@ -144,13 +146,12 @@ class _TrainingStep(_Step):
         loss_fn: Callable[[Any, Any], torch.Tensor] | None,
         optimizer: torch.optim.Optimizer,
         batch: Any,
-        clip_norm: float | None,
-        autocast: torch.dtype | None,
+        options: CaptureOptions,
         excluded: set[str],
     ) -> None:
         super().__init__(model, batch)
         self.loss_fn = loss_fn
-        self.autocast = autocast
+        self.autocast = options.autocast
         refuse_hooks(self.parameters, optimizer)
         self.trained = [name for name, value in self.parameters.items() if value.requires_grad]
         if not self.trained:
@@ -164,7 +165,7 @@ class _TrainingStep(_Step):
                         f"{list(parameter.shape)} that is not the model's"
                     )
         names: dict[torch.Tensor, str] = {self.parameters[name]: name for name in self.trained if name not in excluded}
-        self.optimizer = OptimizerProgram(optimizer, names, clip_norm)
+        self.optimizer = OptimizerProgram(optimizer, names, options.clip_norm)
         self.without_gradient: set[str] = set()
 
     def run(
@@ -243,31 +244,38 @@ def _as_tuple(batch: Any) -> tuple[Any, ...]:
     return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
 
 
-def _check_options(autocast: Any, seed: Any) -> None:
+def _check_options(options: CaptureOptions) -> None:
+    autocast, seed, block = options.autocast, options.seed, options.attention_block
     if autocast not in (None, torch.bfloat16, torch.float16):
         raise CaptureError(f"expected torch.bfloat16 or torch.float16 as autocast, got {autocast!r}")
     if not isinstance(seed, numbers.Integral) or not -(2**63) <= int(seed) < 2**64:
         raise CaptureError(f"expected a whole number of 64 bits as seed, got {seed!r}")
-
-
-def _check_attention_block(block: Any) -> None:
     if block is not None and (not isinstance(block, numbers.Integral) or isinstance(block, bool) or int(block) < 1):
         raise CaptureError(f"expected a whole number above 0 as attention_block, got {block!r}")
 
 
-def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
+@dataclass(frozen=True)
+class _StateTensor:
+    """A state tensor with a copy of its value."""
+
+    name: str
+    role: Role
+    initial: torch.Tensor
+
+
+def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
     optimizer = step.optimizer
     entries = [
-        *(StateEntry(name, "parameter", value.detach().clone()) for name, value in step.parameters.items()),
-        *(StateEntry(name, "buffer", value.detach().clone()) for name, value in step.buffers.items()),
-        *(StateEntry(slot.name, "optimizer", slot.initial) for slot in (optimizer.slots if optimizer else [])),
+        *(_StateTensor(name, "parameter", value.detach().clone()) for name, value in step.parameters.items()),
+        *(_StateTensor(name, "buffer", value.detach().clone()) for name, value in step.buffers.items()),
+        *(_StateTensor(slot.name, "optimizer", slot.initial) for slot in (optimizer.slots if optimizer else [])),
     ]
     num_parameters, num_buffers = len(step.parameters), len(step.buffers)
     num_model_state = len(entries)
-    signed_seed = (seed + 2**63) % 2**64 - 2**63
+    signed_seed = (int(options.seed) + 2**63) % 2**64 - 2**63
     random_state = [
-        StateEntry("seed", "seed", torch.tensor(signed_seed, dtype=torch.int64)),
-        StateEntry("step", "step", torch.tensor(0, dtype=torch.int64)),
+        _StateTensor("seed", "seed", torch.tensor(signed_seed, dtype=torch.int64)),
+        _StateTensor("step", "step", torch.tensor(0, dtype=torch.int64)),
     ]
     hyper_parameters = optimizer.read_hyper_parameters() if optimizer else []
     count = len(hyper_parameters)
@@ -289,37 +297,27 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
 
     random_values = [entry.initial for entry in random_state]
     arguments = [*(entry.initial for entry in entries), *random_values, *hyper_parameters, *step.batch]
+    block = options.attention_block
     with _without_traced_attributes(step.model):
-        block = None if attention_block is None else int(attention_block)
-        graph = trace(function, arguments, block, module_names(step.model))
+        graph = trace(function, arguments, None if block is None else int(block), module_names(step.model))
     _check_constants(graph.meta["constants"], step)
+    random = None
     if any(node.target in RANDOM_OPS for node in graph.graph.nodes):
         for entry in entries:
             if entry.name in ("seed", "step"):
-                raise CaptureError(f"{entry.kind} {entry.name} of the model has the name of random-number state")
+                raise CaptureError(f"{entry.role} {entry.name} of the model has the name of random-number state")
         entries += random_state
+        random = num_model_state, num_model_state + 1
     else:
         _drop_random_state(graph, num_model_state)
-    inputs = [
-        *(optimizer.hyper_parameters if optimizer else []),
-        *(
-            TensorSpec(name, tuple(value.shape), value.dtype)
-            for name, value in zip(step.batch_names, step.batch, strict=True)
-        ),
-    ]
     output_node = next(node for node in graph.graph.nodes if node.op == "output")
     results = [node.meta["val"] for node in output_node.args[0][len(entries) :]]
-    outputs = [
-        TensorSpec(name, tuple(value.shape), value.dtype)
-        for name, value in zip(step.output_names, results, strict=True)
-    ]
     state_names = [entry.name for entry in entries]
-    text = lower(
-        graph,
-        len(entries),
-        [*state_names, *(spec.name for spec in inputs)],
-        [*state_names, *(spec.name for spec in outputs)],
-    )
+    hyper_kinds = optimizer.hyper_parameters if optimizer else []
+    input_names = [*(kind.name for kind in hyper_kinds), *step.batch_names]
+    text = lower(graph, len(entries), [*state_names, *input_names], [*state_names, *step.output_names])
+    state = _kinds(state_names, [entry.initial for entry in entries])
+    batch = _kinds(step.batch_names, step.batch)
     model_tensors = [*step.parameters.values(), *step.buffers.values()]
 
     def write_state(values: Sequence[torch.Tensor]) -> None:
@@ -329,12 +327,10 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
         if optimizer:
             optimizer.write_state(values[len(model_tensors) : num_model_state])
 
-    return Captured(
-        text=text,
-        state=entries,
-        inputs=inputs,
-        outputs=outputs,
-        num_hyper_parameters=count,
+    bindings = Captured(
+        state=state,
+        roles=tuple(entry.role for entry in entries),
+        batch=batch,
         graph=graph,
         constants=graph.meta["constants"],
         _batch_spec=step.batch_spec,
@@ -342,6 +338,24 @@ def _capture(step: _Step, seed: int, attention_block: int | None) -> Captured:
         _optimizer=optimizer,
         _write_state=write_state,
     )
+    return ImportedProgram(
+        text=text,
+        state=state,
+        initial=tuple(_initial(entry.initial, kind) for entry, kind in zip(entries, state, strict=True)),
+        inputs=(*hyper_kinds, *batch),
+        outputs=_kinds(step.output_names, results),
+        num_hyper_parameters=count,
+        random=random,
+        bindings=bindings,
+    )
+
+
+def _kinds(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> tuple[TensorType, ...]:
+    return tuple(kind_of(name, tensor) for name, tensor in zip(names, tensors, strict=True))
+
+
+def _initial(tensor: torch.Tensor, kind: TensorType) -> np.ndarray:
+    return np.ascontiguousarray(as_array(tensor, kind, "state")).reshape(kind.shape)
 
 
 @contextlib.contextmanager

@@ -15,10 +15,11 @@ from typing import Any
 
 import torch
 
+from repro_mlir.arrays import TensorType
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.optimizer_rules import RULES, Rule
-from repro_mlir.frontends.torch.signature import TensorSpec
 from repro_mlir.frontends.torch.source_lines import phase
+from repro_mlir.frontends.torch.tensors import dtype_of
 
 
 @dataclass
@@ -91,19 +92,19 @@ class OptimizerProgram:
         # Kept alive, as the structure tells them apart by their identities.
         self._parameters = [list(group["params"]) for group in optimizer.param_groups]
         self.structure = self.present_structure()
-        self.hyper_parameters: list[TensorSpec] = []
+        self.hyper_parameters: list[TensorType] = []
         for index, (rule, parameters) in enumerate(zip(self._rules, self._parameters, strict=True)):
             suffix = f".{index}" if len(self._rules) > 1 else ""
             wide = any(parameter.dtype is torch.float64 for parameter in parameters)
-            kind = torch.float64 if wide else torch.float32
-            self.hyper_parameters += [TensorSpec(name + suffix, (), kind) for name in self._numbers(index)]
+            element = "f64" if wide else "f32"
+            self.hyper_parameters += [TensorType(name + suffix, element, ()) for name in self._numbers(index)]
             for parameter in parameters:
                 name = names.get(parameter)
                 if name is not None:
                     self._add(index, name, parameter, rule)
         if clip_norm is not None:
-            wide = any(spec.dtype is torch.float64 for spec in self.hyper_parameters)
-            self.hyper_parameters.append(TensorSpec("clip_norm", (), torch.float64 if wide else torch.float32))
+            wide = any(kind.element == "f64" for kind in self.hyper_parameters)
+            self.hyper_parameters.append(TensorType("clip_norm", "f64" if wide else "f32", ()))
         self._format = f"{len(self.hyper_parameters)}d"
         self._packed = b""
         self._tensors: list[torch.Tensor] = []
@@ -179,8 +180,8 @@ class OptimizerProgram:
         packed = struct.pack(self._format, *numbers)
         if packed != self._packed:
             self._tensors = [
-                torch.tensor(number, dtype=torch.float64).to(spec.dtype)
-                for number, spec in zip(numbers, self.hyper_parameters, strict=True)
+                torch.tensor(number, dtype=torch.float64).to(dtype_of(kind.element))
+                for number, kind in zip(numbers, self.hyper_parameters, strict=True)
             ]
             self._packed = packed
         return list(self._tensors)

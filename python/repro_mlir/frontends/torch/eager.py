@@ -18,15 +18,15 @@ import numpy as np
 import torch
 import torch.fx
 
-from .. import ir
-from ..arrays import TensorType, as_array, element_of_torch, to_torch
-from ..errors import ReproError
-from ..exact import exact_contractions
-from ..frontends.torch import Captured
-from ..frontends.torch.lowering import lower
-from ..operators import Operator, OperatorGraph
-from ..program import Program, canonicalize
-from .sides import Arrays
+from repro_mlir import ir
+from repro_mlir.arrays import TensorType, as_array
+from repro_mlir.errors import ReproError
+from repro_mlir.exact import exact_contractions
+from repro_mlir.frontends.torch.captured import Captured
+from repro_mlir.frontends.torch.lowering import lower
+from repro_mlir.frontends.torch.tensors import element_of, to_tensor
+from repro_mlir.operators import Operator, OperatorGraph
+from repro_mlir.program import Program, canonicalize
 
 _NAMED = re.compile(r'loc\("([^"]*)"(?:\("|\)$)')
 
@@ -56,7 +56,7 @@ class EagerSide:
         self._module = captured.graph
         self._node_of = _matches(graph, captured.graph)
 
-    def results(self, arrays: Sequence[np.ndarray]) -> Arrays:
+    def results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         return self._run(arrays, {})
 
     def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
@@ -66,10 +66,10 @@ class EagerSide:
             name = self._node_of.get(operator.index)
             yield operator, None if name is None else (_array(wanted[name], operator.outputs[0].kind),)
 
-    def _run(self, arrays: Sequence[np.ndarray], keep: dict[str, Any]) -> Arrays:
+    def _run(self, arrays: Sequence[np.ndarray], keep: dict[str, Any]) -> list[np.ndarray]:
         program = self._graph.program
         tensors = [
-            to_torch(array.copy(), kind.element)
+            to_tensor(array.copy(), kind.element)
             for array, kind in zip(arrays, (*program.state, *program.inputs), strict=True)
         ]
         with torch.no_grad():
@@ -121,6 +121,6 @@ def _matches(graph: OperatorGraph, module: torch.fx.GraphModule) -> dict[int, st
 
 def _fits(value: torch.Tensor, kind: TensorType) -> bool:
     try:
-        return tuple(value.shape) == kind.shape and element_of_torch(value.dtype) == kind.element
+        return tuple(value.shape) == kind.shape and element_of(value.dtype) == kind.element
     except ReproError:
         return False

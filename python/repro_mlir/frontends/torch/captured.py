@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a captured program takes and gives, and how that maps to the user's objects."""
+"""What ties a captured program to the user's model, optimizer and batch."""
 
 from __future__ import annotations
 
@@ -13,45 +13,22 @@ import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
+from repro_mlir.arrays import TensorType, as_array
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.tensors import dtype_of, to_tensor
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.optimizers import OptimizerProgram, Slot
 
-StateKind = Literal["parameter", "buffer", "optimizer", "seed", "step"]
-
-
-@dataclass(frozen=True)
-class StateEntry:
-    """One state tensor: an argument of the program and the result of the same position.
-
-    Attributes:
-      name: a parameter's or buffer's name in the model; `optimizer.<parameter>.<key>` or
-        `optimizer.group<i>.<key>`; `seed`; `step`.
-      kind: what it is. `seed` and `step` are i64 of shape [] and occur only if the program draws random numbers.
-      initial: value at capture, a copy.
-    """
-
-    name: str
-    kind: StateKind
-    initial: torch.Tensor
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """Name, shape and element type of an input or output."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: torch.dtype
+Role = Literal["parameter", "buffer", "optimizer", "seed", "step"]
 
 
 @dataclass
 class Captured:
-    """A program as imported linalg text and its signature.
+    """The bindings of a captured program (`frontends.interface.Bindings`), and the graph that it was lowered from.
 
-    `main` takes the state, then the inputs: first the hyper-parameters, then the leaves of the batch. It gives the
-    new state in the same order, then the outputs.
+    The names of state tensors are those that parameters and buffers have in the model, `optimizer.<parameter>.<key>`
+    or `optimizer.group<i>.<key>`, `seed` and `step`.
 
     The hyper-parameters are what the optimizer's update reads, and what torch.optim derives from it in f64; of a single
     parameter group (of several, each name ends in `.0`, `.1`, ... and the groups follow one another):
@@ -70,20 +47,16 @@ class Captured:
     the optimizer, where torch.optim leaves it too.
 
     Attributes:
-      text: MLIR generic text.
       state: the state tensors.
-      inputs: hyper-parameters of shape [], then the tensors of the batch.
-      outputs: for training first `loss`, then the model's outputs; for inference the model's outputs.
-      num_hyper_parameters: how many of the inputs come first as hyper-parameters.
+      roles: what each state tensor is. `seed` and `step` occur only if the program draws random numbers.
+      batch: the tensors of the batch, which are the inputs behind the hyper-parameters.
       graph: the functional ATen graph that was lowered; `graph(*state, *inputs)` runs it in eager mode.
       constants: tensors that the step read beside its state and the batch; the program has their values.
     """
 
-    text: str
-    state: list[StateEntry]
-    inputs: list[TensorSpec]
-    outputs: list[TensorSpec]
-    num_hyper_parameters: int
+    state: tuple[TensorType, ...]
+    roles: tuple[Role, ...]
+    batch: tuple[TensorType, ...]
     graph: torch.fx.GraphModule = field(repr=False)
     constants: list[torch.Tensor] = field(repr=False)
     _batch_spec: pytree.TreeSpec = field(repr=False)
@@ -100,7 +73,7 @@ class Captured:
     def slots(self) -> list[Slot | None]:
         """For each state tensor the optimizer's slot that it is; None for parameters, buffers, seed and step."""
         slots = iter(self._optimizer.slots if self._optimizer else [])
-        return [next(slots) if entry.kind == "optimizer" else None for entry in self.state]
+        return [next(slots) if role == "optimizer" else None for role in self.roles]
 
     @property
     def written(self) -> set[str]:
@@ -108,7 +81,7 @@ class Captured:
         arguments = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
         output = next(node for node in self.graph.graph.nodes if node.op == "output")
         triples = zip(self.state, arguments, output.args[0], strict=False)
-        return {entry.name for entry, argument, result in triples if _origin(result) is not argument}
+        return {kind.name for kind, argument, result in triples if _origin(result) is not argument}
 
     def optimizer_structure(self) -> Hashable:
         """The optimizer's present structure, which equals `structure` as long as the program is the right one.
@@ -140,7 +113,7 @@ class Captured:
         if spec != self._batch_spec:
             raise CaptureError(f"batch has the structure {_one_line(spec)}, expected {_one_line(self._batch_spec)}")
         tensors = []
-        expected = iter(self.inputs[self.num_hyper_parameters :])
+        expected = iter(self.batch)
         for index, (leaf, constant) in enumerate(zip(leaves, self._batch_constants, strict=True)):
             if not isinstance(constant, _Tensor):
                 if not _is_same(leaf, constant):
@@ -149,29 +122,26 @@ class Captured:
             want = next(expected)
             if not isinstance(leaf, torch.Tensor):
                 raise CaptureError(f"{want.name} is a {type(leaf).__name__}, expected a tensor")
-            if tuple(leaf.shape) != want.shape or leaf.dtype != want.dtype:
+            dtype = dtype_of(want.element)
+            if tuple(leaf.shape) != want.shape or leaf.dtype != dtype:
                 raise CaptureError(
-                    f"{want.name} has shape {list(leaf.shape)} of {leaf.dtype}, "
-                    f"expected {list(want.shape)} of {want.dtype}"
+                    f"{want.name} has shape {list(leaf.shape)} of {leaf.dtype}, expected {list(want.shape)} of {dtype}"
                 )
             tensors.append(leaf.detach().resolve_neg())
         return tensors
 
-    def write_state(self, values: Sequence[torch.Tensor]) -> None:
-        """Stores state tensors in the user's model and optimizer: afterwards their `state_dict` is that of the program.
+    def write_state(self, values: Sequence[Any]) -> None:
+        """Stores state in the user's model and optimizer: afterwards their `state_dict` is that of the program.
 
         Args:
-          values: one tensor per entry of `state`, with its shape and element type.
+          values: one array, as `as_array` takes it, per entry of `state`, with its shape and element type.
+        Raises:
+          ReproError: other arrays; nothing has been written.
         """
         if len(values) != len(self.state):
             raise CaptureError(f"got {len(values)} state tensors, expected {len(self.state)}")
-        for entry, value in zip(self.state, values, strict=True):
-            if value.shape != entry.initial.shape or value.dtype != entry.initial.dtype:
-                raise CaptureError(
-                    f"state {entry.name} has shape {list(value.shape)} of {value.dtype}, "
-                    f"expected {list(entry.initial.shape)} of {entry.initial.dtype}"
-                )
-        self._write_state(values)
+        pairs = zip(values, self.state, strict=True)
+        self._write_state([to_tensor(as_array(value, kind, "state"), kind.element) for value, kind in pairs])
 
 
 class _Tensor:

@@ -9,19 +9,19 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .arrays import TensorType, as_array, element_of_torch, is_torch, to_torch
-from .errors import ReproError
-from .files import read_regular
-from .limits import limits
-from .receipts.storage import write_whole
-from .tensor_file import read_all_tensors, write_tensors
+import torch
 
-if TYPE_CHECKING:
-    import torch
+from repro_mlir.arrays import as_array
+from repro_mlir.errors import ReproError
+from repro_mlir.files import read_regular
+from repro_mlir.frontends.torch.tensors import is_tensor, kind_of, to_tensor
+from repro_mlir.limits import limits
+from repro_mlir.receipts.storage import write_whole
+from repro_mlir.tensor_file import read_all_tensors, write_tensors
 
-FORMAT = 1
+CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"
 _NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
 
@@ -50,7 +50,7 @@ def check_fits(state: Any, model: torch.nn.Module, optimizer: torch.optim.Optimi
         if not isinstance(number, int) or not 0 <= number < len(parameters) or not isinstance(values, Mapping):
             raise ReproError(f"optimizer: expected state of the parameters 0 to {len(parameters) - 1}, got {number!r}")
         for key, value in values.items():
-            if is_torch(value) and value.dim() and value.shape != parameters[number].shape:
+            if is_tensor(value) and value.dim() and value.shape != parameters[number].shape:
                 raise ReproError(
                     f"optimizer: state {key} of parameter {number}: expected shape {list(parameters[number].shape)}, "
                     f"got {list(value.shape)}"
@@ -67,8 +67,8 @@ def _check_form(state: Any) -> None:
         least = -(2**63) if key in ("seed", "random_step") else 0
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**64:
             raise ReproError(f"{key}: expected a whole number of 64 bits, got {value!r}")
-    if state["format"] != FORMAT:
-        raise ReproError(f"expected format {FORMAT} of a trainer's state, got {state['format']}")
+    if state["format"] != CHECKPOINT_FORMAT:
+        raise ReproError(f"expected format {CHECKPOINT_FORMAT} of a trainer's state, got {state['format']}")
     optimizer = state["optimizer"]
     if not isinstance(state["model"], Mapping):
         raise ReproError(f"model: expected a state_dict, got a {type(state['model']).__name__}")
@@ -86,10 +86,10 @@ def _check_tensors(what: str, found: Mapping[str, Any], own: Mapping[str, Any]) 
         raise ReproError(f"{what}: {'no' if name in own else 'unknown'} {name}")
     for name, value in own.items():
         other = found[name]
-        if not is_torch(value):
+        if not is_tensor(value):
             continue
-        if not is_torch(other) or other.shape != value.shape or other.dtype != value.dtype:
-            got = f"shape {list(other.shape)} of {other.dtype}" if is_torch(other) else f"a {type(other).__name__}"
+        if not is_tensor(other) or other.shape != value.shape or other.dtype != value.dtype:
+            got = f"shape {list(other.shape)} of {other.dtype}" if is_tensor(other) else f"a {type(other).__name__}"
             raise ReproError(f"{what}: {name}: expected shape {list(value.shape)} of {value.dtype}, got {got}")
 
 
@@ -97,7 +97,7 @@ def _name(optimizer: object) -> str:
     return type(optimizer).__name__
 
 
-def save(path: str | Path, state: Mapping[str, Any]) -> None:
+def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     """Writes the state; a former file is there until all of the new one is. ReproError where a value has no place in
     the file, or the file cannot be written."""
     tensors = {f"model.{name}": value for name, value in state["model"].items()}
@@ -109,9 +109,9 @@ def save(path: str | Path, state: Mapping[str, Any]) -> None:
     for number, values in state["optimizer"]["state"].items():
         tensors |= {f"optimizer.{number}.{key}": value for key, value in values.items() if value is not None}
     for name, value in tensors.items():
-        if not is_torch(value):
+        if not is_tensor(value):
             raise ReproError(f"{name}: expected a tensor, got a {type(value).__name__}: use torch.save(state_dict())")
-    kinds = [TensorType(name, element_of_torch(value.dtype), tuple(value.shape)) for name, value in tensors.items()]
+    kinds = [kind_of(name, value) for name, value in tensors.items()]
     arrays = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
     data = write_tensors(kinds, arrays, {_METADATA: json.dumps(rest, sort_keys=True)})
     # The file that a link names, not the link.
@@ -124,8 +124,8 @@ def save(path: str | Path, state: Mapping[str, Any]) -> None:
         raise ReproError(f"cannot write {path}: {error.strerror}") from None
 
 
-def load(path: str | Path) -> dict[str, Any]:
-    """The state in a file that `save` wrote, as `Trainer.state_dict` gives it. ReproError for another file."""
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
+    """What `save_checkpoint` wrote, as `Trainer.state_dict` gives it. ReproError for another file."""
     data = read_regular(path, limits().archive_bytes, follow=True)
     kinds, arrays, metadata = read_all_tensors(data, str(path))
     model: dict[str, Any] = {}
@@ -135,10 +135,10 @@ def load(path: str | Path) -> dict[str, Any]:
         for kind, array in zip(kinds, arrays, strict=True):
             owner, _, name = kind.name.partition(".")
             if owner == "model":
-                model[name] = to_torch(array, kind.element)
+                model[name] = to_tensor(array, kind.element)
             else:
                 number, _, key = name.partition(".")
-                optimizer.setdefault(int(number), {})[key] = to_torch(array, kind.element)
+                optimizer.setdefault(int(number), {})[key] = to_tensor(array, kind.element)
         groups = [{key: _from_json(key, value) for key, value in group.items()} for group in rest.pop("param_groups")]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError):
         raise ReproError(f"{path}: expected a checkpoint of a trainer") from None
@@ -146,7 +146,7 @@ def load(path: str | Path) -> dict[str, Any]:
 
 
 def _as_json(where: str, value: Any) -> Any:
-    if is_torch(value):
+    if is_tensor(value):
         # A learning rate may be one; a Python float has every f64 and f32.
         return {"tensor": [str(value.dtype).removeprefix("torch."), value.item()]}
     if isinstance(value, tuple | list):
@@ -158,8 +158,6 @@ def _as_json(where: str, value: Any) -> Any:
 
 def _from_json(key: str, value: Any) -> Any:
     if isinstance(value, dict):
-        import torch
-
         dtype, number = value["tensor"]
         if dtype not in ("float32", "float64"):
             raise ValueError(dtype)

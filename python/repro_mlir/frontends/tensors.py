@@ -1,0 +1,54 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Tensors of the frameworks that have a frontend, where the user gives them in place of NumPy arrays.
+
+The frontend of a framework knows its tensors in `frontends/<framework>/tensors.py`, which is loaded where the process
+has imported the framework.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..arrays import TensorType
+
+_FRAMEWORKS = ("torch",)
+
+
+class TensorModule(Protocol):
+    """What the module `tensors` of a frontend has."""
+
+    def is_tensor(self, value: object) -> bool:
+        """Whether a value is a tensor of the framework."""
+
+    def share(self, tensor: Any, kind: TensorType, what: str) -> np.ndarray:
+        """The tensor as an array that shares its memory, of any shape; arguments and errors as of `as_array`.
+
+        Raises:
+          ReproError: a tensor of another element type, or one that has no values in the memory of the CPU.
+        """
+
+    def to_tensor(self, array: np.ndarray, element: str) -> Any:
+        """A tensor that shares the memory of an array with elements of this type (MLIR's name)."""
+
+
+def module_of(value: object) -> TensorModule | None:
+    """The module of the frontend whose framework has made this tensor; None for anything else."""
+    for framework in _FRAMEWORKS:
+        if framework in sys.modules:
+            module = _load(framework)
+            if module.is_tensor(value):
+                return module
+    return None
+
+
+@functools.cache
+def _load(framework: str) -> TensorModule:
+    return cast(TensorModule, importlib.import_module(f"{__package__}.{framework}.tensors"))

@@ -1,0 +1,95 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""`repro_mlir.capture`: canonical programs of PyTorch's training steps and inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from repro_mlir.errors import ReproError
+from repro_mlir.exact import exact_contractions
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.program import Program, program_of
+from repro_mlir.progress import working
+from repro_mlir.reference.environment import deviation
+
+if TYPE_CHECKING:
+    import torch
+
+    from repro_mlir.frontends.torch.captured import Captured
+
+
+def capture(
+    model: torch.nn.Module,
+    *arguments: Any,
+    clip_norm: float | None = None,
+    autocast: torch.dtype | None = None,
+    seed: int = 0,
+    exact_digits: int | None = None,
+    attention_block: int | None = None,
+) -> Program:
+    """Captures a training step, `capture(model, loss_fn, optimizer, batch)`, or inference, `capture(model, inputs)`.
+
+    Args:
+      model: its parameters and buffers become state; its mode (train or eval) is part of the program.
+      arguments: for training `loss_fn` (loss_fn(output, target); None where the model gives the loss), a torch.optim
+        optimizer and an example batch `(*inputs, target)`; for inference the example inputs, a tensor, tuple or dict.
+      clip_norm: training only: clips all gradients together to this 2-norm.
+      autocast: training only: torch.bfloat16 or torch.float16 for forward and loss.
+      seed: training only: the initial seed of the program's random numbers.
+      exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
+      attention_block: (K5) `scaled_dot_product_attention` goes by blocks of so many queries, or keys, and keeps no
+        whole matrix of weights (dropout keeps one of booleans): for long sequences, 128 say. Its bits are others.
+    Returns:
+      the canonical program; the model and the optimizer stay as they are.
+    Raises:
+      ReproError: what cannot be captured, with the Python line where it is known.
+    """
+    if len(arguments) not in (1, 3):
+        raise ReproError(
+            "expected capture(model, loss_fn, optimizer, batch) or capture(model, inputs), "
+            f"got {len(arguments) + 1} arguments"
+        )
+    options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block)
+    if len(arguments) == 3:
+        return training_program(model, *arguments, options)[0]
+    if clip_norm is not None or autocast is not None or seed != 0:
+        raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
+    return _program(lambda frontend: frontend.capture_inference(model, arguments[0], options), options)[0]
+
+
+def training_program(
+    model: torch.nn.Module,
+    loss_fn: Callable[..., torch.Tensor] | None,
+    optimizer: torch.optim.Optimizer,
+    batch: Any,
+    options: CaptureOptions,
+) -> tuple[Program, ImportedProgram[Captured]]:
+    """As `capture`, and the imported program, which has what ties it to the user's objects."""
+    return _program(
+        lambda frontend: frontend.capture_training(model, loss_fn, optimizer, batch, options),
+        options,
+    )
+
+
+def _program(
+    run: Callable[[ModuleType], ImportedProgram[Captured]], options: CaptureOptions
+) -> tuple[Program, ImportedProgram[Captured]]:
+    """The canonical program of what a function of capture.py gives."""
+    if found := deviation():
+        # Threads of torch may have it as well: constants that torch computes would not be those of (V2).
+        raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
+    try:
+        from repro_mlir.frontends.torch import capture as frontend
+    except ImportError as error:
+        raise ReproError(f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})") from None
+    with working("capturing"):
+        imported = run(frontend)
+    with working("importing"):
+        program = program_of(imported)
+    if options.exact_digits is not None:
+        program = exact_contractions(program, options.exact_digits)
+    return program, imported
