@@ -124,11 +124,11 @@ def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
     With `fuse-rows`, neighbouring operations on the same rows of which one is a
     fold of each row (as in softmax and layer norm) or a product of each (as in
     attention) become one kernel: an
-    `scf.forall` over blocks of rows that holds the operations on the parts of
+    `scf.forall` over blocks of rows that holds the operations on the slices of
     their buffers. A buffer that nobody else uses shrinks to one block, a
-    `memref.alloc` in the loop. Each operation meets the elements it met before.
-    Without products, the element-wise one with the most arithmetic fetches
-    (`memref.prefetch`) what later ones and the next block meet first.
+    `memref.alloc` in the loop. Each operation reads the elements it read before.
+    Without products, the element-wise one with the most arithmetic prefetches
+    (`memref.prefetch`) what later ones and the next block read first.
     The rows of a contraction are the items of its batch (as in attention): one
     whose rows share a factor stays a kernel of its own.
 

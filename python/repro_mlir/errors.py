@@ -5,7 +5,7 @@
 
 
 class ReproError(Exception):
-    """A mistake in what the user gave: one line that names what was expected and what was met."""
+    """A mistake in what the user gave: one line that names what was expected and what was found."""
 
 
 class StepFailed(ReproError):

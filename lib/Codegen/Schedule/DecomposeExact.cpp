@@ -7,7 +7,7 @@
 //
 // (K4) multiplies integers of w = 8 * digits - 2 bits. An f64 holds every sum
 // of up to 2^18 products of 14 bits; of 22 bits it holds those of one factor
-// with the high or the low half of the other: the two sums meet in an i64.
+// with the high or the low half of the other: the two sums are added in an i64.
 //
 //===----------------------------------------------------------------------===//
 
@@ -98,7 +98,7 @@ struct Body {
 struct Factor {
   Value tensor;
   AffineMap map;
-  /// The largest magnitude that each result meets, f32, with one dimension per
+  /// The largest magnitude that each result uses, f32, with one dimension per
   /// parallel dimension that the factor depends on; and its map.
   Value magnitude;
   AffineMap magnitudeMap;

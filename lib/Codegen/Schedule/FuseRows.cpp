@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // The rows of an op are the points of its first dimensions. An access is *by
-// rows* if row i of the op touches nothing but the i-th of as many equal parts
+// rows* if row i of the op touches nothing but the i-th of as many equal slices
 // of the buffer. Where all accesses of what a run of ops writes are by rows,
-// the run may go block by block: each op meets the elements that it met before.
+// the run may go block by block: each op reads the elements that it read
+// before.
 //
 //===----------------------------------------------------------------------===//
 

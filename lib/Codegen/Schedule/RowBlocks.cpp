@@ -181,10 +181,10 @@ linalg::GenericOp BlockWriter::findBusiest() {
   return busiest;
 }
 
-/// Lets `during`, the run's op at `position`, fetch the cache lines that are
-/// met next: in this block by the ops after it, in the next block by the
-/// others. A block is too short for the processor to foresee that, and lines to
-/// write are awaited as well.
+/// Lets `during`, the run's op at `position`, prefetch the cache lines that are
+/// accessed next: in this block by the ops after it, in the next block by the
+/// others. A block is too short for hardware to prefetch the next one, and
+/// lines to write are awaited as well.
 void BlockWriter::fetchRows(linalg::GenericOp during, size_t position) {
   SmallVector<int64_t> sizes = getSizes(during);
   SmallVector<int64_t> strides = computeSuffixProduct(sizes);

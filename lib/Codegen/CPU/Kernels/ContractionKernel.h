@@ -7,15 +7,15 @@
 //
 // A tile is `tileRows` times `tileVectors` vectors along N (a panel). A chunk
 // of K is taken in parts: while one part of a panel, which fits into the first
-// cache, meets all rows of a block, the accumulators of the tiles wait in
-// memory from part to part, so that each result sees its elements in the order
-// of (F1). A work item is a block of rows times a group of panels; neighbouring
-// items of a thread form a strip: groups of panels for which the rows are
-// packed once, or, where one group holds all panels, blocks of rows for which
-// those are. Either factor is read where it lies, or what is read of it is
-// copied, f or g applied, before: the columns of a part before the rows meet
-// them, the rows of a tile when the first panel does, or, where rows lie side
-// by side, those of a chunk before all panels.
+// cache, is used with all rows of a block, the accumulators of the tiles wait
+// in memory from part to part, so that each result sees its elements in the
+// order of (F1). A work item is a block of rows times a group of panels;
+// neighbouring items of a thread form a strip: groups of panels for which the
+// rows are packed once, or, where one group holds all panels, blocks of rows
+// for which those are. Either factor is read where it lies, or what is read of
+// it is copied, f or g applied, before: the columns of a part before the rows
+// need them, the rows of a tile when the first panel does, or, where rows lie
+// side by side, those of a chunk before all panels.
 //
 //===----------------------------------------------------------------------===//
 

@@ -24,7 +24,7 @@ constexpr int64_t kItemElements = 4096;
 /// Elements that are worth a thread.
 constexpr int64_t kGrainElements = 32768;
 
-/// Elements that are met later, whose lines are fetched.
+/// Elements that are accessed later, whose lines are prefetched.
 struct Fetch {
   Access access;
   bool isWrite;

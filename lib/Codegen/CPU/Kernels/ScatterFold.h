@@ -13,13 +13,13 @@
 
 namespace mlir::repro::cpu {
 
-/// repro.scatter as slices ("rows") of the destination that updates meet. The
+/// repro.scatter as slices ("rows") of the destination that updates write. The
 /// updates of a row are chained in ascending position by `next`.
 class ScatterFold {
 public:
   ScatterFold(KernelBuilder &b, ScatterOp op);
 
-  /// The row that update `p` meets; `isValid` (i1) is whether there is one.
+  /// The row that update `p` writes; `isValid` (i1) is whether there is one.
   Value getRow(Value p, Value &isValid);
   /// Where the row's slice begins in the destination.
   Value getBase(Value row);

@@ -5,7 +5,7 @@
 //
 // A work item is a slice of the destination. The updates of the slices of a
 // share are chained by destination, each chain in ascending position, so that
-// a destination's fold (D1) runs in registers and no share meets another.
+// a destination's fold (D1) runs in registers and no two shares write it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Three kernels without atomics: the row of each update, with the checks; the
-// chain of each row's updates, by a thread that looks at all rows met; the
+// chain of each row's updates, by a thread that looks at all updated rows; the
 // fold of each element along its row's chain.
 //
 //===----------------------------------------------------------------------===//

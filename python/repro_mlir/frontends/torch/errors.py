@@ -9,6 +9,6 @@ from repro_mlir.errors import ReproError
 class CaptureError(ReproError):
     """A model, optimizer or batch that the frontend cannot turn into a program.
 
-    The message is one line that names what was met (an operator, an argument), what was expected,
+    The message is one line that names what was found (an operator, an argument), what was expected,
     and, where it is known, the user's Python line as `file:line`, else the module or the phase of the step.
     """
