@@ -9,7 +9,7 @@
 
 #include "Dialect/Repro/Identity/ProgramIdentity.h"
 #include "Pipelines/Registration.h"
-#include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Registration.h"
@@ -45,7 +45,11 @@ bool reproProgramHash(MlirModule module, uint8_t *hash,
 
 bool reproCanBeExact(MlirOperation op) {
   auto fold = dyn_cast<repro::FoldOp>(unwrap(op));
-  return fold && fold.canBeExact();
+  if (!fold)
+    return false;
+  std::optional<repro::ContractionBody> contraction =
+      repro::getContraction(fold);
+  return contraction && contraction->canBeExact();
 }
 
 int reproOptMain(int argc, char **argv) {

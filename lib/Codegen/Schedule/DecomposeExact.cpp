@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Codegen/Passes.h"
-#include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -96,6 +96,7 @@ struct Body {
 
 /// One of the two inputs that are multiplied.
 struct Factor {
+  unsigned input;
   Value tensor;
   AffineMap map;
   /// The largest magnitude that each result uses, f32, with one dimension per
@@ -153,6 +154,7 @@ Value Decomposition::fill(ArrayRef<int64_t> shape, FloatAttr value) {
 
 Factor Decomposition::getFactor(unsigned input) {
   Factor factor;
+  factor.input = input;
   factor.tensor = fold.getInputs()[input];
   factor.map = fold.getIndexingMapsArray()[input];
   // The dimensions that the factor depends on, as dimensions of a new fold.
@@ -252,11 +254,10 @@ Value Decomposition::contract(const Factor &x, const Factor &y,
                               std::optional<bool> high) {
   SmallVector<Value> inputs;
   SmallVector<AffineMap> maps;
-  auto factors = *fold.getFactors();
   SmallVector<AffineMap> indexing = fold.getIndexingMapsArray();
   for (auto [index, input, map] :
        llvm::enumerate(fold.getInputs(), ArrayRef(indexing).drop_back()))
-    if (index != factors.first && index != factors.second) {
+    if (index != x.input && index != y.input) {
       inputs.push_back(input); // It shows extents.
       maps.push_back(map);
     }
@@ -378,8 +379,8 @@ Value Decomposition::finish(const Factor &x, const Factor &y,
 Value Decomposition::build() {
   if (llvm::is_contained(extents, 0))
     return fold.getOutputs()[0];
-  auto inputs = *fold.getFactors();
-  Factor x = getFactor(inputs.first), y = getFactor(inputs.second);
+  ContractionBody body = *getContraction(fold);
+  Factor x = getFactor(body.x.inputs[0]), y = getFactor(body.y.inputs[0]);
   SmallVector<Value> totals;
   if (digits == 2)
     totals = {contract(x, y, std::nullopt)};
@@ -393,9 +394,9 @@ Value Decomposition::build() {
 /// of digits.
 static bool isMatrixProduct(FoldOp fold) {
   constexpr int64_t fewestRows = 8, mostElements = int64_t(1) << 15;
-  auto factors = *fold.getFactors();
+  ContractionBody body = *getContraction(fold);
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
-  AffineMap x = maps[factors.first], y = maps[factors.second];
+  AffineMap x = maps[body.x.inputs[0]], y = maps[body.y.inputs[0]];
   if (!x.isProjectedPermutation() || !y.isProjectedPermutation())
     return false;
   int64_t rows = 1, columns = 1, elements = 1, results = 1;
@@ -403,8 +404,8 @@ static bool isMatrixProduct(FoldOp fold) {
        llvm::enumerate(fold.getExtents(), fold.getIteratorTypesArray())) {
     bool isParallel = kind == utils::IteratorType::parallel;
     (isParallel ? results : elements) *= extent;
-    if (isParallel && x.isFunctionOfDim(dim) != y.isFunctionOfDim(dim))
-      (x.isFunctionOfDim(dim) ? rows : columns) *= extent;
+    if (isParallel && body.isOfOneFactor(dim))
+      (body.x.dims[dim] ? rows : columns) *= extent;
   }
   return rows >= fewestRows && columns >= fewestRows && results > 0 &&
          elements > 0 && elements <= mostElements;

@@ -17,7 +17,7 @@
 #include "Kernel.h"
 #include "RowBlocks.h"
 
-#include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -97,38 +97,17 @@ static bool isLinear(AffineMap map) {
   return linear;
 }
 
-/// The arguments of the body that a value of it depends on.
-static SmallPtrSet<Value, 4> getLeaves(Value value, Block *body) {
-  SmallPtrSet<Value, 4> leaves;
-  SmallVector<Value> open = {value};
-  while (!open.empty()) {
-    Value next = open.pop_back_val();
-    if (Operation *op = next.getDefiningOp())
-      llvm::append_range(open, op->getOperands());
-    else if (next.getParentBlock() == body)
-      leaves.insert(next);
-  }
-  return leaves;
-}
-
 /// Whether the kernel of contractions is sure to take the fold. Not those with
 /// a batch, which are for runs of ops on the same rows.
 static bool isPlainContraction(FoldOp fold) {
-  if (!fold.isContraction() || !fold->hasAttr(initAttrName) ||
+  std::optional<ContractionBody> contraction = getContraction(fold);
+  if (!contraction || contraction->isInLanes || !fold->hasAttr(initAttrName) ||
       !isArithmetic(*fold.getBody()))
     return false;
-  auto fma = cast<math::FmaOp>(fold.getStep());
-  if (!fma.getType().isF32() && !fma.getType().isF64())
+  if (!contraction->type.isF32() && !contraction->type.isF64())
     return false;
-  SmallVector<AffineMap> maps = getMaps(fold);
-  if (!llvm::all_of(maps, isLinear))
+  if (!llvm::all_of(getMaps(fold), isLinear))
     return false;
-  auto readsDim = [&](Value factor, unsigned dim) {
-    return llvm::any_of(getLeaves(factor, fold.getBody()), [&](Value leaf) {
-      return maps[cast<BlockArgument>(leaf).getArgNumber()].isFunctionOfDim(
-          dim);
-    });
-  };
   bool hasDimension = false;
   for (auto [dim, type, size] :
        llvm::enumerate(fold.getIteratorTypesArray(), getSizes(fold))) {
@@ -136,7 +115,7 @@ static bool isPlainContraction(FoldOp fold) {
       return false;
     if (type != utils::IteratorType::parallel || size == 1)
       continue;
-    if (readsDim(fma.getA(), dim) == readsDim(fma.getB(), dim))
+    if (!contraction->isOfOneFactor(dim))
       return false;
     hasDimension = true;
   }

@@ -18,7 +18,7 @@
 #include "Kernel.h"
 #include "RowBlocks.h"
 
-#include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -44,11 +44,6 @@ static constexpr size_t mostOps = 64;
 /// How many ops away a run looks for one that touches its rows.
 static constexpr size_t reach = 4;
 
-static bool isContraction(Operation *op) {
-  auto fold = dyn_cast<FoldOp>(op);
-  return fold && fold.isContraction();
-}
-
 /// Whether the op is a fold that a run of ops may grow from: a contraction, or
 /// one whose elements do not come one after the other.
 static bool isRowFold(Operation *op) {
@@ -56,7 +51,7 @@ static bool isRowFold(Operation *op) {
   if (!fold)
     return false;
   auto order = dyn_cast_if_present<OrderAttr>(fold.getOrderAttr());
-  return fold.isContraction() ||
+  return addsProductsInTurn(fold) ||
          isa_and_present<AnyOrderAttr>(fold.getOrderAttr()) ||
          (order && order.getLanes() > 1);
 }
@@ -77,7 +72,7 @@ static SmallVector<int64_t> getLeadingSizes(Operation *op) {
   SmallVector<int64_t> sizes;
   for (auto [dim, type, size] : llvm::enumerate(types, getSizes(op))) {
     if (type != utils::IteratorType::parallel ||
-        (isContraction(op) && isShared(dim)))
+        (addsProductsInTurn(op) && isShared(dim)))
       break;
     sizes.push_back(size);
   }
@@ -269,7 +264,7 @@ void RowRun::tryOp(RowOp op, bool atEnd) {
     if (buffer.isWritten && (!buffer.isEven || buffer.rowStride == 0))
       state.fits = false;
   }
-  state.hasProducts |= isContraction(op.op);
+  state.hasProducts |= addsProductsInTurn(op.op);
   if (!llvm::is_contained(shapes, op.sizes)) {
     shapes.push_back(op.sizes);
     ++state.numShapes;

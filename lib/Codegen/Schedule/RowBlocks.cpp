@@ -9,7 +9,7 @@
 
 #include "Kernel.h"
 
-#include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -164,7 +164,7 @@ linalg::GenericOp BlockWriter::findBusiest() {
   linalg::GenericOp busiest;
   int64_t mostWork = 0;
   for (const RowOp &op : run) {
-    if (auto fold = dyn_cast<FoldOp>(op.op); fold && fold.isContraction())
+    if (addsProductsInTurn(op.op))
       return {};
     auto generic = dyn_cast<linalg::GenericOp>(op.op);
     if (!generic)

@@ -44,69 +44,45 @@ Epilogue::Epilogue(KernelBuilder &b, FoldOp fold, linalg::GenericOp op)
   output = getAccess(*op.getDpsInitOperand(0));
 }
 
-bool Contraction::collectLeaves(Value value, Factor &factor,
-                                llvm::SmallDenseSet<Operation *> &seen) {
-  Block *body = fold.op.getBody();
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    if (argument.getOwner() != body)
-      return true;
-    unsigned number = argument.getArgNumber();
-    if (number >= fold.inputs.size() || !fold.inputs[number].linear)
-      return false;
-    if (!llvm::is_contained(factor.leaves, number))
-      factor.leaves.push_back(number);
-    return true;
-  }
-  Operation *op = value.getDefiningOp();
-  if (op->getBlock() != body || !seen.insert(op).second)
-    return true;
-  if (isa<repro::IndexOp, memref::LoadOp>(op))
-    return false;
-  if (!isa<arith::ConstantOp>(op))
-    ++factor.operations;
-  return llvm::all_of(op->getOperands(), [&](Value operand) {
-    return collectLeaves(operand, factor, seen);
-  });
-}
-
 void Contraction::collapseFactor(Factor &factor) {
   const Access &output = fold.outputs[0];
-  llvm::stable_sort(factor.dims, [&](unsigned x, unsigned y) {
+  llvm::stable_sort(factor.ownDims, [&](unsigned x, unsigned y) {
     return output.coefficients[x] > output.coefficients[y];
   });
   SmallVector<const Access *> accesses;
-  for (unsigned leaf : factor.leaves)
+  for (unsigned leaf : factor.inputs)
     accesses.push_back(&fold.inputs[leaf]);
   llvm::SmallBitVector none(fold.sizes.size());
   factor.reduction = collapseDims(fold.reduction, fold.sizes, accesses, none);
   for (const Access &input : epilogue.inputs)
     accesses.push_back(&input);
   accesses.push_back(&output);
-  factor.loops = collapseDims(factor.dims, fold.sizes, accesses, none);
+  factor.loops = collapseDims(factor.ownDims, fold.sizes, accesses, none);
   factor.size = getProduct(getSizes(factor.loops));
 }
 
 LogicalResult Contraction::matchFactors() {
-  if (!fold.op.isContraction() || fold.n == 0 || fold.results == 0 ||
-      !fold.outputs[0].linear)
+  std::optional<ContractionBody> contraction = getContraction(fold.op);
+  if (!contraction || contraction->isInLanes || fold.n == 0 ||
+      fold.results == 0 || !fold.outputs[0].linear)
     return failure();
   Block &body = *fold.op.getBody();
   if (!BodyVectorizer::canVectorize(body) ||
       llvm::any_of(body, [](Operation &op) { return isa<cf::AssertOp>(op); }))
     return failure();
-  auto fma = cast<math::FmaOp>(fold.step);
-  type = fma.getType();
+  type = contraction->type;
   if (!type.isF32() && !type.isF64())
     return failure();
-  rows.value = fma.getA();
-  columns.value = fma.getB();
-  for (Factor *factor : {&rows, &columns}) {
-    llvm::SmallDenseSet<Operation *> seen;
-    if (!collectLeaves(factor->value, *factor, seen))
+  rows = {std::move(contraction->x)};
+  columns = {std::move(contraction->y)};
+  for (const Factor *factor : {&rows, &columns})
+    if (factor->readsOthers ||
+        !llvm::all_of(factor->inputs, [&](unsigned input) {
+          return fold.inputs[input].linear;
+        }))
       return failure();
-  }
   auto reads = [&](const Factor &factor, unsigned dim) {
-    return llvm::any_of(factor.leaves, [&](unsigned leaf) {
+    return llvm::any_of(factor.inputs, [&](unsigned leaf) {
       return fold.inputs[leaf].coefficients[dim] != 0;
     });
   };
@@ -117,9 +93,9 @@ LogicalResult Contraction::matchFactors() {
     if (inRows == inColumns)
       batchDims.push_back(dim);
     else
-      (inRows ? rows : columns).dims.push_back(dim);
+      (inRows ? rows : columns).ownDims.push_back(dim);
   }
-  if (rows.dims.empty() && columns.dims.empty())
+  if (rows.ownDims.empty() && columns.ownDims.empty())
     return failure();
   collapseFactor(rows);
   collapseFactor(columns);
@@ -129,7 +105,7 @@ LogicalResult Contraction::matchFactors() {
 void Contraction::collapseBatch() {
   SmallVector<const Access *> accesses;
   for (const Factor *factor : {&rows, &columns})
-    for (unsigned leaf : factor->leaves)
+    for (unsigned leaf : factor->inputs)
       accesses.push_back(&fold.inputs[leaf]);
   for (const Access &input : epilogue.inputs)
     accesses.push_back(&input);
@@ -141,7 +117,7 @@ void Contraction::collapseBatch() {
 Value Contraction::computeFactor(const Factor &factor, int64_t lanes,
                                  function_ref<Value(unsigned leaf)> load) {
   BodyVectorizer body(b, lanes);
-  for (auto [i, leaf] : llvm::enumerate(factor.leaves)) {
+  for (auto [i, leaf] : llvm::enumerate(factor.inputs)) {
     const Access &access = fold.inputs[leaf];
     body.map(fold.op.getBody()->getArgument(leaf),
              access.isMemory() ? load(i) : access.scalar);

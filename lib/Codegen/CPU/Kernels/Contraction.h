@@ -17,21 +17,19 @@
 
 #include "Codegen/CPU/Kernels/FoldSupport.h"
 #include "Codegen/CPU/Kernels/ParallelLoops.h"
+#include "dialects/Repro/IR/ContractionBody.h"
 
 namespace mlir::repro::cpu {
 
 /// One factor of the product.
-struct Factor {
-  Value value;                  ///< in the body
-  SmallVector<unsigned> leaves; ///< block arguments it is computed from
-  SmallVector<unsigned> dims;   ///< parallel dimensions of its own
-  /// Loops over `dims`; access i is leaf i, then the inputs of the epilogue
+struct Factor : ContractionBody::Factor {
+  SmallVector<unsigned> ownDims; ///< the parallel ones that the other has not
+  /// Loops over `ownDims`; access i is input i, then the inputs of the epilogue
   /// follow, the last one is the output.
   SmallVector<CollapsedDim> loops;
-  /// Loops over K; access i is leaf i.
+  /// Loops over K; access i is input i.
   SmallVector<CollapsedDim> reduction;
-  int64_t size = 1;        ///< product of the extents of `dims`
-  unsigned operations = 0; ///< in the body; 0: the element itself
+  int64_t size = 1; ///< product of the extents of `ownDims`
 };
 
 /// The element-wise op on the results of a contraction, which it stores in
@@ -60,7 +58,7 @@ protected:
   LogicalResult matchFactors();
   /// Fills `batch`, once it is settled which factor is rows.
   void collapseBatch();
-  /// The factor's value from its leaves' values.
+  /// The factor's value from those of its inputs.
   Value computeFactor(const Factor &factor, int64_t lanes,
                       function_ref<Value(unsigned leaf)> load);
 
@@ -68,14 +66,12 @@ protected:
   Epilogue epilogue;
   FoldInfo fold;
   Factor rows, columns;
-  /// Loops over the batch; the accesses are the leaves of rows, those of
+  /// Loops over the batch; the accesses are the inputs of rows, those of
   /// columns, the inputs of the epilogue, and the output.
   SmallVector<CollapsedDim> batch;
   Type type; ///< of the accumulator
 
 private:
-  bool collectLeaves(Value value, Factor &factor,
-                     llvm::SmallDenseSet<Operation *> &seen);
   void collapseFactor(Factor &factor);
 
   SmallVector<unsigned> batchDims;

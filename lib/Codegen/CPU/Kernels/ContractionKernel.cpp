@@ -141,8 +141,8 @@ void ContractionKernel::chooseTiles() {
 }
 
 bool ContractionKernel::isElement(const Factor &factor) const {
-  return factor.operations == 0 && factor.leaves.size() == 1 &&
-         fold.inputs[factor.leaves[0]].isMemory();
+  return factor.numOperations == 0 && factor.inputs.size() == 1 &&
+         fold.inputs[factor.inputs[0]].isMemory();
 }
 
 bool ContractionKernel::canStayInPlace(const Factor &factor) const {
@@ -183,10 +183,10 @@ void ContractionKernel::choosePacking() {
                   (masked && lanes * type.getIntOrFloatBitWidth() < 256) ||
                   (rows.size > 24 && columns.reduction.size() <= 1 &&
                    getReach(columns) > 65536);
-  transposed = columnsPacked && !contiguous && columns.operations <= 3 &&
+  transposed = columnsPacked && !contiguous && columns.numOperations <= 3 &&
                isInRuns(columns) && !columns.reduction.empty() &&
                columns.reduction.back().size >= lanes / 2 &&
-               llvm::any_of(llvm::seq<unsigned>(columns.leaves.size()),
+               llvm::any_of(llvm::seq<unsigned>(columns.inputs.size()),
                             [&](unsigned leaf) {
                               int64_t step =
                                   columns.loops.back().coefficients[leaf];
@@ -259,7 +259,7 @@ bool ContractionKernel::needsTable(const Factor &factor, bool isPacked,
                                    bool packsRuns) const {
   if (factor.reduction.size() <= 1 || (isPacked && packsRuns))
     return false;
-  return !isPacked || (factor.leaves.size() == 1 && fold.n <= kMostTable);
+  return !isPacked || (factor.inputs.size() == 1 && fold.n <= kMostTable);
 }
 
 Value ContractionKernel::fillTable(const Factor &factor) {
@@ -323,7 +323,7 @@ PanelVector ContractionKernel::getPanelVector(Value vectorIndex) {
     if (exists)
       vector.count = b.select(exists, vector.count, b.index(0));
   }
-  for (unsigned leaf = 0; leaf < columns.leaves.size(); ++leaf)
+  for (unsigned leaf = 0; leaf < columns.inputs.size(); ++leaf)
     vector.leafOffsets.push_back(
         b.add(columnBase[leaf], getLoopOffset(b, columns.loops, at, leaf)));
   unsigned access = getResultAccess(columns);
@@ -424,7 +424,7 @@ void ContractionKernel::emitStrip(Value rowBlock, Value endRowBlock,
   columnBase.clear();
   unsigned access = 0;
   for (Factor *factor : {&rows, &columns})
-    for (unsigned leaf : factor->leaves)
+    for (unsigned leaf : factor->inputs)
       (factor == &rows ? rowBase : columnBase)
           .push_back(b.add(getLoopOffset(b, batch, at, access++),
                            fold.inputs[leaf].constant));

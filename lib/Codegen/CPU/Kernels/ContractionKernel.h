@@ -200,7 +200,7 @@ private:
   /// Among the accesses of a factor's loops: of the epilogue's inputs, then the
   /// output's.
   static unsigned getResultAccess(const Factor &factor) {
-    return factor.leaves.size();
+    return factor.inputs.size();
   }
   /// How far apart the lanes of an epilogue's input are.
   int64_t getInputStep(unsigned input) const {

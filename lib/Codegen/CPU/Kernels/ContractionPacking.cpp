@@ -17,7 +17,7 @@ static constexpr int64_t kTogether = 8;
 Value ContractionKernel::loadLeaf(const Factor &factor, unsigned leaf,
                                   Value offset, int64_t stride, int64_t lanes,
                                   LaneMask mask) {
-  const Access &access = fold.inputs[factor.leaves[leaf]];
+  const Access &access = fold.inputs[factor.inputs[leaf]];
   if (!lanes || !stride)
     return b.load(access.buffer, access.element, offset);
   return b.loadVector(access.buffer, access.element, offset, stride, lanes,
@@ -49,7 +49,7 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
   auto getBases = [&](Value k) {
     SmallVector<Value> bases;
     SmallVector<Value> at = b.delinearize(k, getSizes(rows.reduction));
-    for (unsigned leaf = 0; leaf < rows.leaves.size(); ++leaf)
+    for (unsigned leaf = 0; leaf < rows.inputs.size(); ++leaf)
       bases.push_back(
           b.add(rowBase[leaf], getLoopOffset(b, rows.reduction, at, leaf)));
     return bases;
@@ -74,7 +74,7 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
         int64_t step = rows.loops[0].coefficients[leaf];
         Value rowOffset = b.mul(row, step);
         if (step != 0)
-          b.prefetch(fold.inputs[rows.leaves[leaf]].buffer,
+          b.prefetch(fold.inputs[rows.inputs[leaf]].buffer,
                      b.add(nextBases[i][leaf], rowOffset), /*isWrite=*/false);
         return loadLeaf(rows, leaf, b.add(bases[i][leaf], rowOffset), step,
                         lanes, {});
@@ -105,7 +105,7 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
     Value target = b.add(packed, b.mul(b.sub(row, firstRow), rowStride));
     SmallVector<Value> rowAt = b.delinearize(row, getSizes(rows.loops));
     SmallVector<Value> base;
-    for (unsigned leaf = 0; leaf < rows.leaves.size(); ++leaf)
+    for (unsigned leaf = 0; leaf < rows.inputs.size(); ++leaf)
       base.push_back(
           b.add(rowBase[leaf], getLoopOffset(b, rows.loops, rowAt, leaf)));
     if (rowTable) {
@@ -187,7 +187,7 @@ void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
       offsets.push_back(b.load(columnTable, b.getIndexType(), k));
     } else {
       SmallVector<Value> at = b.delinearize(k, getSizes(columns.reduction));
-      for (unsigned leaf = 0; leaf < columns.leaves.size(); ++leaf)
+      for (unsigned leaf = 0; leaf < columns.inputs.size(); ++leaf)
         offsets.push_back(getLoopOffset(b, columns.reduction, at, leaf));
     }
     Value target = b.mul(b.sub(k, part.start), tileVectors * lanes);

@@ -126,7 +126,7 @@ SmallVector<Value> ContractionKernel::multiplyAdd(const Tile &tile, Value k,
 Value ContractionKernel::loadRow(const Tile &tile, int64_t x, Value k,
                                  Value offset) {
   if (!rowsPacked)
-    return b.load(fold.inputs[rows.leaves[0]].buffer, type,
+    return b.load(fold.inputs[rows.inputs[0]].buffer, type,
                   b.add(tile.rowOffsets[x], offset));
   Value local = b.sub(k, tile.part.start);
   if (rowsAlongRows)
@@ -145,7 +145,7 @@ SmallVector<Value> ContractionKernel::loadColumns(const Tile &tile, Value k) {
     columnVectors.push_back(
         columnsPacked ? b.loadVector(panelBuffer, type,
                                      b.add(vector.packed, offset), 1, lanes)
-                      : b.loadVector(fold.inputs[columns.leaves[0]].buffer,
+                      : b.loadVector(fold.inputs[columns.inputs[0]].buffer,
                                      type, b.add(vector.leafOffsets[0], offset),
                                      1, lanes, mask));
   return columnVectors;
@@ -159,7 +159,7 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
   if (!rowsPacked) {
     Value next = b.add(getReductionOffset(rows, rowTable, k), getTileStride());
     for (Value offset : tile.rowOffsets)
-      b.prefetch(fold.inputs[rows.leaves[0]].buffer, b.add(offset, next),
+      b.prefetch(fold.inputs[rows.inputs[0]].buffer, b.add(offset, next),
                  /*isWrite=*/false);
     return;
   }
@@ -167,7 +167,7 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
   // worth it.
   if (!rowsAlongRows && rows.loops.size() == 1 && rows.reduction.size() == 1)
     b.when(b.equal(tile.panel, firstPanel), [&] {
-      for (auto [i, leaf] : llvm::enumerate(rows.leaves)) {
+      for (auto [i, leaf] : llvm::enumerate(rows.inputs)) {
         int64_t step = rows.loops[0].coefficients[i];
         int64_t next = rows.reduction[0].coefficients[i];
         if (step == 0 || next == 0)
@@ -204,14 +204,14 @@ void ContractionKernel::prefetchColumns(Value share, int64_t shares,
   // Neighbouring elements of an image are read again and again in any case.
   if (columns.reduction.size() > 1)
     return;
-  unsigned leaves = columns.leaves.size();
+  unsigned leaves = columns.inputs.size();
   // The first of so many lines' beginnings, and their number.
   auto getShare = [&](int64_t all) {
     int64_t count = llvm::divideCeil(all, shares);
     return std::make_pair(b.mul(share, count), count);
   };
   auto prefetch = [&](unsigned leaf, Value offset) {
-    b.prefetch(fold.inputs[columns.leaves[leaf]].buffer, offset,
+    b.prefetch(fold.inputs[columns.inputs[leaf]].buffer, offset,
                /*isWrite=*/false);
   };
   auto getOffset = [&](Value k, unsigned leaf) {

@@ -9,7 +9,7 @@
 
 #include "Codegen/CPU/Kernels/KernelBuilder.h"
 #include "Codegen/Schedule/Kernel.h"
-#include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -129,7 +129,7 @@ static LogicalResult verifyScope(memref::AllocaScopeOp scope) {
     return scope.emitError(
         "expected memref.alloca, the repro.fold that writes "
         "it and the linalg.generic that reads it in a scope");
-  if (!fold.isContraction() || !fold->hasAttr(initAttrName))
+  if (!addsProductsInTurn(fold) || !fold->hasAttr(initAttrName))
     return fold.emitError("expected a contraction from constant initial values "
                           "in a scope");
   AffineMap map = getResultMap(fold);

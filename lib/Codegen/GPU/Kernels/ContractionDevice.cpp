@@ -174,14 +174,14 @@ void ContractionDevice::chooseTile() {
   if (type.isF32() && b.getArchitecture().hasPackedFma())
     sumLanes = kVector;
   chooseSlice(left, rows, 0, tile.bm, -0.0);
-  chooseSlice(right, columns, rows.leaves.size(), tile.bn, 0.0);
+  chooseSlice(right, columns, rows.inputs.size(), tile.bn, 0.0);
   left.begin = 0;
   right.begin = tile.bk * left.getPitch();
   bufferSize = right.begin + tile.bk * right.getPitch();
   const Access &output = fold.outputs[0];
   int64_t bytes =
       cpu::getStorageType(output.element).getIntOrFloatBitWidth() / 8 * kVector;
-  unsigned rowAccess = rows.leaves.size(), columnAccess = columns.leaves.size();
+  unsigned rowAccess = rows.inputs.size(), columnAccess = columns.inputs.size();
   outputVectorized =
       !columns.loops.empty() &&
       columns.loops.back().coefficients[columnAccess] == 1 &&
@@ -213,8 +213,8 @@ void ContractionDevice::chooseSlice(Slice &slice, const Factor &factor,
     return !loops.empty() && loops.back().coefficients[leaf] == 1;
   };
   slice.alongReduction = false;
-  for (unsigned leaf = factor.leaves.size(); leaf-- > 0;)
-    if (fold.inputs[factor.leaves[leaf]].isMemory())
+  for (unsigned leaf = factor.inputs.size(); leaf-- > 0;)
+    if (fold.inputs[factor.inputs[leaf]].isMemory())
       slice.alongReduction =
           stepsByOne(factor.reduction, leaf) && !stepsByOne(factor.loops, leaf);
   ArrayRef<CollapsedDim> inner =
@@ -223,7 +223,7 @@ void ContractionDevice::chooseSlice(Slice &slice, const Factor &factor,
       slice.alongReduction ? factor.loops : factor.reduction;
   slice.vectorized = !inner.empty() && inner.back().size % kVector == 0 &&
                      (!slice.alongReduction || fold.chunk % kVector == 0);
-  for (auto [leaf, number] : llvm::enumerate(factor.leaves)) {
+  for (auto [leaf, number] : llvm::enumerate(factor.inputs)) {
     const Access &access = fold.inputs[number];
     if (!access.isMemory())
       continue;
@@ -256,10 +256,10 @@ int64_t ContractionDevice::getWorkspaceBytes() const {
 void ContractionDevice::locateSlice(Slice &slice, Value begin) {
   const Factor &factor = *slice.factor;
   SmallVector<Value> base;
-  for (unsigned leaf = 0; leaf < factor.leaves.size(); ++leaf)
+  for (unsigned leaf = 0; leaf < factor.inputs.size(); ++leaf)
     base.push_back(
         b.add(getLoopOffset(b, batch, batchAt, slice.firstAccess + leaf),
-              fold.inputs[factor.leaves[leaf]].constant));
+              fold.inputs[factor.inputs[leaf]].constant));
   int64_t across = slice.alongReduction ? tile.bk : slice.extent;
   int64_t groups = slice.extent * tile.bk / kVector;
   assert(tile.getThreads() % (across / kVector) == 0 && "incomplete lines");
@@ -285,7 +285,7 @@ void ContractionDevice::locateSlice(Slice &slice, Value begin) {
       SmallVector<Value> coordinates =
           b.delinearize(at, getSizes(factor.loops));
       SmallVector<Value> offsets;
-      for (unsigned leaf = 0; leaf < factor.leaves.size(); ++leaf)
+      for (unsigned leaf = 0; leaf < factor.inputs.size(); ++leaf)
         offsets.push_back(b.add(
             base[leaf], getLoopOffset(b, factor.loops, coordinates, leaf)));
       group.offsets.push_back(offsets);
@@ -313,7 +313,7 @@ Value ContractionDevice::readGroup(const Slice &slice,
     SmallVector<Value> coordinates =
         b.delinearize(at, getSizes(factor.reduction));
     Value value = computeFactor(factor, lanes, [&](unsigned leaf) {
-      const Access &access = fold.inputs[factor.leaves[leaf]];
+      const Access &access = fold.inputs[factor.inputs[leaf]];
       Value offset =
           b.add(group.offsets[e][leaf],
                 getLoopOffset(b, factor.reduction, coordinates, leaf));
@@ -521,7 +521,7 @@ void ContractionDevice::storeChecked(Value vector, Value row, Value column,
 }
 
 Value ContractionDevice::getOutputOffset(Value row, Value column) {
-  unsigned rowAccess = rows.leaves.size(), columnAccess = columns.leaves.size();
+  unsigned rowAccess = rows.inputs.size(), columnAccess = columns.inputs.size();
   Value offset =
       b.add(getLoopOffset(b, batch, batchAt, rowAccess + columnAccess),
             fold.outputs[0].constant);

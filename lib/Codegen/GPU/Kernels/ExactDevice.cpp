@@ -138,11 +138,11 @@ bool ExactDevice::isAlongReduction(unsigned f) {
 SmallVector<Value> ExactDevice::locateRow(unsigned f, Value batchIndex,
                                           Value own) {
   const Factor &factor = getFactor(f);
-  unsigned firstAccess = f ? rows.leaves.size() : 0;
+  unsigned firstAccess = f ? rows.inputs.size() : 0;
   SmallVector<Value> batchAt = b.delinearize(batchIndex, getSizes(batch));
   SmallVector<Value> at = b.delinearize(own, getSizes(factor.loops));
   SmallVector<Value> offsets;
-  for (auto [leaf, number] : llvm::enumerate(factor.leaves))
+  for (auto [leaf, number] : llvm::enumerate(factor.inputs))
     offsets.push_back(
         b.add(b.add(getLoopOffset(b, batch, batchAt, firstAccess + leaf),
                     getLoopOffset(b, factor.loops, at, leaf)),
@@ -154,7 +154,7 @@ Value ExactDevice::loadElement(unsigned f, ArrayRef<Value> row, Value k) {
   const Factor &factor = getFactor(f);
   SmallVector<Value> at = b.delinearize(k, getSizes(factor.reduction));
   return computeFactor(factor, /*lanes=*/0, [&](unsigned leaf) {
-    const Access &access = fold.inputs[factor.leaves[leaf]];
+    const Access &access = fold.inputs[factor.inputs[leaf]];
     Value offset =
         b.add(row[leaf], getLoopOffset(b, factor.reduction, at, leaf));
     return b.load(access.buffer, access.element, offset);
@@ -402,8 +402,8 @@ SmallVector<Value> ExactDevice::compute(Value buffer, ValueRange carried) {
 void ExactDevice::storeResults(const Places &places, ValueRange sums) {
   Type f32 = b.getF32Type(), f64 = b.getF64Type();
   const Access &output = fold.outputs[0];
-  unsigned accesses[] = {unsigned(rows.leaves.size()),
-                         unsigned(columns.leaves.size())};
+  unsigned accesses[] = {unsigned(rows.inputs.size()),
+                         unsigned(columns.inputs.size())};
   SmallVector<Value> batchAt = b.delinearize(batchIndex, getSizes(batch));
   Value base =
       b.add(getLoopOffset(b, batch, batchAt, accesses[0] + accesses[1]),

@@ -8,6 +8,8 @@
 #include "AffineBounds.h"
 #include "StructuredOpImpl.h"
 
+#include "dialects/Repro/IR/ContractionBody.h"
+
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/Support/MathExtras.h"
@@ -116,46 +118,12 @@ Operation *FoldOp::getStep() {
                   [](Operation *) { return true; });
 }
 
-bool FoldOp::isContraction() {
-  auto order = dyn_cast_if_present<OrderAttr>(getOrderAttr());
-  bool isInLanes = order && (order.getLanes() > 1 ||
-                             order.getTotals() != Totals::sequential);
-  return !isInLanes && isa_and_nonnull<math::FmaOp>(getStep());
-}
-
-BlockArgument repro::getExtendedArgument(Value value, Block *body) {
-  while (auto extension = value.getDefiningOp<arith::ExtFOp>())
-    value = extension.getIn();
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument && argument.getOwner() == body ? argument : BlockArgument();
-}
-
-std::optional<std::pair<unsigned, unsigned>> FoldOp::getFactors() {
-  auto fma = dyn_cast_or_null<math::FmaOp>(getStep());
-  if (!fma)
-    return std::nullopt;
-  BlockArgument x = getExtendedArgument(fma.getA(), getBody());
-  BlockArgument y = getExtendedArgument(fma.getB(), getBody());
-  unsigned numInputs = getInputs().size();
-  if (!x || !y || x.getArgNumber() >= numInputs ||
-      y.getArgNumber() >= numInputs)
-    return std::nullopt;
-  return std::pair(x.getArgNumber(), y.getArgNumber());
-}
-
-bool FoldOp::canBeExact() {
-  // (E1) Checks of the body would be lost: its elements are not visited.
-  return getFactors() && getStep()->getResult(0).getType().isF32() &&
-         llvm::all_of(getBody()->without_terminator(), [](Operation &op) {
-           return isa<arith::ExtFOp, math::FmaOp>(op);
-         });
-}
-
 /// (K4): 2^18 products of 22 bits each add up in an i64.
 static constexpr int64_t kMaxExactTerms = int64_t(1) << 18;
 
 static LogicalResult verifyExact(FoldOp fold) {
-  if (!fold.canBeExact())
+  std::optional<ContractionBody> contraction = getContraction(fold);
+  if (!contraction || !contraction->canBeExact())
     return fold.emitOpError("(K4) #repro.exact is for contractions: expected "
                             "acc = math.fma(x, y, acc) in f32 of two inputs or "
                             "their extensions, and no other operation");

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/IR/ContractionBody.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
 #include "llvm/ADT/SmallSet.h"
@@ -22,16 +22,14 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (P1): some parallel dimension belongs to only one of the factors.
+/// (P1): a contraction with a parallel dimension that one factor alone has.
 static bool isProduct(FoldOp fold) {
-  auto factors = fold.getFactors();
-  if (!factors)
+  std::optional<ContractionBody> contraction = getContraction(fold);
+  if (!contraction || !contraction->isOfElements())
     return false;
-  SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
   for (auto [dim, type] : llvm::enumerate(fold.getIteratorTypesArray()))
     if (type == utils::IteratorType::parallel &&
-        maps[factors->first].isFunctionOfDim(dim) !=
-            maps[factors->second].isFunctionOfDim(dim))
+        contraction->isOfOneFactor(dim))
       return true;
   return false;
 }

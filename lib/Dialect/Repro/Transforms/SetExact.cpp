@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/IR/ContractionBody.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
 namespace mlir::repro {
@@ -29,7 +29,8 @@ struct SetExact : public repro::impl::ReproSetExactBase<SetExact> {
       return signalPassFailure();
     SmallVector<FoldOp> folds;
     root->walk([&](FoldOp fold) {
-      if (fold.canBeExact())
+      std::optional<ContractionBody> contraction = getContraction(fold);
+      if (contraction && contraction->canBeExact())
         folds.push_back(fold);
     });
     for (int64_t number : contractions)
