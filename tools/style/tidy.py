@@ -23,14 +23,12 @@ DATABASE = BUILD / "tidy"
 def write_database() -> list[Path]:
     """Writes the commands that compile our files, for clang-tidy; gives the files."""
     listed = subprocess.run([TOOLS / "ninja", "-C", BUILD, "-t", "compdb"], capture_output=True, text=True, check=True)
-    commands = [
-        entry
-        for entry in json.loads(listed.stdout)
-        if entry["file"].endswith(".cpp") and not Path(entry["file"]).is_relative_to(BUILD)
-    ]
+    commands = [entry for entry in json.loads(listed.stdout) if entry["file"].endswith(".cpp")]
     DATABASE.mkdir(exist_ok=True)
     (DATABASE / "compile_commands.json").write_text(json.dumps(commands))
-    return sorted({Path(entry["file"]) for entry in commands if Path(entry["file"]).is_relative_to(ROOT)})
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    ours = {ROOT / name for name in tracked.splitlines()}
+    return sorted({Path(entry["file"]) for entry in commands} & ours)
 
 
 def changed_since(revision: str) -> set[Path]:

@@ -165,14 +165,11 @@ def _names(page: Path) -> set[str]:
     return {span for span in re.findall(r"`([^`\n]+)`", text) if NAME.fullmatch(span)}
 
 
-@pytest.mark.parametrize(
-    "page",
-    # The reference is generated from TableGen, where upstream's traits are named as well.
-    [page for page in PAGES if "reference" not in page.parts],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_names_in_backticks(page: Path) -> None:
-    assert not [name for name in sorted(_names(page)) if not _exists(name)]
+    # The reference, generated from TableGen, names traits of upstream as well.
+    ours = "repro" if "reference" in page.parts else ""
+    assert not [name for name in sorted(_names(page)) if name.startswith(ours) and not _exists(name)]
 
 
 @pytest.mark.parametrize(
