@@ -18,17 +18,6 @@ class Repro_Import<string name> : Pass<name, "::mlir::ModuleOp"> {
   ];
 }
 
-def ConvertFuncToRepro : Repro_Import<"convert-func-to-repro"> {
-  let summary = "calls of the random declarations become repro.random";
-  let description = [{
-    A call of a private declaration that carries `repro.site` and
-    `repro.distribution` becomes (R1) `repro.random`; the 32 bits of `bits` are
-    extended without sign to the declared i64. The declarations go, and so does
-    every discardable attribute but `repro.name` and `repro.num_state`: they say
-    nothing about the bits.
-  }];
-}
-
 def ConvertLinalgToRepro : Repro_Import<"convert-linalg-to-repro"> {
   let summary = "every reduction becomes a repro.fold";
   let description = [{

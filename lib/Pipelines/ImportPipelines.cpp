@@ -23,7 +23,7 @@ using namespace mlir;
 // Nothing folds before convert-math-to-repro has run: the folders of the math
 // dialect evaluate by the host's libm (S5).
 void repro::buildImportLinalgPipeline(OpPassManager &pm) {
-  pm.addPass(createConvertFuncToRepro());
+  pm.addPass(createReproStripAttributes());
   pm.addPass(createConvertTMTensorToRepro());
   pm.addPass(createConvertMathToRepro());
   pm.addPass(createConvertLinalgToRepro());
@@ -40,6 +40,7 @@ void repro::buildImportTosaPipeline(OpPassManager &pm) {
 
 void repro::buildCanonicalPipeline(OpPassManager &pm) {
   pm.addPass(createReproDecomposeConvolution());
+  pm.addPass(createReproDecomposeDistributions());
   pm.addPass(createReproAssignOrders());
   pm.addPass(createReproFoldConstants());
   pm.addPass(createCSEPass());

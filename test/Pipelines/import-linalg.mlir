@@ -8,11 +8,12 @@
 // RUN: %repro-opt --dump-pass-pipeline --allow-unregistered-dialect --pass-pipeline='builtin.module(import-linalg,canonical)' %s 2>&1 >/dev/null | FileCheck %s --check-prefix=PASSES
 
 // PASSES: builtin.module(
-// PASSES-NEXT: convert-func-to-repro
+// PASSES-NEXT: repro-strip-attributes
 // PASSES-NEXT: convert-tm-tensor-to-repro
 // PASSES-NEXT: convert-math-to-repro
 // PASSES-NEXT: convert-linalg-to-repro
 // PASSES-NEXT: repro-decompose-convolution
+// PASSES-NEXT: repro-decompose-distributions
 // PASSES-NEXT: repro-assign-orders
 // PASSES-NEXT: repro-fold-constants
 // PASSES-NEXT: cse
@@ -33,16 +34,17 @@
 #a = affine_map<(d0, d1) -> (d0)>
 #a0 = affine_map<(d0, d1) -> (d0, 0)>
 #s = affine_map<() -> ()>
-func.func private @repro.random_uniform.0(tensor<i64>, tensor<i64>) -> tensor<2x8xf32>
-    attributes {repro.site = 0 : i64, repro.distribution = "uniform"}
 func.func @main(%w: tensor<8x4xf32> {repro.name = "w"}, %seed: tensor<i64>, %step: tensor<i64>, %x: tensor<2x8xf32>)
     -> (tensor<8x4xf32>, tensor<i64>, tensor<i64>, tensor<2x1xf32>) attributes {repro.num_state = 3 : i64} {
   %keep = arith.constant 0.9 : f64
   %zero = arith.constant 0.0 : f32
   %zero_i = arith.constant 0 : i64
   %lowest = arith.constant 0xFF800000 : f32
-  %r = func.call @repro.random_uniform.0(%seed, %step) : (tensor<i64>, tensor<i64>) -> tensor<2x8xf32>
+  %seed_i = tensor.extract %seed[] : tensor<i64>
+  %step_i = tensor.extract %step[] : tensor<i64>
   %e28 = tensor.empty() : tensor<2x8xf32>
+  %r = "repro.random"(%seed_i, %step_i, %e28) {distribution = #repro<distribution uniform>, site = 0 : i64,
+      operandSegmentSizes = array<i32: 2, 1>} : (i64, i64, tensor<2x8xf32>) -> tensor<2x8xf32>
   %masked = linalg.generic {indexing_maps = [#ab, #ab, #ab], iterator_types = ["parallel", "parallel"]}
       ins(%x, %r : tensor<2x8xf32>, tensor<2x8xf32>) outs(%e28 : tensor<2x8xf32>) {
   ^bb0(%v: f32, %u: f32, %out: f32):

@@ -22,7 +22,7 @@ import torch.fx
 import torch.utils._pytree as pytree
 from repro_mlir.frontends.torch import CaptureError
 from repro_mlir.frontends.torch.lowering import lower
-from repro_mlir.frontends.torch.random_sites import RANDOM_OPS, RandomSites
+from repro_mlir.frontends.torch.random_sites import RandomSites
 from repro_mlir.frontends.torch.tracing import trace
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
@@ -145,7 +145,7 @@ def _capture(
 
     random_state = [torch.tensor(7), torch.tensor(0)]
     graph = trace(seeded, [*random_state, *arguments])
-    draws = any(node.target in RANDOM_OPS for node in graph.graph.nodes)
+    draws = any(getattr(node.target, "namespace", None) == "repro" for node in graph.graph.nodes)
     uninitialised = "empty" in name
     num_state = 2 if draws else 0
     if draws:

@@ -37,7 +37,9 @@ def Repro_SortDirection : Repro_Enum<"SortDirection", "direction of a sort (D2)"
   I32EnumAttrCase<"ascending", 0>, I32EnumAttrCase<"descending", 1>]>;
 
 def Repro_Distribution : Repro_Enum<"Distribution", "distribution of random numbers (R2)", [
-  I32EnumAttrCase<"bits", 0>, I32EnumAttrCase<"uniform", 1>]>;
+  I32EnumAttrCase<"bits", 0>, I32EnumAttrCase<"uniform", 1>,
+  I32EnumAttrCase<"bernoulli", 2>, I32EnumAttrCase<"randint", 3>,
+  I32EnumAttrCase<"normal", 4>]>;
 
 class Repro_EnumAttr<EnumAttrInfo info, string mnemonic>
     : EnumAttr<Repro_Dialect, info, mnemonic>;

@@ -272,21 +272,36 @@ def Repro_RandomOp : Repro_StructuredOp<"random"> {
   let description = [{
     `ins(%seed, %step : i64, i64)`: Philox4x32-10 with the seed as key and the
     counter (i>>2 low word, i>>2 high word, site, step) for the element with
-    row-major index i; word i mod 4 is its bits. `bits` gives them as i32,
-    `uniform` gives (bits >> 8) * 2^-24 as f32. The initial operand has no part
+    row-major index i; word i mod 4 is its bits. The initial operand has no part
     in the result. (E1) a step outside of 0 .. 2^32-1 is an error of the step.
+
+    - `bits` gives them as i32, `uniform` (bits >> 8) * 2^-24 as f32.
+    - `bernoulli probability = p` gives uniform < p as i1; 0 <= p <= 1.
+    - `randint range = r` gives (bits * r) >> 32 as i64; 1 <= r <= 2^32.
+    - `normal` gives sqrt(-2 * log(1 - u1)) * cos(0x40c90fdb * u2) as f32, u1
+      and u2 being the elements 2i and 2i+1 of `uniform` at the site.
+
+    A canonical program has `bits` and `uniform` alone:
+    `repro-decompose-distributions` writes out the others.
 
     ```mlir
     %0 = repro.random uniform site = 3 ins(%seed, %step : i64, i64)
         outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+    %1 = repro.random bernoulli probability = 0.9 site = 4
+        ins(%seed, %step : i64, i64) outs(%b : tensor<4x8xi1>) -> tensor<4x8xi1>
+    %2 = repro.random randint range = 10 site = 5
+        ins(%seed, %step : i64, i64) outs(%n : tensor<8xi64>) -> tensor<8xi64>
     ```
   }];
   let arguments = (ins Variadic<AnyType>:$inputs, Variadic<AnyShaped>:$outputs,
                        Repro_DistributionAttr:$distribution,
+                       OptionalAttr<F32Attr>:$probability,
+                       OptionalAttr<I64Attr>:$range,
                        ConfinedAttr<I64Attr, [IntMinValue<0>]>:$site);
   let results = (outs Variadic<AnyRankedTensor>:$results_);
   let assemblyFormat = [{
-    $distribution `site` `=` $site `ins` `(` $inputs `:` type($inputs) `)`
+    $distribution (`probability` `=` $probability^)? (`range` `=` $range^)?
+    `site` `=` $site `ins` `(` $inputs `:` type($inputs) `)`
     `outs` `(` $outputs `:` type($outputs) `)` attr-dict (`->` type($results_)^)?
   }];
   let hasVerifier = 1;

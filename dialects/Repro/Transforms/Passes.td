@@ -10,6 +10,16 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ReproStripAttributes
+    : Pass<"repro-strip-attributes", "::mlir::ModuleOp"> {
+  let summary = "attributes that are no part of a program go";
+  let description = [{
+    Every discardable attribute but `repro.name` and `repro.num_state` goes, and
+    the name of the module: they say nothing about the bits. This is the first
+    pass on what a frontend hands over.
+  }];
+}
+
 def ReproDecomposeConvolution : Pass<"repro-decompose-convolution"> {
   let summary = "convolutions become folds, one for each stride phase";
   let description = [{
@@ -28,6 +38,19 @@ def ReproDecomposeConvolution : Pass<"repro-decompose-convolution"> {
     padded input.
 
     An error are more than 4096 phases.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def ReproDecomposeDistributions : Pass<"repro-decompose-distributions"> {
+  let summary = "random numbers of all distributions from two";
+  let description = [{
+    (R2) `bernoulli`, `randint` and `normal` of `repro.random` become element-wise
+    operations on `uniform` or `bits` at the same site. `normal` draws two
+    uniform numbers for each element, those at positions 2i and 2i+1.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",

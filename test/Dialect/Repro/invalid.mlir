@@ -1125,6 +1125,70 @@ func.func @R2_bits(%seed: i64, %step: i64, %o: tensor<8xi64>) {
 
 // -----
 
+func.func @R2_bernoulli_element(%seed: i64, %step: i64, %o: tensor<8xf32>) {
+  // expected-error @+1 {{(R2) 'bernoulli' gives 'i1', but the output has element type 'f32'}}
+  %0 = repro.random bernoulli probability = 0.5 site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @R2_bernoulli_probability(%seed: i64, %step: i64, %o: tensor<8xi1>) {
+  // expected-error @+1 {{(R2) expected 'probability' with 'bernoulli' alone}}
+  %0 = repro.random bernoulli site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xi1>) -> tensor<8xi1>
+  return
+}
+
+// -----
+
+func.func @R2_uniform_probability(%seed: i64, %step: i64, %o: tensor<8xf32>) {
+  // expected-error @+1 {{(R2) expected 'probability' with 'bernoulli' alone}}
+  %0 = repro.random uniform probability = 0.5 site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @R2_probability(%seed: i64, %step: i64, %o: tensor<8xi1>) {
+  // expected-error @+1 {{(R2) expected a probability of 0 to 1, got 1.500000e+00 : f32}}
+  %0 = repro.random bernoulli probability = 1.5 site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xi1>) -> tensor<8xi1>
+  return
+}
+
+// -----
+
+func.func @R2_probability_NaN(%seed: i64, %step: i64, %o: tensor<8xi1>) {
+  // expected-error @+1 {{(R2) expected a probability of 0 to 1, got 0x7FC00000 : f32}}
+  %0 = repro.random bernoulli probability = 0x7FC00000 site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xi1>) -> tensor<8xi1>
+  return
+}
+
+// -----
+
+func.func @R2_normal_range(%seed: i64, %step: i64, %o: tensor<8xf32>) {
+  // expected-error @+1 {{(R2) expected 'range' with 'randint' alone}}
+  %0 = repro.random normal range = 5 site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @R2_range(%seed: i64, %step: i64, %o: tensor<8xi64>) {
+  // expected-error @+1 {{(R2) expected a range of 1 to 2^32 values, got 4294967297}}
+  %0 = repro.random randint range = 4294967297 site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xi64>) -> tensor<8xi64>
+  return
+}
+
+// -----
+
+func.func @R2_range_negative(%seed: i64, %step: i64, %o: tensor<8xi64>) {
+  // expected-error @+1 {{(R2) expected a range of 1 to 2^32 values, got -1}}
+  %0 = repro.random randint range = -1 site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xi64>) -> tensor<8xi64>
+  return
+}
+
+// -----
+
 //===----------------------------------------------------------------------===//
 // Elementary functions
 //===----------------------------------------------------------------------===//

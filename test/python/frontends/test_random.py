@@ -14,7 +14,7 @@ from frontend_models import GPT, MLP, token_loss
 from graph_running import GraphTrainer, initial_state, parse_with_llvm
 from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
-from repro_mlir.frontends.torch.random_sites import RANDOM_OPS, philox_bits
+from repro_mlir.frontends.torch.random_sites import philox_bits
 from torch import nn
 
 
@@ -53,19 +53,24 @@ def test_R2_uniform() -> None:
     got, captured = _draw(torch.rand_like)
     want = (philox_bits(torch.tensor(5), torch.tensor(0), 0, [64, 64]) >> 8).numpy() * 2.0**-24
     assert numpy.array_equal(got.numpy(), want.astype(numpy.float32))
-    declaration = re.search(
-        r'"func\.func"\(\) <\{[^}]*sym_name = "repro\.random_uniform\.0"[^}]*\}>.*\n.*', captured.text
-    )
-    assert declaration and 'sym_visibility = "private"' in declaration[0]
-    assert 'repro.distribution = "uniform"' in declaration[0] and "repro.site = 0 : i64" in declaration[0]
+    assert _random_op(captured.text) == "distribution = #repro<distribution uniform>, site = 0 : i64"
+
+
+def _random_op(text: str) -> str:
+    """The attributes of the only `repro.random`, without its segments."""
+    (attributes,) = re.findall(r'"repro\.random"\([^)]*\) \{([^}]*)\}', text)
+    return attributes.replace("operandSegmentSizes = array<i32: 2, 1>, ", "")
 
 
 def test_R2_bernoulli() -> None:
     got, _ = _draw(lambda x: torch.bernoulli(x + 0.3))
     uniform, _ = _draw(torch.rand_like)
     assert torch.equal(got, (uniform < numpy.float32(0.3)).float())
-    got, _ = _draw(lambda x: torch.empty_like(x).bernoulli_(0.3))
+    got, captured = _draw(lambda x: torch.empty_like(x).bernoulli_(0.3))
     assert torch.equal(got, (uniform < torch.tensor(0.3)).float())
+    assert "distribution bernoulli>, probability = 3.000000e-01 : f32, site = 0" in _random_op(captured.text)
+    with pytest.raises(CaptureError, match=r"expected a probability of 0 to 1, got -0\.5"):
+        _draw(lambda x: torch.native_dropout(x, 1.5, True)[0] + torch.empty_like(x).bernoulli_(-0.5))
 
 
 @pytest.mark.parametrize("extent", [1, 10, 2**31, 2**32 - 1, 2**32])
@@ -74,7 +79,7 @@ def test_R2_randint(extent: int) -> None:
     bits = philox_bits(torch.tensor(5), torch.tensor(0), 0, [64, 64]).tolist()
     want = [[3 + (value * extent >> 32) for value in row] for row in bits]
     assert got.tolist() == want
-    assert 'repro.distribution = "bits"' in captured.text
+    assert f"distribution randint>, range = {extent} : i64, site = 0" in _random_op(captured.text)
 
 
 def test_R2_normal() -> None:
@@ -131,9 +136,9 @@ def test_sites_are_numbered_in_order_of_drawing() -> None:
     optimizer = torch.optim.AdamW(model.parameters())
     batch = (torch.randint(0, 64, (2, 16)), torch.randint(0, 64, (2, 16)))
     captured = capture_training(model, token_loss, optimizer, batch)
-    sites = sorted(int(s) for s in re.findall(r"repro\.site = (\d+)", captured.text))
+    sites = sorted(int(s) for s in re.findall(r"\bsite = (\d+) : i64", captured.text))
     assert sites == list(range(7))
-    assert captured.text.count('"func.call"') == 7
+    assert captured.text.count('"repro.random"') == 7
 
 
 class _Checkpointed(nn.Module):
@@ -152,7 +157,8 @@ def test_R1_recomputation_keeps_its_site() -> None:
     model = _Checkpointed(False)
     batch = (torch.randn(4, 16), torch.randint(0, 8, (4,)))
     captured = capture_training(model, F.cross_entropy, torch.optim.SGD(model.parameters()), batch)
-    sites = [node.args[2] for node in captured.bindings.graph.graph.nodes if node.target in RANDOM_OPS]
+    nodes = captured.bindings.graph.graph.nodes
+    sites = [node.args[2] for node in nodes if getattr(node.target, "namespace", None) == "repro"]
     assert sites == [0, 1, 0]
     # The recomputed matrix product is still there: recomputation must not be merged away.
     products = [n for n in captured.bindings.graph.graph.nodes if n.target is torch.ops.aten.mm.default]

@@ -288,6 +288,22 @@ bool RandomOp::bufferizesToMemoryRead(OpOperand &operand,
   return !isDpsInit(&operand);
 }
 
+/// (R2) the type of the elements that a distribution gives.
+static Type getElementType(Distribution distribution, MLIRContext *context) {
+  switch (distribution) {
+  case Distribution::bits:
+    return IntegerType::get(context, 32);
+  case Distribution::bernoulli:
+    return IntegerType::get(context, 1);
+  case Distribution::randint:
+    return IntegerType::get(context, 64);
+  case Distribution::uniform:
+  case Distribution::normal:
+    return Float32Type::get(context);
+  }
+  llvm_unreachable("every distribution has an element type");
+}
+
 LogicalResult RandomOp::verify() {
   if (failed(verifyCounts(*this, 2, 1)))
     return failure();
@@ -297,13 +313,26 @@ LogicalResult RandomOp::verify() {
              << index << " is of type " << input.getType() << ", expected i64";
   if (getSite() >> 32)
     return emitOpError("(R1) site is ") << getSite() << ", expected 32 bits";
+  Distribution distribution = getDistribution();
+  StringRef name = stringifyDistribution(distribution);
+  if (getProbability().has_value() != (distribution == Distribution::bernoulli))
+    return emitOpError("(R2) expected 'probability' with 'bernoulli' alone");
+  if (getRange().has_value() != (distribution == Distribution::randint))
+    return emitOpError("(R2) expected 'range' with 'randint' alone");
+  if (std::optional<APFloat> probability = getProbability())
+    if (!(probability->convertToFloat() >= 0.0f &&
+          probability->convertToFloat() <= 1.0f))
+      return emitOpError("(R2) expected a probability of 0 to 1, got ")
+             << getProbabilityAttr();
+  if (std::optional<uint64_t> range = getRange())
+    if (*range < 1 || *range > uint64_t(1) << 32)
+      return emitOpError("(R2) expected a range of 1 to 2^32 values, got ")
+             << int64_t(*range);
   Type element = getElementTypeOrSelf(getOutputs()[0].getType());
-  Type expected = getDistribution() == Distribution::bits
-                      ? Type(IntegerType::get(getContext(), 32))
-                      : Type(Float32Type::get(getContext()));
+  Type expected = getElementType(distribution, getContext());
   if (element != expected)
     return emitOpError("(R2) '")
-           << stringifyDistribution(getDistribution()) << "' gives " << expected
+           << name << "' gives " << expected
            << ", but the output has element type " << element;
   return success();
 }

@@ -188,6 +188,12 @@ static LogicalResult verifyOp(Operation *op) {
   if (!entry)
     return op->emitOpError("has no meaning in a canonical program: it is not "
                            "on the list of docs/architecture.md");
+  if (auto random = dyn_cast<RandomOp>(op);
+      random && random.getDistribution() != Distribution::bits &&
+      random.getDistribution() != Distribution::uniform)
+    return op->emitOpError("(R2) expected 'bits' or 'uniform', got '")
+           << stringifyDistribution(random.getDistribution())
+           << "', which repro-decompose-distributions writes out";
   if (failed(verifyAttributes(op, *entry)) || failed(verifyPlace(op, *entry)) ||
       failed(verifyTypes(op, op->getOperandTypes())) ||
       failed(verifyTypes(op, op->getResultTypes())))

@@ -22,7 +22,7 @@ from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram
-from repro_mlir.frontends.torch.random_sites import RANDOM_OPS, RandomSites
+from repro_mlir.frontends.torch.random_sites import RandomSites
 from repro_mlir.frontends.torch.source_lines import module_names, phase
 from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import trace
@@ -302,7 +302,8 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         graph = trace(function, arguments, None if block is None else int(block), module_names(step.model))
     _check_constants(graph.meta["constants"], step)
     random = None
-    if any(node.target in RANDOM_OPS for node in graph.graph.nodes):
+    seed_node = [node for node in graph.graph.nodes if node.op == "placeholder"][num_model_state]
+    if any(user.op != "output" for user in seed_node.users):
         for entry in entries:
             if entry.name in ("seed", "step"):
                 raise CaptureError(f"{entry.role} {entry.name} of the model has the name of random-number state")

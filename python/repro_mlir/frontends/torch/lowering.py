@@ -6,7 +6,6 @@
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 import torch.fx
@@ -24,25 +23,33 @@ from torch_mlir.passmanager import PassManager
 
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.lowering_process import LoweringEnded, run_passes
-from repro_mlir.frontends.torch.random_sites import RANDOM_OPS
+from repro_mlir.frontends.torch.operations import Calls
 from repro_mlir.frontends.torch.source_lines import origin_of_trace
 
-_PIPELINE = (
-    "builtin.module(func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline,"
-    "torch-backend-to-linalg-on-tensors-backend-pipeline)"
+_CANONICALIZE = "func.func(canonicalize)"
+# torch-mlir's pipeline from the torch dialect to linalg on tensors, but for its last pass, which knows no operations of
+# other dialects.
+_PIPELINE = ",".join(
+    [
+        "builtin.module(func.func(torch-match-quantized-custom-ops)",
+        "torchdynamo-export-to-torch-backend-pipeline",
+        "func.func(torch-restructure-non-constant-axes,torch-fuse-quantized-ops)",
+        "func.func(convert-torch-to-tmtensor{allow-non-finites=true})",
+        _CANONICALIZE,
+        "func.func(convert-torch-to-linalg{allow-non-finites=true})",
+        _CANONICALIZE,
+        "func.func(convert-torch-to-scf,convert-torch-to-arith,convert-torch-to-tensor)",
+        "convert-torch-conversion-to-mlprogram",
+        "func.func(memref-expand)",
+        _CANONICALIZE,
+        "func.func(resolve-shaped-type-result-dims,cse)",
+        "torch-func-backend-type-conversion",
+        _CANONICALIZE,
+        "func.func(torch-finalizing-backend-type-conversion))",
+    ]
 )
 _PROBE_DIVIDES_SECONDS = 10
 """The search for the operator at which torch-mlir ends takes less time for each try."""
-
-
-@dataclass(frozen=True)
-class _Site:
-    """A random operator that became an argument for the time of the lowering."""
-
-    site: int
-    distribution: str
-    seed: int
-    step: int
 
 
 def lower(
@@ -65,22 +72,26 @@ def lower(
     Raises:
       CaptureError: an operator has no lowering.
     """
-    graph, sites = _random_operators_to_arguments(module.graph)
     context = ir.Context()
     torch_dialect.register_dialect(context)
-    imported = _import(graph, context, name_nodes)
+    # Operations of the repro dialect are written in generic form.
+    context.allow_unregistered_dialects = True
+    imported, calls = _import(module.graph, context, name_nodes)
     try:
         lowered = _run_pipeline(imported)
     except LoweringEnded as error:
-        raise CaptureError(_crash_reason(graph, error)) from None
+        raise CaptureError(_crash_reason(module.graph, error)) from None
     with context:
         # Running the passes on nothing makes their dialects known.
         PassManager.parse(_PIPELINE).run(ir.Module.parse("module {}").operation)
         imported = ir.Module.parse(lowered)
     with context, ir.Location.unknown():
+        left = _first_operator(imported)
+        if left is not None:
+            raise CaptureError(_with_line(left[1], _unsupported(left[0])))
+        calls.write(imported)
         main = next(op for op in imported.body.operations if op.operation.name == "func.func")
         _round_constants(imported)
-        _arguments_to_random_calls(imported, main, sites)
         _name(main, num_state, arguments, results)
     _require_static_shapes(imported)
     text = imported.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
@@ -90,7 +101,7 @@ def lower(
 # --- torch-mlir ---
 
 
-def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False) -> ir.Module:
+def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False) -> tuple[ir.Module, Calls]:
     for node in graph.nodes:
         # Where there is none, torch-mlir would take the line of the operator before.
         node.meta.setdefault("stack_trace", "")
@@ -101,7 +112,7 @@ def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False
         importer.import_stateless_graph(graph, func_name="main")
     except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
         raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
-    return importer.module
+    return importer.module, Calls(graph, importer.module)
 
 
 def _run_pipeline(module: ir.Module, *, divide_seconds: int = 1) -> bytes:
@@ -138,7 +149,7 @@ def _crash_reason(whole: torch.fx.Graph, error: LoweringEnded) -> str:
         context = ir.Context()
         torch_dialect.register_dialect(context)
         try:
-            _run_pipeline(_import(graph, context), divide_seconds=_PROBE_DIVIDES_SECONDS)
+            _run_pipeline(_import(graph, context)[0], divide_seconds=_PROBE_DIVIDES_SECONDS)
         except LoweringEnded:
             return True
         except CaptureError:
@@ -169,77 +180,6 @@ def _require_static_shapes(module: ir.Module) -> None:
     module.operation.walk(check)
     if found:
         raise CaptureError(_with_line(found[0], "a shape depends on tensor values"))
-
-
-# --- Random sites ---
-
-
-def _random_operators_to_arguments(graph: torch.fx.Graph) -> tuple[torch.fx.Graph, list[_Site]]:
-    """A copy of the graph whose random operators, which torch-mlir does not know, are arguments behind the others."""
-    # The owner holds the tensors that the graph has as constants.
-    copy = torch.fx.Graph(graph.owning_module)
-    copy.output(copy.graph_copy(graph, {}))
-    placeholders = [node for node in copy.nodes if node.op == "placeholder"]
-    sites: dict[_Site, torch.fx.Node] = {}
-    last = placeholders[-1] if placeholders else None
-    for node in list(copy.nodes):
-        distribution = RANDOM_OPS.get(node.target)
-        if distribution is None:
-            continue
-        seed, step, number, _ = node.args
-        site = _Site(number, distribution, placeholders.index(seed), placeholders.index(step))
-        if site not in sites:
-            with copy.inserting_after(last):
-                last = copy.placeholder(f"random_{len(sites)}")
-            last.meta = dict(node.meta)
-            sites[site] = last
-        node.replace_all_uses_with(sites[site])
-        copy.erase_node(node)
-    return copy, list(sites)
-
-
-def _arguments_to_random_calls(module: ir.Module, main: ir.OpView, sites: Sequence[_Site]) -> None:
-    block = main.regions[0].blocks[0]
-    first = len(block.arguments) - len(sites)
-    scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(64))
-    for offset, site in enumerate(sites):
-        argument = block.arguments[first + offset]
-        name = f"repro.random_{site.distribution}.{site.site}"
-        with ir.InsertionPoint.at_block_begin(module.body):
-            ir.Operation.create(
-                "func.func",
-                regions=1,
-                attributes={
-                    "sym_name": ir.StringAttr.get(name),
-                    "sym_visibility": ir.StringAttr.get("private"),
-                    "function_type": ir.TypeAttr.get(ir.FunctionType.get([scalar, scalar], [argument.type])),
-                    "repro.site": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), site.site),
-                    "repro.distribution": ir.StringAttr.get(site.distribution),
-                },
-            )
-        users = {_ancestor(use.owner, block) for use in argument.uses}
-        anchor = next((op for op in block.operations if op.operation in users), block.operations[0])
-        call = ir.Operation.create(
-            "func.call",
-            attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
-            operands=[block.arguments[site.seed], block.arguments[site.step]],
-            results=[argument.type],
-            loc=anchor.operation.location,
-            ip=ir.InsertionPoint(anchor.operation),
-        )
-        argument.replace_all_uses_with(call.result)
-    for _ in sites:
-        block.erase_argument(first)
-    old = ir.FunctionType(main.attributes["function_type"].value)
-    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(old.inputs[:first], old.results))
-
-
-def _ancestor(operation: ir.Operation, block: ir.Block) -> ir.Operation:
-    """The operation of `block` that holds `operation`."""
-    operation = operation.operation
-    while operation.block != block:
-        operation = operation.parent.operation
-    return operation
 
 
 # --- Locations ---
@@ -378,7 +318,11 @@ def _reason(error: ir.MLIRError, module: ir.Module) -> str:
         kept = _first_operator(module)
         if kept is not None:
             name, location = kept
-    return _with_line(location, f"operator {name.removeprefix('torch.')} is not supported")
+    return _with_line(location, _unsupported(name))
+
+
+def _unsupported(name: str) -> str:
+    return f"operator {name.removeprefix('torch.')} is not supported"
 
 
 def _with_line(location: str, reason: str) -> str:

@@ -3,8 +3,8 @@
 
 """Random numbers as numbered sites: rules (R1) and (R2) of docs/numerics.md.
 
-Every random ATen operator becomes arithmetic on `repro::random_uniform` or `repro::random_bits`, two custom
-operators that name their site. `lowering` turns them into calls of the compiler's random number generator.
+Every random ATen operator becomes arithmetic on the distributions of `repro.random`, each a custom operator that names
+its site.
 """
 
 import math
@@ -15,12 +15,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.operations import Builder, define
 
 aten = torch.ops.aten
-
-_library = torch.library.Library("repro", "DEF")
-_library.define("random_bits(Tensor seed, Tensor step, int site, SymInt[] size) -> Tensor")
-_library.define("random_uniform(Tensor seed, Tensor step, int site, SymInt[] size) -> Tensor")
 
 _MASK = 0xFFFFFFFF
 
@@ -62,15 +59,50 @@ def _uniform_eager(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequ
     return (philox_bits(seed, step, site, size) >> 8).to(torch.float32) * 2.0**-24
 
 
-_library.impl("random_bits", philox_bits, "CPU")
-_library.impl("random_uniform", _uniform_eager, "CPU")
-_library.impl("random_bits", lambda seed, step, site, size: seed.new_empty(size), "Meta")
-_library.impl("random_uniform", lambda seed, step, site, size: seed.new_empty(size, dtype=torch.float32), "Meta")
+def _bernoulli_eager(
+    seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequence[int], probability: float
+) -> torch.Tensor:
+    return _uniform_eager(seed, step, site, size) < torch.full([], probability, dtype=torch.float32)
 
-RANDOM_OPS = {
-    torch.ops.repro.random_bits.default: "bits",
-    torch.ops.repro.random_uniform.default: "uniform",
-}
+
+def _randint_eager(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequence[int], extent: int) -> torch.Tensor:
+    bits = philox_bits(seed, step, site, size)
+    if extent == 2**32:
+        return bits
+    # The product needs up to 64 bits: it is formed from 16-bit halves to stay within i64.
+    return ((bits >> 16) * extent + ((bits & 0xFFFF) * extent >> 16)) >> 16
+
+
+def _normal_eager(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequence[int]) -> torch.Tensor:
+    u = _uniform_eager(seed, step, site, [*size, 2])
+    radius = torch.sqrt(-2.0 * torch.log(1.0 - u[..., 0]))
+    return radius * torch.cos(6.2831854820251465 * u[..., 1])  # 0x40c90fdb, 2*pi rounded to f32
+
+
+def _define(distribution: str, eager: Callable[..., torch.Tensor], element: torch.dtype, parameter: str = "") -> Any:
+    """The custom operator of a distribution of `repro.random`; `parameter` is the type of the one that it has."""
+
+    def write(build: Builder, seed: Any, step: Any, site: int, size: Sequence[int], *parameters: Any) -> list[Any]:
+        attributes = {"distribution": build.attribute(f"#repro<distribution {distribution}>"), "site": build.i64(site)}
+        if distribution == "bernoulli":
+            attributes["probability"] = build.f32(parameters[0])
+        elif distribution == "randint":
+            attributes["range"] = build.i64(parameters[0])
+        operands = [[build.scalar(seed), build.scalar(step)], [build.empty(build.types[0])]]
+        return build.create("repro.random", operands, build.types, attributes)
+
+    return define(
+        f"random_{distribution}(Tensor seed, Tensor step, int site, SymInt[] size{parameter}) -> Tensor",
+        eager=eager,
+        meta=lambda seed, step, site, size, *_: seed.new_empty(size, dtype=element),
+        write=write,
+    )
+
+
+_UNIFORM = _define("uniform", _uniform_eager, torch.float32)
+_BERNOULLI = _define("bernoulli", _bernoulli_eager, torch.bool, ", float probability")
+_RANDINT = _define("randint", _randint_eager, torch.int64, ", int extent")
+_NORMAL = _define("normal", _normal_eager, torch.float32)
 
 
 class RandomSites(TorchDispatchMode):
@@ -114,11 +146,25 @@ class RandomSites(TorchDispatchMode):
 
     def uniform(self, size: Sequence[int]) -> torch.Tensor:
         """(R2) f32 of shape `size` from [0, 1), at a new site."""
-        return torch.ops.repro.random_uniform(self.seed, self.step, self._site(), list(size))
+        return _UNIFORM(self.seed, self.step, self._site(), list(size))
 
-    def bits(self, size: Sequence[int]) -> torch.Tensor:
-        """(R1) i64 of shape `size`, elements below 2^32, at a new site."""
-        return torch.ops.repro.random_bits(self.seed, self.step, self._site(), list(size))
+    def bernoulli(self, size: Sequence[int], probability: float) -> torch.Tensor:
+        """(R2) booleans of shape `size`, true with `probability`, at a new site."""
+        if not 0.0 <= probability <= 1.0:
+            raise CaptureError(f"expected a probability of 0 to 1, got {probability}")
+        return _BERNOULLI(self.seed, self.step, self._site(), list(size), probability)
+
+    def randint(self, size: Sequence[int], low: int, high: int) -> torch.Tensor:
+        """(R2) i64 of shape `size` from [low, high), at a new site."""
+        extent = high - low
+        if not 0 < extent <= 2**32:
+            raise CaptureError(f"random integers need a range of 1 to 2^32 values, got [{low}, {high})")
+        drawn = _RANDINT(self.seed, self.step, self._site(), list(size), extent)
+        return drawn + low if low else drawn
+
+    def normal(self, size: Sequence[int]) -> torch.Tensor:
+        """(R2) standard normal f32 of shape `size`, at a new site."""
+        return _NORMAL(self.seed, self.step, self._site(), list(size))
 
     def _site(self) -> int:
         self.drawn = True
@@ -154,32 +200,6 @@ class _SiteNumber:
         return state.number
 
 
-def normal(sites: RandomSites, size: Sequence[int]) -> torch.Tensor:
-    """(R2) standard normal f32 of shape `size` by Box-Muller; u1 and u2 are elements 2i and 2i+1 of the site."""
-    u = sites.uniform([*size, 2])
-    radius = torch.sqrt(-2.0 * torch.log(1.0 - u[..., 0]))
-    return radius * torch.cos(6.2831854820251465 * u[..., 1])  # 0x40c90fdb, 2*pi rounded to f32
-
-
-def randint(sites: RandomSites, low: int, high: int, size: Sequence[int]) -> torch.Tensor:
-    """(R2) i64 of shape `size` from [low, high): low + (bits * r >> 32)."""
-    extent = high - low
-    if not 0 < extent <= 2**32:
-        raise CaptureError(f"random integers need a range of 1 to 2^32 values, got [{low}, {high})")
-    bits = sites.bits(size)
-    if extent == 2**32:
-        return bits + low
-    # bits * extent needs up to 64 bits: the product is formed from 16-bit halves to stay within i64.
-    high_half = (bits >> 16) * extent
-    low_half = (bits & 0xFFFF) * extent
-    return ((high_half + (low_half >> 16)) >> 16) + low
-
-
-def _less(sites: RandomSites, size: Sequence[int], probability: float) -> torch.Tensor:
-    # A f32 tensor, not a Python number: (R2) p is rounded once to f32.
-    return sites.uniform(size) < torch.full([], probability, dtype=torch.float32)
-
-
 def _native_dropout(
     sites: RandomSites, x: torch.Tensor, p: float, train: bool | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -187,7 +207,7 @@ def _native_dropout(
         return x, torch.ones_like(x, dtype=torch.bool)
     if p >= 1.0:
         return torch.zeros_like(x), torch.zeros_like(x, dtype=torch.bool)
-    mask = _less(sites, x.shape, 1.0 - p)
+    mask = sites.bernoulli(x.shape, 1.0 - p)
     return mask * x * (1.0 / (1.0 - p)), mask
 
 
@@ -208,40 +228,40 @@ def _rand_like(sites: RandomSites, x: torch.Tensor, *, dtype: torch.dtype | None
 
 
 def _randn(sites: RandomSites, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
-    return normal(sites, size).to(_dtype(None, dtype))
+    return sites.normal(size).to(_dtype(None, dtype))
 
 
 def _randn_like(sites: RandomSites, x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
-    return normal(sites, x.shape).to(_dtype(x, dtype))
+    return sites.normal(x.shape).to(_dtype(x, dtype))
 
 
 def _randint(
     sites: RandomSites, high: int, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any
 ) -> torch.Tensor:
-    return randint(sites, 0, high, size).to(_dtype(None, dtype, torch.int64))
+    return sites.randint(size, 0, high).to(_dtype(None, dtype, torch.int64))
 
 
 def _randint_low(
     sites: RandomSites, low: int, high: int, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any
 ) -> torch.Tensor:
-    return randint(sites, low, high, size).to(_dtype(None, dtype, torch.int64))
+    return sites.randint(size, low, high).to(_dtype(None, dtype, torch.int64))
 
 
 def _randint_like(
     sites: RandomSites, x: torch.Tensor, high: int, *, dtype: torch.dtype | None = None, **_: Any
 ) -> torch.Tensor:
-    return randint(sites, 0, high, x.shape).to(_dtype(x, dtype))
+    return sites.randint(x.shape, 0, high).to(_dtype(x, dtype))
 
 
 def _randint_like_low(
     sites: RandomSites, x: torch.Tensor, low: int, high: int, *, dtype: torch.dtype | None = None, **_: Any
 ) -> torch.Tensor:
-    return randint(sites, low, high, x.shape).to(_dtype(x, dtype))
+    return sites.randint(x.shape, low, high).to(_dtype(x, dtype))
 
 
 def _randperm(sites: RandomSites, count: int, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
     # The sort is stable (D2), so equal bits leave no doubt.
-    return torch.sort(sites.bits([count]), stable=True)[1].to(_dtype(None, dtype, torch.int64))
+    return torch.sort(sites.randint([count], 0, 2**32), stable=True)[1].to(_dtype(None, dtype, torch.int64))
 
 
 def _uniform(sites: RandomSites, x: torch.Tensor, low: float = 0.0, high: float = 1.0) -> torch.Tensor:
@@ -249,11 +269,11 @@ def _uniform(sites: RandomSites, x: torch.Tensor, low: float = 0.0, high: float 
 
 
 def _normal(sites: RandomSites, x: torch.Tensor, mean: float = 0.0, std: float = 1.0) -> torch.Tensor:
-    return (normal(sites, x.shape) * std + mean).to(x.dtype)
+    return (sites.normal(x.shape) * std + mean).to(x.dtype)
 
 
 def _log_normal(sites: RandomSites, x: torch.Tensor, mean: float = 1.0, std: float = 2.0) -> torch.Tensor:
-    return torch.exp(normal(sites, x.shape) * std + mean).to(x.dtype)
+    return torch.exp(sites.normal(x.shape) * std + mean).to(x.dtype)
 
 
 def _exponential(sites: RandomSites, x: torch.Tensor, rate: float = 1.0) -> torch.Tensor:
@@ -263,11 +283,11 @@ def _exponential(sites: RandomSites, x: torch.Tensor, rate: float = 1.0) -> torc
 def _random_from_to(sites: RandomSites, x: torch.Tensor, low: int, high: int | None = None) -> torch.Tensor:
     if high is None:
         raise CaptureError("Tensor.random_ needs an upper bound")
-    return randint(sites, low, high, x.shape).to(x.dtype)
+    return sites.randint(x.shape, low, high).to(x.dtype)
 
 
 def _random_to(sites: RandomSites, x: torch.Tensor, high: int) -> torch.Tensor:
-    return randint(sites, 0, high, x.shape).to(x.dtype)
+    return sites.randint(x.shape, 0, high).to(x.dtype)
 
 
 def _bernoulli(sites: RandomSites, x: torch.Tensor) -> torch.Tensor:
@@ -275,7 +295,7 @@ def _bernoulli(sites: RandomSites, x: torch.Tensor) -> torch.Tensor:
 
 
 def _bernoulli_p(sites: RandomSites, x: torch.Tensor, p: float = 0.5) -> torch.Tensor:
-    return _less(sites, x.shape, p).to(x.dtype)
+    return sites.bernoulli(x.shape, p).to(x.dtype)
 
 
 def _bernoulli_tensor(sites: RandomSites, x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
@@ -283,21 +303,21 @@ def _bernoulli_tensor(sites: RandomSites, x: torch.Tensor, p: torch.Tensor) -> t
 
 
 def _normal_tensor_float(sites: RandomSites, mean: torch.Tensor, std: float = 1.0) -> torch.Tensor:
-    return (normal(sites, mean.shape) * std + mean).to(mean.dtype)
+    return (sites.normal(mean.shape) * std + mean).to(mean.dtype)
 
 
 def _normal_float_tensor(sites: RandomSites, mean: float, std: torch.Tensor) -> torch.Tensor:
-    return (normal(sites, std.shape) * std + mean).to(std.dtype)
+    return (sites.normal(std.shape) * std + mean).to(std.dtype)
 
 
 def _normal_tensor_tensor(sites: RandomSites, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
-    return (normal(sites, torch.broadcast_shapes(mean.shape, std.shape)) * std + mean).to(mean.dtype)
+    return (sites.normal(torch.broadcast_shapes(mean.shape, std.shape)) * std + mean).to(mean.dtype)
 
 
 def _normal_float_float(
     sites: RandomSites, mean: float, std: float, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any
 ) -> torch.Tensor:
-    return (normal(sites, size) * std + mean).to(_dtype(None, dtype))
+    return (sites.normal(size) * std + mean).to(_dtype(None, dtype))
 
 
 def _multinomial(sites: RandomSites, x: torch.Tensor, count: int, replacement: bool = False) -> torch.Tensor:

@@ -431,3 +431,12 @@ func.func @main(%x: tensor<2x4xf32>, %w: tensor<6x4xf32>, %o: tensor<2x6xf32>) -
       ins(%x, %w : tensor<2x4xf32>, tensor<6x4xf32>) outs(%o : tensor<2x6xf32>) -> tensor<2x6xf32>
   return %0 : tensor<2x6xf32>
 }
+
+// -----
+
+func.func @main(%e: tensor<4xi1>) -> tensor<4xi1> attributes {repro.num_state = 0 : i64} {
+  %0 = arith.constant 0 : i64
+  // expected-error @+1 {{(R2) expected 'bits' or 'uniform', got 'bernoulli', which repro-decompose-distributions writes out}}
+  %1 = repro.random bernoulli probability = 0.5 site = 0 ins(%0, %0 : i64, i64) outs(%e : tensor<4xi1>) -> tensor<4xi1>
+  return %1 : tensor<4xi1>
+}

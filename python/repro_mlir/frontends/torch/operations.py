@@ -1,0 +1,192 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Operations of the repro dialect in captured graphs.
+
+Each is a custom operator `torch.ops.repro.<name>`. torch-mlir knows none of them: while it lowers the others, they are
+calls of private functions, which it leaves alone. Afterwards each call becomes operations in generic form.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import torch.fx
+from torch_mlir import ir
+
+_library = torch.library.Library("repro", "DEF")
+
+
+class Builder:
+    """Writes operations in generic form in the place of one call.
+
+    Attributes:
+      types: those of the results of the call.
+    """
+
+    def __init__(self, call: ir.Operation) -> None:
+        self.types = [value.type for value in call.results]
+        self._location = call.location
+        self._point = ir.InsertionPoint(call)
+
+    def i64(self, value: int) -> ir.Attribute:
+        """An attribute of type i64."""
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+    def f32(self, value: float) -> ir.Attribute:
+        """An attribute of type f32, rounded to nearest even."""
+        return ir.FloatAttr.get(ir.F32Type.get(), value)
+
+    def attribute(self, text: str) -> ir.Attribute:
+        """An attribute as MLIR writes it."""
+        return ir.Attribute.parse(text)
+
+    def scalar(self, tensor: ir.Value) -> ir.Value:
+        """The element of a tensor of shape []."""
+        return self.create("tensor.extract", [[tensor]], [ir.RankedTensorType(tensor.type).element_type])[0]
+
+    def empty(self, kind: ir.Type) -> ir.Value:
+        """A tensor without defined elements, for the output of an operation that does not read it."""
+        return self.create("tensor.empty", [], [kind])[0]
+
+    def create(
+        self,
+        name: str,
+        operands: Sequence[Sequence[ir.Value]],
+        results: Sequence[ir.Type],
+        attributes: dict[str, ir.Attribute] | None = None,
+    ) -> list[ir.Value]:
+        """Creates an operation.
+
+        Args:
+          name: `dialect.operation`.
+          operands: the values of each operand; of more than one, their numbers are written as segments.
+          results: the types of the results.
+          attributes: inherent attributes by name.
+        """
+        attributes = dict(attributes or {})
+        if len(operands) > 1:
+            attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([len(values) for values in operands])
+        return list(
+            ir.Operation.create(
+                name,
+                operands=[value for values in operands for value in values],
+                results=results,
+                attributes=attributes,
+                loc=self._location,
+                ip=self._point,
+            ).results
+        )
+
+
+class Writer(Protocol):
+    """Writes the operations of one call: takes the arguments of the custom operator, tensors as values."""
+
+    def __call__(self, build: Builder, /, *arguments: Any) -> Sequence[ir.Value]: ...
+
+
+_writers: dict[Any, Writer] = {}
+
+
+def define(
+    schema: str, *, eager: Callable[..., Any], meta: Callable[..., Any], write: Callable[..., Sequence[ir.Value]]
+) -> Any:
+    """Defines the custom operator `torch.ops.repro.<name>`.
+
+    Args:
+      schema: as PyTorch writes it, without the namespace; arguments that are no tensors are constants of the program.
+      eager: computes it on CPU tensors, where a captured graph runs in PyTorch.
+      meta: gives tensors of the shapes and dtypes of the results.
+      write: writes the operations that it stands for, returns a value for each result.
+    Returns:
+      the operator.
+    """
+    name = schema.split("(")[0]
+    _library.define(schema)
+    _library.impl(name, eager, "CPU")
+    _library.impl(name, meta, "Meta")
+    operator = getattr(torch.ops.repro, name).default
+    _writers[operator] = write
+    return operator
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What stands for the custom operator of one node."""
+
+    writer: Writer
+    arguments: tuple[Any, ...]
+    """Those of the node; each tensor is a node."""
+
+
+class Calls:
+    """The custom operators of a module, as calls."""
+
+    def __init__(self, graph: torch.fx.Graph, module: ir.Module) -> None:
+        """Replaces the custom operators of `module`, imported from `graph`, by calls of private functions."""
+        nodes = [node for node in graph.nodes if node.op == "call_function" and node.target in _writers]
+        self._calls: dict[str, _Call] = {}
+        for operation in _collect(module, "torch.operator"):
+            name = ir.StringAttr(operation.attributes["name"]).value
+            if not name.startswith("torch.repro."):
+                continue
+            node = nodes[len(self._calls)]
+            symbol = f"repro.{len(self._calls)}"
+            self._calls[symbol] = _Call(_writers[node.target], tuple(_arguments(node)))
+            operands = [value for value in operation.operands if str(value.type).startswith("!torch.vtensor")]
+            types = [value.type for value in operation.results]
+            with module.context, ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():
+                ir.Operation.create(
+                    "func.func",
+                    regions=1,
+                    attributes={
+                        "sym_name": ir.StringAttr.get(symbol),
+                        "sym_visibility": ir.StringAttr.get("private"),
+                        "function_type": ir.TypeAttr.get(ir.FunctionType.get([v.type for v in operands], types)),
+                    },
+                )
+                call = ir.Operation.create(
+                    "func.call",
+                    operands=operands,
+                    results=types,
+                    attributes={"callee": ir.FlatSymbolRefAttr.get(symbol)},
+                    loc=operation.location,
+                    ip=ir.InsertionPoint(operation),
+                )
+            for old, new in zip(operation.results, call.results, strict=True):
+                old.replace_all_uses_with(new)
+            operation.erase()
+
+    def write(self, module: ir.Module) -> None:
+        """Replaces the calls of `module`, which torch-mlir has lowered since, by what they stand for."""
+        with module.context:
+            for operation in _collect(module, "func.call"):
+                call = self._calls[ir.FlatSymbolRefAttr(operation.attributes["callee"]).value]
+                operands = iter(operation.operands)
+                arguments = [next(operands) if isinstance(a, torch.fx.Node) else a for a in call.arguments]
+                for old, new in zip(operation.results, call.writer(Builder(operation), *arguments), strict=True):
+                    old.replace_all_uses_with(new)
+                operation.erase()
+            for operation in _collect(module, "func.func"):
+                if ir.StringAttr(operation.attributes["sym_name"]).value in self._calls:
+                    operation.erase()
+
+
+def _arguments(node: torch.fx.Node) -> list[Any]:
+    """All arguments in the order of the schema."""
+    schema: Any = node.target._schema  # type: ignore[union-attr]  # a custom operator has one
+    given = dict(zip((a.name for a in schema.arguments), node.args, strict=False)) | dict(node.kwargs)
+    return [given.get(a.name, a.default_value) for a in schema.arguments]
+
+
+def _collect(module: ir.Module, name: str) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def look(operation: ir.Operation) -> ir.WalkResult:
+        if operation.name == name:
+            found.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return found
