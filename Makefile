@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 # What a developer types. Everything comes from the package registries into .venv; the build tree is build/.
-#   make build | test | fuzz | check-sanitizers | demo | bench | format | lint | tidy | lock | docs | wheel | clean
+#   make build | test | fuzz | check-sanitizers | coverage-report | demo | bench
+#   make format | lint | tidy | lock | docs | wheel | clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -13,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test unit-test lit-test coverage check-functions fuzz check-sanitizers sanitizer-sample demo bench format lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test unit-test lit-test coverage check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -57,6 +58,10 @@ fuzz: build
 check-sanitizers: build
 	$(BIN)/python tools/sanitizers/check.py --jobs $(JOBS)
 
+# What TESTS, all by default, run of our Python and C++; builds with counters into build-coverage/.
+coverage-report: build
+	$(BIN)/python tools/coverage/report.py --jobs $(JOBS) $(TESTS)
+
 demo: build
 	$(BIN)/python examples/demo.py
 
@@ -86,4 +91,4 @@ wheel-test: wheel
 	$(PYTHON) tools/wheel_test.py dist
 
 clean:
-	rm -rf build build-sanitizers dist
+	rm -rf build build-coverage build-sanitizers dist
