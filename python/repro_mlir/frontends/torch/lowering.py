@@ -191,7 +191,9 @@ class _Origins(ContextCache):
     def get_node_location(self, node: torch.fx.Node) -> ir.Location:
         location = super().get_node_location(node)
         origin = origin_of_trace(node.meta.get("stack_trace"))
-        if location != ir.Location.unknown(context=self._c) or not origin:
+        # torch-mlir has none where it cannot read the trace.
+        known = location is not None and location != ir.Location.unknown(context=self._c)
+        if known or not origin:
             return location
         return ir.Location.name(origin, context=self._c)
 
