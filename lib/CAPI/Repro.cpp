@@ -8,11 +8,14 @@
 #include "CAPI/Repro.h"
 
 #include "Dialect/Repro/Identity/ProgramIdentity.h"
+#include "Dialect/Repro/Identity/ProgramReader.h"
+#include "Dialect/Repro/Identity/ProgramWriter.h"
 #include "Pipelines/Registration.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Registration.h"
+#include "mlir/CAPI/Utils.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
@@ -26,21 +29,46 @@ void reproRegisterDialects(MlirDialectRegistry registry) {
 
 void reproRegisterPasses() { repro::registerPasses(); }
 
-bool reproProgramHash(MlirModule module, uint8_t *hash,
+namespace {
+/// Hands errors to a callback instead of printing them, location first.
+class ErrorsTo : public ScopedDiagnosticHandler {
+public:
+  ErrorsTo(MLIRContext *context, MlirStringCallback onError, void *userData)
+      : ScopedDiagnosticHandler(context, [=](Diagnostic &diagnostic) {
+          std::string text;
+          llvm::raw_string_ostream stream(text);
+          stream << diagnostic.getLocation() << ": " << diagnostic;
+          onError(mlirStringRefCreate(text.data(), text.size()), userData);
+          return success();
+        }) {}
+};
+} // namespace
+
+bool reproProgramHash(MlirModule module, int version, uint8_t *hash,
                       MlirStringCallback onError, void *userData) {
   ModuleOp op = unwrap(module);
-  ScopedDiagnosticHandler handler(op.getContext(), [&](Diagnostic &diagnostic) {
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    stream << diagnostic.getLocation() << ": " << diagnostic;
-    onError(mlirStringRefCreate(text.data(), text.size()), userData);
-    return success();
-  });
-  FailureOr<repro::ProgramHash> result = repro::hashProgram(op);
+  ErrorsTo handler(op.getContext(), onError, userData);
+  FailureOr<repro::ProgramHash> result =
+      repro::hashProgram(op, repro::IdentityVersion(version));
   if (failed(result))
     return false;
   llvm::copy(*result, hash);
   return true;
+}
+
+bool reproWriteProgram(MlirModule module, MlirStringCallback onBytes,
+                       void *bytesData, MlirStringCallback onError,
+                       void *errorData) {
+  ModuleOp op = unwrap(module);
+  ErrorsTo handler(op.getContext(), onError, errorData);
+  mlir::detail::CallbackOstream stream(onBytes, bytesData);
+  return succeeded(repro::writeProgram(op, stream));
+}
+
+MlirModule reproReadProgram(MlirContext context, MlirStringRef bytes,
+                            MlirStringCallback onError, void *userData) {
+  ErrorsTo handler(unwrap(context), onError, userData);
+  return wrap(repro::readProgram(unwrap(bytes), unwrap(context)).release());
 }
 
 bool reproCanBeExact(MlirOperation op) {

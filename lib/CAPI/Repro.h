@@ -22,11 +22,26 @@ MLIR_CAPI_EXPORTED void reproRegisterDialects(MlirDialectRegistry registry);
 /** Registers every pass and pipeline; further calls do nothing. */
 MLIR_CAPI_EXPORTED void reproRegisterPasses(void);
 
-/** (H2) Writes the 32 bytes of a canonical program's hash. Calls `onError` with
- * each error, location first, and returns false where the module is none. */
-MLIR_CAPI_EXPORTED bool reproProgramHash(MlirModule module, uint8_t *hash,
+/** (H2) Writes the 32 bytes of a canonical program's hash; `version` is 2, or 1
+ * for the identity of old receipts. Calls `onError` with each error, location
+ * first, and returns false where the module is none. */
+MLIR_CAPI_EXPORTED bool reproProgramHash(MlirModule module, int version,
+                                         uint8_t *hash,
                                          MlirStringCallback onError,
                                          void *userData);
+
+/** Calls `onBytes` with the bytes of a canonical program as it is stored
+ * (docs/identity.md), part by part. Fails as reproProgramHash does. */
+MLIR_CAPI_EXPORTED bool
+reproWriteProgram(MlirModule module, MlirStringCallback onBytes,
+                  void *bytesData, MlirStringCallback onError, void *errorData);
+
+/** The canonical module whose bytes these are. Calls `onError` with each error
+ * and returns a null module where they are no stored program. */
+MLIR_CAPI_EXPORTED MlirModule reproReadProgram(MlirContext context,
+                                               MlirStringRef bytes,
+                                               MlirStringCallback onError,
+                                               void *userData);
 
 /** (K4) Whether the operation is a fold that can be exact, but for the number
  * of its reduction elements. */

@@ -25,16 +25,22 @@ class Examined:
 
     Attributes:
       identity: the identity (H2), in hexadecimal.
+      first_identity: the one of version 1, which receipts of before have.
       num_state: how many arguments and results are state.
       arguments, results: name (empty where the module has none), element type and shape of each.
       moved: the arguments of which elements may become elements of a result as they are.
     """
 
     identity: str
+    first_identity: str
     num_state: int
     arguments: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
     moved: frozenset[int]
+
+    def is_named(self, identity: str) -> bool:
+        """Whether this is an identity of the module, in hexadecimal, of whichever version."""
+        return identity in (self.identity, self.first_identity)
 
     def check(self, state: Sequence[TensorType], inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> None:
         """ReproError where a signature is not that of the module: counts, element types, shapes, names."""
@@ -71,19 +77,54 @@ def examine(text: str) -> Examined:
     with ir.Context():
         try:
             module = ir.Module.parse(text)
-            identity: str = _repro.program_hash(module)
+            identity, first = (_repro.program_hash(module, version) for version in (2, 1))
         except (ir.MLIRError, ValueError) as error:
-            lines = str(error).splitlines()
-            raise ReproError(f"expected a canonical program: {' '.join(lines[:2])}") from None
+            raise ReproError(f"expected a canonical program: {_first_lines(error)}") from None
         main = module.body.operations[0]
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         return Examined(
             identity,
+            first,
             ir.IntegerAttr(main.attributes["repro.num_state"]).value,
             _described(ir, kind.inputs, main, "arg_attrs"),
             _described(ir, kind.results, main, "res_attrs"),
             _moved(ir, main),
         )
+
+
+def to_bytes(text: str) -> bytes:
+    """A canonical module as it is stored (docs/identity.md). ReproError for text that is none."""
+    from . import ir
+    from ._mlir_libs import _repro
+
+    with ir.Context():
+        try:
+            data: bytes = _repro.write_program(ir.Module.parse(text))
+        except (ir.MLIRError, ValueError) as error:
+            raise ReproError(f"expected a canonical program: {_first_lines(error)}") from None
+        return data
+
+
+def from_bytes(data: bytes) -> str:
+    """The text of the canonical module that is stored as these bytes, with its locations.
+
+    Raises:
+      ReproError: any other bytes, with the place where they are wrong.
+    """
+    from . import ir
+    from ._mlir_libs import _repro
+
+    with ir.Context() as context:
+        try:
+            module = _repro.read_program(data, context)
+        except ValueError as error:
+            raise ReproError(f"expected a stored program: {_first_lines(error)}") from None
+        return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def _first_lines(error: Exception) -> str:
+    lines = (line.strip().removeprefix("loc(unknown): ") for line in str(error).splitlines()[:2])
+    return " ".join(lines)
 
 
 # Operations whose results hold elements of their operands; a generic does where it yields what it was given.

@@ -115,7 +115,7 @@ class Program:
             text = read_untrusted(bundle.module(), path)
             with _within(path):
                 examined = examine(text)
-                if examined.identity != bundle.program:
+                if not examined.is_named(bundle.program):
                     raise ReproError(f"the program is {examined.identity}, the manifest says {bundle.program}")
                 examined.check(*kinds)
                 initial = tuple(bundle.initial_state())

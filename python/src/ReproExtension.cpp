@@ -16,6 +16,12 @@ void bindCPU(nb::module_ &m);
 void bindEmulator(nb::module_ &m);
 void bindGPU(nb::module_ &m);
 
+/// Appends a line to the string that `userData` is.
+static void appendLine(MlirStringRef text, void *userData) {
+  auto &all = *static_cast<std::string *>(userData);
+  all += (all.empty() ? "" : "\n") + std::string(text.data, text.length);
+}
+
 NB_MODULE(_repro, m) {
   m.doc() = "The compiler library's entry points.";
   m.def(
@@ -29,15 +35,12 @@ NB_MODULE(_repro, m) {
   bindGPU(m);
   m.def(
       "program_hash",
-      [](MlirModule module) {
+      [](MlirModule module, int version) {
+        if (version != 1 && version != 2)
+          throw nb::value_error("expected version 1 or 2 of the identity");
         uint8_t hash[32];
         std::string errors;
-        auto append = [](MlirStringRef text, void *userData) {
-          auto &all = *static_cast<std::string *>(userData);
-          all +=
-              (all.empty() ? "" : "\n") + std::string(text.data, text.length);
-        };
-        if (!reproProgramHash(module, hash, append, &errors))
+        if (!reproProgramHash(module, version, hash, appendLine, &errors))
           throw nb::value_error(errors.c_str());
         std::string digits;
         for (uint8_t byte : hash)
@@ -45,9 +48,40 @@ NB_MODULE(_repro, m) {
             digits += "0123456789abcdef"[nibble];
         return digits;
       },
-      nb::arg("module"),
-      "The identity (H2) of a canonical program, 64 hexadecimal digits. Raises "
+      nb::arg("module"), nb::arg("version") = 2,
+      "The identity (H2) of a canonical program, 64 hexadecimal digits; "
+      "receipts of version 1 have the identity of version 1. Raises "
       "ValueError with the errors where the module is no canonical program.");
+  m.def(
+      "write_program",
+      [](MlirModule module) {
+        std::string bytes, errors;
+        auto append = [](MlirStringRef part, void *userData) {
+          static_cast<std::string *>(userData)->append(part.data, part.length);
+        };
+        if (!reproWriteProgram(module, append, &bytes, appendLine, &errors))
+          throw nb::value_error(errors.c_str());
+        return nb::bytes(bytes.data(), bytes.size());
+      },
+      nb::arg("module"),
+      "The bytes of a canonical program as it is stored (docs/identity.md). "
+      "Raises ValueError with the errors where the module is no canonical "
+      "program.");
+  m.def(
+      "read_program",
+      [](nb::bytes bytes, MlirContext context) {
+        std::string errors;
+        MlirModule module = reproReadProgram(
+            context, mlirStringRefCreate(bytes.c_str(), bytes.size()),
+            appendLine, &errors);
+        if (mlirModuleIsNull(module))
+          throw nb::value_error(errors.c_str());
+        return module;
+      },
+      nb::arg("bytes"), nb::arg("context").none() = nb::none(),
+      "The canonical module with these bytes of a stored program, with its "
+      "names, messages and locations. Raises ValueError with the errors where "
+      "they are none.");
   m.def("can_be_exact", &reproCanBeExact, nb::arg("operation"),
         "Whether an operation is a fold that can be exact (K4), but for the "
         "number of its reduction elements.");

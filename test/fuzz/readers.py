@@ -33,6 +33,7 @@ from damage import mutate
 from journal import Journal
 from mutations import mutate as mutate_tokens
 from repro_mlir import ReproError, emulator, runtime
+from repro_mlir.canonical import from_bytes, to_bytes
 from repro_mlir.dispute import LocalChannel, Prover, settle
 from repro_mlir.program import Program
 from repro_mlir.receipts.consistency import check_consistency
@@ -115,6 +116,27 @@ def text(folder: Path) -> Reader:
     return Reader(seeds, lambda data: attempt(lambda: admit(data)), change)
 
 
+def stored(folder: Path) -> Reader:
+    """Programs as bytes; half of the mutations change a number in its place."""
+
+    def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
+        if draw.random() < 0.5:
+            return mutate(data, seeds, draw)
+        changed = bytearray(data)
+        at = draw.randrange(len(changed) - 8)
+        changed[at : at + 8] = draw.choice([0, 1, 2, 7, 24, 25, 2**31, 2**40, 2**63 - 1, 2**63]).to_bytes(8, "little")
+        return bytes(changed)
+
+    def read(data: bytes) -> str:
+        outcome = attempt(lambda: from_bytes(data))
+        if outcome == "read" and to_bytes(from_bytes(data)) != data:
+            return "finding: the program has two forms"
+        return outcome
+
+    seeds = [to_bytes(random_programs.program(number).program) for number in range(60)]
+    return Reader(seeds, read, change)
+
+
 def ptx(folder: Path) -> Reader:
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         if draw.random() < 0.3:
@@ -187,6 +209,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
         ptx,
         receipt,
         referee,
+        stored,
         tensors,
         text,
         *commands.READERS,

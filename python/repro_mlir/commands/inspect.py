@@ -63,7 +63,8 @@ def _inspect(options: argparse.Namespace) -> int:
 
 def _inspect_bundle(options: argparse.Namespace) -> int:
     from ..bundling import check_signature
-    from ..program import program_hash, read_untrusted
+    from ..canonical import examine
+    from ..program import read_untrusted
     from ..receipts.signing import read_public_key
     from ..runner.bundle import Bundle
 
@@ -74,8 +75,11 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
     if options.text:
         tell(*text.splitlines())
         return 0
-    if (found := program_hash(text)) != bundle.program:
-        raise ReproError(f"{options.program}: the program is {found}, not {bundle.program} as the manifest says")
+    examined = examine(text)
+    if not examined.is_named(bundle.program):
+        raise ReproError(
+            f"{options.program}: the program is {examined.identity}, not {bundle.program} as the manifest says"
+        )
     sizes = bundle.member_sizes()
     codes = [bundle.code(architecture) for architecture in bundle.architectures]
     report = {

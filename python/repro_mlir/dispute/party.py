@@ -16,12 +16,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from ..arrays import check_canonical, from_bytes
+from ..canonical import examine
 from ..errors import ReproError
 from ..limits import VARIABLE
 from ..operators import OperatorGraph, Value
 from ..operators.commitments import OperatorClaim
 from ..operators.tracing import value_hash
-from ..program import Program, program_hash, read_signature
+from ..program import Program, read_signature
 from ..receipts import canonical_json, merkle
 from ..receipts.commitments import Commitment, first_link, next_link
 from ..receipts.form import Signature
@@ -295,9 +296,9 @@ def _admitted(text: str, identity: str) -> Program:
         text = admit(text.encode())
     except NoProgram:
         raise Fault("a program that is none") from None
-    found = program_hash(text)
-    if found != identity:
-        raise Fault(f"a program with the identity {found}, its header says {identity}")
+    examined = examine(text)
+    if not examined.is_named(identity):
+        raise Fault(f"a program with the identity {examined.identity}, its header says {identity}")
     return replace(read_signature(text), untrusted=True)
 
 

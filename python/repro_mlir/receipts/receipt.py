@@ -105,7 +105,7 @@ class Receipt:
         except NoProgram:
             raise ReceiptWrong(PROGRAM, "expected a canonical program") from None
         examined = examine(text)
-        if examined.identity != header.program:
+        if not examined.is_named(header.program):
             raise ReceiptWrong(
                 PROGRAM, "another program than receipt.json names", None, header.program, examined.identity
             )

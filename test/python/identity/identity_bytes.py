@@ -210,16 +210,16 @@ def constant_bytes(text: str) -> bytes:
         text.rpartition(" : ") if " : " in text else (text, "", "i1" if text in ("true", "false") else "f64")
     )
     element, shape = tensor_type(kind)
-    head = element_name(element) + struct.pack("<I", len(shape or [])) + b"".join(map(u64, shape or []))
     if shape is None:
-        return head + element_bytes(value, element)
+        return b"\0" + element_bytes(value, element)
     count = math.prod(shape)
     inner = value.removeprefix("dense<").removesuffix(">")
     if inner.startswith('"0x'):
         items = raw_elements(bytes.fromhex(inner[3:-1]), count, element)
     else:
         items = [element_bytes(token, element) for token in re.findall(r"[\w.+-]+", inner)]
-    return head + b"".join(items * count if len(items) == 1 else items)
+        items = items * count if len(items) == 1 else items
+    return b"\1" + items[0] if count > 1 and len(set(items)) == 1 else b"\0" + b"".join(items)
 
 
 # --- Programs ---
@@ -283,7 +283,7 @@ class ProgramBytes:
         if len(results) == 1 and results[0].startswith("("):
             results = split(results[0][1:-1])
         state = int(main.attributes["repro.num_state"].partition(" ")[0])
-        return b"repro-program-v1\0" + u64(state) + many(map(type_bytes, results)) + self.block(main.regions[0])
+        return b"repro-program-v2\0" + u64(state) + many(map(type_bytes, results)) + self.block(main.regions[0])
 
 
 def program_hash(text: str) -> str:

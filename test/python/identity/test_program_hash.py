@@ -47,7 +47,10 @@ func.func @main(%w: tensor<8xf32> {repro.name = "w"}, %seed: tensor<i64>, %x: te
 """
 
 # The hash of PROGRAM. It may change with the numerics' version alone: docs/identity.md says which bytes it is of.
-EXPECTED = "992e73732187aba6c5aa0f0c29d9fd77ea636d57d2ad4ef26bae9bcbb4c0bd66"
+EXPECTED = "40b31df95585ddb5671a11289a51f8d28f8c9d3f475ee45fe399addfc9f1aba0"
+
+# The one that receipts of before version 2 of the identity name it by.
+FIRST = "992e73732187aba6c5aa0f0c29d9fd77ea636d57d2ad4ef26bae9bcbb4c0bd66"
 
 
 def hash_of(text: str) -> str:
@@ -57,6 +60,14 @@ def hash_of(text: str) -> str:
 
 def test_known_hash() -> None:
     assert hash_of(PROGRAM) == EXPECTED
+
+
+def test_first_identity() -> None:
+    with ir.Context():
+        module = ir.Module.parse(PROGRAM)
+        assert program_hash(module, 1) == FIRST
+        with pytest.raises(ValueError, match="expected version 1 or 2 of the identity"):
+            program_hash(module, 3)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ using Form = AttributeForm;
 using Place = CanonicalPlace;
 
 static constexpr CanonicalAttribute segments = {"operandSegmentSizes",
-                                                Form::integers};
+                                                Form::segments};
 
 static constexpr CanonicalAttribute wrapping[] = {
     {"overflowFlags", Form::none}};
@@ -26,9 +26,9 @@ static constexpr CanonicalAttribute strict[] = {{"fastmath", Form::none}};
 static constexpr CanonicalAttribute rounded[] = {{"roundingmode", Form::none},
                                                  {"fastmath", Form::none}};
 static constexpr CanonicalAttribute comparedIntegers[] = {
-    {"predicate", Form::integer}};
+    {"predicate", Form::integerPredicate}};
 static constexpr CanonicalAttribute comparedFloats[] = {
-    {"predicate", Form::integer}, {"fastmath", Form::none}};
+    {"predicate", Form::floatPredicate}, {"fastmath", Form::none}};
 static constexpr CanonicalAttribute valued[] = {{"value", Form::constant}};
 static constexpr CanonicalAttribute message[] = {{"msg", Form::text}};
 static constexpr CanonicalAttribute dimension[] = {{"dim", Form::integer}};
@@ -58,15 +58,15 @@ static constexpr CanonicalAttribute folded[] = {
     {"order", Form::order},
     segments};
 static constexpr CanonicalAttribute argReduced[] = {
-    {"kind", Form::integer}, {"dimension", Form::integer}, segments};
-static constexpr CanonicalAttribute scattered[] = {{"combine", Form::integer},
+    {"kind", Form::kind}, {"dimension", Form::integer}, segments};
+static constexpr CanonicalAttribute scattered[] = {{"combine", Form::combine},
                                                    segments};
 static constexpr CanonicalAttribute scanned[] = {
-    {"combine", Form::integer}, {"dimension", Form::integer}, segments};
+    {"combine", Form::combine}, {"dimension", Form::integer}, segments};
 static constexpr CanonicalAttribute sorted[] = {
-    {"direction", Form::integer}, {"dimension", Form::integer}, segments};
+    {"direction", Form::direction}, {"dimension", Form::integer}, segments};
 static constexpr CanonicalAttribute drawn[] = {
-    {"distribution", Form::integer}, {"site", Form::integer}, segments};
+    {"distribution", Form::distribution}, {"site", Form::integer}, segments};
 
 static llvm::StringMap<CanonicalOp> makeTable() {
   llvm::StringMap<CanonicalOp> table;

@@ -16,8 +16,15 @@ namespace mlir::repro {
 
 /// How an inherent attribute takes part in the identity (H2).
 enum class AttributeForm {
-  integer,       ///< an integer or an enumeration
-  integers,      ///< an array of integers
+  integer,          ///< an i64
+  integerPredicate, ///< an enumeration, as the five that follow
+  floatPredicate,
+  kind,
+  combine,
+  direction,
+  distribution,
+  integers,      ///< an array of i64
+  segments,      ///< how many operands each role of the operation has
   reassociation, ///< an array of arrays of integers
   maps,          ///< an array of affine maps without symbols
   iterators,     ///< an array of parallel or reduction

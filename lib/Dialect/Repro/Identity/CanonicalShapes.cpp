@@ -48,6 +48,10 @@ static std::optional<int64_t> getTensorBytes(RankedTensorType type) {
   return multiply(factors, kMaxTensorBytes);
 }
 
+bool repro::isWithinLimits(RankedTensorType type) {
+  return type.getRank() <= kMaxRank && getTensorBytes(type);
+}
+
 LogicalResult repro::verifySize(Operation *op, RankedTensorType type) {
   if (type.getRank() > kMaxRank)
     return op->emitOpError("(A4) expected at most ")

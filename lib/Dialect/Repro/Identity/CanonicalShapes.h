@@ -12,6 +12,10 @@
 
 namespace mlir::repro {
 
+/// (A4) Whether a tensor of static shape and with an element type of (V1) has
+/// no more dimensions and bytes than a program's tensors may have.
+bool isWithinLimits(RankedTensorType type);
+
 /// (A4) Checks the size of a tensor that `op` has, of static shape and with an
 /// element type of (V1).
 LogicalResult verifySize(Operation *op, RankedTensorType type);

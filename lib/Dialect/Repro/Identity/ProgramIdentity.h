@@ -8,7 +8,8 @@
 #ifndef REPRO_IDENTITY_PROGRAMIDENTITY_H
 #define REPRO_IDENTITY_PROGRAMIDENTITY_H
 
-#include "mlir/IR/BuiltinOps.h"
+#include "Dialect/Repro/Identity/ProgramWriter.h"
+
 #include <array>
 
 namespace mlir::repro {
@@ -17,7 +18,9 @@ using ProgramHash = std::array<uint8_t, 32>;
 
 /// (H2) BLAKE3 of the bytes that docs/identity.md defines. Fails with an error
 /// where verifyCanonicalProgram does.
-FailureOr<ProgramHash> hashProgram(ModuleOp module);
+FailureOr<ProgramHash>
+hashProgram(ModuleOp module,
+            IdentityVersion version = IdentityVersion::current);
 
 } // namespace mlir::repro
 

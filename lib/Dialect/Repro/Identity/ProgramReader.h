@@ -1,0 +1,24 @@
+//===- ProgramReader.h - Canonical programs from their bytes ----*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IDENTITY_PROGRAMREADER_H
+#define REPRO_IDENTITY_PROGRAMREADER_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace mlir::repro {
+
+/// The canonical module that writeProgram has written as `bytes`. Null, with an
+/// error that names the byte where it is known, for anything else: also for
+/// other bytes of the same program. Time and memory are in proportion to the
+/// number of bytes.
+OwningOpRef<ModuleOp> readProgram(StringRef bytes, MLIRContext *context);
+
+} // namespace mlir::repro
+
+#endif // REPRO_IDENTITY_PROGRAMREADER_H

@@ -1,0 +1,29 @@
+//===- StoredNumbers.h - Numbers of enumerations in programs ----*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IDENTITY_STOREDNUMBERS_H
+#define REPRO_IDENTITY_STOREDNUMBERS_H
+
+#include "Dialect/Repro/Identity/CanonicalOps.h"
+#include "dialects/Repro/IR/Repro.h"
+
+namespace mlir::repro {
+
+/// (H2) The number of an enumeration's value; none for another attribute. These
+/// numbers are docs/identity.md's own: they stay, whatever MLIR's are.
+std::optional<uint64_t> getStoredNumber(AttributeForm form, Attribute value);
+std::optional<uint64_t> getStoredNumber(Totals totals);
+
+/// The value that a number stands for; null or none for a number that does not
+/// stand for any.
+Attribute getStoredValue(AttributeForm form, uint64_t number,
+                         MLIRContext *context);
+std::optional<Totals> getStoredTotals(uint64_t number);
+
+} // namespace mlir::repro
+
+#endif // REPRO_IDENTITY_STOREDNUMBERS_H
