@@ -39,6 +39,7 @@ void repro::buildImportTosaPipeline(OpPassManager &pm) {
 }
 
 void repro::buildCanonicalPipeline(OpPassManager &pm) {
+  pm.addPass(createReproDecomposeAttention());
   pm.addPass(createReproDecomposeConvolution());
   pm.addPass(createReproDecomposeDistributions());
   pm.addPass(createReproAssignOrders());

@@ -12,6 +12,7 @@
 // PASSES-NEXT: convert-tm-tensor-to-repro
 // PASSES-NEXT: convert-math-to-repro
 // PASSES-NEXT: convert-linalg-to-repro
+// PASSES-NEXT: repro-decompose-attention
 // PASSES-NEXT: repro-decompose-convolution
 // PASSES-NEXT: repro-decompose-distributions
 // PASSES-NEXT: repro-assign-orders

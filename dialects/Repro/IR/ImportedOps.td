@@ -110,4 +110,113 @@ def Repro_ConvolutionOp : Repro_ImportedOp<"convolution", [
   }];
 }
 
+//===----------------------------------------------------------------------===//
+// Attention by blocks (K5)
+//===----------------------------------------------------------------------===//
+
+def Repro_AttentionTensor : StaticShapeTensorOf<[F32]>;
+def Repro_AttentionMask : StaticShapeTensorOf<[I1, F32]>;
+
+class Repro_AttentionOpBase<string mnemonic, dag further>
+    : Repro_ImportedOp<mnemonic, [AttrSizedOperandSegments]> {
+  let arguments = !con((ins Repro_AttentionTensor:$query,
+                            Repro_AttentionTensor:$key,
+                            Repro_AttentionTensor:$value,
+                            Optional<Repro_AttentionMask>:$mask,
+                            Optional<I64>:$seed, Optional<I64>:$step), further,
+                       (ins UnitAttr:$causal, I64Attr:$block, F64Attr:$scale,
+                            OptionalAttr<F64Attr>:$rate,
+                            OptionalAttr<I64Attr>:$site));
+  let hasVerifier = 1;
+}
+
+def Repro_AttentionOp : Repro_AttentionOpBase<"attention", (ins)> {
+  let summary = "scaled dot-product attention by blocks (K5)";
+  let description = [{
+    (K5) For `query` [N, L, E], `key` [K, S, E] and `value` [V, S, F]: the
+    softmax of query * `scale` times key transposed, times value, for each of
+    the N items. K and V divide N: consecutive items share a key or a value, as
+    the heads of a group do, item n having key n * K / N, rounded down.
+    Narrower types than f32 are converted before and rounded after.
+
+    - The weights of `block` queries are computed at a time, and none are kept.
+    - `causal`: queries have no keys that come after them, so that blocks of
+      queries need no more than the first ones.
+    - `mask` [N, L, S] says by i1 which keys a query has, or is added to the
+      scores. A query without keys has zeros as its output. It does not stand
+      beside `causal`.
+    - `dropout`: weights are dropped at the rate 0 to 1 as the numbers of
+      `repro.random` bernoulli at the site say, and the others divided by
+      1 - rate.
+
+    Results are the output [N, L, F], and for the gradient of each query the
+    maximum of its scores and the logarithm of the sum of its weights, [N, L]
+    both. `repro-decompose-attention` makes folds of all that.
+
+    No extent is 0, and there are at most 65536 blocks of queries and of keys.
+
+    ```mlir
+    %0:3 = repro.attention causal block = 128 scale = 1.250000e-01
+        ins(%q, %k, %v : tensor<12x256x64xf32>, tensor<4x256x64xf32>, tensor<4x256x64xf32>)
+        -> tensor<12x256x64xf32>, tensor<12x256xf32>, tensor<12x256xf32>
+    %1:3 = repro.attention block = 128 scale = 1.250000e-01 mask(%m : tensor<12x256x99xi1>)
+        dropout rate = 1.000000e-01 site = 3 (%seed, %step : i64, i64)
+        ins(%q, %x, %y : tensor<12x256x64xf32>, tensor<12x99x64xf32>, tensor<12x99x32xf32>)
+        -> tensor<12x256x32xf32>, tensor<12x256xf32>, tensor<12x256xf32>
+    ```
+  }];
+  let results = (outs Repro_AttentionTensor:$output,
+                      Repro_AttentionTensor:$maxima,
+                      Repro_AttentionTensor:$logarithms);
+  let assemblyFormat = [{
+    (`causal` $causal^)? `block` `=` $block `scale` `=` $scale
+    (`mask` `(` $mask^ `:` type($mask) `)`)?
+    (`dropout` `rate` `=` $rate^ `site` `=` $site
+     `(` $seed `,` $step `:` type($seed) `,` type($step) `)`)?
+    `ins` `(` $query `,` $key `,` $value
+    `:` type($query) `,` type($key) `,` type($value) `)`
+    attr-dict `->` type($output) `,` type($maxima) `,` type($logarithms)
+  }];
+}
+
+def Repro_AttentionGradientOp : Repro_AttentionOpBase<"attention_gradient", (ins
+    Repro_AttentionTensor:$gradient, Repro_AttentionTensor:$output,
+    Repro_AttentionTensor:$maxima, Repro_AttentionTensor:$logarithms)> {
+  let summary = "gradients of attention by blocks (K5)";
+  let description = [{
+    (K5) Operands and attributes are those of `repro.attention`, then the
+    gradient of its output, and its results. The weights of `block` keys are
+    computed again at a time, for all queries that have them.
+
+    Results are the gradients of `query`, `key` and `value`, of their types, and
+    that of a `mask` of numbers, where there is one. A key or a value that items
+    share has the sum of their gradients.
+
+    ```mlir
+    %0:3 = repro.attention_gradient causal block = 128 scale = 1.250000e-01
+        ins(%q, %k, %v : tensor<12x256x64xf32>, tensor<4x256x64xf32>, tensor<4x256x64xf32>)
+        gradient(%do : tensor<12x256x64xf32>)
+        results(%o, %m, %l : tensor<12x256x64xf32>, tensor<12x256xf32>, tensor<12x256xf32>)
+        -> tensor<12x256x64xf32>, tensor<4x256x64xf32>, tensor<4x256x64xf32>
+    ```
+  }];
+  let results = (outs Repro_AttentionTensor:$query_gradient,
+                      Repro_AttentionTensor:$key_gradient,
+                      Repro_AttentionTensor:$value_gradient,
+                      Optional<Repro_AttentionTensor>:$mask_gradient);
+  let assemblyFormat = [{
+    (`causal` $causal^)? `block` `=` $block `scale` `=` $scale
+    (`mask` `(` $mask^ `:` type($mask) `)`)?
+    (`dropout` `rate` `=` $rate^ `site` `=` $site
+     `(` $seed `,` $step `:` type($seed) `,` type($step) `)`)?
+    `ins` `(` $query `,` $key `,` $value
+    `:` type($query) `,` type($key) `,` type($value) `)`
+    `gradient` `(` $gradient `:` type($gradient) `)`
+    `results` `(` $output `,` $maxima `,` $logarithms
+    `:` type($output) `,` type($maxima) `,` type($logarithms) `)`
+    attr-dict `->` type($query_gradient) `,` type($key_gradient) `,`
+    type($value_gradient) (`,` type($mask_gradient)^)?
+  }];
+}
+
 #endif // REPRO_IR_IMPORTEDOPS_TD

@@ -20,6 +20,20 @@ def ReproStripAttributes
   }];
 }
 
+def ReproDecomposeAttention : Pass<"repro-decompose-attention"> {
+  let summary = "attention by blocks becomes folds";
+  let description = [{
+    (K5) `repro.attention` and `repro.attention_gradient` become products,
+    element-wise operations, maxima and sums of the blocks that the rule names.
+    Blocks of scores that `causal` leaves without any are not computed. What
+    dropout keeps is drawn for all blocks at once.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ReproDecomposeConvolution : Pass<"repro-decompose-convolution"> {
   let summary = "convolutions become folds, one for each stride phase";
   let description = [{

@@ -141,6 +141,8 @@ const CanonicalOp *repro::lookupCanonicalOp(OperationName name) {
 
 StringRef repro::getDecomposition(OperationName name) {
   return llvm::StringSwitch<StringRef>(name.getStringRef())
+      .Cases({"repro.attention", "repro.attention_gradient"},
+             "repro-decompose-attention")
       .Case("repro.convolution", "repro-decompose-convolution")
       .Default("");
 }

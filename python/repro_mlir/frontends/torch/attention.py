@@ -1,16 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K5) Scaled dot-product attention block by block, for sequences whose whole matrix of weights is too much to keep.
+"""(K5) Scaled dot-product attention block by block: `repro.attention` and `repro.attention_gradient` of the compiler.
 
-The forward pass goes by blocks of queries, the backward pass by blocks of keys, for which it computes the weights
-again. What a causal mask takes out of whole blocks is not computed at all. Only what dropout keeps, and the gradient of
-a mask, are whole matrices.
+Here is what PyTorch's function takes and refuses, as the operands of these operations: numbers as f32, and a first
+dimension for all others but the last two.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +16,8 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.operations import Builder, define
+from repro_mlir.frontends.torch.random_sites import current_sites
 
 
 class BlockedAttention(TorchFunctionMode):
@@ -61,33 +61,47 @@ class BlockedAttention(TorchFunctionMode):
             query, key, value = (_autocast(x) for x in (query, key, value))
             with torch.autocast("cpu", enabled=False):
                 return self._attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-        dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
         result_dtype = query.dtype
-        query, key, value = (x.to(dtype) for x in (query, key, value))
-        if enable_gqa:
-            key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
-            value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
+        query, key, value = (x.to(torch.float32) for x in (query, key, value))
         queries, keys, size = query.shape[-2], key.shape[-2], query.shape[-1]
-        operands = [query, key, value] if attn_mask is None else [query, key, value, attn_mask]
-        batch = torch.broadcast_shapes(*(x.shape[:-2] for x in operands))
-        if 0 in (*batch, queries, keys, size, value.shape[-1]):
-            result = self._original(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)
-            return result.to(result_dtype)
-
-        def items(x: torch.Tensor) -> torch.Tensor:
-            return x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
-
+        heads = query.shape[-3] if enable_gqa else None
+        shapes = [x.shape[:-2] if heads is None else (*x.shape[:-3], heads) for x in (query, key, value)]
         if attn_mask is not None:
-            mask_dtype = torch.bool if attn_mask.dtype == torch.bool else dtype
+            shapes.append(attn_mask.shape[:-2])
+        batch = torch.broadcast_shapes(*shapes)
+        if 0 in (*batch, queries, keys, size, value.shape[-1]):
+            result = self._original(
+                query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+            )
+            return result.to(result_dtype)
+        if attn_mask is not None:
+            mask_dtype = torch.bool if attn_mask.dtype == torch.bool else torch.float32
             attn_mask = attn_mask.to(mask_dtype).expand(*batch, queries, keys).reshape(-1, queries, keys)
-        kept = None
+        seed = step = site = None
         if dropout_p > 0.0:
-            weights = torch.empty([math.prod(batch), queries, keys], dtype=torch.float32, device=query.device)
-            kept = weights.bernoulli_(1.0 - dropout_p).to(torch.bool)
-        settings = _Settings(self._block, is_causal, dropout_p)
-        scaled = items(query) * (1.0 / math.sqrt(size) if scale is None else scale)
-        result = _Attention.apply(scaled, items(key), items(value), attn_mask, kept, settings)
+            sites = current_sites()
+            seed, step, site = sites.seed, sites.step, sites.take()
+        settings = (
+            is_causal,
+            min(self._block, max(queries, keys)),
+            1.0 / math.sqrt(size) if scale is None else float(scale),
+            None if site is None else float(dropout_p),
+            site,
+        )
+        operands = [_items(x, batch, heads) for x in (query, key, value)]
+        result = _Attention.apply(*operands, attn_mask, seed, step, settings)
         return result.reshape(*batch, queries, value.shape[-1]).to(result_dtype)
+
+
+def _items(x: torch.Tensor, batch: Sequence[int], heads: int | None) -> torch.Tensor:
+    """`x` [.., rows, columns] as [items, rows, columns], of which the heads of a group share one."""
+    if heads is not None and (*x.shape[:-3], heads) != tuple(batch):
+        # The sum of gradients is over what is broadcast first, then over the heads of a group.
+        x = x.repeat_interleave(heads // x.shape[-3], -3)
+        heads = None
+    if heads is None:
+        x = x.expand(*batch, *x.shape[-2:])
+    return x.reshape(-1, *x.shape[-2:])
 
 
 def _check(
@@ -111,6 +125,8 @@ def _check(
         raise CaptureError(
             f"expected query, key and value of one element type, got {query.dtype}, {key.dtype}, {value.dtype}"
         )
+    if not query.is_floating_point() or query.dtype == torch.float64:
+        raise CaptureError(f"expected floats of at most 32 bits (S5) for attention by blocks, got {query.dtype}")
     if enable_gqa and any(x.shape[-3] == 0 or query.shape[-3] % x.shape[-3] for x in (key, value)):
         raise CaptureError(f"expected heads of key and value that divide those of query, got {shapes}")
     if is_causal and mask is not None:
@@ -122,118 +138,84 @@ def _check(
 
 
 def _autocast(x: torch.Tensor) -> torch.Tensor:
-    return x if x.dtype == torch.float64 else x.to(torch.get_autocast_dtype("cpu"))
-
-
-@dataclass(frozen=True)
-class _Settings:
-    block: int
-    is_causal: bool
-    dropout: float
-
-    def count_keys(self, queries: int, keys: int) -> int:
-        """So many of the first `keys` are met by the first `queries`."""
-        return min(queries, keys) if self.is_causal else keys
-
-
-@dataclass(frozen=True)
-class _Scores:
-    """The scores of blocks; `q` is scaled. All tensors have three dimensions, the first is the items of the batch."""
-
-    q: torch.Tensor
-    k: torch.Tensor
-    mask: torch.Tensor | None
-    is_causal: bool
-    positions: torch.Tensor
-
-    @classmethod
-    def of(cls, q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor | None, is_causal: bool) -> "_Scores":
-        # One tensor for all blocks: its parts are read where they lie.
-        return cls(q, k, mask, is_causal, torch.arange(max(q.shape[1], k.shape[1]), dtype=torch.int32, device=q.device))
-
-    def block(self, rows: slice, columns: slice) -> torch.Tensor:
-        scores = self.q[:, rows] @ self.k[:, columns].mT
-        if self.mask is not None:
-            mask = self.mask[:, rows, columns]
-            return torch.where(mask, scores, -math.inf) if mask.dtype == torch.bool else scores + mask
-        if self.is_causal and columns.stop > rows.start + 1:
-            earlier = self.positions[columns].unsqueeze(0) <= self.positions[rows].unsqueeze(1)
-            return torch.where(earlier, scores, -math.inf)
-        return scores
+    return x.to(torch.get_autocast_dtype("cpu"))
 
 
 class _Attention(torch.autograd.Function):
-    """[N, L, E], [N, S, E], [N, S, F], mask [N, L, S] or None, what dropout keeps [N, L, S] or None -> [N, L, F]."""
+    """[N, L, E], [K, S, E], [V, S, F] and a mask [N, L, S] or None to [N, L, F]; `settings` are those of the schema."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
         mask: torch.Tensor | None,
-        kept: torch.Tensor | None,
-        settings: _Settings,
+        seed: torch.Tensor | None,
+        step: torch.Tensor | None,
+        settings: tuple[Any, ...],
     ) -> torch.Tensor:
-        scores = _Scores.of(q, k, mask, settings.is_causal)
-        outputs, maxima, logarithms = [], [], []
-        for rows in _blocks(q.shape[1], settings.block):
-            columns = slice(0, settings.count_keys(rows.stop, k.shape[1]))
-            block = scores.block(rows, columns)
-            greatest = block.amax(-1, keepdim=True)
-            if mask is not None:
-                # A query without keys has no weights rather than NaNs.
-                greatest = torch.where(greatest == -math.inf, 0.0, greatest)
-            weights = torch.exp(block - greatest)
-            total = weights.sum(-1, keepdim=True)
-            if mask is not None:
-                total = torch.where(total == 0.0, 1.0, total)
-            outputs.append(_drop(weights, kept, rows, columns, settings) @ v[:, columns] / total)
-            maxima.append(greatest)
-            logarithms.append(torch.log(total))
-        output = torch.cat(outputs, 1)
-        # Their sum would lose the logarithm beside a large maximum.
-        ctx.save_for_backward(q, k, v, mask, kept, output, torch.cat(maxima, 1), torch.cat(logarithms, 1))
+        operands = (query, key, value, mask, seed, step)
+        results = _ATTENTION(*operands, *settings)
+        ctx.save_for_backward(*operands, *results)
         ctx.settings = settings
-        return output
+        return results[0]
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         if torch.is_grad_enabled():
             raise CaptureError("attention_block: attention by blocks has no second derivative")
-        q, k, v, mask, kept, output, maxima, logarithms = ctx.saved_tensors
-        settings: _Settings = ctx.settings
-        scores = _Scores.of(q, k, mask, settings.is_causal)
-        products = (grad * output).sum(-1, keepdim=True)
-        grads_k, grads_v, grads_mask = [], [], []
-        grad_q = None
-        met = settings.count_keys(q.shape[1], k.shape[1])
-        for columns in _blocks(met, settings.block):
-            rows = slice(columns.start if settings.is_causal else 0, q.shape[1])
-            weights = torch.exp((scores.block(rows, columns) - maxima[:, rows]) - logarithms[:, rows])
-            above = _drop(grad[:, rows] @ v[:, columns].mT, kept, rows, columns, settings)
-            grad_scores = weights * (above - products[:, rows])
-            grads_v.append(_drop(weights, kept, rows, columns, settings).mT @ grad[:, rows])
-            grads_k.append(grad_scores.mT @ q[:, rows])
-            grads_mask.append(grad_scores)
-            part = grad_scores @ k[:, columns]
-            if grad_q is None:
-                grad_q = part
-            else:
-                grad_q = torch.slice_scatter(grad_q, grad_q[:, rows] + part, 1, rows.start)
-        if met < k.shape[1]:
-            grads_k.append(torch.zeros_like(k[:, met:]))
-            grads_v.append(torch.zeros_like(v[:, met:]))
-        grad_mask = torch.cat(grads_mask, 2) if ctx.needs_input_grad[3] else None
-        return grad_q, torch.cat(grads_k, 1), torch.cat(grads_v, 1), grad_mask, None, None
+        *operands, output, maxima, logarithms = ctx.saved_tensors
+        mask = operands[3]
+        function = _GRADIENT if mask is None or mask.dtype == torch.bool else _GRADIENT_OF_MASK
+        gradients = function(*operands, gradient, output, maxima, logarithms, *ctx.settings)
+        return *gradients, *[None] * (7 - len(gradients))
 
 
-def _blocks(size: int, block: int) -> Sequence[slice]:
-    return [slice(first, min(first + block, size)) for first in range(0, size, block)]
+# --- The operations ---
+
+_OPERANDS = "Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? seed, Tensor? step"
+_RESULTS = "Tensor gradient, Tensor output, Tensor maxima, Tensor logarithms"
+_SETTINGS = "bool causal, int block, float scale, float? rate, int? site"
 
 
-def _drop(x: torch.Tensor, kept: torch.Tensor | None, rows: slice, columns: slice, settings: _Settings) -> torch.Tensor:
-    if kept is None:
-        return x
-    factor = 0.0 if settings.dropout >= 1.0 else 1.0 / (1.0 - settings.dropout)
-    return torch.where(kept[:, rows, columns], x * factor, 0.0)
+def _write(build: Builder, name: str, operands: Sequence[Any], settings: Sequence[Any]) -> Sequence[Any]:
+    query, key, value, mask, seed, step, *others = operands
+    is_causal, block, scale, rate, site = settings
+    attributes = {"block": build.i64(block), "scale": build.f64(scale)}
+    if is_causal:
+        attributes["causal"] = build.attribute("unit")
+    if site is not None:
+        attributes |= {"rate": build.f64(rate), "site": build.i64(site)}
+    optional = [[] if mask is None else [mask], *([] if x is None else [build.scalar(x)] for x in (seed, step))]
+    segments = [[query], [key], [value], *optional, *([x] for x in others)]
+    return build.create(name, segments, build.types, attributes)
+
+
+def _meta(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any) -> tuple[torch.Tensor, ...]:
+    items, queries = query.shape[:2]
+    return (
+        query.new_empty(items, queries, value.shape[-1]),
+        query.new_empty(items, queries),
+        query.new_empty(items, queries),
+    )
+
+
+_ATTENTION = define(
+    f"attention({_OPERANDS}, {_SETTINGS}) -> (Tensor, Tensor, Tensor)",
+    meta=_meta,
+    write=lambda build, *arguments: _write(build, "repro.attention", arguments[:6], arguments[6:]),
+)
+
+
+def _define_gradient(name: str, count: int) -> Any:
+    """The operator of the gradients of the first `count` operands."""
+    return define(
+        f"{name}({_OPERANDS}, {_RESULTS}, {_SETTINGS}) -> ({', '.join(['Tensor'] * count)})",
+        meta=lambda *arguments: tuple(torch.empty_like(x) for x in arguments[:count]),
+        write=lambda build, *arguments: _write(build, "repro.attention_gradient", arguments[:10], arguments[10:]),
+    )
+
+
+_GRADIENT = _define_gradient("attention_gradient", 3)
+_GRADIENT_OF_MASK = _define_gradient("attention_gradient_of_mask", 4)

@@ -38,6 +38,10 @@ class Builder:
         """An attribute of type f32, rounded to nearest even."""
         return ir.FloatAttr.get(ir.F32Type.get(), value)
 
+    def f64(self, value: float) -> ir.Attribute:
+        """An attribute of type f64."""
+        return ir.FloatAttr.get(ir.F64Type.get(), value)
+
     def attribute(self, text: str) -> ir.Attribute:
         """An attribute as MLIR writes it."""
         return ir.Attribute.parse(text)
@@ -90,21 +94,26 @@ _writers: dict[Any, Writer] = {}
 
 
 def define(
-    schema: str, *, eager: Callable[..., Any], meta: Callable[..., Any], write: Callable[..., Sequence[ir.Value]]
+    schema: str,
+    *,
+    meta: Callable[..., Any],
+    write: Callable[..., Sequence[ir.Value]],
+    eager: Callable[..., Any] | None = None,
 ) -> Any:
     """Defines the custom operator `torch.ops.repro.<name>`.
 
     Args:
       schema: as PyTorch writes it, without the namespace; arguments that are no tensors are constants of the program.
-      eager: computes it on CPU tensors, where a captured graph runs in PyTorch.
       meta: gives tensors of the shapes and dtypes of the results.
       write: writes the operations that it stands for, returns a value for each result.
+      eager: computes it on CPU tensors, where a captured graph runs in PyTorch; None: such a graph does not run there.
     Returns:
       the operator.
     """
     name = schema.split("(")[0]
     _library.define(schema)
-    _library.impl(name, eager, "CPU")
+    if eager is not None:
+        _library.impl(name, eager, "CPU")
     _library.impl(name, meta, "Meta")
     operator = getattr(torch.ops.repro, name).default
     _writers[operator] = write

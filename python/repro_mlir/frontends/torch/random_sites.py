@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.operations import Builder, define
@@ -146,27 +146,28 @@ class RandomSites(TorchDispatchMode):
 
     def uniform(self, size: Sequence[int]) -> torch.Tensor:
         """(R2) f32 of shape `size` from [0, 1), at a new site."""
-        return _UNIFORM(self.seed, self.step, self._site(), list(size))
+        return _UNIFORM(self.seed, self.step, self.take(), list(size))
 
     def bernoulli(self, size: Sequence[int], probability: float) -> torch.Tensor:
         """(R2) booleans of shape `size`, true with `probability`, at a new site."""
         if not 0.0 <= probability <= 1.0:
             raise CaptureError(f"expected a probability of 0 to 1, got {probability}")
-        return _BERNOULLI(self.seed, self.step, self._site(), list(size), probability)
+        return _BERNOULLI(self.seed, self.step, self.take(), list(size), probability)
 
     def randint(self, size: Sequence[int], low: int, high: int) -> torch.Tensor:
         """(R2) i64 of shape `size` from [low, high), at a new site."""
         extent = high - low
         if not 0 < extent <= 2**32:
             raise CaptureError(f"random integers need a range of 1 to 2^32 values, got [{low}, {high})")
-        drawn = _RANDINT(self.seed, self.step, self._site(), list(size), extent)
+        drawn = _RANDINT(self.seed, self.step, self.take(), list(size), extent)
         return drawn + low if low else drawn
 
     def normal(self, size: Sequence[int]) -> torch.Tensor:
         """(R2) standard normal f32 of shape `size`, at a new site."""
-        return _NORMAL(self.seed, self.step, self._site(), list(size))
+        return _NORMAL(self.seed, self.step, self.take(), list(size))
 
-    def _site(self) -> int:
+    def take(self) -> int:
+        """The number of a new site, for who draws from it."""
         self.drawn = True
         self._next += 1
         return self._next - 1
@@ -181,6 +182,14 @@ class RandomSites(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in getattr(function, "tags", ()):
             raise CaptureError(f"random operator {function} is not supported")
         return function(*args, **kwargs)
+
+
+def current_sites() -> RandomSites:
+    """The sites that are active; CaptureError where there are none."""
+    for mode in reversed(_get_current_dispatch_mode_stack()):
+        if isinstance(mode, RandomSites):
+            return mode
+    raise CaptureError("expected seed and step for a random operator, got neither")
 
 
 class _SiteNumber:

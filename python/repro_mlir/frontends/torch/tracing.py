@@ -91,8 +91,8 @@ def trace(
       attention_block: (K5) queries, or keys, of a block of attention; None: attention is not divided.
       modules: names of the model's modules (`source_lines.module_names`), for operators without a line of the user.
     Returns:
-      a graph module with the arguments as placeholders; it runs on real tensors too. Its `meta["constants"]` are the
-      tensors that the function read beside its arguments.
+      a graph module with the arguments as placeholders; without attention by blocks it runs on real tensors too. Its
+      `meta["constants"]` are the tensors that the function read beside its arguments.
     Raises:
       CaptureError: the function has data-dependent control flow or an operator that cannot be traced, or draws random
         numbers of Python or NumPy.

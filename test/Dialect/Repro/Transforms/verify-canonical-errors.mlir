@@ -434,6 +434,15 @@ func.func @main(%x: tensor<2x4xf32>, %w: tensor<6x4xf32>, %o: tensor<2x6xf32>) -
 
 // -----
 
+func.func @main(%q: tensor<2x4x4xf32>) -> tensor<2x4x4xf32> attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{has no place in a canonical program: 'repro-decompose-attention' decomposes it}}
+  %0:3 = repro.attention block = 2 scale = 0.5 ins(%q, %q, %q : tensor<2x4x4xf32>, tensor<2x4x4xf32>, tensor<2x4x4xf32>)
+      -> tensor<2x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
+  return %0#0 : tensor<2x4x4xf32>
+}
+
+// -----
+
 func.func @main(%e: tensor<4xi1>) -> tensor<4xi1> attributes {repro.num_state = 0 : i64} {
   %0 = arith.constant 0 : i64
   // expected-error @+1 {{(R2) expected 'bits' or 'uniform', got 'bernoulli', which repro-decompose-distributions writes out}}
