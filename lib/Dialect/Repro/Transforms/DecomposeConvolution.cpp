@@ -142,14 +142,27 @@ struct View {
 
 } // namespace
 
+/// What an operation that does nothing else yields for each element of its
+/// result: a value from outside of its body, or an argument for one of its
+/// inputs; null for other operations.
+static Value getYielded(linalg::GenericOp op) {
+  Block *body = op.getBody();
+  if (op->getNumResults() != 1 || !llvm::hasSingleElement(*body) ||
+      op.getNumParallelLoops() != op.getNumLoops())
+    return {};
+  Value yielded = body->getTerminator()->getOperand(0);
+  auto argument = dyn_cast<BlockArgument>(yielded);
+  bool isInit = argument && argument.getOwner() == body &&
+                int64_t(argument.getArgNumber()) >= op.getNumDpsInputs();
+  return isInit ? Value() : yielded;
+}
+
 /// Where the result of an operation that only permutes dimensions, and leaves
 /// the last `numFixed` of them, has those of its input; nothing for others.
 static std::optional<SmallVector<unsigned>> getPermutation(linalg::GenericOp op,
                                                            unsigned numFixed) {
-  if (op.getNumDpsInputs() != 1 || op.getNumDpsInits() != 1 ||
-      op.getNumParallelLoops() != op.getNumLoops() ||
-      op.getBody()->getTerminator()->getOperand(0) !=
-          op.getBody()->getArgument(0))
+  if (op.getNumDpsInputs() != 1 ||
+      getYielded(op) != op.getBody()->getArgument(0))
     return std::nullopt;
   SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   if (!maps[0].isPermutation() || !maps[1].isPermutation())
@@ -180,41 +193,60 @@ static View getView(Value tensor, unsigned numFixed) {
   return view;
 }
 
-/// `op` on results of another shape, null where its elements depend on other
-/// dimensions than the first two, or on more than constants and inputs.
-static linalg::GenericOp cloneFill(RewriterBase &rewriter, linalg::GenericOp op,
-                                   ArrayRef<int64_t> shape) {
-  Block *body = op.getBody();
-  auto yielded = dyn_cast<BlockArgument>(body->getTerminator()->getOperand(0));
-  bool isInput = !yielded || yielded.getOwner() != body ||
-                 int64_t(yielded.getArgNumber()) < op.getNumDpsInputs();
-  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
-  if (op->getNumResults() != 1 || !llvm::hasSingleElement(*body) || !isInput ||
-      op.getNumParallelLoops() != op.getNumLoops() || !maps.back().isIdentity())
-    return {};
-  for (AffineMap map : ArrayRef(maps).drop_back())
-    for (unsigned dim = 2; dim < shape.size(); ++dim)
-      if (map.isFunctionOfDim(dim))
-        return {};
-  auto type = cast<RankedTensorType>(op.getResultTypes()[0]).clone(shape);
-  Value empty = tensor::EmptyOp::create(rewriter, op.getLoc(), shape,
-                                        type.getElementType());
-  auto fill = linalg::GenericOp::create(rewriter, op.getLoc(), TypeRange{type},
-                                        op.getInputs(), ValueRange{empty}, maps,
-                                        op.getIteratorTypesArray());
-  rewriter.cloneRegionBefore(op.getRegion(), fill.getRegion(),
-                             fill.getRegion().begin());
-  return fill;
+/// The scalar that every element of `tensor` is, null where none is known.
+static Value getFilledScalar(OpBuilder &builder, Value tensor) {
+  SplatElementsAttr elements;
+  if (matchPattern(tensor, m_Constant(&elements)))
+    return arith::ConstantOp::create(builder, tensor.getLoc(),
+                                     elements.getSplatValue<TypedAttr>());
+  if (auto splat = tensor.getDefiningOp<tensor::SplatOp>())
+    return splat.getInput();
+  auto generic = tensor.getDefiningOp<linalg::GenericOp>();
+  Value yielded = generic ? getYielded(generic) : Value();
+  if (auto argument = dyn_cast_or_null<BlockArgument>(yielded);
+      argument && argument.getOwner() == generic.getBody())
+    yielded = generic.getInputs()[argument.getArgNumber()];
+  return yielded && !isa<ShapedType>(yielded.getType()) ? yielded : Value();
 }
 
-/// The scalar that every element of what `cloneFill` made is, null where they
-/// differ.
-static Value getScalar(linalg::GenericOp fill) {
-  Value yielded = fill.getBody()->getTerminator()->getOperand(0);
-  auto argument = dyn_cast<BlockArgument>(yielded);
-  if (argument && argument.getOwner() == fill.getBody())
-    yielded = fill.getInputs()[argument.getArgNumber()];
-  return isa<ShapedType>(yielded.getType()) ? Value() : yielded;
+static Value createFill(OpBuilder &builder, Location loc, Value scalar,
+                        RankedTensorType type) {
+  Value empty = tensor::EmptyOp::create(builder, loc, type.getShape(),
+                                        type.getElementType());
+  return linalg::GenericOp::create(
+             builder, loc, TypeRange{type}, ValueRange{}, ValueRange{empty},
+             ArrayRef<AffineMap>{
+                 builder.getMultiDimIdentityMap(type.getRank())},
+             SmallVector<utils::IteratorType>(type.getRank(),
+                                              utils::IteratorType::parallel),
+             [&](OpBuilder &inner, Location bodyLoc, ValueRange) {
+               linalg::YieldOp::create(inner, bodyLoc, scalar);
+             })
+      .getResult(0);
+}
+
+/// `tensor` with other spatial extents, null where its elements depend on more
+/// than the first two dimensions.
+static Value broadcastAnew(RewriterBase &rewriter, Value tensor,
+                           RankedTensorType type) {
+  auto op = tensor.getDefiningOp<linalg::GenericOp>();
+  if (!op || !getYielded(op))
+    return {};
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  if (!maps.back().isIdentity())
+    return {};
+  for (AffineMap map : ArrayRef(maps).drop_back())
+    for (unsigned dim = 2; dim < type.getRank(); ++dim)
+      if (map.isFunctionOfDim(dim))
+        return {};
+  Value empty = tensor::EmptyOp::create(rewriter, op.getLoc(), type.getShape(),
+                                        type.getElementType());
+  auto broadcast = linalg::GenericOp::create(
+      rewriter, op.getLoc(), TypeRange{type}, op.getInputs(), ValueRange{empty},
+      maps, op.getIteratorTypesArray());
+  rewriter.cloneRegionBefore(op.getRegion(), broadcast.getRegion(),
+                             broadcast.getRegion().begin());
+  return broadcast.getResult(0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -344,24 +376,20 @@ View Decomposition::takeRange(View view, ArrayRef<int64_t> low,
 /// (K3) The initial operand where the results of all phases are.
 void Decomposition::prepareInit() {
   init = op.getInit();
-  if (isWhole) {
-    initOfPhase = init;
-    return;
-  }
-  RankedTensorType type = op.getType();
-  SmallVector<int64_t> shape(type.getShape());
+  SmallVector<int64_t> shape(op.getType().getShape());
   Residues beyond(axes.size());
   for (auto [i, axis] : llvm::enumerate(axes)) {
     shape[2 + i] = axis.length;
     beyond[i] = axis.length * axis.phases.size() - axis.result;
   }
-  if (auto generic = init.getDefiningOp<linalg::GenericOp>())
-    if (linalg::GenericOp fill = cloneFill(rewriter, generic, shape)) {
-      initOfPhase = withoutTaps = fill.getResult(0);
-      if (Value scalar = getScalar(fill))
-        withoutTaps = tensor::SplatOp::create(rewriter, loc, scalar,
-                                              initOfPhase.getType());
-    }
+  auto type = op.getType().clone(shape);
+  if (Value scalar = getFilledScalar(rewriter, init)) {
+    initOfPhase = createFill(rewriter, loc, scalar, type);
+    withoutTaps = tensor::SplatOp::create(rewriter, loc, scalar, type);
+  } else {
+    initOfPhase = isWhole ? init : broadcastAnew(rewriter, init, type);
+    withoutTaps = initOfPhase;
+  }
   if (!initOfPhase)
     init =
         takeRange(getView(init, type.getRank()), Residues(axes.size()), beyond)

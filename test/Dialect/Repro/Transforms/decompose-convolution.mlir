@@ -100,6 +100,20 @@ func.func @K3_equal_initial_operands(%x: tensor<2x4x3xf32>, %w: tensor<6x4x1xf32
 
 // -----
 
+// A constant is a fill as well: nothing is copied from it.
+// CHECK-LABEL: func.func @K3_constant_initial_operands
+// CHECK: %[[o:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<2x6x3xf32>)
+// CHECK: repro.fold {{.*}} outs(%[[o]] : tensor<2x6x3xf32>)
+func.func @K3_constant_initial_operands(%x: tensor<2x4x3xf32>, %w: tensor<6x4x1xf32>) -> tensor<2x6x3xf32> {
+  %o = arith.constant dense<0.0> : tensor<2x6x3xf32>
+  %0 = repro.convolution strides = [1] padding_low = [0] padding_high = [0] input_dilation = [1]
+      kernel_dilation = [1] window_reversal = [false] feature_groups = 1 batch_groups = 1
+      ins(%x, %w : tensor<2x4x3xf32>, tensor<6x4x1xf32>) outs(%o : tensor<2x6x3xf32>) -> tensor<2x6x3xf32>
+  return %0 : tensor<2x6x3xf32>
+}
+
+// -----
+
 // CHECK-LABEL: func.func @K2_no_taps_at_all
 // CHECK-SAME: %[[o:[a-z0-9]*]]: tensor<2x6x1xf32>)
 // CHECK-NEXT: return %[[o]]
