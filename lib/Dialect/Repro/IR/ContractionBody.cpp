@@ -19,7 +19,7 @@ BlockArgument repro::getExtendedArgument(Value value, Block *body) {
   return argument && argument.getOwner() == body ? argument : BlockArgument();
 }
 
-/// Follows a factor back to the inputs.
+/// (K1) Follows a factor back to the inputs.
 static void findInputs(ContractionBody::Factor &factor, Block *body) {
   SmallPtrSet<Operation *, 8> seen;
   SmallVector<Value> open = {factor.value};
