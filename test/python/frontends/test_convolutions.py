@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K2) convolutions and their gradients without inserted zeros."""
+"""(K2) convolutions and their gradients as repro.convolution, without inserted zeros."""
 
 import re
 
@@ -35,8 +35,8 @@ def _check(function, arguments: list[torch.Tensor]) -> str:
     want = function(*arguments)
     for got, expected in zip(graph(*arguments), want, strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
-    convolutions = [n for n in graph.graph.nodes if n.target is torch.ops.aten.convolution.default]
-    assert convolutions and not any(node.args[6] for node in convolutions), "a transposed convolution remains"
+    targets = {node.target for node in graph.graph.nodes}
+    assert torch.ops.repro.convolution.default in targets and torch.ops.aten.convolution.default not in targets
     text = lower(graph, 0, ["x"] * len(arguments), ["y"] * len(want))
     parse_with_llvm(text)
     return text
@@ -91,13 +91,11 @@ def test_K2_weight_gradient_folds_over_batch_and_output_positions() -> None:
         weight = weight.detach().requires_grad_()
         return list(torch.autograd.grad(F.conv2d(x, weight, stride=2), [weight], gradient))
 
-    graph = trace(run, [x, weight, gradient])
-    (node,) = (n for n in graph.graph.nodes if n.target is torch.ops.aten.convolution.default)
+    text = _check(run, [x, weight, gradient])
     # The convolution's channel is the batch of 5, its kernel the 4 x 4 output positions: reduced in this order.
-    assert [tuple(argument.meta["val"].shape) for argument in node.args[:2]] == [(2, 5, 9, 9), (3, 5, 4, 4)]
-    stride, padding, dilation = node.args[3:6]
-    assert (list(stride), list(padding), list(dilation)) == ([1, 1], [0, 0], [2, 2])
-    assert _check(run, [x, weight, gradient]).count('"linalg.conv_2d_nchw_fchw"') == 1
+    (operation,) = re.findall(r'"repro\.convolution".*', text)
+    assert "(tensor<2x5x9x9xf32>, tensor<3x5x4x4xf32>, tensor<2x3x3x3xf32>)" in operation
+    assert "strides = array<i64: 1, 1>" in operation and "kernel_dilation = array<i64: 2, 2>" in operation
 
 
 @pytest.mark.parametrize("case", ["stride", "dilation", "common_factor"])
@@ -105,6 +103,6 @@ def test_K2_no_tensor_with_inserted_zeros(case: str) -> None:
     size, kernel, stride, padding, dilation, groups = CASES[case]
     x, weight = torch.randn(2, 4, *size), torch.randn(4, 6, *kernel)
     text = _check(lambda a, b: [F.conv_transpose2d(a, b, None, stride, padding, 0, groups, dilation)], [x, weight])
-    # torch-mlir inserts a dilated tensor into one of zeros with a strided slice.
-    for slice_ in re.findall(r'"tensor\.insert_slice".*?static_strides = array<i64: ([^>]*)>', text):
-        assert set(slice_.split(", ")) == {"1"}
+    (operation,) = re.findall(r'"repro\.convolution".*', text)
+    assert f"input_dilation = array<i64: {stride}, {stride}>" in operation
+    assert "tensor.insert_slice" not in text
