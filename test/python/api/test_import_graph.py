@@ -25,16 +25,16 @@ FOREIGN = ("_mlir_libs", "dialects", "ir", "passmanager")
 
 ALLOWED = {
     "commands": {
-        "archive", "arrays", "bundling", "compiler", "difference", "dispute", "errors", "gpu_code", "hashing",
-        "inspection", "printing", "program", "receipts", "runner", "script", "tensor_file", "trainer",
+        "archive", "arrays", "bundling", "canonical", "compiler", "difference", "dispute", "errors", "gpu_code",
+        "hashing", "inspection", "printing", "program", "receipts", "runner", "script", "tensor_file", "trainer",
     },
     "difference": {
         "arrays", "compiler", "dispute", "errors", "frontends.torch", "operators", "printing", "progress", "receipts",
         "reference", "script",
     },
     "dispute": {
-        "arrays", "compiler", "difference", "errors", "files", "hashing", "limits", "operators", "printing", "program",
-        "receipts", "tensor_record", "untrusted",
+        "arrays", "canonical", "compiler", "difference", "errors", "files", "hashing", "limits", "operators",
+        "printing", "program", "receipts", "tensor_record", "untrusted",
     },
     "emulator": {"errors"},
     "frontends": {"arrays", "errors"},
