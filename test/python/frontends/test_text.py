@@ -58,7 +58,7 @@ def test_operators_carry_the_users_lines(gpt: ImportedProgram[Captured]) -> None
 
 def test_only_operations_of_the_contract(gpt: ImportedProgram[Captured]) -> None:
     names = set(re.findall(r'"([a-z_]+)\.[a-z_0-9.]+"\(', gpt.text))
-    assert names <= {"builtin", "func", "arith", "math", "linalg", "tensor", "tm_tensor", "cf"}
+    assert names <= {"builtin", "func", "arith", "math", "linalg", "tensor", "tm_tensor", "cf", "repro"}
     assert "f64" not in gpt.text and "ml_program" not in gpt.text
 
 
