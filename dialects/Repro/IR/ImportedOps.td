@@ -34,15 +34,15 @@ def Repro_ConvolutionOp : Repro_ImportedOp<"convolution", [
     [N / `batch_groups`, O, *out], which has the type of the result.
     `repro-decompose-convolution` makes folds of it.
 
-    For each result the window's positions w and the input's elements i that
-    meet are those with, in each spatial dimension,
+    At result position `out`, window position w multiplies the input's element i
+    for which, in each spatial dimension,
 
         out * stride + w * kernel_dilation = padding_low + i * input_dilation
 
     with i of any sign: where i is no element of the input (w is in the
-    padding), the element is 0. Of window positions for which there is no such
-    i (between the elements of a dilated input) there are no products at all:
-    the zeros that a dilated input is said to have do not exist.
+    padding), the element is 0. A window position without such an i (between the
+    elements of a dilated input) has no products at all: the zeros that a
+    dilated input is said to have do not exist.
 
     The products fold (K1) over the channel within the group and the window,
     the last dimension fastest, in ascending w, in the order of (P1). At window

@@ -51,7 +51,7 @@ def ReproDecomposeConvolution : Pass<"repro-decompose-convolution"> {
     are read through, so that a convolution and its weight gradient share the
     padded input.
 
-    An error are more than 4096 phases.
+    More than 4096 phases are an error.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",
