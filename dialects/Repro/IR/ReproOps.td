@@ -110,15 +110,6 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
     ::llvm::SmallVector<int64_t> getExtents();
     /// The step of the body, null for a body that is not `op(acc, f(inputs))`.
     ::mlir::Operation *getStep();
-    /// Whether the fold is a contraction (K1) that adds up products one after
-    /// the other, not in lanes.
-    bool isContraction();
-    /// The positions of the two inputs that a contraction (K1) multiplies; none
-    /// for another body.
-    ::std::optional<::std::pair<unsigned, unsigned>> getFactors();
-    /// Whether the fold is a contraction that can be exact (K4), but for the
-    /// number of its reduction elements.
-    bool canBeExact();
   }];
 }
 

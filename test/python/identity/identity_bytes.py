@@ -87,63 +87,72 @@ def type_bytes(text: str) -> bytes:
 # --- Affine maps ---
 
 
-OPERATORS = {"+": 2, "*": 3, "mod": 4, "floordiv": 5, "ceildiv": 6}
+DIVISIONS = {"mod": 1, "floordiv": 2, "ceildiv": 3}
+
+
+class IndexSum:
+    """An index expression as a constant and factors by the bytes of their terms."""
+
+    def __init__(self, constant: int = 0, factors: dict[bytes, int] | None = None) -> None:
+        self.constant = constant
+        self.factors = factors or {}
+
+    def plus(self, other: IndexSum) -> IndexSum:
+        terms = [*self.factors, *other.factors]
+        factors = {term: self.factors.get(term, 0) + other.factors.get(term, 0) for term in terms}
+        return IndexSum(self.constant + other.constant, factors)
+
+    def times(self, factor: int) -> IndexSum:
+        return IndexSum(self.constant * factor, {term: each * factor for term, each in self.factors.items()})
+
+    def bytes(self) -> bytes:
+        terms = sorted((term, factor) for term, factor in self.factors.items() if factor % 2**64)
+        return u64(self.constant) + many(u64(factor) + term for term, factor in terms)
 
 
 class MapExpression:
-    """The bytes of an affine expression: sums of products, `mod`, `floordiv` and `ceildiv`."""
+    """Reads an affine expression: sums of products, `mod`, `floordiv` and `ceildiv`."""
 
     def __init__(self, text: str) -> None:
         self.tokens = re.findall(r"\d+|\w+|[-+*()]", text)[::-1]
-        self.tree = self.sum()
+        self.sum = self.read_sum()
 
     def peek(self) -> str:
         return self.tokens[-1] if self.tokens else ""
 
-    def sum(self) -> tuple:
-        left = self.product()
+    def read_sum(self) -> IndexSum:
+        left = self.read_product()
         while self.peek() in ("+", "-"):
-            minus = self.tokens.pop() == "-"
-            right = self.product()
-            left = ("+", left, self.negated(right) if minus else right)
+            sign = -1 if self.tokens.pop() == "-" else 1
+            left = left.plus(self.read_product().times(sign))
         return left
 
-    def product(self) -> tuple:
-        left = self.unit()
-        while self.peek() in ("*", "mod", "floordiv", "ceildiv"):
-            left = (self.tokens.pop(), left, self.unit())
+    def read_product(self) -> IndexSum:
+        left = self.read_unit()
+        while self.peek() in ("*", *DIVISIONS):
+            operator, right = self.tokens.pop(), self.read_unit()
+            assert not right.factors
+            if operator == "*":
+                left = left.times(right.constant)
+            else:
+                left = IndexSum(0, {bytes([DIVISIONS[operator]]) + left.bytes() + u64(right.constant): 1})
         return left
 
-    def unit(self) -> tuple:
+    def read_unit(self) -> IndexSum:
         token = self.tokens.pop()
         if token == "(":
-            inner = self.sum()
+            inner = self.read_sum()
             self.tokens.pop()
             return inner
         if token == "-":
-            return self.negated(self.unit())
-        return ("constant", int(token)) if token.isdigit() else ("dimension", int(token[1:]))
-
-    @staticmethod
-    def negated(tree: tuple) -> tuple:
-        """MLIR writes `a - b` for a + b * -1, with the factor in the constant where b has one."""
-        if tree[0] == "constant":
-            return ("constant", -tree[1])
-        if tree[0] == "*" and tree[2][0] == "constant":
-            return ("*", tree[1], ("constant", -tree[2][1]))
-        return ("*", tree, ("constant", -1))
-
-    def bytes(self, tree: tuple | None = None) -> bytes:
-        tree = tree or self.tree
-        if tree[0] in ("constant", "dimension"):
-            return bytes([tree[0] == "dimension"]) + u64(tree[1])
-        return bytes([OPERATORS[tree[0]]]) + self.bytes(tree[1]) + self.bytes(tree[2])
+            return self.read_unit().times(-1)
+        return IndexSum(int(token)) if token.isdigit() else IndexSum(0, {b"\0" + u64(int(token[1:])): 1})
 
 
 def map_bytes(text: str) -> bytes:
     match = re.fullmatch(r"affine_map<\((.*?)\) -> \((.*)\)>", text)
     assert match, text
-    return u64(len(split(match[1]))) + many(MapExpression(expr).bytes() for expr in split(match[2]))
+    return u64(len(split(match[1]))) + many(MapExpression(expr).sum.bytes() for expr in split(match[2]))
 
 
 # --- Constants ---

@@ -75,7 +75,7 @@ func.func @main(%x: tensor<5x7xf16>, %y: tensor<3x5x2xi1>) -> (tensor<5x7xf16>, 
   %true = arith.constant true
   %e = tensor.empty() : tensor<5x7xf16>
   %0 = linalg.generic {indexing_maps = [
-        affine_map<(d0, d1) -> (4 - d0, d1 mod 7)>, affine_map<(d0, d1) -> ((d0 * 7 + d1 * 2 - d1 * 2) floordiv 9)>,
+        affine_map<(d0, d1) -> (4 - d0, d1 mod 7)>, affine_map<(d0, d1) -> ((d0 * 7 + d1 * 2) floordiv 11)>,
         affine_map<(d0, d1) -> (d0, d1)>],
       iterator_types = ["parallel", "parallel"]}
       ins(%x, %raw : tensor<5x7xf16>, tensor<4xf16>) outs(%e : tensor<5x7xf16>) {

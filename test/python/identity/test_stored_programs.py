@@ -58,6 +58,12 @@ def file_of(found: dict[int, bytes], version: int = 1) -> bytes:
     return MAGIC + struct.pack("<I", version) + b"".join(parts)
 
 
+def generic_form(text: str) -> str:
+    with ir.Context():
+        form: str = ir.Module.parse(text).operation.get_asm(print_generic_op_form=True)
+        return form
+
+
 def check(text: str) -> None:
     """The body is what is hashed and what the second implementation writes; reading gives the program again."""
     with ir.Context() as context:
@@ -123,6 +129,73 @@ def test_equal_elements_take_no_space() -> None:
     assert stored(program.format(shape="3", value="[0.0, 0.0, -0.0]")) != stored(program.format(shape="3", value="0.0"))
     for shape in ("1", "0", "0x5"):
         check(program.format(shape=shape, value="" if shape == "0" else "1.0"))
+
+
+MAP = """
+func.func @main(%x: tensor<9x9xf32>) -> tensor<2x2xf32> attributes {{repro.num_state = 0 : i64}} {{
+  %e = tensor.empty() : tensor<2x2xf32>
+  %0 = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> ({first}, 0)>, affine_map<(d0, d1) -> (d0, d1)>],
+      iterator_types = ["parallel", "parallel"]}} ins(%x : tensor<9x9xf32>) outs(%e : tensor<2x2xf32>) {{
+  ^bb0(%a: f32, %out: f32):
+    linalg.yield %a : f32
+  }} -> tensor<2x2xf32>
+  return %0 : tensor<2x2xf32>
+}}
+"""
+
+
+def test_an_index_is_a_sum() -> None:
+    """Neither order nor brackets of an index expression are part of the program."""
+    sums = ["d0 * 2 + d1 + 1", "1 + d1 + d0 * 2", "d1 + (d0 + 1) + d0", "(d0 * 3 + d1) - (d0 - 1)"]
+    assert len({stored(MAP.format(first=each)) for each in sums}) == 1
+    divisions = ["(d0 + d1 * 3) mod 5 + d1 floordiv 2", "d1 floordiv 2 + (d1 * 3 + d0) mod 5"]
+    assert len({stored(MAP.format(first=each)) for each in divisions}) == 1
+    for each in (*sums, *divisions, "d0 ceildiv 2 + d0 floordiv 2 + d0 mod 2", "(d0 floordiv 2 + d1) ceildiv 3"):
+        data = stored(MAP.format(first=each))
+        assert sections(data)[0] == identity_bytes.ProgramBytes().program(generic_form(MAP.format(first=each)))
+        with ir.Context() as context:
+            assert write_program(read_program(data, context)) == data
+
+
+DIMENSION = struct.pack("<Q", 1) + b"\0" + bytes(8)
+SUM = struct.pack("<QQ", 1, 1)
+
+
+def division(kind: int, inner: bytes, divisor: int) -> bytes:
+    return struct.pack("<QB", 1, kind) + inner + struct.pack("<Q", divisor % 2**64)
+
+
+@pytest.mark.parametrize(
+    ("terms", "reason"),
+    [
+        ([bytes(8) + DIMENSION[8:]], "ascending order with factors other than 0"),
+        ([DIMENSION, DIMENSION], "ascending order"),
+        ([DIMENSION[:9] + b"\1" + bytes(7), DIMENSION], "ascending order"),
+        ([division(1, SUM + DIMENSION, 2), DIMENSION], "ascending order"),
+        ([DIMENSION[:9] + b"\2" + bytes(7)], "expected a dimension below 2"),
+        ([struct.pack("<QB", 1, 4) + bytes(8)], "expected a kind of term below 4, got 4"),
+        ([division(2, SUM + DIMENSION, 0)], "a division by a positive constant"),
+        ([division(2, SUM + DIMENSION, -1)], "a division by a positive constant"),
+        ([division(3, struct.pack("<QQ", 7, 0), 2)], "a division by a positive constant, of dimensions"),
+        ([division(1, bytes(8) + SUM[8:] + struct.pack("<QBQ", 4, 0, 0), 2)], "a division that is no simpler sum"),
+        ([division(2, bytes(8) + SUM[8:] + struct.pack("<QBQ", 4, 0, 0), 2)], "a division that is no simpler sum"),
+    ],
+    ids=range(11),
+)
+def test_refused_sums(terms: list[bytes], reason: str) -> None:
+    rest = sections(stored(MAP.format(first="d0 + 1")))
+    changed = struct.pack("<QQ", 1, len(terms)) + b"".join(terms)
+    body = rest[0].replace(SUM + DIMENSION, changed, 1)
+    assert body != rest[0] and re.search(reason, refusal(file_of(rest | {0: body})))
+
+
+def test_sums_are_bounded() -> None:
+    """A chain of divisions is read as deep as any program needs, and no deeper."""
+    rest = sections(stored(MAP.format(first="d0 + 1")))
+    inner = SUM + DIMENSION
+    for _ in range(10_000):
+        inner = SUM + division(1, inner, 7)
+    assert "at most 64 deep" in refusal(file_of(rest | {0: rest[0].replace(SUM + DIMENSION, inner, 1)}))
 
 
 def refusal(data: bytes) -> str:

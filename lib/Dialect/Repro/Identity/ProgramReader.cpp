@@ -43,6 +43,8 @@ public:
 
   size_t getPosition() const { return position; }
   size_t getLeft() const { return end - position; }
+  /// What has been read from a position on.
+  StringRef getRead(size_t start) const { return file.slice(start, position); }
 
   LogicalResult readBytes(size_t size, StringRef &bytes);
   /// A little-endian number of so many bytes.
@@ -238,7 +240,7 @@ LogicalResult Origins::expectEnd() const {
 
 /// The body of an operation holds none.
 static constexpr unsigned kMaxNesting = 1;
-static constexpr unsigned kMaxExprDepth = 64;
+static constexpr unsigned kMaxSumDepth = 64;
 
 namespace {
 /// Builds a module from the bytes of docs/identity.md. What it builds may still
@@ -258,7 +260,9 @@ private:
   LogicalResult readTypes(SmallVectorImpl<Type> &types);
   LogicalResult readElement(Type type, APInt &value);
   LogicalResult readConstant(Type type, Attribute &value);
-  LogicalResult readExpr(unsigned numDims, unsigned depth, AffineExpr &expr);
+  LogicalResult readSum(unsigned numDims, unsigned depth, AffineExpr &sum);
+  LogicalResult readTerm(unsigned numDims, unsigned depth, AffineExpr &term,
+                         StringRef &written);
   LogicalResult readMaps(Attribute &maps);
   LogicalResult readReassociation(Attribute &groups);
   LogicalResult readIterators(Attribute &iterators);
@@ -405,41 +409,67 @@ LogicalResult BodyReader::readConstant(Type type, Attribute &value) {
   return success();
 }
 
-LogicalResult BodyReader::readExpr(unsigned numDims, unsigned depth,
-                                   AffineExpr &expr) {
-  size_t start = bytes.getPosition();
-  uint64_t kind;
-  if (failed(bytes.readBelow(7, "a kind of expression", kind, 1)))
+LogicalResult BodyReader::readSum(unsigned numDims, unsigned depth,
+                                  AffineExpr &sum) {
+  uint64_t constant;
+  size_t count;
+  if (failed(bytes.readNumber(constant)) ||
+      failed(bytes.readCount("terms", 17, count)))
     return failure();
-  uint64_t number;
-  if (kind == 0) {
-    if (failed(bytes.readNumber(number)))
+  StringRef previous;
+  for (size_t i = 0; i < count; ++i) {
+    size_t start = bytes.getPosition();
+    uint64_t factor;
+    AffineExpr term;
+    StringRef written;
+    if (failed(bytes.readNumber(factor)) ||
+        failed(readTerm(numDims, depth, term, written)))
       return failure();
-    expr = getAffineConstantExpr(int64_t(number), context);
-    return success();
+    if (!factor || (i && previous >= written))
+      return bytes.errorAt(start)
+             << "expected terms in ascending order with factors other than 0";
+    previous = written;
+    term = term * int64_t(factor);
+    sum = i ? sum + term : term;
   }
-  if (kind == 1) {
+  sum = count ? sum + int64_t(constant)
+              : getAffineConstantExpr(int64_t(constant), context);
+  return success();
+}
+
+/// A term without its factor, and its bytes.
+LogicalResult BodyReader::readTerm(unsigned numDims, unsigned depth,
+                                   AffineExpr &term, StringRef &written) {
+  size_t start = bytes.getPosition();
+  uint64_t kind, number;
+  if (failed(bytes.readBelow(4, "a kind of term", kind, 1)))
+    return failure();
+  if (!kind) {
     if (failed(bytes.readBelow(numDims, "a dimension", number)))
       return failure();
-    expr = getAffineDimExpr(number, context);
+    term = getAffineDimExpr(number, context);
+    written = bytes.getRead(start);
     return success();
   }
-  if (depth == kMaxExprDepth)
+  if (depth == kMaxSumDepth)
     return bytes.errorAt(start)
-           << "expected expressions at most " << kMaxExprDepth << " deep";
-  AffineExpr lhs, rhs;
-  if (failed(readExpr(numDims, depth + 1, lhs)) ||
-      failed(readExpr(numDims, depth + 1, rhs)))
+           << "expected divisions at most " << kMaxSumDepth << " deep";
+  AffineExpr inner;
+  if (failed(readSum(numDims, depth + 1, inner)) ||
+      failed(bytes.readNumber(number)))
     return failure();
-  auto constant = dyn_cast<AffineConstantExpr>(rhs);
-  if (kind > 2 && (!constant || isa<AffineConstantExpr>(lhs) ||
-                   (kind > 3 && constant.getValue() <= 0)))
-    return bytes.errorAt(start) << "expected a constant on the right alone, of "
-                                   "a division a positive one";
+  if (int64_t(number) <= 0 || isa<AffineConstantExpr>(inner))
+    return bytes.errorAt(start)
+           << "expected a division by a positive constant, of dimensions";
   static constexpr AffineExprKind kinds[] = {
-      AffineExprKind::Add, AffineExprKind::Mul, AffineExprKind::Mod,
-      AffineExprKind::FloorDiv, AffineExprKind::CeilDiv};
-  expr = getAffineBinaryOpExpr(kinds[kind - 2], lhs, rhs);
+      AffineExprKind::Mod, AffineExprKind::FloorDiv, AffineExprKind::CeilDiv};
+  term = getAffineBinaryOpExpr(kinds[kind - 1], inner,
+                               getAffineConstantExpr(int64_t(number), context));
+  auto binary = dyn_cast<AffineBinaryOpExpr>(term);
+  if (!binary || binary.getKind() != kinds[kind - 1] ||
+      binary.getLHS() != inner)
+    return bytes.errorAt(start) << "expected a division that is no simpler sum";
+  written = bytes.getRead(start);
   return success();
 }
 
@@ -452,11 +482,11 @@ LogicalResult BodyReader::readMaps(Attribute &maps) {
     uint64_t numDims;
     size_t numResults;
     if (failed(bytes.readBelow(25, "a number of dimensions", numDims)) ||
-        failed(bytes.readCount("expressions", 9, numResults)))
+        failed(bytes.readCount("expressions", 16, numResults)))
       return failure();
     SmallVector<AffineExpr> exprs(numResults);
     for (AffineExpr &expr : exprs)
-      if (failed(readExpr(numDims, 0, expr)))
+      if (failed(readSum(numDims, 0, expr)))
         return failure();
     map = AffineMap::get(numDims, 0, exprs, context);
   }

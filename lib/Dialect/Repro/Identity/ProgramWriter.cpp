@@ -9,6 +9,7 @@
 
 #include "Dialect/Repro/Identity/CanonicalOps.h"
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
+#include "Dialect/Repro/Identity/IndexSum.h"
 #include "Dialect/Repro/Identity/StoredFormat.h"
 #include "Dialect/Repro/Identity/StoredNumbers.h"
 
@@ -65,7 +66,8 @@ private:
   template <typename Values, typename GetBits>
   void writeElements(Values values, bool isSplat, GetBits getBits);
   LogicalResult writeConstant(Operation *op, Attribute value);
-  void writeExpr(AffineExpr expr);
+  void writeFirstExpr(AffineExpr expr);
+  LogicalResult writeExpr(Operation *op, AffineExpr expr);
   LogicalResult writeMaps(Operation *op, ArrayAttr maps);
   void writeOrder(Attribute order);
   LogicalResult writeAttribute(Operation *op,
@@ -192,7 +194,8 @@ LogicalResult BodyWriter::writeConstant(Operation *op, Attribute value) {
   return success();
 }
 
-void BodyWriter::writeExpr(AffineExpr expr) {
+/// The tree as MLIR holds it, as version 1 had it.
+void BodyWriter::writeFirstExpr(AffineExpr expr) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
     writeNumber(0, 1);
     writeNumber(constant.getValue());
@@ -221,8 +224,20 @@ void BodyWriter::writeExpr(AffineExpr expr) {
     writeNumber(6, 1);
     break;
   }
-  writeExpr(binary.getLHS());
-  writeExpr(binary.getRHS());
+  writeFirstExpr(binary.getLHS());
+  writeFirstExpr(binary.getRHS());
+}
+
+LogicalResult BodyWriter::writeExpr(Operation *op, AffineExpr expr) {
+  FailureOr<IndexSum> sum = IndexSum::get(expr);
+  if (failed(sum))
+    return op->emitOpError("(H2) expected index expressions with constant "
+                           "factors and divisors");
+  if (version == IdentityVersion::first)
+    writeFirstExpr(expr);
+  else
+    writeBytes(sum->getBytes());
+  return success();
 }
 
 LogicalResult BodyWriter::writeMaps(Operation *op, ArrayAttr maps) {
@@ -233,7 +248,8 @@ LogicalResult BodyWriter::writeMaps(Operation *op, ArrayAttr maps) {
     writeNumber(map.getNumDims());
     writeNumber(map.getNumResults());
     for (AffineExpr expr : map.getResults())
-      writeExpr(expr);
+      if (failed(writeExpr(op, expr)))
+        return failure();
   }
   return success();
 }
