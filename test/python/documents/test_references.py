@@ -138,9 +138,9 @@ def _is_operation(name: str) -> bool:
 
 
 def _exists(name: str) -> bool:
-    """Whether a name in backticks is a file, a pass, an operation, or a word of the code."""
+    """Whether a name in backticks is a file, a pass, an operation, a word of the code, or a digest."""
     plain = name.removesuffix("()").lstrip("#@%")
-    if plain in EXAMPLES:
+    if plain in EXAMPLES or re.fullmatch("[0-9a-f]{64}", plain):
         return True
     if plain.startswith("-"):
         option = plain.lstrip("-").split("=")[0]
