@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import inputs as values
 import numpy as np
-from builder import tensor
-from repro_mlir import ir
-from repro_mlir.passmanager import PassManager
+from builder import Builder, Value, tensor
+from repro_mlir.program import canonicalize
 
 
 @dataclass(frozen=True)
@@ -72,97 +71,49 @@ def literal(x: np.ndarray, w: np.ndarray, init: np.ndarray, by: Window) -> np.nd
 # Text ----------------------------------------------------------------------------------------------------------------
 
 
-class Imported:
-    """Collects the operations of one imported @main."""
+def _transpose(b: Builder, x: Value, order: Sequence[int]) -> Value:
+    out = b.empty([x.shape[i] for i in order], x.element)
+    text = f"linalg.transpose ins({x.name} : {x.type}) outs({out.name} : {out.type}) permutation = {list(order)}"
+    return b.op(text, out.shape, out.element)
 
-    def __init__(self) -> None:
-        self._arguments: list[str] = []
-        self._lines: list[str] = []
-        self._types: dict[str, tuple[tuple[int, ...], str]] = {}
 
-    def _name(self, value: str) -> str:
-        return f"{value} : {self.type(value)}"
+def _zeros(b: Builder, shape: Sequence[int], element: str) -> Value:
+    zero, out = b.constant("0" if element.startswith("i") else "0.0", None, element), b.empty(shape, element)
+    text = f"linalg.fill ins({zero.name} : {element}) outs({out.name} : {out.type}) -> {out.type}"
+    return b.op(text, shape, element)
 
-    def type(self, value: str) -> str:
-        return tensor(*self._types[value])
 
-    def shape(self, value: str) -> tuple[int, ...]:
-        return self._types[value][0]
+def _channels(b: Builder, bias: Value, shape: Sequence[int]) -> Value:
+    """`bias` at every position of each channel."""
+    out, dims = b.empty(shape, bias.element), [i for i in range(len(shape)) if i != 1]
+    text = f"linalg.broadcast ins({bias.name} : {bias.type}) outs({out.name} : {out.type}) dimensions = {dims}"
+    return b.op(text, shape, bias.element)
 
-    def argument(self, shape: Sequence[int], element: str) -> str:
-        value = f"%arg{len(self._arguments)}"
-        self._types[value] = (tuple(shape), element)
-        self._arguments.append(f"{value}: {self.type(value)}")
-        return value
 
-    def op(self, shape: Sequence[int], element: str, text: str) -> str:
-        """An operation with one result, whose type `text` has as {}."""
-        value = f"%v{len(self._lines)}"
-        self._types[value] = (tuple(shape), element)
-        self._lines.append(f"{value} = {text.replace('{}', self.type(value))}")
-        return value
+def _exchange(b: Builder, w: Value, groups: int) -> Value:
+    """From [groups * I, O, *window] to [groups * O, I, *window]."""
+    inputs, outputs, *window = w.shape
+    if groups == 1:
+        return _transpose(b, w, [1, 0, *range(2, 2 + len(window))])
+    split, whole = (groups, inputs // groups, outputs, *window), (groups * outputs, inputs // groups, *window)
+    apart = f"[[0, 1], {', '.join(f'[{2 + i}]' for i in range(1 + len(window)))}]"
+    text = f"tensor.expand_shape {w.name} {apart} output_shape {list(split)} : {w.type} into {tensor(split, w.element)}"
+    turned = _transpose(b, b.op(text, split, w.element), [0, 2, 1, *range(3, 3 + len(window))])
+    text = f"tensor.collapse_shape {turned.name} {apart} : {turned.type} into {tensor(whole, w.element)}"
+    return b.op(text, whole, w.element)
 
-    def _empty(self, shape: Sequence[int], element: str) -> str:
-        return self.op(shape, element, "tensor.empty() : {}")
 
-    def transpose(self, x: str, order: Sequence[int]) -> str:
-        shape, element = [self.shape(x)[i] for i in order], self._types[x][1]
-        out = self._empty(shape, element)
-        text = f"linalg.transpose ins({self._name(x)}) outs({out} : {{}}) permutation = {order}"
-        return self.op(shape, element, text)
-
-    def zeros(self, shape: Sequence[int], element: str) -> str:
-        zero = f"%zero{len(self._lines)}"
-        literal_zero = "0" if element.startswith("i") else "0.0"
-        out = self._empty(shape, element)
-        self._lines.append(f"{zero} = arith.constant {literal_zero} : {element}")
-        return self.op(shape, element, f"linalg.fill ins({zero} : {element}) outs({out} : {{}}) -> {{}}")
-
-    def channels(self, bias: str, shape: Sequence[int]) -> str:
-        """`bias` at every position of each channel."""
-        out = self._empty(shape, self._types[bias][1])
-        dims = [i for i in range(len(shape)) if i != 1]
-        text = f"linalg.broadcast ins({self._name(bias)}) outs({out} : {{}}) dimensions = {dims}"
-        return self.op(shape, self._types[bias][1], text)
-
-    def exchange(self, w: str, groups: int) -> str:
-        """From [groups * I, O, *window] to [groups * O, I, *window]."""
-        inputs, outputs, *window = self.shape(w)
-        element = self._types[w][1]
-        if groups == 1:
-            return self.transpose(w, [1, 0, *range(2, 2 + len(window))])
-        split = (groups, inputs // groups, outputs, *window)
-        apart = f"[[0, 1], {', '.join(f'[{2 + i}]' for i in range(1 + len(window)))}]"
-        text = f"tensor.expand_shape {w} {apart} output_shape {list(split)} : {self.type(w)} into {{}}"
-        turned = self.transpose(self.op(split, element, text), [0, 2, 1, *range(3, 3 + len(window))])
-        whole = (groups * outputs, inputs // groups, *window)
-        return self.op(whole, element, f"tensor.collapse_shape {turned} {apart} : {self.type(turned)} into {{}}")
-
-    def convolution(self, x: str, w: str, init: str, by: Window) -> str:
-        shape = by.result_shape(self.shape(x), self.shape(w))
-        reversal = str(list(by.reversal)).lower()
-        return self.op(
-            shape,
-            self._types[init][1],
-            f"repro.convolution strides = {list(by.strides)} padding_low = {list(by.low)} "
-            f"padding_high = {list(by.high)} input_dilation = {list(by.input_dilation)} "
-            f"kernel_dilation = {list(by.kernel_dilation)} window_reversal = {reversal} "
-            f"feature_groups = {by.feature_groups} batch_groups = {by.batch_groups} "
-            f"ins({x}, {w} : {self.type(x)}, {self.type(w)}) outs({self._name(init)}) -> {{}}",
-        )
-
-    def canonical(self, *results: str) -> str:
-        """The canonical program that returns `results`."""
-        types = ", ".join(self.type(value) for value in results)
-        body = "\n".join(self._lines)
-        text = (
-            f"func.func @main({', '.join(self._arguments)}) -> ({types}) attributes {{repro.num_state = 0 : i64}} {{\n"
-            f"{body}\nreturn {', '.join(results)} : {types}\n}}"
-        )
-        with ir.Context():
-            module = ir.Module.parse(text)
-            PassManager.parse("builtin.module(import-linalg,canonical)").run(module.operation)
-            return str(module)
+def _convolution(b: Builder, x: Value, w: Value, init: Value, by: Window) -> Value:
+    reversal = str(list(by.reversal)).lower()
+    return b.op(
+        f"repro.convolution strides = {list(by.strides)} padding_low = {list(by.low)} "
+        f"padding_high = {list(by.high)} input_dilation = {list(by.input_dilation)} "
+        f"kernel_dilation = {list(by.kernel_dilation)} window_reversal = {reversal} "
+        f"feature_groups = {by.feature_groups} batch_groups = {by.batch_groups} "
+        f"ins({x.name}, {w.name} : {x.type}, {w.type}) outs({init.name} : {init.type}) -> {init.type}",
+        init.shape,
+        init.element,
+    )
 
 
 # PyTorch's forms -----------------------------------------------------------------------------------------------------
@@ -206,20 +157,20 @@ class Layer:
 
     def program(self) -> str:
         """The canonical program from `arrays` to result, gradient of the input and gradient of the kernel."""
-        b = Imported()
+        b = Builder()
         gradient, x, w, *bias = (b.argument(array.shape, self.element) for array in self.arrays())
-        shape = b.shape(gradient)
-        init = b.channels(bias[0], shape) if bias else b.zeros(shape, self.element)
-        zeros = b.zeros(b.shape(x), self.element)
+        init = _channels(b, bias[0], gradient.shape) if bias else _zeros(b, gradient.shape, self.element)
+        zeros = _zeros(b, x.shape, self.element)
+        exchanged = _exchange(b, w, self.groups)
         if self.is_transposed:
-            result = b.convolution(x, b.exchange(w, self.groups), init, self._dilated(self.size, self.output))
-            of_x = b.convolution(gradient, w, zeros, self._plain())
+            result = _convolution(b, x, exchanged, init, self._dilated(self.size, self.output))
+            of_x = _convolution(b, gradient, w, zeros, self._plain())
             of_w = self._of_weight(b, gradient, x)
         else:
-            result = b.convolution(x, w, init, self._plain())
-            of_x = b.convolution(gradient, b.exchange(w, self.groups), zeros, self._dilated(self.output, self.size))
+            result = _convolution(b, x, w, init, self._plain())
+            of_x = _convolution(b, gradient, exchanged, zeros, self._dilated(self.output, self.size))
             of_w = self._of_weight(b, x, gradient)
-        return b.canonical(result, of_x, of_w)
+        return canonicalize(b.program(result, of_x, of_w))
 
     def _plain(self) -> Window:
         ones, unset = (1,) * len(self.size), (False,) * len(self.size)
@@ -236,23 +187,22 @@ class Layer:
         )
         return Window(ones, low, high, self.stride, self.dilation, is_set, self.groups)
 
-    def _of_weight(self, b: Imported, wide: str, narrow: str) -> str:
+    def _of_weight(self, b: Builder, wide: Value, narrow: Value) -> Value:
         rank = len(self.size) + 2
         ones, unset = (1,) * len(self.size), (False,) * len(self.size)
-        along = zip(b.shape(wide)[2:], b.shape(narrow)[2:], self.kernel, self.stride, strict=True)
+        along = zip(wide.shape[2:], narrow.shape[2:], self.kernel, self.stride, strict=True)
         high = tuple(
             (k - 1) * d + (n - 1) * s + 1 - extent - p
             for (extent, n, k, s), p, d in zip(along, self.padding, self.dilation, strict=True)
         )
         by = Window(self.dilation, self.padding, high, ones, self.stride, unset, 1, self.groups)
         exchanged = [1, 0, *range(2, rank)]
-        x, w = b.transpose(wide, exchanged), b.transpose(narrow, exchanged)
-        init = b.zeros(by.result_shape(b.shape(x), b.shape(w)), self.element)
-        return b.transpose(b.convolution(x, w, init, by), exchanged)
+        x, w = _transpose(b, wide, exchanged), _transpose(b, narrow, exchanged)
+        init = _zeros(b, by.result_shape(x.shape, w.shape), self.element)
+        return _transpose(b, _convolution(b, x, w, init, by), exchanged)
 
 
-# spatial extents, kernel, stride, padding, dilation, groups
-_LAYERS = {
+FORMS = {
     "plain": ((7, 8), (3, 3), 1, 1, 1, 1),
     "stride": ((9, 8), (3, 3), 2, 1, 1, 1),
     "stride_over_kernel": ((9, 10), (1, 2), 3, 0, 1, 1),
@@ -267,16 +217,18 @@ _LAYERS = {
     "volume": ((5, 6, 4), (2, 3, 2), (2, 1, 2), (0, 1, 1), 1, 1),
     "volume_groups": ((5, 6, 4), (2, 3, 2), 2, 1, 1, 2),
 }
+"""Spatial extents, kernel, stride, padding, dilation and groups."""
+
 _OF_OTHER_ELEMENTS = {"f64": ("stride", "line"), "bf16": ("plain", "stride", "groups", "volume"), "f16": ("dilation",)}
 
 
 def layers() -> list[Layer]:
     """Convolutions and transposed ones, with and without bias and output padding, of all element types."""
     found = []
-    for name, (size, kernel, *numbers, groups) in _LAYERS.items():
+    for name, (size, kernel, *numbers, groups) in FORMS.items():
         stride, padding, dilation = ((v,) * len(size) if isinstance(v, int) else v for v in numbers)
         for element in ("f32", "f64", "bf16", "f16"):
-            if name not in _OF_OTHER_ELEMENTS.get(element, _LAYERS):
+            if name not in _OF_OTHER_ELEMENTS.get(element, FORMS):
                 continue
             for more in (None, 0, 1):
                 if more and 1 in stride:
@@ -310,9 +262,9 @@ class General:
         return self.x, self.w, self.by.result_shape(self.x, self.w)
 
     def program(self) -> str:
-        b = Imported()
+        b = Builder()
         x, w, init = (b.argument(shape, element) for shape, element in zip(self.shapes(), self.elements, strict=True))
-        return b.canonical(b.convolution(x, w, init, self.by))
+        return canonicalize(b.program(_convolution(b, x, w, init, self.by)))
 
 
 def general(count: int, seed: int = 0) -> list[General]:

@@ -4,6 +4,8 @@
 """(K2) convolutions and their gradients as repro.convolution, without inserted zeros."""
 
 import re
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,22 +14,8 @@ from graph_running import parse_with_llvm
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.tracing import trace
 
-# spatial sizes, kernel, stride, padding, dilation, groups
-CASES = {
-    "plain": ((7, 8), (3, 3), 1, 1, 1, 1),
-    "stride": ((9, 8), (3, 3), 2, 1, 1, 1),
-    "stride_over_kernel": ((9, 10), (1, 2), 3, 0, 1, 1),
-    "dilation": ((11, 9), (3, 2), 2, 2, 3, 1),
-    "common_factor": ((13, 12), (3, 3), 4, 3, 2, 1),
-    "wide_padding": ((4, 5), (2, 2), 2, 3, 1, 1),
-    "groups": ((8, 8), (3, 3), 2, 1, 1, 2),
-    "depthwise": ((8, 8), (3, 3), 2, 1, 1, 4),
-    "cut_off": ((8, 9), (2, 2), (3, 2), 0, 1, 1),
-    "line": ((17,), (3,), 2, 1, 2, 1),
-    "line_groups": ((17,), (4,), 3, 1, 1, 4),
-    "volume": ((5, 6, 4), (2, 3, 2), (2, 1, 2), (0, 1, 1), 1, 1),
-    "volume_groups": ((5, 6, 4), (2, 3, 2), 2, 1, 1, 2),
-}
+sys.path.append(str(Path(__file__).parents[1] / "differential"))
+from convolutions import FORMS
 
 
 def _check(function, arguments: list[torch.Tensor]) -> str:
@@ -51,9 +39,9 @@ def _with_gradients(forward):
     return run
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", FORMS)
 def test_K2_convolution_and_gradients(case: str) -> None:
-    size, kernel, stride, padding, dilation, groups = CASES[case]
+    size, kernel, stride, padding, dilation, groups = FORMS[case]
     torch.manual_seed(0)
     operator = (F.conv1d, F.conv2d, F.conv3d)[len(size) - 1]
     x, weight, bias = torch.randn(2, 4, *size), torch.randn(8, 4 // groups, *kernel), torch.randn(8)
@@ -66,9 +54,9 @@ def test_K2_convolution_and_gradients(case: str) -> None:
 
 
 @pytest.mark.parametrize("output_padding", [0, 1])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", FORMS)
 def test_K2_transposed_convolution_and_gradients(case: str, output_padding: int) -> None:
-    size, kernel, stride, padding, dilation, groups = CASES[case]
+    size, kernel, stride, padding, dilation, groups = FORMS[case]
     if output_padding and stride == 1:
         pytest.skip("output padding needs a stride")
     output_padding = (output_padding,) + (0,) * (len(size) - 1)
@@ -100,7 +88,7 @@ def test_K2_weight_gradient_folds_over_batch_and_output_positions() -> None:
 
 @pytest.mark.parametrize("case", ["stride", "dilation", "common_factor"])
 def test_K2_no_tensor_with_inserted_zeros(case: str) -> None:
-    size, kernel, stride, padding, dilation, groups = CASES[case]
+    size, kernel, stride, padding, dilation, groups = FORMS[case]
     x, weight = torch.randn(2, 4, *size), torch.randn(4, 6, *kernel)
     text = _check(lambda a, b: [F.conv_transpose2d(a, b, None, stride, padding, 0, groups, dilation)], [x, weight])
     (operation,) = re.findall(r'"repro\.convolution".*', text)
