@@ -44,6 +44,12 @@ def test_stride_phases_K2(arch: str) -> None:
     device_kit.check(case.program, case.inputs, arch)
 
 
+@pytest.mark.parametrize("case", list(catalogue.imported_operations()), ids=lambda case: case.name)
+def test_imported_operations(case: catalogue.Case) -> None:
+    """Whatever the share is."""
+    device_kit.check(case.program, case.inputs, "sm_75")
+
+
 @given(random_programs.programs())
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 def test_random_programs(case: catalogue.Case) -> None:

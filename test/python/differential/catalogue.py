@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import imported
 import inputs as values
 import numpy as np
 from builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value, order, tensor
+from convolutions import general
 
 
 @dataclass(frozen=True)
@@ -1356,6 +1358,24 @@ def attention() -> Iterator[Case]:
             yield Case(f"{kind}attention-{name}", text, (*arrays, mask))
 
 
+def imported_operations() -> Iterator[Case]:
+    """What the import makes of the operations that no canonical program has."""
+    for shape, seed, step in (
+        ((), 0, 0),
+        ((5,), -1, 2**32 - 1),
+        ((3, 7), 2**62 + 3, 17),
+        ((0,), 1, 2),
+        ((1061,), 5, 9),
+    ):
+        name = f"distributions-{'x'.join(map(str, shape)) or 'scalar'}"
+        yield Case(name, imported.distributions(shape), (np.array(seed), np.array(step)))
+    for attention in imported.ATTENTION:
+        yield Case(f"attention-{attention.name}", attention.program(), attention.arrays())
+    for convolution in general(8):
+        arrays = (values.random("f32", shape, seed, 2) for seed, shape in enumerate(convolution.shapes()))
+        yield Case(f"convolution-{convolution.name}", convolution.program(), tuple(arrays))
+
+
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "float-operations": float_operations,
     "float-functions": float_functions,
@@ -1381,6 +1401,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "row-chains-of-other-types": row_chains_of_other_types,
     "row-chains-of-parts": row_chains_of_parts,
     "attention": attention,
+    "imported": imported_operations,
 }
 
 

@@ -23,7 +23,9 @@ def test_catalogue(case: catalogue.Case) -> None:
 
 
 @pytest.mark.skipif(not emulation.is_available(), reason="no aarch64 compiler or emulator")
-@pytest.mark.parametrize("group", ["row-chains-of-other-types", "row-chains-of-parts", "attention", "convolutions"])
+@pytest.mark.parametrize(
+    "group", ["row-chains-of-other-types", "row-chains-of-parts", "attention", "convolutions", "imported"]
+)
 def test_catalogue_on_aarch64(group: str) -> None:
     for case in catalogue.GROUPS[group]():
         kit.check(case.program, case.inputs, [kit.Configuration("aarch64", 3)], runs=1)
