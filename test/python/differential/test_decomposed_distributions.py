@@ -1,0 +1,60 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(R2) distributions as the import decomposes them, compiled, have the bits that the rule says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import imported
+import kit
+import numpy as np
+import pytest
+from repro_mlir.reference.functions import evaluate
+from repro_mlir.reference.program import read_program
+from repro_mlir.reference.random import random_bits, random_uniform
+
+
+def literal(distribution: str, shape: tuple[int, ...], seed: int, site: int, step: int) -> np.ndarray:
+    """What the rule says, as unsigned bits."""
+    name, _, parameter = distribution.partition(" ")
+    number = parameter.rpartition("= ")[2]
+    if name == "uniform":
+        return random_uniform(shape, seed, site, step).view(np.uint32)
+    if name == "bits":
+        return random_bits(shape, seed, site, step).astype(np.uint32)
+    if name == "bernoulli":
+        return (random_uniform(shape, seed, site, step) < np.float32(number)).astype(np.uint8)
+    if name == "randint":
+        # The product is less than 2^64.
+        return (random_bits(shape, seed, site, step) * np.uint64(number)) >> np.uint64(32)
+    assert name == "normal"
+    pairs = random_uniform((int(np.prod(shape)), 2), seed, site, step)
+    u1, u2 = pairs[:, 0], pairs[:, 1]
+    radius = np.sqrt(np.float32(-2) * evaluate("log", np.float32(1) - u1))
+    angle = np.uint32(0x40C90FDB).view(np.float32) * u2
+    return (radius * evaluate("cos", angle)).reshape(shape).view(np.uint32)
+
+
+def check(
+    shape: tuple[int, ...], seed: int, step: int, kinds: Sequence[tuple[str, str]] = imported.DISTRIBUTIONS
+) -> list[np.ndarray]:
+    program = imported.distributions(shape, kinds)
+    want = [literal(distribution, shape, seed, site, step) for site, (distribution, _) in enumerate(kinds)]
+    for configuration in kit.configurations():
+        got = kit.compiled(program, (np.array(seed), np.array(step)), configuration, runs=1)
+        kit.compare(read_program(program), want, got, str(configuration))
+    return want
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 7), (0,), (2, 3, 257)], ids=str)
+@pytest.mark.parametrize(("seed", "step"), [(0, 0), (-1, 2**32 - 1)])
+def test_R2(shape: tuple[int, ...], seed: int, step: int) -> None:
+    check(shape, seed, step)
+
+
+def test_R2_a_number_that_is_the_probability_is_not_below_it() -> None:
+    probability = random_uniform((5,), 7, 0, 3)[2]
+    (found,) = check((5,), 7, 3, [(f"bernoulli probability = {probability:.30f}", "i1")])
+    assert not found[2] and found.any()
