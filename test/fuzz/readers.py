@@ -38,6 +38,8 @@ from repro_mlir.dispute import LocalChannel, Prover, settle
 from repro_mlir.program import Program
 from repro_mlir.receipts.consistency import check_consistency
 from repro_mlir.receipts.receipt import Receipt
+from repro_mlir.reference.errors import ProgramError
+from repro_mlir.reference.stored import read_program
 from repro_mlir.runner import Bundle
 from repro_mlir.runtime.artifact import read_artifact
 from repro_mlir.tensor_file import read_tensors, write_tensors
@@ -129,8 +131,11 @@ def stored(folder: Path) -> Reader:
 
     def read(data: bytes) -> str:
         outcome = attempt(lambda: from_bytes(data))
+        by_reference = attempt(lambda: read_program(data), ProgramError)
         if outcome == "read" and to_bytes(from_bytes(data)) != data:
             return "finding: the program has two forms"
+        if outcome == "read" and by_reference != "read":
+            return "finding: accepted by the compiler, refused by the interpreter"
         return outcome
 
     seeds = [to_bytes(random_programs.program(number).program) for number in range(60)]

@@ -30,7 +30,6 @@ from journal import Journal
 from repro_mlir import ReproError, ir, runtime
 from repro_mlir.passmanager import PassManager
 from repro_mlir.reference.errors import ProgramError, StepError
-from repro_mlir.reference.program import read_program
 from repro_mlir.runtime import emulation
 from repro_mlir.untrusted import admit
 
@@ -125,7 +124,7 @@ def near(number: int) -> str:
         admit(text.encode())
     except ReproError:
         return "refused"
-    known = read_program(text)
+    known = kit.read(text)
     if sum(int(np.prod(kind.shape or ())) for kind in known.body.argument_types) * 8 > MOST_BYTES:
         return "large"
     arrays = tuple(

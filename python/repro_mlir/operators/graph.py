@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..arrays import TensorType
+from ..canonical import to_bytes
 from ..printing import foreign
 from ..program import Program
-from ..reference.program import Operation, ValueType, read_program
+from ..reference.program import Operation, ValueType
+from ..reference.stored import read_program
 
 CONSTANT = "arith.constant"
 EMPTY = "tensor.empty"
@@ -58,7 +60,7 @@ class Operator:
       operands: the distinct values that it uses, those that its body takes from outside behind its own operands.
       results: the values that it gives.
       location: `file:line:column` of the Python line that it comes from; else the module of the model or the phase of
-        the step, such as `module encoder.0`; else what MLIR knows instead.
+        the step, such as `module encoder.0`; empty where neither is known.
     """
 
     index: int
@@ -88,7 +90,7 @@ class Operator:
         parts = self.location.rsplit(":", 2)
         if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
             return foreign(f"{parts[0]}:{parts[1]}")
-        return None if self.location.startswith("loc(") else foreign(self.location)
+        return foreign(self.location) if self.location else None
 
     def __str__(self) -> str:
         return f"operator {self.index} {self.name}" + (f" ({self.line})" if self.line else "")
@@ -105,7 +107,7 @@ class OperatorGraph:
     """
 
     def __init__(self, program: Program) -> None:
-        read = read_program(program.text)
+        read = read_program(to_bytes(program.text))
         self.program = program
         body = read.body
         kinds = (*program.state, *program.inputs)

@@ -13,7 +13,7 @@ from .elementwise import evaluator
 from .indexing import Block
 from .program import Body, Operation
 
-INDEX_OPS = ("linalg.index", "repro.index")
+_INDEX_OPS = ("linalg.index", "repro.index")
 
 
 class CompiledBody:
@@ -37,8 +37,8 @@ class CompiledBody:
         for op in body.operations:
             if op is leave_out:
                 self._yields = tuple(number for number in op.operands if number != without)
-            elif op.name in INDEX_OPS:
-                self._steps.append((_no_index, (), op.results, int(op.attributes["dim"])))
+            elif op.name in _INDEX_OPS:
+                self._steps.append((_no_index, (), op.results, op.attributes["dim"]))
             else:
                 self._steps.append((evaluator(op), op.operands, op.results, None))
 

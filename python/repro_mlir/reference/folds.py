@@ -9,13 +9,10 @@ Every array has the folded elements along axis 0, the independent results along 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
-from .errors import ProgramError
 
 Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The op of (F2) and (F3), on two arrays of accumulators."""
@@ -29,7 +26,7 @@ SCATTER_CHUNK = 512
 
 @dataclass(frozen=True)
 class Order:
-    """`#repro.order`: the order of an ordered fold."""
+    """(F1) to (F3) `#repro.order`: the order of an ordered fold."""
 
     chunk: int
     lanes: int
@@ -37,36 +34,30 @@ class Order:
     refold: bool
 
 
-ANY_ORDER = Order(chunk=8192, lanes=64, run=0, refold=False)
+@dataclass(frozen=True)
+class AnyOrder:
+    """(F5) `#repro.any_order`: all orders give the same result."""
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """(F6) `#repro.sequential`: from init itself, element after element."""
+
+
+@dataclass(frozen=True)
+class Exact:
+    """(K4) `#repro.exact`: a contraction of integers of so many digits of eight bits."""
+
+    digits: int
+
+
+FoldOrder = Order | AnyOrder | Sequential | Exact
+
+ONE_OF_ANY = Order(chunk=8192, lanes=64, run=0, refold=False)
 """(F5) One of the orders that all give the same result."""
-
-_ORDER = re.compile(r"#repro\.order<chunk = (\d+), lanes = (\d+), run = (\d+), totals = (sequential|refold)>")
-
-
-def parse_order(text: str) -> Order:
-    """The order that `text`, a `#repro.order` attribute as MLIR prints it, stands for."""
-    match = _ORDER.fullmatch(text)
-    if not match:
-        raise ProgramError(f"expected #repro.order<chunk = c, lanes = L, run = k, totals = ...>, got {text}")
-    order = Order(int(match[1]), int(match[2]), int(match[3]), match[4] == "refold")
-    # Chunks of one element would be folded again for ever.
-    if order.chunk < 1 + order.refold or order.lanes < 1 or order.lanes & (order.lanes - 1):
-        raise ProgramError(f"(F1), (F2) expected chunk > 0 (with refold > 1) and lanes a power of two, got {text}")
-    return order
-
 
 EXACT_TERMS = 1 << 18
 """(K4) So many products of 22 bits add up in an int64."""
-
-_EXACT = re.compile(r"#repro\.exact<digits = ([23])>")
-
-
-def parse_exact(text: str) -> int:
-    """The digits of `text`, a `#repro.exact` attribute as MLIR prints it."""
-    match = _EXACT.fullmatch(text)
-    if not match:
-        raise ProgramError(f"expected #repro.exact<digits = 2 or 3>, got {text}")
-    return int(match[1])
 
 
 def _integers(x: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:

@@ -37,20 +37,6 @@ def divide_signed(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
     return np.where(zero, np.int64(-1), quotient)
 
 
-def floor_divide(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """Toward minus infinity; x / 0 = -1."""
-    quotient, remainder, zero = _signed_parts(a, b)
-    down = (remainder != 0) & ((a < 0) != (b < 0))
-    return np.where(zero, np.int64(-1), quotient - down)
-
-
-def ceil_divide(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """Toward plus infinity; x / 0 = -1."""
-    quotient, remainder, zero = _signed_parts(a, b)
-    up = (remainder != 0) & ((a < 0) == (b < 0))
-    return np.where(zero, np.int64(-1), quotient + up)
-
-
 def remainder_signed(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
     """x % 0 = x, MIN % -1 = 0."""
     _, remainder, zero = _signed_parts(a, b)
@@ -61,14 +47,6 @@ def divide_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
     """x / 0 = all ones."""
     x, y = as_unsigned(a, width), as_unsigned(b, width)
     return np.where(y == 0, np.uint64(2**64 - 1), x // np.where(y == 0, np.uint64(1), y)).astype(np.int64)
-
-
-def ceil_divide_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """x / 0 = all ones."""
-    x, y = as_unsigned(a, width), as_unsigned(b, width)
-    divisor = np.where(y == 0, np.uint64(1), y)
-    quotient = x // divisor + (x % divisor != 0)
-    return np.where(y == 0, np.uint64(2**64 - 1), quotient).astype(np.int64)
 
 
 def remainder_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:

@@ -6,39 +6,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .bodies import INDEX_OPS
 from .elementwise import evaluator
 from .environment import float_environment
 from .errors import ProgramError
 from .formats import ElementType, canonical, from_bits, round_to_format
 from .movement import MOVEMENTS
-from .program import Operation, Program, ValueType, read_program
+from .program import Operation, Program, ValueType
+from .stored import read_program
 from .structured import STRUCTURED
-
-if TYPE_CHECKING:
-    from repro_mlir import ir
 
 Trace = Callable[[Operation, Sequence[np.ndarray], Sequence[np.ndarray]], None]
 """Called after each operation of @main with the arrays of its operands and results, held as formats.py says."""
 
 
 class Interpreter:
-    """Runs a canonical module, its text, or what program.py read from it, by the letter of docs/numerics.md."""
+    """Runs a canonical program by the letter of docs/numerics.md."""
 
-    def __init__(self, module: ir.Module | str | Program) -> None:
-        """ProgramError where the module is not a canonical program."""
-        self.program = module if isinstance(module, Program) else read_program(module)
-        for op in self.program.body.operations:
-            if op.name not in (*STRUCTURED, *MOVEMENTS):
-                evaluator(op)
-            for region in op.regions:
-                for inner in region.operations:
-                    if inner.name not in INDEX_OPS:
-                        evaluator(inner)
+    def __init__(self, program: bytes | Program) -> None:
+        """Takes a stored program, or what stored.py read from it. ProgramError for bytes that are none."""
+        self.program = program if isinstance(program, Program) else read_program(program)
 
     @float_environment()
     def run(self, *arrays: np.ndarray, trace: Trace | None = None) -> list[np.ndarray]:

@@ -10,40 +10,20 @@ from collections.abc import Callable
 import numpy as np
 
 from .bodies import CompiledBody
-from .errors import StepError
 from .indexing import Along, Block
 from .program import Operation
-
-_DYNAMIC = -(2**63)
-"""How MLIR marks an entry of a static_... attribute that an operand gives."""
 
 Environment = dict[int, np.ndarray]
 
 
-def _mixed(op: Operation, env: Environment, names: list[str], first_segment: int) -> list[list[int]]:
-    """The values of attributes such as static_offsets, with the dynamic ones filled in from the operands."""
-    segments = op.attributes["operandSegmentSizes"]
-    at = sum(segments[:first_segment])
-    lists = []
-    for name in names:
-        values = []
-        for value in op.attributes[name]:
-            if value == _DYNAMIC:
-                value = int(env[op.operands[at]])
-                at += 1
-            values.append(value)
-        lists.append(values)
-    return lists
-
-
-def _slices(op: Operation, env: Environment, shape: tuple[int, ...], first_segment: int) -> tuple[slice, ...]:
-    names = ["static_offsets", "static_sizes", "static_strides"]
+def _slices(op: Operation, shape: tuple[int, ...]) -> tuple[slice, ...]:
+    numbers = (op.attributes[f"static_{name}"] for name in ("offsets", "sizes", "strides"))
     slices = []
-    for dim, (offset, size, stride) in enumerate(zip(*_mixed(op, env, names, first_segment), strict=True)):
+    for dim, (offset, size, stride) in enumerate(zip(*numbers, strict=True)):
         last = offset + max(size - 1, 0) * stride
-        if size < 0 or stride < 1 or offset < 0 or (last >= shape[dim] if size else offset > shape[dim]):
-            raise StepError(
-                f"{op.location}: '{op.name}': expected a slice of dimension {dim} within 0 .. {shape[dim] - 1}, "
+        if stride < 1 or (last >= shape[dim] if size else offset > shape[dim]):
+            raise op.error(
+                f"(A3) expected a slice of dimension {dim} within 0 .. {shape[dim] - 1}, "
                 f"got offset {offset}, size {size}, stride {stride}"
             )
         slices.append(slice(offset, last + 1 if size else offset, stride))
@@ -52,22 +32,22 @@ def _slices(op: Operation, env: Environment, shape: tuple[int, ...], first_segme
 
 def _extract_slice(op: Operation, env: Environment) -> np.ndarray:
     source = env[op.operands[0]]
-    return source[_slices(op, env, source.shape, 1)].reshape(op.result_types[0].shape or ())
+    return source[_slices(op, source.shape)].reshape(op.result_types[0].shape or ())
 
 
 def _insert_slice(op: Operation, env: Environment) -> np.ndarray:
     source, result = env[op.operands[0]], env[op.operands[1]].copy()
-    slices = _slices(op, env, result.shape, 2)
+    slices = _slices(op, result.shape)
     result[slices] = source.reshape(result[slices].shape)
     return result
 
 
 def _pad(op: Operation, env: Environment) -> np.ndarray:
     source, shape = env[op.operands[0]], op.result_types[0].shape or ()
-    low, high = _mixed(op, env, ["static_low", "static_high"], 1)
+    low, high = op.attributes["static_low"], op.attributes["static_high"]
     wanted = tuple(below + n + above for below, n, above in zip(low, source.shape, high, strict=True))
-    if min(low + high, default=0) < 0 or wanted != shape:
-        raise op.error(f"expected low and high not to be negative and to give the shape {shape}, got {low} and {high}")
+    if wanted != shape:
+        raise op.error(f"(A3) expected low and high that give the shape {shape}, got {low} and {high}")
     body = CompiledBody(op.regions[0], env)
     block = Block(tuple(Along(1 + d, 0, n) for d, n in enumerate(shape)), 1 + len(shape))
     grids = [np.asarray(block.grid(d)) for d in range(len(shape))]

@@ -14,9 +14,8 @@ import numpy as np
 from . import arithmetic, folds, ordering, random
 from .bodies import CompiledBody
 from .elementwise import evaluator
-from .errors import StepError
 from .formats import ElementType, round_to_format, sign_extend
-from .indexing import AffineMap, Along, Block, Index, parse_map, view
+from .indexing import Along, Block, Index, IndexMap, view
 from .program import Operation
 
 Environment = dict[int, np.ndarray]
@@ -30,15 +29,16 @@ class _Iteration:
 
     def __init__(self, op: Operation) -> None:
         self.op = op
-        self.maps = [parse_map(text) for text in op.attributes["indexing_maps"]]
-        self.parallel = [d for d, kind in enumerate(op.attributes["iterator_types"]) if "parallel" in kind]
-        self.reduction = [d for d, kind in enumerate(op.attributes["iterator_types"]) if "reduction" in kind]
+        self.maps = op.attributes["indexing_maps"]
+        iterators = op.attributes["iterator_types"]
+        self.parallel = [d for d, kind in enumerate(iterators) if kind == "parallel"]
+        self.reduction = [d for d, kind in enumerate(iterators) if kind == "reduction"]
         dims = len(self.parallel) + len(self.reduction)
         extents: dict[int, int] = {}
         for access, kind in zip(self.maps, op.operand_types, strict=True):
             for result, extent in zip(access.results, kind.shape or (), strict=True):
-                if result.kind == "dim":
-                    extents.setdefault(result.value, extent)
+                if result.dimension is not None:
+                    extents.setdefault(result.dimension, extent)
         if len(extents) != dims:
             raise op.error(f"expected maps that give the extents of {dims} dimensions, got those of {sorted(extents)}")
         self.extents = [extents[d] for d in range(dims)]
@@ -49,7 +49,7 @@ class _Iteration:
     def input(self, env: Environment, position: int) -> np.ndarray:
         return env[self.op.operands[position]]
 
-    def output_axes(self, access: AffineMap) -> list[int]:
+    def output_axes(self, access: IndexMap) -> list[int]:
         """For each parallel dimension, the dimension of an output that it is."""
         dims = access.projection
         if dims is None or sorted(dims) != self.parallel:
@@ -113,15 +113,13 @@ def generic(op: Operation, env: Environment) -> list[np.ndarray]:
 
 def fold(op: Operation, env: Environment) -> list[np.ndarray]:
     """repro.fold, in its order."""
-    text = op.attributes.get("order")
-    if text is None:
-        raise op.error("(P0) expected an order")
-    if text.startswith("#repro.exact"):
-        return _exact(op, env, folds.parse_exact(text))
-    if text not in ("#repro.sequential", "#repro.any_order"):
-        return _ordered(op, env, folds.parse_order(text))
-    if text == "#repro.any_order" and _step(op) is not None:
-        return _ordered(op, env, folds.ANY_ORDER)
+    order = op.attributes["order"]
+    if isinstance(order, folds.Exact):
+        return _exact(op, env, order.digits)
+    if isinstance(order, folds.Order):
+        return _ordered(op, env, order)
+    if isinstance(order, folds.AnyOrder) and _step(op) is not None:
+        return _ordered(op, env, folds.ONE_OF_ANY)
     return _sequential(op, env)
 
 
@@ -183,7 +181,7 @@ def _ordered(op: Operation, env: Environment, order: folds.Order) -> list[np.nda
         raise op.error("(F6) expected a body acc = op(acc, f(inputs)) with an op of (F4), or #repro.sequential")
     step, position = found
     space = _Iteration(op)
-    if order is folds.ANY_ORDER and math.prod(space.shape) >= order.lanes:
+    if order is folds.ONE_OF_ANY and math.prod(space.shape) >= order.lanes:
         order = folds.Order(order.chunk, 1, 0, False)
     region = op.regions[0]
     accumulator, kind = region.argument_types[-1].element, op.result_types[0].element
@@ -282,7 +280,7 @@ def arg_reduce(op: Operation, env: Environment) -> list[np.ndarray]:
     x = np.moveaxis(env[op.operands[0]], op.attributes["dimension"], -1)
     if x.shape[-1] == 0:
         raise op.error("(D2) expected a dimension with elements, got extent 0")
-    index = ordering.arg_extreme(x, largest=op.keyword("kind") == "max")
+    index = ordering.arg_extreme(x, largest=op.attributes["kind"] == "max")
     value = np.take_along_axis(x, index[..., np.newaxis], axis=-1)[..., 0]
     return [value, sign_extend(index, op.result_types[1].element.width)]
 
@@ -291,13 +289,13 @@ def sort(op: Operation, env: Environment) -> list[np.ndarray]:
     """repro.sort (D2)."""
     dimension = op.attributes["dimension"]
     columns = [np.moveaxis(env[n], dimension, -1) for n in op.operands[: len(op.results)]]
-    order = ordering.sort_order(columns[0], descending=op.keyword("direction") == "descending")
+    order = ordering.sort_order(columns[0], descending=op.attributes["direction"] == "descending")
     return [np.moveaxis(np.take_along_axis(column, order, axis=-1), -1, dimension) for column in columns]
 
 
 def _combination(op: Operation, kind: ElementType) -> tuple[folds.Combine, np.ndarray]:
     """The op of a scan or scatter, on accumulators (F7), and its start value."""
-    name = op.keyword("combine")
+    name = op.attributes["combine"]
     floats: dict[str, tuple[str, folds.Combine]] = {
         "add": ("arith.addf", np.add),
         "mul": ("arith.mulf", np.multiply),
@@ -341,15 +339,12 @@ def scatter(op: Operation, env: Environment) -> list[np.ndarray]:
     for dim, extent in enumerate(extents):
         wrong = indices[(indices[:, dim] < 0) | (indices[:, dim] >= extent), dim]
         if wrong.size:
-            raise StepError(
-                f"{op.location}: '{op.name}': expected an index of dimension {dim} within 0 .. {extent - 1}, "
-                f"got {wrong[0]}"
-            )
+            raise op.failure(f"expected an index of dimension {dim} within 0 .. {extent - 1}, got {wrong[0]}")
     rows = original.reshape((-1, *original.shape[depth:])) if original.size else original
     if not original.size or not len(indices):
         return [original]
     destinations = np.ravel_multi_index(tuple(indices.T), extents) if depth else np.zeros(len(indices), np.int64)
-    if op.keyword("combine") == "replace":
+    if op.attributes["combine"] == "replace":
         return [folds.scatter_replace(rows, destinations, updates).reshape(original.shape)]
     combine, start = _combination(op, kind)
     result = folds.scatter(rows, destinations, updates, start, combine)
@@ -363,10 +358,10 @@ def random_numbers(op: Operation, env: Environment) -> list[np.ndarray]:
     seed, step = (int(env[n]) for n in op.operands[:2])
     shape, site = op.result_types[0].shape or (), op.attributes["site"]
     if not 0 <= step < 2**32:
-        raise StepError(f"{op.location}: '{op.name}': (R1) expected a step within 0 .. 4294967295, got {step}")
+        raise op.failure(f"(R1) expected a step within 0 .. 4294967295, got {step}")
     if not 0 <= site < 2**32:
         raise op.error(f"(R1) expected a site within 0 .. 4294967295, got {site}")
-    if op.keyword("distribution") == "uniform":
+    if op.attributes["distribution"] == "uniform":
         return [random.random_uniform(shape, seed, site, step)]
     bits = random.random_bits(shape, seed, site, step).astype(np.int64)
     return [sign_extend(bits, op.result_types[0].element.width)]

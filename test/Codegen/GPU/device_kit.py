@@ -15,7 +15,7 @@ from repro_mlir.errors import StepFailed
 from repro_mlir.reference.errors import StepError
 from repro_mlir.reference.formats import canonical, to_bits
 from repro_mlir.reference.interpreter import import_array
-from repro_mlir.reference.program import Program, read_program
+from repro_mlir.reference.program import Program
 from repro_mlir.runner.execution import TargetCode
 from repro_mlir.runner.plan import read_plan
 from repro_mlir.runtime import device_code
@@ -36,7 +36,7 @@ def emulation(code: device_code.DeviceCode) -> Emulation:
 
 def run(program: str, inputs: Sequence[np.ndarray], arch: str, **options: object) -> kit.Outcome:
     """What the device code of a program gives: new states and outputs as bits, or the failure of the step."""
-    return run_code(device_code.compile(program, arch), read_program(program), inputs, **options)
+    return run_code(device_code.compile(program, arch), kit.read(program), inputs, **options)
 
 
 def run_code(
@@ -76,4 +76,4 @@ def check(
 ) -> None:
     """kit.Mismatch unless the device code gives the interpreter's bits, which may be given."""
     want = kit.reference(program, inputs) if want is None else want
-    kit.compare(read_program(program), want, run(program, inputs, arch, **options), arch)
+    kit.compare(kit.read(program), want, run(program, inputs, arch, **options), arch)

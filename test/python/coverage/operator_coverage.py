@@ -107,6 +107,7 @@ def run_entry(name: str, folder: Path | None = None) -> Outcome:
     import numpy as np
     import torch
     from opinfo_capture import NoSampleError
+    from repro_mlir.canonical import to_bytes
     from repro_mlir.program import canonicalize
     from repro_mlir.reference.interpreter import Interpreter
     from repro_mlir.runtime import device_code
@@ -119,7 +120,7 @@ def run_entry(name: str, folder: Path | None = None) -> Outcome:
         stage = "import"
         canonical = canonicalize(captured["text"])
         stage = "interpret"
-        interpreter = Interpreter(canonical)
+        interpreter = Interpreter(to_bytes(canonical))
         results = interpreter.run(*captured["arguments"])
         bits = kit.bits_of(results, interpreter.program)
         stage = "accuracy"

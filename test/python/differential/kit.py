@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from guarded import Guarded
 from repro_mlir import runtime
+from repro_mlir.canonical import to_bytes
 from repro_mlir.reference.errors import StepError
 from repro_mlir.reference.formats import canonical, element_type, to_bits
 from repro_mlir.reference.interpreter import Interpreter, import_array
-from repro_mlir.reference.program import Program, ValueType, read_program
+from repro_mlir.reference.program import Program, ValueType
+from repro_mlir.reference.stored import read_program
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,15 @@ def configurations() -> list[Configuration]:
     return [*(Configuration(level, 1) for level in runnable), Configuration(best, 3)]
 
 
+@functools.lru_cache(maxsize=8)
+def read(program: str) -> Program:
+    """What the interpreter reads from a canonical program, by way of the bytes that it is stored as."""
+    return read_program(to_bytes(program))
+
+
 def reference(program: str | Program, inputs: Sequence[np.ndarray]) -> Outcome:
     """What the interpreter says."""
-    interpreter = Interpreter(program)
+    interpreter = Interpreter(read(program) if isinstance(program, str) else program)
     try:
         return bits_of(interpreter.run(*inputs), interpreter.program)
     except StepError as error:
@@ -70,7 +78,7 @@ def bits_of(results: Sequence[np.ndarray], program: Program) -> list[np.ndarray]
 
 def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configuration, runs: int = 2) -> Outcome:
     """What compiled code says, in each of several runs of one executable."""
-    known = read_program(program)
+    known = read(program)
     artifact = _artifact(program, configuration.level)
     load = runtime.EmulatedExecutable if configuration.level == "aarch64" else runtime.load
     executable = load(artifact, configuration.threads)
@@ -138,7 +146,7 @@ def check(
 ) -> None:
     """Mismatch unless compiled code gives the interpreter's bits, which may be given, everywhere."""
     want = reference(program, inputs) if want is None else want
-    known = read_program(program)
+    known = read(program)
     for configuration in configurations() if where is None else where:
         compare(known, want, compiled(program, inputs, configuration, runs), str(configuration))
 
@@ -170,7 +178,7 @@ def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: 
                 del main.attributes["res_attrs"]
             return str(module), str(last)
 
-    operations = read_program(program).body.operations
+    operations = read(program).body.operations
     places = [
         i + 1
         for i, op in enumerate(operations)

@@ -87,9 +87,9 @@ def exact(value: int, source: str, signed: bool) -> Fraction:
 
 def both_kinds(text: str, values: list[np.ndarray], want: list[np.ndarray]) -> None:
     """The reference and each target give the wanted bits."""
-    kit.compare(kit.read_program(text), want, kit.reference(text, values), "reference")
+    kit.compare(kit.read(text), want, kit.reference(text, values), "reference")
     for configuration in kit.configurations():
-        kit.compare(kit.read_program(text), want, kit.compiled(text, values, configuration, 1), str(configuration))
+        kit.compare(kit.read(text), want, kit.compiled(text, values, configuration, 1), str(configuration))
 
 
 def on_other_machines(text: str, values: list[np.ndarray], want: list[np.ndarray]) -> None:

@@ -10,7 +10,6 @@ import kit
 import numpy as np
 import pytest
 from repro_mlir.reference.errors import StepError
-from repro_mlir.reference.program import read_program
 
 SOFTMAX = next(case for case in catalogue.whole_programs() if case.name == "softmax")
 HERE = kit.Configuration("x86-64-v3", 1)
@@ -19,7 +18,7 @@ HERE = kit.Configuration("x86-64-v3", 1)
 def test_one_bit_is_a_mismatch() -> None:
     want = kit.reference(SOFTMAX.program, SOFTMAX.inputs)
     assert isinstance(want, list)
-    program = read_program(SOFTMAX.program)
+    program = kit.read(SOFTMAX.program)
     kit.compare(program, want, [array.copy() for array in want], "copy")
     wrong = [array.copy() for array in want]
     wrong[1][3] ^= 1

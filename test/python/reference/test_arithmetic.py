@@ -260,16 +260,10 @@ def scalar_integer(name: str, a: int, b: int, width: int) -> int:
     ua, ub = a & mask, b & mask
     if name == "divide_signed":
         return -1 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    if name == "floor_divide":
-        return -1 if b == 0 else a // b
-    if name == "ceil_divide":
-        return -1 if b == 0 else -(-a // b)
     if name == "remainder_signed":
         return a if b == 0 else int(math.copysign(1, a)) * (abs(a) % abs(b))
     if name == "divide_unsigned":
         return mask if ub == 0 else ua // ub
-    if name == "ceil_divide_unsigned":
-        return mask if ub == 0 else -(-ua // ub)
     if name == "remainder_unsigned":
         return ua if ub == 0 else ua % ub
     if name == "shift_left":
@@ -288,11 +282,8 @@ def scalar_integer(name: str, a: int, b: int, width: int) -> int:
     "name",
     [
         "divide_signed",
-        "floor_divide",
-        "ceil_divide",
         "remainder_signed",
         "divide_unsigned",
-        "ceil_divide_unsigned",
         "remainder_unsigned",
         "shift_left",
         "shift_right_signed",

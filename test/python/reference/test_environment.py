@@ -19,10 +19,11 @@ import repro_mlir
 import torch
 from repro_mlir import ReproError, hashing, runtime
 from repro_mlir.arrays import TensorType, as_array
+from repro_mlir.canonical import to_bytes
 from repro_mlir.difference.elements import first_difference
 from repro_mlir.reference.environment import deviation
 from repro_mlir.reference.interpreter import Interpreter, evaluate_operation
-from repro_mlir.reference.program import read_program
+from repro_mlir.reference.stored import read_program
 from repro_mlir.runner.initial import centred_uniform
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "Codegen" / "GPU"))
@@ -70,9 +71,10 @@ def cases() -> list[catalogue.Case]:
 @everywhere
 def test_V2_interpreter(environment: Callable) -> None:
     for case in cases():
-        want = [value.tobytes() for value in Interpreter(case.program).run(*case.inputs)]
+        data = to_bytes(case.program)
+        want = [value.tobytes() for value in Interpreter(data).run(*case.inputs)]
         with environment():
-            got = [value.tobytes() for value in Interpreter(case.program).run(*case.inputs)]
+            got = [value.tobytes() for value in Interpreter(data).run(*case.inputs)]
         assert got == want, case.name
 
 
@@ -97,10 +99,11 @@ def test_V2_one_operator(environment: Callable) -> None:
         "    %q = arith.subf %p, %x : bf16\n    linalg.yield %q : bf16\n  } -> tensor<3xbf16>\n"
         "  return %r : tensor<3xbf16>\n}"
     )
+    data = to_bytes(text)
     bits, held = np.array([0x0001, 0x3F81, 0x8003], np.uint16), np.array([2.0**-133, 1.0, -(2.0**-132)], np.float32)
 
     def run() -> list[bytes]:
-        program = read_program(text)
+        program = read_program(data)
         operations = {op.name: op for op in program.body.operations}
         empty, constant = operations["tensor.empty"], operations["arith.constant"]
         values = Interpreter(program).run(bits)

@@ -14,7 +14,6 @@ import scalar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from repro_mlir.reference import arithmetic, folds, ordering, random
-from repro_mlir.reference.errors import ProgramError
 
 
 def values(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -74,14 +73,6 @@ def test_fold_of_nothing_F3() -> None:
 
     order = folds.Order(8, 4, 0, True)
     assert equal_bits(folds.ordered_fold(order, [3, 0], np.array(np.float32(0)), init, unused, np.add), init)
-
-
-def test_parse_order() -> None:
-    text = "#repro.order<chunk = 8192, lanes = 64, run = 2, totals = refold>"
-    assert folds.parse_order(text) == folds.Order(8192, 64, 2, True)
-    for wrong in ("#repro.any_order", text.replace("64", "63"), text.replace("8192", "0"), text.replace("8192", "1")):
-        with pytest.raises(ProgramError, match="expected"):
-            folds.parse_order(wrong)
 
 
 @pytest.mark.parametrize("n", [0, 1, 511, 512, 513, 1300])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from repro_mlir import runtime
 from repro_mlir._mlir_libs import _repro
+from repro_mlir.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
 from repro_mlir.runtime import emulation
 from repro_mlir.runtime.artifact import Space, read_artifact
@@ -165,7 +166,7 @@ func.func @main(%x0: {rows}) -> {rows} attributes {{repro.num_state = 0 : i64}} 
     assert len(read_artifact(compiled).launches) == 2
     x = np.random.default_rng(3).standard_normal((64, 128)).astype(np.float32)
     (result,) = runtime.load(compiled, threads=2).run([], [x])
-    (expected,) = Interpreter(program).run(x)
+    (expected,) = Interpreter(to_bytes(program)).run(x)
     assert np.asarray(result).tobytes() == expected.tobytes()
 
 

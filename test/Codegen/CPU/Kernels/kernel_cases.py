@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from kernel_runner import LEVELS, compile_kernels, kernel_function
 from repro_mlir import runtime
+from repro_mlir.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
 from repro_mlir.runtime import emulation
 
@@ -68,7 +69,7 @@ class Case:
         return kernel_function("kernel", arguments, text)
 
     def reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return Interpreter(self.program()).run(*arrays)
+        return Interpreter(to_bytes(self.program())).run(*arrays)
 
     def run(self, arrays: Sequence[np.ndarray], level: str, cuts: Sequence[int] = ()) -> list[np.ndarray]:
         """The outputs of the kernel in the reference's form; `cuts` are per mille of the work items."""
@@ -116,7 +117,7 @@ def check_program(text: str, types: Sequence[str], result: str, special: bool = 
       special: see `values`.
     """
     arrays = [values(t, i, special) for i, t in enumerate(types)]
-    (want,) = Interpreter(text).run(*arrays)
+    (want,) = Interpreter(to_bytes(text)).run(*arrays)
     memory_type = to_memory(want, result).dtype
     inputs = [x if x.dtype == bool else to_memory(x, t) for x, t in zip(arrays, types, strict=True)]
     emulated = ["aarch64"] if emulation.is_available() else []

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from repro_mlir import runtime
+from repro_mlir.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
 
 PROGRAM = """
@@ -37,7 +38,7 @@ def test_nothing_behind_the_last_element_is_written(level: str, wide: str, narro
     text = PROGRAM.format(wide=wide, narrow=narrow, **names)
     rng = np.random.default_rng(3)
     inputs = [(100 * rng.standard_normal(shape)).astype(f"{wide[0]}{int(wide[1:]) // 8}") for shape in ((3, 65), (3,))]
-    (expected,) = Interpreter(text).run(*inputs)
+    (expected,) = Interpreter(to_bytes(text)).run(*inputs)
     if narrow == "bf16":
         expected = (expected.view(np.uint32) >> 16).astype(np.uint16)
 

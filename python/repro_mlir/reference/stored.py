@@ -1,0 +1,580 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs from the bytes that they are stored as (docs/identity.md).
+
+Counts are compared with the bytes that are left before anything is made from them. What is read has the form of a
+program; whether types fit each other, the verifier of canonical programs says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .environment import float_environment
+from .errors import ProgramError
+from .folds import AnyOrder, Exact, FoldOrder, Order, Sequential
+from .formats import ElementType, element_type, from_bits
+from .indexing import Division, IndexMap, IndexSum
+from .program import Body, Operation, Program, ValueType
+
+_FILE_MAGIC = b"\x89repro-mlir\r\n\x1a\n\0"
+_BODY_MAGIC = b"repro-program-v2\0"
+_VERSION = 1
+_BODY, _NAMES, _MESSAGES, _ORIGINS = range(4)
+
+_ELEMENT_NAMES = "f64", "f32", "bf16", "f16", "f8E4M3FN", "f8E5M2", "i1", "i8", "i16", "i32", "i64", "index"
+_ELEMENTS = {name.encode().ljust(16, b"\0"): element_type(name) for name in _ELEMENT_NAMES}
+
+_MAX_RANK = 24
+_MAX_TENSOR_BYTES = 1 << 40
+_MAX_LANES = 1024
+_MAX_DIVISIONS = 64
+"""One in another."""
+
+_INTEGER_PREDICATES = "eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"
+_FLOAT_PREDICATES = (
+    "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true",
+)  # fmt: skip
+_KINDS = "max", "min"
+_COMBINES = "add", "mul", "maximum", "minimum", "replace"
+_DIRECTIONS = "ascending", "descending"
+_DISTRIBUTIONS = "bits", "uniform"
+_TOTALS = "sequential", "refold"
+_ITERATORS = "parallel", "reduction"
+_DIVISIONS = "mod", "floordiv", "ceildiv"
+
+
+class _Cursor:
+    """Takes numbers and strings from a part of the file, which ends at `end`."""
+
+    def __init__(self, data: bytes, at: int, end: int) -> None:
+        self.data, self.at, self.end = data, at, end
+
+    def error(self, message: str, at: int | None = None) -> ProgramError:
+        """An error at the next byte, or at another."""
+        return ProgramError(f"(H2) byte {self.at if at is None else at} of the stored program: {message}")
+
+    def take(self, size: int) -> bytes:
+        if size > self.end - self.at:
+            raise self.error(f"expected {size} bytes, got {self.end - self.at}")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def number(self, size: int = 8) -> int:
+        return int.from_bytes(self.take(size), "little")
+
+    def below(self, limit: int, what: str, size: int = 8) -> int:
+        value = self.number(size)
+        if value >= limit:
+            raise self.error(f"expected {what} below {limit}, got {value}", self.at - size)
+        return value
+
+    def word(self, words: Sequence[str], what: str, size: int = 8) -> str:
+        return words[self.below(len(words), what, size)]
+
+    def count(self, what: str, least: int) -> int:
+        """A count of things that have at least `least` bytes each."""
+        value = self.number()
+        if value > (self.end - self.at) // least:
+            raise self.error(f"expected no more {what} than the bytes have, got {value}", self.at - 8)
+        return value
+
+    def string(self) -> bytes:
+        return self.take(self.count("characters", 1))
+
+    def text(self) -> str:
+        start = self.at
+        try:
+            return self.string().decode()
+        except UnicodeDecodeError:
+            raise self.error("expected UTF-8", start) from None
+
+    def texts(self, what: str) -> tuple[str, ...]:
+        return tuple(self.text() for _ in range(self.count(what, 8)))
+
+    def naturals(self, what: str, limit: int) -> tuple[int, ...]:
+        return tuple(self.below(limit, what) for _ in range(self.count(what, 8)))
+
+    def expect_end(self, what: str) -> None:
+        if self.at != self.end:
+            raise self.error(f"expected the end of {what}, got {self.end - self.at} bytes more")
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What the bytes of an operation hold.
+
+    Attributes:
+      operands, results: how many there may be.
+      within: the operation whose body it stands in; None for all.
+      attributes: in their order, by name.
+    """
+
+    operands: range
+    results: range
+    within: str | None
+    attributes: tuple[tuple[str, Callable[[_BodyReader, _Head], Any]], ...]
+
+
+@dataclass(frozen=True)
+class _Head:
+    """An operation as far as its attributes need it."""
+
+    name: str
+    start: int
+    operand_types: tuple[ValueType, ...]
+    result_types: tuple[ValueType, ...]
+
+
+class _Messages:
+    """The messages of the assertions, in their order."""
+
+    def __init__(self, section: _Cursor | None) -> None:
+        self._section = section
+        self._left = section.count("messages", 8) if section else 0
+        if section and not self._left:
+            raise section.error("expected a message, or no section for them")
+
+    def next(self, body: _Cursor) -> str:
+        if not self._section or not self._left:
+            raise body.error("expected a message for each assertion")
+        self._left -= 1
+        return self._section.text()
+
+    def expect_end(self) -> None:
+        if self._section:
+            self._section.expect_end("the messages")
+
+
+class _Origins:
+    """Where the operations come from, in their order."""
+
+    def __init__(self, section: _Cursor | None) -> None:
+        self._section = section
+        self._texts = section.texts("texts") if section else ()
+        self._used = 0
+        if section and (not self._texts or len(set(self._texts)) != len(self._texts)):
+            raise section.error("expected texts, each once")
+
+    def _text(self, section: _Cursor) -> str:
+        number = section.below(min(self._used + 1, len(self._texts)) + 1, "the number of a text", 4)
+        self._used = max(self._used, number)
+        return self._texts[number - 1] if number else ""
+
+    def next(self) -> str:
+        """As of program.Operation."""
+        section = self._section
+        if section is None:
+            return ""
+        name, before = self._text(section), section.at
+        file, line, column = self._text(section), section.number(4), section.number(4)
+        has_file = any(section.data[before : before + 4])
+        if not has_file and (line or column):
+            raise section.error("expected no line without a file", before)
+        return f"{file}:{line}:{column}" if has_file else name
+
+    def expect_end(self) -> None:
+        if self._section:
+            if self._used != len(self._texts):
+                raise self._section.error("expected texts that operations have")
+            self._section.expect_end("the origins")
+
+
+class _BodyReader:
+    """Reads the body, and what the other sections hold for its operations."""
+
+    def __init__(self, body: _Cursor, messages: _Messages, origins: _Origins) -> None:
+        self.bytes = body
+        self.messages = messages
+        self.origins = origins
+        # The types of the definitions so far; None for those that cannot be used here.
+        self.types: list[ValueType | None] = []
+
+    # --- Types and values ---
+
+    def type(self) -> ValueType:
+        start = self.bytes.at
+        is_tensor = self.bytes.below(2, "a kind of type", 1)
+        element = _ELEMENTS.get(self.bytes.take(16))
+        if element is None:
+            raise self.bytes.error("expected the name of an element type in 16 bytes", start + 1)
+        if not is_tensor:
+            return ValueType(element, None)
+        shape = self.bytes.naturals("dimensions", 1 << 63)
+        if element.name == "index":
+            raise self.bytes.error("expected a tensor with elements of (V1)", start)
+        extents = math.prod(filter(None, shape[: _MAX_RANK + 1])) * _size(element)
+        if len(shape) > _MAX_RANK or extents > _MAX_TENSOR_BYTES:
+            raise self.bytes.error("(A4) expected a tensor of at most 24 dimensions and 2^40 bytes", start)
+        return ValueType(element, shape)
+
+    def type_list(self) -> tuple[ValueType, ...]:
+        return tuple(self.type() for _ in range(self.bytes.count("types", 17)))
+
+    def define(self, types: Sequence[ValueType]) -> tuple[int, ...]:
+        first = len(self.types)
+        self.types += types
+        return tuple(range(first, len(self.types)))
+
+    def operands(self) -> tuple[tuple[int, ...], tuple[ValueType, ...]]:
+        numbers, types = [], []
+        for _ in range(self.bytes.count("operands", 8)):
+            number = self.bytes.below(len(self.types), "a definition")
+            kind = self.types[number]
+            if kind is None:
+                raise self.bytes.error(f"expected a definition of before or outside, got {number}", self.bytes.at - 8)
+            numbers.append(number)
+            types.append(kind)
+        return tuple(numbers), tuple(types)
+
+    # --- Attributes ---
+
+    def integer(self, head: _Head) -> int:
+        return self.bytes.below(1 << 63, "an integer")
+
+    def integers(self, head: _Head) -> tuple[int, ...]:
+        return self.bytes.naturals("integers", 1 << 63)
+
+    def reassociation(self, head: _Head) -> tuple[tuple[int, ...], ...]:
+        count = self.bytes.count("groups of dimensions", 8)
+        return tuple(self.bytes.naturals("dimensions", _MAX_RANK) for _ in range(count))
+
+    def segments(self, head: _Head) -> tuple[int, ...]:
+        """The operands of each role, which are those that the operation has."""
+        start = self.bytes.at
+        found = self.bytes.naturals("segments", 1 << 31)
+        count, results = len(head.operand_types), len(head.result_types)
+        expected = _SEGMENTS.get(head.name, (count - results, results))
+        if found != expected:
+            raise self.bytes.error(f"expected {list(expected)} operands by role, got {list(found)}", start)
+        return found
+
+    def iterators(self, head: _Head) -> tuple[str, ...]:
+        return tuple(self.bytes.word(_ITERATORS, "an iterator", 1) for _ in range(self.bytes.count("iterators", 1)))
+
+    def maps(self, head: _Head) -> tuple[IndexMap, ...]:
+        start = self.bytes.at
+        maps = tuple(self.map() for _ in range(self.bytes.count("maps", 16)))
+        ranks = [len(kind.shape or ()) for kind in head.operand_types]
+        if [len(each.results) for each in maps] != ranks:
+            raise self.bytes.error("expected a map for each operand with an index for each of its dimensions", start)
+        return maps
+
+    def map(self) -> IndexMap:
+        dims = self.bytes.below(_MAX_RANK + 1, "a number of dimensions")
+        return IndexMap(dims, tuple(self.sum(dims, 0) for _ in range(self.bytes.count("indices", 16))))
+
+    def sum(self, dims: int, depth: int) -> IndexSum:
+        constant = _signed(self.bytes.number())
+        dimensions: list[tuple[int, int]] = []
+        divisions: list[tuple[Division, int]] = []
+        previous = b""
+        for _ in range(self.bytes.count("terms", 17)):
+            start = self.bytes.at
+            factor = _signed(self.bytes.number())
+            kind = self.bytes.below(4, "a kind of term", 1)
+            if kind:
+                divisions.append((self.division(_DIVISIONS[kind - 1], dims, depth), factor))
+            else:
+                dimensions.append((self.bytes.below(dims, "a dimension"), factor))
+            term = self.bytes.data[start + 8 : self.bytes.at]
+            if factor == 0 or term <= previous:
+                raise self.bytes.error("expected terms in ascending order with factors other than 0", start)
+            previous = term
+        return IndexSum(constant, tuple(dimensions), tuple(divisions))
+
+    def division(self, kind: str, dims: int, depth: int) -> Division:
+        start = self.bytes.at - 1
+        if depth == _MAX_DIVISIONS:
+            raise self.bytes.error(f"expected divisions at most {_MAX_DIVISIONS} deep", start)
+        dividend, divisor = self.sum(dims, depth + 1), _signed(self.bytes.number())
+        if divisor <= 0 or not (dividend.dimensions or dividend.divisions):
+            raise self.bytes.error("expected a division by a positive constant, of dimensions", start)
+        return Division(kind, dividend, divisor)
+
+    def order(self, head: _Head) -> FoldOrder:
+        start = self.bytes.at
+        kind = self.bytes.below(4, "a kind of order", 1)
+        if kind == 1:
+            return AnyOrder()
+        if kind == 2:
+            return Sequential()
+        if kind == 3:
+            digits = self.bytes.number()
+            if digits not in (2, 3):
+                raise self.bytes.error(f"(K4) expected 2 or 3 digits, got {digits}", start)
+            return Exact(digits)
+        chunk, lanes, run = (self.integer(head) for _ in range(3))
+        refold = self.bytes.word(_TOTALS, "a way of totals") == "refold"
+        # Chunks of one element would be folded again for ever.
+        if chunk < 1 + refold or not 1 <= lanes <= _MAX_LANES or lanes & (lanes - 1):
+            raise self.bytes.error(
+                f"(F1), (F2) expected chunk > 0 (with refold > 1) and as lanes a power of two of at most {_MAX_LANES}, "
+                f"got chunk = {chunk} and lanes = {lanes}",
+                start,
+            )
+        return Order(chunk, lanes, run, refold)
+
+    def message(self, head: _Head) -> str:
+        return self.messages.next(self.bytes)
+
+    def constant(self, head: _Head) -> np.ndarray:
+        """An array of the result's shape; equal elements are one in memory."""
+        start = self.bytes.at
+        (kind,) = head.result_types
+        shape, size = kind.shape or (), _size(kind.element)
+        count = math.prod(shape)
+        is_splat = self.bytes.below(2, "a form of constant", 1)
+        if is_splat and count < 2:
+            raise self.bytes.error("expected the elements of less than two", start)
+        bits = np.frombuffer(self.bytes.take(size if is_splat else size * count), f"<u{size}")
+        if not is_splat and count > 1 and (bits == bits[0]).all():
+            raise self.bytes.error("expected equal elements as one", start)
+        if kind.element.width == 1 and (bits > 1).any():
+            raise self.bytes.error("expected elements that are 0 or 1", start)
+        array = from_bits(bits, kind.element)
+        if kind.element.is_float and (bits[np.isnan(array)] != kind.element.format.nan_bits).any():
+            raise self.bytes.error("(V4) expected canonical NaNs", start)
+        return np.broadcast_to(array, shape) if is_splat else array.reshape(shape)
+
+    # --- Operations ---
+
+    def operation(self, within: str) -> Operation:
+        """An operation of the body of `within`."""
+        start = self.bytes.at
+        name = self.bytes.string().decode(errors="replace")
+        form = _OPERATIONS.get(name)
+        if form is None:
+            raise self.bytes.error("expected the name of an operation of a canonical program", start)
+        if form.within not in (None, within):
+            raise self.bytes.error(f"expected no {name} in the body of a {within}", start)
+        location = self.origins.next()
+        result_types = self.type_list()
+        operands, operand_types = self.operands()
+        for what, due, found in (("operand", form.operands, operands), ("result", form.results, result_types)):
+            if len(found) not in due:
+                least = f"one {what} or more" if len(due) > 1 else f"{due.start} {what}{'s' * (due.start != 1)}"
+                raise self.bytes.error(f"expected {least} of {name}, got {len(found)}", start)
+        head = _Head(name, start, operand_types, result_types)
+        attributes = {key: read(self, head) for key, read in form.attributes}
+        constant = attributes.pop("value", None)
+        if "order" in attributes or "iterator_types" in attributes:
+            self.check_iterators(head, attributes)
+        results = self.define(result_types)
+        regions = self.regions(head)
+        return Operation(name, operands, operand_types, results, result_types, attributes, regions, location, constant)
+
+    def check_iterators(self, head: _Head, attributes: dict[str, Any]) -> None:
+        iterators, order = attributes["iterator_types"], attributes.get("order")
+        if any(each.dims != len(iterators) for each in attributes["indexing_maps"]):
+            raise self.bytes.error(f"expected maps of {len(iterators)} dimensions, as there are iterators", head.start)
+        if isinstance(order, Order) and order.run > iterators.count("reduction"):
+            raise self.bytes.error("(F1) expected a run of reduction dimensions, got more than there are", head.start)
+
+    def regions(self, head: _Head) -> tuple[Body, ...]:
+        due = int(head.name in _TERMINATORS)
+        start = self.bytes.at
+        found = self.bytes.number()
+        if found != due:
+            raise self.bytes.error(f"expected {'one body' if due else 'no body'} of {head.name}, got {found}", start)
+        if not due:
+            return ()
+        # Its own results are no values of the body, and the body's are none behind it.
+        outside, results = len(self.types), len(head.result_types)
+        self.types[outside - results :] = [None] * results
+        body, yielded = self.block(head.name)
+        self.types[outside - results :] = [*head.result_types, *[None] * (len(self.types) - outside)]
+        arguments = len(head.operand_types)
+        if head.name == "tensor.pad":
+            arguments = len(head.result_types[0].shape or ())
+        if len(body.arguments) != arguments or len(yielded) != results:
+            raise self.bytes.error(
+                f"expected a body of {arguments} arguments that yields {results} values, "
+                f"got {len(body.arguments)} and {len(yielded)}",
+                start,
+            )
+        return (body,)
+
+    def block(self, within: str) -> tuple[Body, tuple[ValueType, ...]]:
+        """The body of `within` and the types of what it yields."""
+        types = self.type_list()
+        arguments = self.define(types)
+        # A name, and counts of results, operands and regions.
+        count = self.bytes.count("operations", 32)
+        operations = []
+        for i in range(count):
+            start = self.bytes.at
+            operation = self.operation(within)
+            if (operation.name == _TERMINATORS[within]) != (i == count - 1):
+                raise self.bytes.error(f"expected {_TERMINATORS[within]} as the last operation alone", start)
+            operations.append(operation)
+        if not operations:
+            raise self.bytes.error(f"expected {_TERMINATORS[within]} at the end of the body")
+        last = operations.pop()
+        return Body(arguments, types, tuple(operations), last.operands), last.operand_types
+
+
+def _size(element: ElementType) -> int:
+    return -(-element.width // 8)
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number
+
+
+_MAIN = "func.func"
+_TERMINATORS = {
+    _MAIN: "func.return",
+    "linalg.generic": "linalg.yield",
+    "repro.fold": "repro.yield",
+    "tensor.pad": "tensor.yield",
+}
+"""The operations with bodies, and how these end."""
+
+_SEGMENTS = {"tensor.extract_slice": (1, 0, 0, 0), "tensor.insert_slice": (1, 1, 0, 0, 0), "tensor.pad": (1, 0, 0)}
+"""Of the others: inputs, and as many outputs as results."""
+
+
+def _enumeration(words: Sequence[str], what: str) -> Callable[[_BodyReader, _Head], str]:
+    return lambda reader, head: reader.bytes.word(words, what)
+
+
+_ITERATION = ("indexing_maps", _BodyReader.maps), ("iterator_types", _BodyReader.iterators)
+_SEGMENTED = ("operandSegmentSizes", _BodyReader.segments)
+_DIM, _DIMENSION = ("dim", _BodyReader.integer), ("dimension", _BodyReader.integer)
+_SLICED = tuple((f"static_{name}", _BodyReader.integers) for name in ("offsets", "sizes", "strides"))
+
+
+_ANY, _SOME = range(1 << 63), range(1, 1 << 63)
+
+
+def _counts(count: int | range) -> range:
+    return count if isinstance(count, range) else range(count, count + 1)
+
+
+def _forms() -> dict[str, _Form]:
+    forms: dict[str, _Form] = {}
+
+    def add(
+        dialect: str, names: str, operands: int | range, results: int | range, within: str | None, *attributes: Any
+    ) -> None:
+        for name in names.split():
+            forms[f"{dialect}.{name}"] = _Form(_counts(operands), _counts(results), within, attributes)
+
+    add("arith", "bitcast extf extsi extui fptosi fptoui index_cast index_castui negf", 1, 1, None)
+    add("arith", "sitofp truncf trunci uitofp", 1, 1, None)
+    add("arith", "addf divf maximumf minimumf mulf remf subf", 2, 1, None)
+    add("arith", "addi andi divsi divui maxsi maxui minsi minui muli ori remsi remui", 2, 1, None)
+    add("arith", "shli shrsi shrui subi xori", 2, 1, None)
+    add("arith", "addui_extended mulsi_extended mului_extended", 2, 2, None)
+    add("arith", "select", 3, 1, None)
+    add("arith", "cmpi", 2, 1, None, ("predicate", _enumeration(_INTEGER_PREDICATES, "an integer predicate")))
+    add("arith", "cmpf", 2, 1, None, ("predicate", _enumeration(_FLOAT_PREDICATES, "a float predicate")))
+    add("arith", "constant", 0, 1, None, ("value", _BodyReader.constant))
+    add("math", "absf absi ceil ctlz ctpop cttz floor round roundeven sqrt trunc", 1, 1, None)
+    add("math", "copysign", 2, 1, None)
+    add("math", "fma", 3, 1, None)
+    add("cf", "assert", 1, 0, None, ("msg", _BodyReader.message))
+    add("repro", "acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1", 1, 1, None)
+    add("repro", "log log10 log1p log2 rsqrt sin sinh tan tanh", 1, 1, None)
+    add("repro", "atan2 hypot pow powi", 2, 1, None)
+    add("tensor", "dim", 2, 1, None)
+    add("tensor", "extract", _SOME, 1, None)
+
+    add("linalg", "index", 0, 1, "linalg.generic", _DIM)
+    add("repro", "index", 0, 1, "repro.fold", _DIM)
+    for within, name in _TERMINATORS.items():
+        dialect, _, word = name.partition(".")
+        add(dialect, word, _ANY, 0, within)
+
+    add("linalg", "generic", _ANY, _ANY, _MAIN, *_ITERATION, _SEGMENTED)
+    add("repro", "fold", _SOME, _SOME, _MAIN, *_ITERATION, ("order", _BodyReader.order), _SEGMENTED)
+    add("tensor", "cast splat", 1, 1, _MAIN)
+    add("tensor", "empty", 0, 1, _MAIN)
+    add("tensor", "from_elements", _ANY, 1, _MAIN)
+    add("tensor", "extract_slice", 1, 1, _MAIN, *_SLICED, _SEGMENTED)
+    add("tensor", "insert_slice", 2, 1, _MAIN, *_SLICED, _SEGMENTED)
+    groups = ("reassociation", _BodyReader.reassociation)
+    add("tensor", "expand_shape", 1, 1, _MAIN, groups, ("static_output_shape", _BodyReader.integers))
+    add("tensor", "collapse_shape", 1, 1, _MAIN, groups)
+    padding = (("static_low", _BodyReader.integers), ("static_high", _BodyReader.integers))
+    add("tensor", "pad", 1, 1, _MAIN, *padding, _SEGMENTED)
+    add("tensor", "concat", _SOME, 1, _MAIN, _DIM)
+    kind = ("kind", _enumeration(_KINDS, "a kind"))
+    add("repro", "arg_reduce", 3, 2, _MAIN, kind, _DIMENSION, _SEGMENTED)
+    combine = ("combine", _enumeration(_COMBINES, "a combination"))
+    add("repro", "scatter", 3, 1, _MAIN, combine, _SEGMENTED)
+    add("repro", "scan", 2, 1, _MAIN, combine, _DIMENSION, _SEGMENTED)
+    direction = ("direction", _enumeration(_DIRECTIONS, "a direction"))
+    add("repro", "sort", _SOME, _SOME, _MAIN, direction, _DIMENSION, _SEGMENTED)
+    distribution = ("distribution", _enumeration(_DISTRIBUTIONS, "a distribution"))
+    add("repro", "random", 3, 1, _MAIN, distribution, ("site", _BodyReader.integer), _SEGMENTED)
+    return forms
+
+
+_OPERATIONS = _forms()
+
+
+def _sections(data: bytes) -> list[_Cursor | None]:
+    """The sections by their numbers; each may be absent but the body."""
+    file = _Cursor(data, 0, len(data))
+    if not data.startswith(_FILE_MAGIC):
+        raise file.error("expected the beginning of a stored program")
+    file.at = len(_FILE_MAGIC)
+    version = file.number(4)
+    if version != _VERSION:
+        raise file.error(f"expected version {_VERSION} of the format, got {version}", file.at - 4)
+    sections: list[_Cursor | None] = [None] * 4
+    least = _BODY
+    while file.at < file.end:
+        start = file.at
+        kind = file.below(len(sections), "a kind of section", 4)
+        size = file.count("bytes", 1)
+        if kind < least:
+            raise file.error("expected the sections in their order", start)
+        least = kind + 1
+        sections[kind] = _Cursor(data, file.at, file.at + size)
+        file.at += size
+    return sections
+
+
+@float_environment()
+def read_program(data: bytes) -> Program:
+    """Reads a stored program.
+
+    Raises:
+      ProgramError: bytes that do not have the form of one, with the place where they are wrong.
+    """
+    body, names, messages, origins = _sections(data)
+    if body is None:
+        raise _Cursor(data, len(data), len(data)).error("expected a body")
+    if body.data[body.at : min(body.at + len(_BODY_MAGIC), body.end)] != _BODY_MAGIC:
+        raise body.error("expected the beginning of a body")
+    body.at += len(_BODY_MAGIC)
+    start = body.at
+    reader = _BodyReader(body, _Messages(messages), _Origins(origins))
+    num_state, result_types = body.number(), reader.type_list()
+    main, returned = reader.block(_MAIN)
+    if returned != result_types:
+        raise body.error("expected the types of what is returned as those of the results", start)
+    if num_state > min(len(main.arguments), len(result_types)):
+        raise body.error(f"expected as many arguments and results as states, got {num_state} states", start)
+    body.expect_end("the body")
+    reader.messages.expect_end()
+    reader.origins.expect_end()
+    argument_names, result_names = ("",) * len(main.arguments), ("",) * len(result_types)
+    if names:
+        start = names.at
+        argument_names, result_names = names.texts("names"), names.texts("names")
+        if (len(argument_names), len(result_names)) != (len(main.arguments), len(result_types)):
+            raise names.error("expected a name for each argument and result", start)
+        if not any((*argument_names, *result_names)):
+            raise names.error("expected a name, or no section for them", start)
+        names.expect_end("the names")
+    return Program(main, result_types, num_state, argument_names, result_names)

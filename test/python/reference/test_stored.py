@@ -1,0 +1,631 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The interpreter's reader: every form of docs/identity.md, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import re
+import struct
+import sys
+import tracemalloc
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from repro_mlir import ReproError
+from repro_mlir.canonical import from_bytes, to_bytes
+from repro_mlir.reference import folds
+from repro_mlir.reference.errors import ProgramError
+from repro_mlir.reference.formats import to_bits
+from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
+from repro_mlir.reference.program import Body, Operation, Program, ValueType
+from repro_mlir.reference.stored import read_program
+
+HERE = Path(__file__).parent
+sys.path += [str(HERE.parent / name) for name in ("differential", "identity")]
+import catalogue  # noqa: E402
+import random_programs  # noqa: E402
+from test_program_hash import PROGRAM  # noqa: E402
+from test_second_implementation import EVERYTHING, MANY_FORMS  # noqa: E402
+from test_stored_programs import LINES  # noqa: E402
+
+PAGE = (HERE.parents[2] / "docs" / "identity.md").read_text()
+ENUMERATIONS = {
+    row[1]: dict(re.findall(r"(\w+) (\d+)", row[2]))
+    for row in re.finditer(r"^\| ([a-z ]+) \| (\w+ 0, [\w ,]+) \|$", PAGE, re.MULTILINE)
+}
+
+
+# --- The same bytes by hand -------------------------------------------------------------------------------------------
+
+
+def u64(*values: int) -> bytes:
+    return b"".join(struct.pack("<Q", value % 2**64) for value in values)
+
+
+def many(items: Iterable[bytes]) -> bytes:
+    items = list(items)
+    return u64(len(items)) + b"".join(items)
+
+
+def string(text: str) -> bytes:
+    return u64(len(text.encode())) + text.encode()
+
+
+def kind(element: str, *shape: int, scalar: bool = False) -> bytes:
+    name = element.encode().ljust(16, b"\0")
+    return b"\0" + name if scalar else b"\1" + name + many(map(u64, shape))
+
+
+def op(
+    name: str, types: Sequence[bytes] = (), operands: Sequence[int] = (), attributes: bytes = b"", body: bytes = b""
+) -> bytes:
+    return string(name) + many(types) + many(map(u64, operands)) + attributes + (u64(1) + body if body else u64(0))
+
+
+def block(arguments: Sequence[bytes], operations: Sequence[bytes]) -> bytes:
+    return many(arguments) + many(operations)
+
+
+def program(
+    arguments: Sequence[bytes], results: Sequence[bytes], operations: Sequence[bytes], num_state: int = 0
+) -> bytes:
+    return b"repro-program-v2\0" + u64(num_state) + many(results) + block(arguments, operations)
+
+
+def file(body: bytes, *sections: tuple[int, bytes]) -> bytes:
+    parts = (struct.pack("<IQ", number, len(contents)) + contents for number, contents in ((0, body), *sections))
+    return b"\x89repro-mlir\r\n\x1a\n\0" + struct.pack("<I", 1) + b"".join(parts)
+
+
+def of_op(
+    attributes: bytes, name: str, inputs: int = 1, results: Sequence[bytes] | None = None, outs: int = 0
+) -> bytes:
+    """A program of one operation on tensors of four f32, whose results it does not return."""
+    types = [kind("f32", 4)] if results is None else results
+    operands = [0] * (inputs + outs)
+    return file(program([kind("f32", 4)], [], [op(name, types, operands, attributes), op("func.return")]))
+
+
+def first(data: bytes) -> Operation:
+    return read_program(data).body.operations[0]
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(ProgramError) as caught:
+        read_program(data)
+    assert re.match(r"\(H2\) byte \d+ of the stored program: (\(.*\) )?expected ", str(caught.value))
+    return str(caught.value)
+
+
+# --- Enumerations -----------------------------------------------------------------------------------------------------
+
+ENUMERATED = {
+    "integer predicates": ("arith.cmpi", "predicate", b"%s"),
+    "float predicates": ("arith.cmpf", "predicate", b"%s"),
+    "kind": ("repro.arg_reduce", "kind", b"%s" + u64(0, 2, 1, 2)),
+    "combine": ("repro.scatter", "combine", b"%s" + u64(2, 2, 1)),
+    "direction": ("repro.sort", "direction", b"%s" + u64(0, 2, 1, 1)),
+    "distribution": ("repro.random", "distribution", b"%s" + u64(0, 2, 2, 1)),
+}
+
+
+def enumerated(name: str, number: int) -> bytes:
+    operation, _, attributes = ENUMERATED[name]
+    inputs, outs, results = {
+        "arith.cmpi": (2, 0, 1), "arith.cmpf": (2, 0, 1), "repro.arg_reduce": (1, 2, 2), "repro.scatter": (2, 1, 1),
+        "repro.sort": (1, 1, 1), "repro.random": (2, 1, 1),
+    }[operation]  # fmt: skip
+    return of_op(attributes.replace(b"%s", u64(number)), operation, inputs, [kind("f32", 4)] * results, outs)
+
+
+def test_the_page_has_the_enumerations() -> None:
+    assert ENUMERATIONS.keys() == {*ENUMERATED, "totals"}
+    assert [len(words) for words in ENUMERATIONS.values()] == [10, 16, 2, 5, 2, 2, 2]
+
+
+@pytest.mark.parametrize("name", ENUMERATED)
+def test_enumerations(name: str) -> None:
+    for word, number in ENUMERATIONS[name].items():
+        assert first(enumerated(name, int(number))).attributes[ENUMERATED[name][1]] == word
+    count = len(ENUMERATIONS[name])
+    for number in (count, 2**63, 2**64 - 1):
+        assert f"below {count}, got {number}" in refusal(enumerated(name, number))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("integer predicates", "%r = arith.cmpi {}, %i, %i : i64"),
+        ("float predicates", "%r = arith.cmpf {}, %f, %f : f32"),
+        ("combine", "%r = repro.scatter {} ins(%x, %w : !x, tensor<4x1xi64>) outs(%x : !x) -> !x"),
+        ("kind", "%r, %s = repro.arg_reduce {} dimension = 0 ins(%x : !x) outs(%e, %n : !e, !n) -> !e, !n"),
+        ("direction", "%r = repro.sort {} dimension = 0 ins(%x : !x) outs(%x : !x) -> !x"),
+        ("distribution", "%r = repro.random {} site = 3 ins(%i, %i : i64, i64) outs(%b : !b) -> !b"),
+    ],
+    ids=lambda value: value if " = " not in value else "",
+)  # fmt: skip
+def test_enumerations_of_the_compiler(name: str, text: str) -> None:
+    """What the compiler writes for a word is read as that word."""
+    for word in ENUMERATIONS[name]:
+        element = {"bits": "i32", "uniform": "f32"}.get(word, "f32")
+        line = text.replace("{}", word)
+        found = read_program(to_bytes(f"""
+!x = tensor<4xf32>
+!e = tensor<f32>
+!n = tensor<i64>
+!b = tensor<4x{element}>
+func.func @main(%x: !x, %w: tensor<4x1xi64>, %k: tensor<i64>) attributes {{repro.num_state = 0 : i64}} {{
+  %i = tensor.extract %k[] : tensor<i64>
+  %f = arith.constant 0.5 : f32
+  %e = tensor.empty() : !e
+  %n = tensor.empty() : !n
+  %b = tensor.empty() : !b
+  {line}
+  return
+}}"""))  # fmt: skip
+        attributes = next(each.attributes for each in found.body.operations if ENUMERATED[name][0] == each.name)
+        assert attributes[ENUMERATED[name][1]] == word
+
+
+# --- Forms ------------------------------------------------------------------------------------------------------------
+
+
+def rewritten(read: Program) -> bytes:
+    """The body of what was read, which therefore nothing of it was lost."""
+    return program(
+        [type_of(each) for each in read.body.argument_types],
+        [type_of(each) for each in read.result_types],
+        operations_of(read.body, "func.return"),
+        read.num_state,
+    )
+
+
+def type_of(value: ValueType) -> bytes:
+    return kind(value.element.name, *(value.shape or ()), scalar=value.shape is None)
+
+
+TERMINATORS = {"linalg.generic": "linalg.yield", "repro.fold": "repro.yield", "tensor.pad": "tensor.yield"}
+
+
+def operations_of(body: Body, terminator: str) -> list[bytes]:
+    operations = []
+    for each in body.operations:
+        attributes = b"".join(attribute_of(each, key, value) for key, value in each.attributes.items())
+        if each.constant is not None:
+            attributes = constant_of(each.constant, each.result_types[0])
+        inner = b""
+        if each.regions:
+            (region,) = each.regions
+            inner = block([type_of(t) for t in region.argument_types], operations_of(region, TERMINATORS[each.name]))
+        operations.append(op(each.name, [type_of(t) for t in each.result_types], each.operands, attributes, inner))
+    return [*operations, op(terminator, [], body.yields)]
+
+
+def constant_of(array: np.ndarray, value: ValueType) -> bytes:
+    bits = to_bits(array, value.element)
+    is_one = bits.size > 1 and bool((bits == bits.flat[0]).all())
+    return bytes([is_one]) + (bits.flat[0] if is_one else bits).tobytes()
+
+
+def attribute_of(each: Operation, key: str, value: Any) -> bytes:
+    if key == "msg":
+        return b""
+    if isinstance(value, int):
+        return u64(value)
+    if isinstance(value, str):
+        tables = [
+            words
+            for name, (operation, _, _) in ENUMERATED.items()
+            if operation == each.name
+            for words in [ENUMERATIONS[name]]
+        ]
+        if each.name == "repro.scan":
+            tables = [ENUMERATIONS["combine"]]
+        return u64(int(tables[0][value]))
+    if isinstance(value, tuple):
+        return many(element_of(item) for item in value)
+    return order_of(value)
+
+
+def element_of(item: int | str | tuple[int, ...] | IndexMap) -> bytes:
+    if isinstance(item, int):
+        return u64(item)
+    if isinstance(item, str):
+        return bytes([("parallel", "reduction").index(item)])
+    if isinstance(item, tuple):
+        return many(map(u64, item))
+    return u64(item.dims) + many(map(sum_of, item.results))
+
+
+def sum_of(value: IndexSum) -> bytes:
+    terms = [u64(factor) + b"\0" + u64(dim) for dim, factor in value.dimensions]
+    for division, factor in value.divisions:
+        number = 1 + ("mod", "floordiv", "ceildiv").index(division.kind)
+        terms.append(u64(factor) + bytes([number]) + sum_of(division.dividend) + u64(division.divisor))
+    return u64(value.constant) + many(terms)
+
+
+def order_of(order: folds.FoldOrder) -> bytes:
+    if isinstance(order, folds.Order):
+        return b"\0" + u64(order.chunk, order.lanes, order.run, order.refold)
+    if isinstance(order, folds.Exact):
+        return b"\3" + u64(order.digits)
+    return b"\1" if isinstance(order, folds.AnyOrder) else b"\2"
+
+
+def check(text: str) -> None:
+    data = to_bytes(text)
+    size = struct.unpack_from("<Q", data, 24)[0]
+    assert rewritten(read_program(data)) == data[32 : 32 + size]
+
+
+@pytest.mark.parametrize("text", [PROGRAM, EVERYTHING, MANY_FORMS, LINES], ids=["program", "every", "forms", "lines"])
+def test_programs(text: str) -> None:
+    check(text)
+
+
+@pytest.mark.parametrize("group", catalogue.GROUPS)
+def test_catalogue(group: str) -> None:
+    """All that the compiler writes is read, and nothing of it is lost."""
+    for case in catalogue.GROUPS[group]():
+        check(case.program)
+
+
+def test_random_programs() -> None:
+    for number in range(100):
+        check(random_programs.program(number, checks=True).program)
+
+
+def with_map(indices: Sequence[bytes], dims: int = 1) -> bytes:
+    """A generic on f32[4] whose input has this map."""
+    maps = many([u64(dims) + many(indices), u64(1, 1, 0, 1, 1) + b"\0" + u64(0)])
+    body = block([kind("f32", scalar=True)] * 2, [op("linalg.yield", [], [2])])
+    attributes = maps + u64(1) + b"\0" + u64(2, 1, 1)
+    result = kind("f32", 4)
+    return file(program([result], [], [op("linalg.generic", [result], [0, 0], attributes, body), op("func.return")]))
+
+
+D0 = b"\0" + u64(0)
+
+
+def term(factor: int, of: bytes) -> bytes:
+    return u64(factor) + of
+
+
+def total(constant: int, *terms: bytes) -> bytes:
+    return u64(constant) + many(terms)
+
+
+def test_index_sums() -> None:
+    inner = total(-1, term(-2, D0))
+    divisions = [bytes([number]) + inner + u64(3) for number in (1, 2, 3)]
+    data = total(5, term(-1, D0), *(term(7, each) for each in divisions))
+    (index,) = first(with_map([data])).attributes["indexing_maps"][0].results
+    dividend = IndexSum(-1, ((0, -2),))
+    assert index == IndexSum(
+        5, ((0, -1),), tuple((Division(name, dividend, 3), 7) for name in ("mod", "floordiv", "ceildiv"))
+    )
+    for x in range(-4, 5):
+        y = -1 - 2 * x
+        assert index.evaluate([x]) == 5 - x + 7 * (y % 3 + math.floor(y / 3) + math.ceil(y / 3))
+    assert first(with_map([LINEAR])).attributes["indexing_maps"][0].projection == [0]
+
+
+LINEAR = total(0, term(1, D0))
+
+
+def deep(depth: int) -> bytes:
+    value = LINEAR
+    for _ in range(depth):
+        value = total(1, term(1, b"\1" + value + u64(2)))
+    return value
+
+
+FOUR = kind("f32", 4)
+VALUE = kind("f32", scalar=True)
+HALF = struct.pack("<f", 0.5)
+NAN = struct.pack("<I", 0x7FC00000)
+
+
+YIELD = op("repro.yield", [], [3])
+
+
+def fold(
+    order: bytes = b"\1", end: bytes = YIELD, segments: bytes = u64(2, 1, 1), iterators: bytes = u64(1) + b"\1",
+    arguments: int = 2, returned: Sequence[int] = (),
+) -> bytes:  # fmt: skip
+    """A fold of f32[4], whose result is definition 2."""
+    maps = many([u64(1, 1, 0, 1, 1) + D0, u64(1, 0)])
+    body = block([VALUE] * arguments, [end])
+    whole = op("repro.fold", [kind("f32")], [0, 1], maps + iterators + order + segments, body)
+    return file(program([FOUR, kind("f32")], [], [whole, op("func.return", [], returned)]))
+
+
+@pytest.mark.parametrize(
+    ("data", "order"),
+    [
+        (b"\0" + u64(7, 8, 1, 0), folds.Order(7, 8, 1, False)),
+        (b"\0" + u64(2, 1024, 0, 1), folds.Order(2, 1024, 0, True)),
+        (b"\1", folds.AnyOrder()),
+        (b"\2", folds.Sequential()),
+        (b"\3" + u64(2), folds.Exact(2)),
+    ],
+    ids=str,
+)
+def test_orders(data: bytes, order: folds.FoldOrder) -> None:
+    assert first(fold(data)).attributes["order"] == order
+
+
+def constant(element: str, shape: Sequence[int] | None, data: bytes) -> bytes:
+    value = kind(element, scalar=True) if shape is None else kind(element, *shape)
+    return file(program([], [], [op("arith.constant", [value], [], data), op("func.return")]))
+
+
+@pytest.mark.parametrize(
+    ("element", "shape", "data", "want"),
+    [
+        ("f64", (2,), b"\0" + struct.pack("<2d", -0.0, 1e300), np.array([-0.0, 1e300])),
+        ("f32", (), b"\0" + NAN, np.array(np.nan, np.float32)),
+        ("f32", (3,), b"\1" + NAN, np.full(3, np.nan, np.float32)),
+        ("bf16", (2, 2), b"\0" + struct.pack("<4H", 0x3FC0, 0x8000, 0x7FC0, 1), [[1.5, -0.0], [np.nan, 2.0**-133]]),
+        ("f16", (2,), b"\0" + struct.pack("<2H", 0x7E00, 0xFC00), [np.nan, -np.inf]),
+        ("f8E4M3FN", (3,), b"\0\x7f\x7e\x80", [np.nan, 448, -0.0]),
+        ("f8E5M2", (3,), b"\0\x7e\x7c\x01", [np.nan, np.inf, 2.0**-16]),
+        ("f8E5M2", (70, 70), b"\1\x3c", np.ones((70, 70))),
+        ("i1", (3,), b"\0\1\0\1", np.array([True, False, True])),
+        ("i1", None, b"\0\1", np.array(True)),
+        ("i8", (2,), b"\0\x80\x7f", np.array([-128, 127])),
+        ("i16", (2,), b"\0\xff\xff\1\0", np.array([-1, 1])),
+        ("i32", (0, 3), b"\0", np.zeros((0, 3), np.int64)),
+        ("i64", (1,), b"\0" + u64(2**63), np.array([-(2**63)])),
+        ("index", None, b"\0" + u64(-7), np.array(-7)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_constants(element: str, shape: Sequence[int] | None, data: bytes, want: Any) -> None:
+    operation = first(constant(element, shape, data))
+    array, held = operation.constant, operation.result_types[0].element.dtype
+    assert array is not None and operation.attributes == {}
+    assert array.dtype == held and array.shape == (shape or ())
+    assert array.tobytes() == np.asarray(want, held).tobytes()
+
+
+def test_equal_elements_take_no_memory() -> None:
+    tracemalloc.start()
+    array = first(constant("f32", (1 << 10, 1 << 20), b"\1" + HALF)).constant
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    assert array is not None and array.shape == (1 << 10, 1 << 20) and array[5, 7] == 0.5 and not array.flags.writeable
+
+
+def test_what_is_for_people() -> None:
+    read = read_program(to_bytes(LINES))
+    assert (read.argument_names, read.result_names, read.num_state) == (("é",), ("y",), 0)
+    places = [(each.location, each.attributes) for each in read.body.operations]
+    assert places == [
+        ("module encoder.0", {}),
+        ("model.py:7:3", {"msg": "first"}),
+        ("model.py:8:3", {"msg": "second"}),
+    ]
+    nameless = read_program(file(program([FOUR], [FOUR], [op("func.return", [], [0])], 1)))
+    assert (nameless.argument_names, nameless.result_names, nameless.num_state) == (("",), ("",), 1)
+
+
+# --- Refusals ---------------------------------------------------------------------------------------------------------
+
+
+RETURN = op("func.return")
+ACCESSES = many([u64(1, 1, 0, 1, 1) + D0] * 2) + u64(1) + b"\0" + u64(2, 1, 1)
+CHECKED = program(
+    [], [], [op("arith.constant", [kind("i1", scalar=True)], [], b"\0\1"), op("cf.assert", [], [0]), RETURN]
+)
+MESSAGE = (2, many([string("why")]))
+
+
+def origins(texts: Sequence[str], *operations: tuple[int, int, int, int]) -> bytes:
+    return file(
+        program([], [], [RETURN]), (3, many(map(string, texts)) + b"".join(struct.pack("<4I", *o) for o in operations))
+    )
+
+
+def named(arguments: Sequence[str], results: Sequence[str]) -> bytes:
+    return file(program([FOUR], [], [RETURN]), (1, many(map(string, arguments)) + many(map(string, results))))
+
+
+def main(*operations: bytes, arguments: Sequence[bytes] = (FOUR,), results: Sequence[bytes] = ()) -> bytes:
+    return file(program(arguments, results, [*operations, RETURN]))
+
+
+def slices(sizes: Sequence[int], segments: Sequence[int]) -> bytes:
+    numbers = many(map(u64, sizes))
+    return of_op(numbers * 3 + many(map(u64, segments)), "tensor.extract_slice")
+
+
+REFUSALS = {
+    "nothing": (b"", "byte 0 .*the beginning of a stored program"),
+    "text": (b"func.func @main", "byte 0 .*the beginning of a stored program"),
+    "magic": (b"\x89repro-mlir\n\x1a\n\0\0\1\0\0\0", "byte 0 "),
+    "version": (file(b"")[:16] + b"\2\0\0\0", "byte 16 .*version 1 of the format, got 2"),
+    "no-body": (file(b"")[:20], "byte 20 .*expected a body"),
+    "names-alone": (file(b"")[:20] + struct.pack("<IQ", 1, 0), "byte 32 .*expected a body"),
+    "empty-body": (file(b""), "byte 32 .*the beginning of a body"),
+    "first-body": (file(main()[32:].replace(b"-v2\0", b"-v1\0")), "byte 32 .*the beginning of a body"),
+    "kind-of-section": (main() + struct.pack("<IQ", 4, 0), "a kind of section below 4, got 4"),
+    "section-twice": (main() + struct.pack("<IQ", 0, 0), "the sections in their order"),
+    "section-order": (file(CHECKED, MESSAGE, (1, b"")), "the sections in their order"),
+    "section-size": (main()[:24] + u64(10**6) + main()[32:], "byte 24 .*no more bytes than the bytes have"),
+    "rest": (main() + b"\0", "expected 4 bytes, got 1"),
+    "rest-of-body": (file(main()[32:] + b"\0"), "the end of the body, got 1 bytes more"),
+    "states": (file(program([FOUR], [], [RETURN], 1)), "byte 49 .*got 1 states"),
+    "states-negative": (file(program([FOUR], [FOUR], [op("func.return", [], [0])], -1)), "got 18446744073709551615 st"),
+    "results": (file(program([FOUR], [kind("f32", 3)], [op("func.return", [], [0])])), "the types of what is returned"),
+    "kind-of-type": (main(arguments=[b"\2" + FOUR[1:]]), "a kind of type below 2, got 2"),
+    "element": (main(arguments=[kind("f31", 4)]), "the name of an element type"),
+    "element-padding": (main(arguments=[FOUR[:16] + b"x" + FOUR[17:]]), "the name of an element type"),
+    "element-i4": (main(arguments=[kind("i4", 4)]), "the name of an element type"),
+    "index-tensor": (main(arguments=[kind("index", 4)]), "elements of .V1"),
+    "dimension-unknown": (main(arguments=[kind("f32", 2**63)]), "dimensions below 9223372036854775808"),
+    "rank": (main(arguments=[kind("f32", *[1] * 25)]), "A4"),
+    "size": (main(arguments=[kind("f32", 2**20, 2**20)]), "A4"),
+    "size-beside-zero": (main(arguments=[kind("f32", 0, 2**62)]), "A4"),
+    "types-count": (file(b"repro-program-v2\0" + u64(0, 2**60)), "no more types than the bytes have"),
+    "operation": (main(op("arith.subg", [VALUE], [0, 0])), "the name of an operation of a canonical program"),
+    "operation-not-utf8": (main(op("x", [], []).replace(b"x", b"\xff")), "the name of an operation"),
+    "operation-elsewhere": (main(op("linalg.index", [kind("index", scalar=True)], [], u64(0))), "no linalg.index in"),
+    "operations-count": (file(program([], [], [])[:-8] + u64(2**59)), "no more operations than the bytes have"),
+    "no-operations": (file(program([], [], [])), "expected func.return at the end"),
+    "no-return": (file(program([FOUR], [], [op("tensor.empty", [FOUR])])), "func.return as the last operation alone"),
+    "two-returns": (main(RETURN), "func.return as the last operation alone"),
+    "other-end": (file(program([FOUR], [], [op("linalg.yield")])), "no linalg.yield in the body of a func.func"),
+    "undefined": (main(op("tensor.cast", [FOUR], [1])), "a definition below 1, got 1"),
+    "itself": (main(op("tensor.cast", [FOUR], [1]), arguments=[FOUR]), "a definition below 1, got 1"),
+    "own-result": (fold(end=op("repro.yield", [], [2])), "a definition of before or outside, got 2"),
+    "ended-body": (fold(returned=[3]), "a definition of before or outside, got 3"),
+    "operands": (main(op("arith.addf", [VALUE], [0])), "expected 2 operands of arith.addf, got 1"),
+    "operands-count": (main(op("tensor.empty", [FOUR]).replace(u64(0, 0), u64(2**61, 0))), "no more operands than"),
+    "no-operand": (main(op("tensor.concat", [FOUR], [], u64(0))), "one operand or more of tensor.concat, got 0"),
+    "op-results": (main(op("arith.negf", [], [0])), "expected 1 result of arith.negf, got 0"),
+    "constant-of-two": (main(op("arith.constant", [VALUE] * 2, [], b"\0" + HALF)), "expected 1 result of arith.con"),
+    "regions": (main(op("tensor.empty", [FOUR], [], b"", block([], [RETURN]))), "no body of tensor.empty, got 1"),
+    "no-region": (of_op(ACCESSES, "linalg.generic", 2), "expected one body of linalg.generic, got 0"),
+    "body-arguments": (fold(arguments=1), "a body of 2 arguments"),
+    "body-yields": (fold(end=op("repro.yield")), "yields 1 values, got 2 and 0"),
+    "body-in-body": (fold(end=op("tensor.empty", [FOUR])), "no tensor.empty in the body of a repro.fold"),
+    "iterator": (fold(iterators=u64(1) + b"\2"), "an iterator below 2, got 2"),
+    "iterators": (fold(iterators=u64(2) + b"\1\0"), "maps of 2 dimensions"),
+    "order": (fold(b"\4"), "a kind of order below 4, got 4"),
+    "order-chunk": (fold(b"\0" + u64(0, 1, 0, 0)), "F1.*got chunk = 0"),
+    "order-refold": (fold(b"\0" + u64(1, 1, 0, 1)), "F1.*got chunk = 1"),
+    "order-lanes": (fold(b"\0" + u64(8, 3, 0, 0)), "F2|F1.*lanes = 3"),
+    "order-many-lanes": (fold(b"\0" + u64(8, 2048, 0, 0)), "lanes = 2048"),
+    "order-no-lanes": (fold(b"\0" + u64(8, 0, 0, 0)), "lanes = 0"),
+    "order-run": (fold(b"\0" + u64(8, 1, 2, 0)), "F1.*a run of reduction dimensions"),
+    "order-totals": (fold(b"\0" + u64(8, 1, 0, 2)), "a way of totals below 2, got 2"),
+    "order-negative": (fold(b"\0" + u64(-1, 1, 0, 0)), "an integer below 9223372036854775808"),
+    "exact": (fold(b"\3" + u64(4)), "K4.*2 or 3 digits, got 4"),
+    "segments": (fold(b"\1", YIELD, u64(2, 2, 0)), r"expected \[1, 1\] operands by role, got \[2, 0\]"),
+    "segments-count": (fold(b"\1", YIELD, u64(1, 2)), r"expected \[1, 1\] operands by role, got \[2\]"),
+    "slice-segments": (slices([1], [0, 1, 0, 0]), r"expected \[1, 0, 0, 0\] operands by role"),
+    "slice-dynamic": (slices([2**63], [1, 0, 0, 0]), "integers below 9223372036854775808"),
+    "reassociation": (of_op(u64(1, 1, 24), "tensor.collapse_shape"), "dimensions below 24, got 24"),
+    "dim": (of_op(u64(2**63), "tensor.concat"), "an integer below"),
+    "map-count": (with_map([total(0)]).replace(u64(2, 1, 1, 0, 0), u64(2**61, 1, 1, 0, 0)), "no more maps"),
+    "map-rank": (with_map([]), "a map for each operand with an index for each of its dimensions"),
+    "map-dims": (with_map([LINEAR], 2), "maps of 1 dimensions"),
+    "map-25-dims": (with_map([total(0)], 25), "a number of dimensions below 25, got 25"),
+    "term": (with_map([total(0, term(1, b"\4" + u64(0)))]), "a kind of term below 4, got 4"),
+    "term-dimension": (with_map([total(0, term(1, b"\0" + u64(1)))]), "a dimension below 1, got 1"),
+    "term-factor": (with_map([total(0, term(0, D0))]), "ascending order with factors other than 0"),
+    "term-twice": (with_map([total(0, term(1, D0), term(2, D0))]), "ascending order"),
+    "term-order": (
+        with_map([total(0, *(term(1, bytes([n]) + LINEAR + u64(2)) for n in (2, 1)))]), "ascending order",
+    ),
+    "division-of-constant": (with_map([total(0, term(1, b"\1" + total(5) + u64(2)))]), "of dimensions"),
+    "division-by-zero": (with_map([total(0, term(1, b"\1" + LINEAR + u64(0)))]), "a positive constant"),
+    "division-by-negative": (with_map([total(0, term(1, b"\1" + LINEAR + u64(-2)))]), "a positive const"),
+    "divisions": (with_map([deep(65)]), "divisions at most 64 deep"),
+    "value-form": (constant("f32", (2,), b"\2" + HALF), "a form of constant below 2, got 2"),
+    "value-short": (constant("f32", (10**9,), b"\0" + HALF), "expected 4000000000 bytes"),
+    "value-equal": (constant("f32", (2,), b"\0" + HALF * 2), "equal elements as one"),
+    "value-one": (constant("f32", (1,), b"\1" + HALF), "the elements of less than two"),
+    "value-scalar": (constant("f32", None, b"\1" + HALF), "the elements of less than two"),
+    "value-none": (constant("f32", (0,), b"\1" + HALF), "the elements of less than two"),
+    "value-i1": (constant("i1", (2,), b"\0\1\2"), "elements that are 0 or 1"),
+    "value-nan": (constant("f32", (), b"\0" + struct.pack("<I", 0xFFC00000)), "V4.*canonical NaNs"),
+    "value-nan-bf16": (constant("bf16", (2,), b"\0" + struct.pack("<2H", 0x7FC0, 0x7FC1)), "V4.*canonical NaNs"),
+    "value-nan-f8": (constant("f8E4M3FN", (), b"\0\xff"), "V4.*canonical NaNs"),
+    "no-message": (file(CHECKED), "a message for each assertion"),
+    "messages-short": (file(CHECKED, (2, u64(0))), "a message, or no section"),
+    "messages-long": (file(CHECKED, (2, many([string("a"), string("b")]))), "the end of the messages"),
+    "messages-without": (main() + struct.pack("<IQ", 2, 16) + u64(1, 0), "the end of the messages"),
+    "message-utf8": (file(CHECKED, (2, u64(1, 1) + b"\xff")), "expected UTF-8"),
+    "names-empty": (named([""], []), "a name, or no section"),
+    "names-few": (named([], []), "a name for each argument and result"),
+    "names-many": (named(["a"], ["b"]), "a name for each argument and result"),
+    "names-end": (file(main()[32:], (1, u64(1, 1) + b"a" + u64(0, 0))), "the end of the names"),
+    "names-count": (file(program([FOUR], [], [RETURN]), (1, u64(2**62))), "no more names than the bytes have"),
+    "origins-empty": (origins([], (0, 0, 0, 0)), "texts, each once"),
+    "origins-double": (origins(["a", "a"], (1, 2, 1, 1)), "texts, each once"),
+    "origins-unused": (origins(["a"], (0, 0, 0, 0)), "texts that operations have"),
+    "origins-order": (origins(["a", "b"], (2, 1, 1, 1)), "the number of a text below 2, got 2"),
+    "origins-number": (origins(["a"], (1, 2, 1, 1)), "the number of a text below 2, got 2"),
+    "origins-line": (origins(["a"], (1, 0, 7, 0)), "no line without a file"),
+    "origins-few": (origins(["a"]), "expected 4 bytes, got 0"),
+    "origins-many": (origins(["a"], (1, 0, 0, 0), (0, 0, 0, 0)), "the end of the origins, got 16 bytes more"),
+}  # fmt: skip
+
+
+def test_refusals_differ_from_what_is_read_in_one_thing() -> None:
+    for data in (
+        main(), file(CHECKED, MESSAGE), named(["a"], []), origins(["a"], (1, 0, 0, 0)), fold(),
+        with_map([total(0)]), with_map([deep(64)]), slices([1], [1, 0, 0, 0]), constant("f32", (2,), b"\1" + HALF),
+    ):  # fmt: skip
+        read_program(data)
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals(name: str) -> None:
+    data, reason = REFUSALS[name]
+    assert re.search(reason, refusal(data)), refusal(data)
+
+
+# --- Damage -----------------------------------------------------------------------------------------------------------
+
+
+def attempt(data: bytes) -> bool:
+    try:
+        read_program(data)
+    except ProgramError:
+        return False
+    return True
+
+
+def test_prefixes() -> None:
+    data = to_bytes(LINES)
+    sizes = [size for size in range(len(data)) if attempt(data[:size])]
+    # The program without its origins.
+    assert sizes == [
+        len(data) - 12 - struct.unpack_from("<Q", data, data.index(struct.pack("<I", 3) + b"", 400) + 4)[0]
+    ]
+
+
+def test_every_byte_changed() -> None:
+    """An error, or what may be a program."""
+    data = to_bytes(LINES)
+    for position, value in itertools.product(range(len(data)), (0, 1, 2, 0x7F, 0x80, 0xFF)):
+        attempt(data[:position] + bytes([value]) + data[position + 1 :])
+
+
+def test_every_number_changed() -> None:
+    """Counts are compared before memory is taken."""
+    data = to_bytes(LINES)
+    tracemalloc.start()
+    for position, number in itertools.product(range(20, len(data) - 8), (1 << 31, 1 << 40, (1 << 63) - 1, 1 << 63)):
+        attempt(data[:position] + u64(number) + data[position + 8 :])
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+def test_what_the_compiler_reads_is_read() -> None:
+    """The interpreter's reader refuses less, as it knows no types; what it refuses, the compiler does too."""
+    draw = random.Random(3)
+    data = to_bytes(EVERYTHING)
+    accepted = 0
+    for _ in range(1500):
+        changed = bytearray(data)
+        changed[draw.randrange(len(changed))] ^= 1 << draw.randrange(8)
+        try:
+            from_bytes(bytes(changed))
+        except ReproError:
+            attempt(bytes(changed))
+        else:
+            accepted += 1
+            read_program(bytes(changed))
+    assert accepted > 100
