@@ -12,7 +12,6 @@ import kit
 import numpy as np
 import pytest
 from repro_mlir.reference.functions import evaluate
-from repro_mlir.reference.program import read_program
 from repro_mlir.reference.random import random_bits, random_uniform
 
 
@@ -44,7 +43,7 @@ def check(
     want = [literal(distribution, shape, seed, site, step) for site, (distribution, _) in enumerate(kinds)]
     for configuration in kit.configurations():
         got = kit.compiled(program, (np.array(seed), np.array(step)), configuration, runs=1)
-        kit.compare(read_program(program), want, got, str(configuration))
+        kit.compare(kit.read(program), want, got, str(configuration))
     return want
 
 
