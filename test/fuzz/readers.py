@@ -31,7 +31,7 @@ import in_process
 import random_programs
 from damage import mutate
 from journal import Journal
-from mutations import mutate as mutate_tokens
+from mutations import change as change_tokens
 from repro_mlir import ReproError, emulator, runtime
 from repro_mlir.canonical import from_bytes, to_bytes
 from repro_mlir.dispute import LocalChannel, Prover, settle
@@ -112,7 +112,7 @@ def text(folder: Path) -> Reader:
     """Tokens of canonical programs."""
 
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
-        return mutate_tokens([data.decode()], draw.getrandbits(48)).encode()
+        return change_tokens(data.decode(), draw).encode()
 
     seeds = [random_programs.program(number).program.encode() for number in range(60)]
     return Reader(seeds, lambda data: attempt(lambda: admit(data)), change)
@@ -146,7 +146,7 @@ def ptx(folder: Path) -> Reader:
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         if draw.random() < 0.3:
             return mutate(data, seeds, draw)
-        return mutate_tokens([data.decode(errors="replace")], draw.getrandbits(48)).encode()
+        return change_tokens(data.decode(errors="replace"), draw).encode()
 
     def read(data: bytes) -> str:
         return attempt(lambda: emulator.load(data.decode(errors="replace")), emulator.PtxError)

@@ -3,7 +3,7 @@
 """Deterministic mutations of MLIR text, and the process in which they are parsed.
 
 As a program, `mutations.py CORPUS FIRST LAST PROGRESS` parses, verifies, prints and canonicalizes the mutations FIRST
-to LAST of the corpus, a JSON list of texts. The number of the mutation at hand is in the file PROGRESS, for the one who
+to LAST of the corpus, JSON lists of texts. The number of the mutation at hand is in the file PROGRESS, for the one who
 asks why the process died.
 """
 
@@ -82,16 +82,20 @@ _WORDS = [
 _POOLS = [_NUMBERS, _TYPES, _MAPS, _ATTRIBUTES, _OPERATIONS, _WORDS]
 
 
-def mutate(corpus: list[str], number: int) -> str:
-    """Mutation `number` of the texts of `corpus`: one to three changes of one text."""
+def mutate(corpus: list[list[str]], number: int) -> str:
+    """Mutation `number` of the corpus: a changed text of one of its lists, none of which counts by its length."""
     choose = random.Random(number)
-    text = choose.choice(corpus)
+    return change(choose.choice(choose.choice(corpus)), choose)
+
+
+def change(text: str, choose: random.Random) -> str:
+    """One to three changes of a text."""
     for _ in range(choose.choice([1, 1, 1, 2, 3])):
-        text = _change(text, choose)
+        text = _change_once(text, choose)
     return text
 
 
-def _change(text: str, choose: random.Random) -> str:
+def _change_once(text: str, choose: random.Random) -> str:
     tokens = list(_TOKEN.finditer(text))
     if not tokens:
         return text
