@@ -4,7 +4,8 @@
 """What tests run of our code: Python by coverage.py, C++ by gcov, in a build folder of its own (make coverage-report).
 
 Prints a line for each file of Python and each folder of C++: lines, how many of them ran, and which share that is.
-Tests that fail are no error here. Files of gcov and coverage.py are in build-coverage.
+Tests that fail are no error here. Children for text of strangers (repro_mlir.untrusted) begin with an environment of
+their own and are not counted. Files of gcov and coverage.py are in build-coverage.
 """
 
 import argparse
@@ -29,7 +30,7 @@ def build(jobs: int) -> None:
 
 
 def run_tests(tests: list[str], jobs: int) -> None:
-    """lit, and pytest on files or folders; counters of earlier runs begin anew."""
+    """lit, and pytest on files or folders; counters of earlier runs begin anew. Exits where pytest runs no tests."""
     for stale in (*BUILD.rglob("*.gcda"), *BUILD.glob(".coverage*")):
         stale.unlink()
     packages = str(BUILD / "python_packages")
@@ -38,7 +39,10 @@ def run_tests(tests: list[str], jobs: int) -> None:
     subprocess.run(lit, cwd=ROOT, env=environment | {"REPRO_PACKAGES": packages})
     coverage = [sys.executable, "-m", "coverage", "run", f"--data-file={BUILD}/.coverage"]
     pytest = ["-m", "pytest", "-q", "-n", str(jobs), "--dist", "worksteal", *tests]
-    subprocess.run([*coverage, *pytest], cwd=ROOT, env=environment | {"PYTHONPATH": packages})
+    status = subprocess.run([*coverage, *pytest], cwd=ROOT, env=environment | {"PYTHONPATH": packages}).returncode
+    # 1 says that tests failed, more that they did not run.
+    if status > 1:
+        sys.exit(f"pytest ended with status {status}")
 
 
 def report_python() -> None:
