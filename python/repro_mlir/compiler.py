@@ -19,7 +19,7 @@ from .arrays import TensorType, as_array, is_canonical, make_canonical
 from .backends import Backend, ReferenceBackend, ResidentBackend
 from .bound_state import bind
 from .canonical import examine
-from .errors import ReproError, StepFailed
+from .errors import ReproError
 from .frontends.tensors import module_of
 from .program import Program
 from .progress import working
@@ -301,11 +301,6 @@ def _step_errors(target: str) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise ReproError(f"out of memory: cannot run a step on {target}{_reason(error)}") from None
-    except Exception as error:
-        # Two classes of the same name: neither the runtime nor the reference knows this package.
-        if type(error).__name__ != "StepError":
-            raise
-        raise StepFailed(str(error)) from None
 
 
 def _listed(names: list[str]) -> str:

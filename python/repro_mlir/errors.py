@@ -12,6 +12,10 @@ class StepFailed(ReproError):
     """(E1) A step whose check failed, such as an index out of range: no result, and the state is unchanged."""
 
 
+class ProgramError(ReproError):
+    """A program that is not canonical, or arguments that do not fit it, as the reference interpreter finds it."""
+
+
 class NonFiniteLoss(ReproError):
     """A step whose loss is NaN or infinite, in a run that stops there: the state is that after the step."""
 

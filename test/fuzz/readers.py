@@ -35,10 +35,10 @@ from mutations import change as change_tokens
 from repro_mlir import ReproError, emulator, runtime
 from repro_mlir.canonical import from_bytes, to_bytes
 from repro_mlir.dispute import LocalChannel, Prover, settle
+from repro_mlir.errors import ProgramError
 from repro_mlir.program import Program
 from repro_mlir.receipts.consistency import check_consistency
 from repro_mlir.receipts.receipt import Receipt
-from repro_mlir.reference.errors import ProgramError
 from repro_mlir.reference.stored import read_program
 from repro_mlir.runner import Bundle
 from repro_mlir.runtime.artifact import read_artifact

@@ -28,8 +28,8 @@ from catalogue import Case
 from device_kit import check as check_device
 from journal import Journal
 from repro_mlir import ReproError, ir, runtime
+from repro_mlir.errors import ProgramError, StepFailed
 from repro_mlir.passmanager import PassManager
-from repro_mlir.reference.errors import ProgramError, StepError
 from repro_mlir.runtime import emulation
 from repro_mlir.untrusted import admit
 
@@ -71,7 +71,7 @@ def compare(case: Case, number: int) -> str:
             check_device(case.program, case.inputs, device, want, checked=number % 50 == 0)
     except kit.Mismatch as error:
         return f"finding: {error}"
-    return "failed step" if isinstance(want, StepError) else "ok"
+    return "failed step" if isinstance(want, StepFailed) else "ok"
 
 
 def valid(number: int, steps: int | None = None) -> str:

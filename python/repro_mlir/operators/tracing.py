@@ -15,10 +15,9 @@ from functools import cached_property
 import numpy as np
 
 from ..compiler import Executable, compile
-from ..errors import ReproError, StepFailed
+from ..errors import ReproError
 from ..hashing import tensor_digest
 from ..reference.environment import float_environment
-from ..reference.errors import StepError
 from ..reference.formats import element_type, from_bits, to_bits
 from ..reference.interpreter import evaluate_operation
 from ..reference.program import Operation
@@ -109,10 +108,7 @@ class Tracer:
                 number: _imported(value, constants[value] if value.inline else env[value])
                 for number, value in zip(numbers, operator.operands, strict=True)
             }
-            try:
-                results = evaluate_operation(operation, given)
-            except StepError as error:
-                raise StepFailed(str(error)) from None
+            results = evaluate_operation(operation, given)
             values = tuple(_exported(v, a) for v, a in zip(operator.outputs, results, strict=False))
             if self._override:
                 values = self._override(operator, values)

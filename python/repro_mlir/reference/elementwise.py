@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import StepFailed
 from . import arithmetic, functions, integers
-from .errors import StepError
 from .formats import ElementType, from_bits, round_to_format, sign_extend, to_bits
 from .program import Operation
 
@@ -183,7 +183,7 @@ def _assert(op: Operation) -> Evaluate:
 
     def evaluate(condition: np.ndarray) -> tuple[np.ndarray, ...]:
         if not condition.all():
-            raise StepError(f"{op.place}{message}")
+            raise StepFailed(f"{op.place}{message}")
         return ()
 
     return evaluate

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import ProgramError
+from ..errors import ProgramError
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..errors import ProgramError
 from .elementwise import evaluator
 from .environment import float_environment
-from .errors import ProgramError
 from .formats import ElementType, canonical, from_bits, round_to_format
 from .movement import MOVEMENTS
 from .program import Operation, Program, ValueType
@@ -35,7 +35,7 @@ class Interpreter:
 
         Arrays are C-ordered numpy of the argument's type. A bf16, f16 or f8 argument is float32 with values that the
         type represents, float16 for f16, or unsigned integers of its width, its bits; such a result is float32. Results
-        hold canonical NaNs (V4). ProgramError for arguments that do not fit, StepError (E1) for a step without result.
+        hold canonical NaNs (V4). ProgramError for arguments that do not fit, StepFailed (E1) for a step without result.
         """
         body = self.program.body
         if len(arrays) != len(body.arguments):
@@ -64,7 +64,7 @@ def _uses(op: Operation) -> set[int]:
 def evaluate_operation(op: Operation, env: dict[int, np.ndarray]) -> list[np.ndarray]:
     """The results of one operation of @main, all arrays as formats.py says; `env` has the values that it uses.
 
-    StepError (E1) for a check that fails.
+    StepFailed (E1) for a check that fails.
     """
     with np.errstate(all="ignore"):
         results = _evaluate(op, env)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ProgramError, StepError
+from ..errors import ProgramError, StepFailed
 from .formats import ElementType
 
 
@@ -58,8 +58,8 @@ class Operation:
     def error(self, message: str) -> ProgramError:
         return ProgramError(f"{self.place}'{self.name}': {message}")
 
-    def failure(self, message: str) -> StepError:
-        return StepError(f"{self.place}'{self.name}': {message}")
+    def failure(self, message: str) -> StepFailed:
+        return StepFailed(f"{self.place}'{self.name}': {message}")
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ProgramError
 from .environment import float_environment
-from .errors import ProgramError
 from .folds import AnyOrder, Exact, FoldOrder, Order, Sequential
 from .formats import ElementType, element_type, from_bits
 from .indexing import Division, IndexMap, IndexSum

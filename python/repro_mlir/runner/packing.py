@@ -30,7 +30,6 @@ _MODULES = (
     "receipts/__init__.py",
     "receipts/shapes.py",
     "reference/environment.py",
-    "reference/errors.py",
     "reference/formats.py",
     "reference/random.py",
 )

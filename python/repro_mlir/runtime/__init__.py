@@ -14,13 +14,12 @@ from .buffers import Tensor
 from .cache import cached_compile
 from .compilation import CompileError, compile, levels, native_level, runnable_levels
 from .emulation import EmulatedExecutable
-from .executable import Executable, StepError, load
+from .executable import Executable, load
 
 __all__ = [
     "CompileError",
     "EmulatedExecutable",
     "Executable",
-    "StepError",
     "Tensor",
     "cached_compile",
     "compile",

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import StepFailed
 from .artifact import Contents, Space, read_artifact
 from .buffers import address
-from .executable import StepError
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = "qemu-aarch64-static"
@@ -124,7 +124,7 @@ class EmulatedExecutable:
         names = [str(self._path(name)) for name in ("runner", "job", "data", "result")]
         result = subprocess.run([EMULATOR, *names], capture_output=True, text=True, timeout=self._timeout)
         if result.returncode == _FAILED_CHECK:
-            raise StepError(self._contents.messages[int(result.stdout) - 1])
+            raise StepFailed(self._contents.messages[int(result.stdout) - 1])
         if result.returncode:
             raise RuntimeError(f"{EMULATOR} failed with status {result.returncode}: {result.stderr[:2000]}")
         content = self._path("result").read_bytes()

@@ -11,11 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._mlir_libs import _repro
+from ..errors import StepFailed
 from .buffers import Tensor, address, check_disjoint
-
-
-class StepError(RuntimeError):
-    """A step that failed a check (E1): the states are as before."""
 
 
 def _describe(role: str, tensors: list) -> list[Tensor]:
@@ -70,13 +67,13 @@ class Executable:
 
         Raises:
             TypeError, ValueError: a buffer does not fit.
-            StepError: a check of the program failed; the states are as before.
+            StepFailed: a check of the program failed; the states are as before.
         """
         outputs, addresses = self._bind(states, inputs, outputs)
         try:
             self._executable.run(addresses)
         except RuntimeError as error:
-            raise StepError(str(error)) from None
+            raise StepFailed(str(error)) from None
         return outputs
 
     @property
@@ -102,7 +99,7 @@ class Executable:
         try:
             self._executable.run([*states, *addresses])
         except RuntimeError as error:
-            raise StepError(str(error)) from None
+            raise StepFailed(str(error)) from None
         return outputs
 
     def profile(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray] = ()) -> list[tuple[str, float]]:

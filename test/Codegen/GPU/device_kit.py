@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from repro_mlir.emulator_backend import Emulation
 from repro_mlir.errors import StepFailed
-from repro_mlir.reference.errors import StepError
 from repro_mlir.reference.formats import canonical, to_bits
 from repro_mlir.reference.interpreter import import_array
 from repro_mlir.reference.program import Program
@@ -58,7 +57,7 @@ def run_code(
     except StepFailed as error:
         for key, old in before.items():
             assert np.array_equal(old, made.buffers[key]), "(E1) a failed step changed its state"
-        return StepError(str(error))
+        return error
     for key in given[known.num_state :]:
         assert np.array_equal(before[key], made.buffers[key]), "a step changed its input"
     rooms = [made.buffers[key] for key in states]

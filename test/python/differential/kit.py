@@ -14,7 +14,7 @@ import numpy as np
 from guarded import Guarded
 from repro_mlir import runtime
 from repro_mlir.canonical import to_bytes
-from repro_mlir.reference.errors import StepError
+from repro_mlir.errors import StepFailed
 from repro_mlir.reference.formats import canonical, element_type, to_bits
 from repro_mlir.reference.interpreter import Interpreter, import_array
 from repro_mlir.reference.program import Program, ValueType
@@ -36,7 +36,7 @@ class Mismatch(AssertionError):
     """Compiled code and the reference interpreter disagree."""
 
 
-Outcome = list[np.ndarray] | StepError
+Outcome = list[np.ndarray] | StepFailed
 """The results as unsigned bits, NaNs canonical; or the failure of the step (E1)."""
 
 
@@ -67,7 +67,7 @@ def reference(program: str | Program, inputs: Sequence[np.ndarray]) -> Outcome:
     interpreter = Interpreter(read(program) if isinstance(program, str) else program)
     try:
         return bits_of(interpreter.run(*inputs), interpreter.program)
-    except StepError as error:
+    except StepFailed as error:
         return error
 
 
@@ -100,8 +100,8 @@ def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configur
             outputs = executable.run(states, passed, results)
             typed = zip([*states, *outputs], known.result_types, strict=True)
             now: Outcome = [_bits(value, kind) for value, kind in typed]
-        except runtime.StepError as error:
-            now = StepError(str(error))
+        except StepFailed as error:
+            now = error
             _unchanged(states, old_states, "(E1) a failed step changed its state")
         _unchanged(passed, given, "a step changed its input")
         if not all(place.is_intact() for group in places for place in group):
@@ -120,7 +120,7 @@ def _artifact(program: str, level: str) -> bytes:
 
 def compare(program: Program, want: Outcome, got: Outcome, what: str) -> None:
     """Mismatch unless both are the same results, or both failures."""
-    if isinstance(want, StepError) or isinstance(got, StepError):
+    if isinstance(want, StepFailed) or isinstance(got, StepFailed):
         if type(want) is not type(got):
             raise Mismatch(f"{what}: expected {_summary(want)}, got {_summary(got)}")
         return
@@ -230,4 +230,4 @@ def _unchanged(now: Sequence[np.ndarray], before: Sequence[np.ndarray], message:
 
 
 def _summary(outcome: Outcome) -> str:
-    return f"a failed step ({outcome})" if isinstance(outcome, StepError) else "results"
+    return f"a failed step ({outcome})" if isinstance(outcome, StepFailed) else "results"

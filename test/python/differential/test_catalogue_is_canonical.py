@@ -13,7 +13,7 @@ import pytest
 import random_programs
 from hypothesis import HealthCheck, given, settings
 from repro_mlir import ir, passmanager
-from repro_mlir.reference.errors import StepError
+from repro_mlir.errors import StepFailed
 
 _VERIFY = "builtin.module(repro-verify-canonical)"
 _FAIL = re.compile(r"outside|step-|assert-False|assert-(in-body|alone).*-True")
@@ -31,10 +31,10 @@ def _run(case: catalogue.Case) -> kit.Outcome:
 def test_catalogue(group: str) -> None:
     for case in catalogue.GROUPS[group]():
         fails = (_FAILING_CHECKS if group == "checks" else _FAIL).search(case.name)
-        assert isinstance(_run(case), StepError) == bool(fails), case.name
+        assert isinstance(_run(case), StepFailed) == bool(fails), case.name
 
 
 @given(random_programs.programs())
 @settings(max_examples=100, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_programs(case: catalogue.Case) -> None:
-    assert not isinstance(_run(case), StepError)
+    assert not isinstance(_run(case), StepFailed)

@@ -9,7 +9,7 @@ import catalogue
 import kit
 import numpy as np
 import pytest
-from repro_mlir.reference.errors import StepError
+from repro_mlir.errors import StepFailed
 
 SOFTMAX = next(case for case in catalogue.whole_programs() if case.name == "softmax")
 HERE = kit.Configuration("x86-64-v3", 1)
@@ -25,7 +25,7 @@ def test_one_bit_is_a_mismatch() -> None:
     with pytest.raises(kit.Mismatch, match=r"result 1 \(tensor<9xf32>\): 1 of 9 elements differ, first at \[3\]"):
         kit.compare(program, want, wrong, "flipped")
     with pytest.raises(kit.Mismatch, match="expected results, got a failed step"):
-        kit.compare(program, want, StepError("no"), "failed")
+        kit.compare(program, want, StepFailed("no"), "failed")
 
 
 def test_first_difference_names_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import scalar
 from repro_mlir.canonical import to_bytes
+from repro_mlir.errors import ProgramError, StepFailed
 from repro_mlir.hashing import tensor_hash
-from repro_mlir.reference.errors import ProgramError, StepError
 from repro_mlir.reference.interpreter import Interpreter
 from repro_mlir.reference.program import Operation
 
@@ -313,7 +313,7 @@ def test_generic_with_gather_and_transpose() -> None:
     )
     table, rows = normal(5, 3), np.array([4, 0, 4, 2])
     assert_bits(run(text, table, rows)[0], table[rows].T)
-    with pytest.raises(StepError, match=r"expected an index of dimension 0 .* got 5"):
+    with pytest.raises(StepFailed, match=r"expected an index of dimension 0 .* got 5"):
         run(text, table, np.array([0, 5, 1, 2]))
 
 
@@ -327,7 +327,7 @@ def test_assertion_E1() -> None:
   return %x : tensor<i1>""",
     )
     assert run(text, np.array(True))[0]
-    with pytest.raises(StepError, match="expected a true x"):
+    with pytest.raises(StepFailed, match="expected a true x"):
         run(text, np.array(False))
 
 
@@ -423,9 +423,9 @@ def test_data_dependent_operations_D1_D2_D3_R1() -> None:
     words = scalar.philox((0, 0, 3, 2), (2**32 - 5, 2**32 - 1))[:3]
     assert_bits(b, np.array(words, np.uint32).view(np.int32))
     assert_bits(r, [(word >> 8) * 2.0**-24 for word in words])
-    with pytest.raises(StepError, match="got 2"):
+    with pytest.raises(StepFailed, match="got 2"):
         run(text, x, u, w + 1, np.array(-5), np.array(2))
-    with pytest.raises(StepError, match="expected a step within"):
+    with pytest.raises(StepFailed, match="expected a step within"):
         run(text, x, u, w, np.array(-5), np.array(-1))
 
 

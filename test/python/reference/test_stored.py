@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 from repro_mlir import ReproError
 from repro_mlir.canonical import from_bytes, to_bytes
+from repro_mlir.errors import ProgramError
 from repro_mlir.reference import folds
-from repro_mlir.reference.errors import ProgramError
 from repro_mlir.reference.formats import to_bits
 from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
 from repro_mlir.reference.program import Body, Operation, Program, ValueType

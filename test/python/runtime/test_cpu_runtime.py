@@ -13,6 +13,7 @@ import pytest
 from repro_mlir import runtime
 from repro_mlir._mlir_libs import _repro
 from repro_mlir.canonical import to_bytes
+from repro_mlir.errors import StepFailed
 from repro_mlir.reference.interpreter import Interpreter
 from repro_mlir.runtime import emulation
 from repro_mlir.runtime.artifact import Space, read_artifact
@@ -177,7 +178,7 @@ def test_aarch64_gives_the_same_bits(artifact: bytes) -> None:
     assert run_bits(executable) == want
     states, inputs = make_buffers()
     inputs[1][...] = -1
-    with pytest.raises(runtime.StepError, match="index out of range"):
+    with pytest.raises(StepFailed, match="index out of range"):
         executable.run(states, inputs)
 
 
@@ -188,7 +189,7 @@ def test_a_failed_check_leaves_the_states(artifact: bytes) -> None:
         states, inputs = make_buffers()
         before = [value.tobytes() for value in states]
         inputs[1][...] = index
-        with pytest.raises(runtime.StepError, match=r"index out of range for a tensor of shape \[1000\]"):
+        with pytest.raises(StepFailed, match=r"index out of range for a tensor of shape \[1000\]"):
             executable.run(states, inputs)
         assert [value.tobytes() for value in states] == before
     states, inputs = make_buffers()
