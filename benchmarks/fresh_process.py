@@ -43,7 +43,7 @@ def memory(step: Step, peer: bool, program_file: str, level: str, threads: int) 
         result = {"peak": _peak(run)}
     else:
         program = repro_mlir.Program.load(program_file)
-        executable = runtime.load(runtime.cached_compile(program.text, level), threads)
+        executable = runtime.load(runtime.cached_compile(program.data, level), threads)
         states = list(program.initial_state().values())
         batch = [value.numpy() for value in step.make()[2]]
         hyper_parameters = [kind.empty() for kind in executable.inputs[: program.num_hyper_parameters]]

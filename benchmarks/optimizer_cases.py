@@ -30,7 +30,7 @@ def _build(setting: Setting) -> Contestants:
     gradients = tuple(torch.randn(_SIZE) for _ in range(_TENSORS))
     ours = torch.optim.AdamW(model.parameters(), **_SETTINGS)
     program, imported = training_program(model, None, ours, gradients, CaptureOptions())
-    executable = runtime.load(runtime.cached_compile(program.text, setting.level), setting.threads)
+    executable = runtime.load(runtime.cached_compile(program.data, setting.level), setting.threads)
     states = list(program.initial_state().values())
     inputs = imported.read_inputs(gradients)
     outputs = [kind.empty() for kind in executable.outputs]

@@ -10,6 +10,7 @@ import torch
 from case import Setting
 from programs import compiled
 from repro_mlir import runtime
+from repro_mlir.canonical import to_bytes
 from timing import interleaved
 
 # Chains of dependent multiply-adds: as many as hide their latency and as the registers of a level can hold (a chain
@@ -52,7 +53,8 @@ def fma_peak(setting: Setting, seconds: float = 0.2) -> float:
     inputs = [np.zeros(_ELEMENTS, np.float32)]
     runs = {}
     for chains in _CHAINS:
-        executable = runtime.load(runtime.cached_compile(_fma_program(chains), setting.level), setting.threads)
+        artifact = runtime.cached_compile(to_bytes(_fma_program(chains)), setting.level)
+        executable = runtime.load(artifact, setting.threads)
         outputs = [kind.empty() for kind in executable.outputs]
         runs[str(chains)] = partial(executable.run, [], inputs, outputs)
     a = torch.ones(_PRODUCT, _PRODUCT)

@@ -45,7 +45,7 @@ def compiled(
     """
     if name not in _programs:
         _programs[name] = repro_mlir.capture(_Module(function), tuple(arguments), attention_block=attention_block)
-    executable = runtime.load(runtime.cached_compile(_programs[name].text, setting.level), setting.threads)
+    executable = runtime.load(runtime.cached_compile(_programs[name].data, setting.level), setting.threads)
     inputs = [value.numpy() for value in arguments]
     outputs = [kind.empty() for kind in executable.outputs]
     executable.run([], inputs, outputs)

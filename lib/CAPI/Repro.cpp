@@ -10,14 +10,19 @@
 #include "Dialect/Repro/Identity/ProgramIdentity.h"
 #include "Dialect/Repro/Identity/ProgramReader.h"
 #include "Dialect/Repro/Identity/ProgramWriter.h"
+#include "Dialect/Repro/Identity/StoredFormat.h"
 #include "Pipelines/Registration.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Registration.h"
 #include "mlir/CAPI/Utils.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 
@@ -80,12 +85,47 @@ bool reproCanBeExact(MlirOperation op) {
   return contraction && contraction->canBeExact();
 }
 
+/// Runs repro-opt on a stored program, as on the text of its module.
+static LogicalResult optStoredProgram(StringRef bytes, StringRef outputFile,
+                                      DialectRegistry &registry) {
+  std::string text;
+  {
+    MLIRContext context(registry);
+    OwningOpRef<ModuleOp> module = repro::readProgram(bytes, &context);
+    if (!module)
+      return failure();
+    llvm::raw_string_ostream stream(text);
+    module->print(stream, OpPrintingFlags().enableDebugInfo());
+  }
+  std::string error;
+  std::unique_ptr<llvm::ToolOutputFile> output =
+      openOutputFile(outputFile, &error);
+  if (!output) {
+    llvm::errs() << error << "\n";
+    return failure();
+  }
+  if (failed(MlirOptMain(output->os(), llvm::MemoryBuffer::getMemBuffer(text),
+                         registry, MlirOptMainConfig::createFromCLOptions())))
+    return failure();
+  output->keep();
+  return success();
+}
+
 int reproOptMain(int argc, char **argv) {
   repro::registerPasses();
   DialectRegistry registry;
   repro::registerDialects(registry);
+  auto [inputFile, outputFile] = registerAndParseCLIOptions(
+      argc, argv, "repro-mlir modular optimizer\n", registry);
+  // A pipe can be read once; whatever is wrong with a file, MlirOptMain says.
+  if (llvm::sys::fs::is_regular_file(inputFile)) {
+    auto input = llvm::MemoryBuffer::getFile(inputFile);
+    if (input && (*input)->getBuffer().starts_with(repro::kFileMagic))
+      return asMainReturnCode(
+          optStoredProgram((*input)->getBuffer(), outputFile, registry));
+  }
   return asMainReturnCode(
-      MlirOptMain(argc, argv, "repro-mlir modular optimizer\n", registry));
+      MlirOptMain(argc, argv, inputFile, outputFile, registry));
 }
 
 int reproLspServerMain(int argc, char **argv) {

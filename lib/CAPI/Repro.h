@@ -47,7 +47,8 @@ MLIR_CAPI_EXPORTED MlirModule reproReadProgram(MlirContext context,
  * of its reduction elements. */
 MLIR_CAPI_EXPORTED bool reproCanBeExact(MlirOperation op);
 
-/** The main functions of the tools. */
+/** The main functions of the tools; that of repro-opt reads stored programs
+ * (docs/identity.md) as well as text. */
 MLIR_CAPI_EXPORTED int reproOptMain(int argc, char **argv);
 MLIR_CAPI_EXPORTED int reproLspServerMain(int argc, char **argv);
 

@@ -64,12 +64,11 @@ class ReferenceBackend:
     """The reference interpreter: slow, and right by construction."""
 
     def __init__(self, program: Program) -> None:
-        from .canonical import to_bytes
         from .reference.environment import float_environment
         from .reference.formats import element_type, to_bits
         from .reference.interpreter import Interpreter
 
-        self._interpreter = Interpreter(to_bytes(program.text))
+        self._interpreter = Interpreter(program.data)
         self._elements = [element_type(kind.element) for kind in (*program.state, *program.outputs)]
         self._to_bits = float_environment()(to_bits)
 

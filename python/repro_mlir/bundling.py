@@ -25,7 +25,7 @@ from .receipts.signing import WEAK, PrivateKey, holds, is_strong
 from .runner.bundle import Bundle, Expected, signed_bytes
 from .runner.execution import TargetCode
 from .runner.initial import describe_initial
-from .runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PROGRAM, SIGNATURE, STATE
+from .runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PROGRAMS, SIGNATURE, STATE
 from .runner.packing import runner_members, zip_of
 from .tensor_file import write_tensors
 
@@ -106,7 +106,7 @@ def write_bundle(
       ReproError: an input that does not fit, or a file that cannot be written.
     """
     states, members = _describe_state(program, seed)
-    members[PROGRAM] = program.text.encode()
+    members[PROGRAMS[FORMAT]] = program.data
     targets = {}
     for code in codes:
         names = {"ptx": f"{code.architecture}.ptx", "plan": f"{code.architecture}.json"}

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the text of a canonical module says about itself: identity, names and types.
+"""Canonical programs as the bytes of docs/identity.md, and what they say about themselves: identity, names and types.
 
-Every `Program` is examined here when it is made, so that nothing else has to ask whether its text is canonical or its
+Every `Program` is examined here when it is made, so that nothing else has to ask whether it is canonical or its
 signature true.
 """
 
@@ -12,35 +12,39 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from .arrays import TensorType
 from .errors import ReproError
 
+if TYPE_CHECKING:
+    from . import ir
+
 
 @dataclass(frozen=True)
 class Examined:
-    """A canonical module as its callers see it.
+    """A canonical program as its callers see it.
 
     Attributes:
+      data: the program as it is stored.
       identity: the identity (H2), in hexadecimal.
-      first_identity: the one of version 1, which receipts of before have.
       num_state: how many arguments and results are state.
       arguments, results: name (empty where the module has none), element type and shape of each.
       moved: the arguments of which elements may become elements of a result as they are.
     """
 
+    data: bytes = field(repr=False)
     identity: str
-    first_identity: str
     num_state: int
     arguments: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
     moved: frozenset[int]
 
     def is_named(self, identity: str) -> bool:
-        """Whether this is an identity of the module, in hexadecimal, of whichever version."""
-        return identity in (self.identity, self.first_identity)
+        """Whether this is an identity of the program, in hexadecimal, of whichever version."""
+        # That of version 1 hashes every element of every constant, also of gigabytes of zeros.
+        return identity == self.identity or identity == _first_identity(self.data)
 
     def check(self, state: Sequence[TensorType], inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> None:
         """ReproError where a signature is not that of the module: counts, element types, shapes, names."""
@@ -65,26 +69,22 @@ class Examined:
 
 
 @functools.lru_cache(maxsize=8)
-def examine(text: str) -> Examined:
-    """Parses and verifies a canonical module.
+def examine(data: bytes) -> Examined:
+    """Reads and verifies a stored program.
 
     Raises:
-      ReproError: text that is no canonical program, with the first error and its place.
+      ReproError: bytes that are no program, with the first error and its place.
     """
     from . import ir
     from ._mlir_libs import _repro
 
     with ir.Context():
-        try:
-            module = ir.Module.parse(text)
-            identity, first = (_repro.program_hash(module, version) for version in (2, 1))
-        except (ir.MLIRError, ValueError) as error:
-            raise ReproError(f"expected a canonical program: {_first_lines(error)}") from None
+        module = read_module(data)
         main = module.body.operations[0]
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         return Examined(
-            identity,
-            first,
+            data,
+            _repro.program_hash(module),
             ir.IntegerAttr(main.attributes["repro.num_state"]).value,
             _described(ir, kind.inputs, main, "arg_attrs"),
             _described(ir, kind.results, main, "res_attrs"),
@@ -92,34 +92,58 @@ def examine(text: str) -> Examined:
         )
 
 
-def to_bytes(text: str) -> bytes:
-    """A canonical module as it is stored (docs/identity.md). ReproError for text that is none."""
+@functools.lru_cache(maxsize=8)
+def _first_identity(data: bytes) -> str:
+    """The identity of version 1, which receipts and bundles of before name."""
     from . import ir
     from ._mlir_libs import _repro
 
     with ir.Context():
-        try:
-            data: bytes = _repro.write_program(ir.Module.parse(text))
-        except (ir.MLIRError, ValueError) as error:
-            raise ReproError(f"expected a canonical program: {_first_lines(error)}") from None
-        return data
+        return _repro.program_hash(read_module(data), 1)
 
 
-def from_bytes(data: bytes) -> str:
-    """The text of the canonical module that is stored as these bytes, with its locations.
+def read_module(data: bytes) -> ir.Module:
+    """The canonical module that is stored as these bytes (docs/identity.md), in the current context.
 
     Raises:
       ReproError: any other bytes, with the place where they are wrong.
     """
-    from . import ir
     from ._mlir_libs import _repro
 
-    with ir.Context() as context:
+    try:
+        return _repro.read_program(data)
+    except ValueError as error:
+        raise ReproError(f"expected a stored program: {_first_lines(error)}") from None
+
+
+def write_module(module: ir.Module) -> bytes:
+    """A canonical module as it is stored. ReproError for a module that is none."""
+    from ._mlir_libs import _repro
+
+    try:
+        return _repro.write_program(module)
+    except ValueError as error:
+        raise ReproError(f"expected a canonical program: {_first_lines(error)}") from None
+
+
+def from_bytes(data: bytes) -> str:
+    """The text of a stored program, for people, with its locations. ReproError as `read_module`."""
+    from . import ir
+
+    with ir.Context():
+        return str(read_module(data).operation.get_asm(enable_debug_info=True))
+
+
+def to_bytes(text: str) -> bytes:
+    """The program with this text as it is stored. ReproError for text that is no canonical program."""
+    from . import ir
+
+    with ir.Context():
         try:
-            module = _repro.read_program(data, context)
-        except ValueError as error:
-            raise ReproError(f"expected a stored program: {_first_lines(error)}") from None
-        return str(module.operation.get_asm(enable_debug_info=True))
+            module = ir.Module.parse(text)
+        except (ir.MLIRError, ValueError) as error:
+            raise ReproError(f"expected a canonical program: {_first_lines(error)}") from None
+        return write_module(module)
 
 
 def _first_lines(error: Exception) -> str:

@@ -94,10 +94,10 @@ def _native(program: Program, target: str, level: str, threads: int) -> Backend:
     level = level or runtime.native_level()
     pipeline = f"builtin.module(cpu{{level={level}}})"
     if not program.untrusted:
-        debugging.dump_pipeline(program.text, pipeline, level)
+        debugging.dump_pipeline(program.data, pipeline, level)
     try:
         with working(f"compiling for {level}"):
-            artifact = runtime.cached_compile(program.text, level, untrusted=program.untrusted)
+            artifact = runtime.cached_compile(program.data, level, untrusted=program.untrusted)
     except runtime.CompileError as error:
         repeat = "" if program.untrusted else debugging.how_to_repeat(program.text, pipeline)
         raise ReproError(f"cannot compile the program for {level}: {_first_line(error)}{repeat}") from None
@@ -127,7 +127,7 @@ class Executable:
         self.target = target
         self.threads = threads
         self._backend = backend
-        self._moved = examine(program.text).moved
+        self._moved = examine(program.data).moved
 
     @property
     def resident(self) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import ir, passmanager
+from .canonical import from_bytes
 from .errors import ReproError
 from .reference.environment import float_environment
 
@@ -37,16 +38,16 @@ def dump_after_passes(manager: passmanager.PassManager, stage: str) -> None:
         manager.enable_ir_printing(tree_printing_dir_path=str(_new_folder(Path(root), stage)), enable_debug_info=True)
 
 
-def dump_pipeline(text: str, pipeline: str, stage: str) -> None:
+def dump_pipeline(data: bytes, pipeline: str, stage: str) -> None:
     """Runs a pipeline on a program for its dumps alone; does nothing without REPRO_DUMP. A pass that fails is no error.
 
     Args:
-      text: a canonical module.
+      data: a canonical program.
       pipeline: what `repro-opt --pass-pipeline` takes.
       stage: as for `dump_after_passes`.
     """
     if os.environ.get(VARIABLE):
-        _succeeds(text, pipeline, stage)
+        _succeeds(from_bytes(data), pipeline, stage)
 
 
 def how_to_repeat(text: str, pipeline: str, options: Sequence[str] = ()) -> str:

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from .canonical import read_module, write_module
 from .errors import ReproError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def contractions(program: Program) -> list[Contraction]:
     from . import ir
 
     with ir.Context():
-        module = ir.Module.parse(program.text)
+        module = read_module(program.data)
         return [_describe(index, fold) for index, fold in enumerate(_folds(module))]
 
 
@@ -62,13 +63,13 @@ def exact_contractions(program: Program, digits: int, select: Callable[[Contract
     option = ",".join(map(str, chosen))
     pipeline = f"builtin.module(repro-set-exact{{digits={digits} contractions={option}}})"
     with ir.Context():
-        module = ir.Module.parse(program.text)
+        module = read_module(program.data)
         try:
             passmanager.PassManager.parse(pipeline).run(module.operation)
         except ir.MLIRError as error:
             reason = " ".join(str(error).splitlines()[:2])
             raise ReproError(f"a contraction cannot be exact: {reason}") from None
-        return dataclasses.replace(program, text=str(module.operation.get_asm(enable_debug_info=True)))
+        return dataclasses.replace(program, data=write_module(module))
 
 
 def _folds(module: Any) -> Iterator[Any]:

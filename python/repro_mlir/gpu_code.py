@@ -61,12 +61,12 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
     for architecture in architectures:
         pipeline = f"builtin.module(gpu{{arch={architecture}}})"
         if not program.untrusted:
-            debugging.dump_pipeline(program.text, pipeline, architecture)
+            debugging.dump_pipeline(program.data, pipeline, architecture)
         with working(f"compiling for {architecture}"):
-            make = compile_device if program.untrusted else compile_text
+            make = compile_device if program.untrusted else compile_data
             try:
                 data = cached(
-                    program.text, architecture + suffix, functools.partial(make, program.text, architecture, assembled)
+                    program.data, architecture + suffix, functools.partial(make, program.data, architecture, assembled)
                 )
             except ReproError as error:
                 if program.untrusted:
@@ -80,12 +80,12 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
     return codes
 
 
-def compile_text(text: str, architecture: str, assembled: bool) -> bytes:
+def compile_data(data: bytes, architecture: str, assembled: bool) -> bytes:
     """A zip with the code, as the cache keeps it. ReproError for a program that cannot be compiled."""
     from .runtime import device_code
 
     try:
-        made = device_code.compile(text, architecture)
+        made = device_code.compile(data, architecture)
     except ValueError as error:
         reason = (str(error).splitlines() or ["no reason given"])[0]
         raise ReproError(f"cannot compile the program for {architecture}: {reason}") from None

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from .canonical import read_module
 
-def count_operations(text: str) -> dict[str, int]:
+
+def count_operations(data: bytes) -> dict[str, int]:
     """How often each operation of a canonical program occurs directly in `main`."""
     from . import ir
 
     counts: dict[str, int] = {}
     with ir.Context():
-        module = ir.Module.parse(text)
+        module = read_module(data)
         for function in module.body.operations:
             for operation in function.regions[0].blocks[0].operations:
                 name = operation.operation.name

@@ -19,27 +19,30 @@ import numpy as np
 
 from .archive import read_archive
 from .arrays import TensorType, is_canonical, make_canonical
-from .canonical import examine
+from .canonical import examine, from_bytes, write_module
 from .errors import ReproError
 from .frontends.interface import ImportedProgram
+from .printing import foreign
 from .reference.environment import float_environment
 from .tensor_file import read_tensors, write_tensors
 
-_FORMAT = 1
+_FORMAT = 2
 _NUMERICS = 1
 _WHAT = "a program file of repro-mlir"
-_MODULE, _SIGNATURE, _STATE = "program.mlir", "signature.json", "state.safetensors"
+_SIGNATURE, _STATE = "signature.json", "state.safetensors"
+# The program of each format: that of the first is MLIR text.
+_PROGRAMS = {1: "program.mlir", _FORMAT: "program.repro"}
 
 
 @dataclass(frozen=True)
 class Program:
     """A canonical program: what is computed, bit by bit, on every target.
 
-    Making one verifies it: ReproError for text that is no canonical program, and for a signature or an initial state
-    that is not that of the text.
+    Making one verifies it: ReproError for data that is no canonical program, and for a signature or an initial state
+    that is not that of the program.
 
     Attributes:
-      text: the canonical module as MLIR text.
+      data: the canonical module as it is stored (docs/identity.md); `canonical.to_bytes` makes it from MLIR text.
       state: the state tensors, in the order of the first arguments and results of `main`.
       inputs: the inputs; the first `num_hyper_parameters` are hyper-parameters such as `lr`.
       outputs: the outputs.
@@ -48,7 +51,7 @@ class Program:
       untrusted: whether the program comes from a file or a peer: it is compiled in a child process with limits.
     """
 
-    text: str = field(repr=False)
+    data: bytes = field(repr=False)
     state: tuple[TensorType, ...]
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
@@ -57,7 +60,7 @@ class Program:
     untrusted: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        examine(self.text).check(self.state, self.inputs, self.outputs)
+        examine(self.data).check(self.state, self.inputs, self.outputs)
         count = self.num_hyper_parameters
         if type(count) is not int or not 0 <= count <= len(self.inputs):
             raise ReproError(f"expected 0 to {len(self.inputs)} hyper-parameters, got {count!r}")
@@ -72,15 +75,20 @@ class Program:
 
         Names, locations and the initial state are no part of it.
         """
-        return examine(self.text).identity
+        return examine(self.data).identity
+
+    @cached_property
+    def text(self) -> str:
+        """The canonical module as MLIR text, for people."""
+        return from_bytes(self.data)
 
     def initial_state(self) -> dict[str, np.ndarray]:
         """New arrays with the initial state, by name."""
         return {kind.name: value.copy() for kind, value in zip(self.state, self.initial, strict=True)}
 
     def save(self, path: str | Path) -> None:
-        """Writes one file: a zip of `program.mlir`, `signature.json` and `state.safetensors`; equal programs give equal
-        bytes. ReproError where the file cannot be written."""
+        """Writes one file: a zip of `program.repro`, `signature.json` and `state.safetensors`; equal programs give
+        equal bytes. ReproError where the file cannot be written."""
         signature = {
             "format": _FORMAT,
             "numerics": _NUMERICS,
@@ -90,7 +98,7 @@ class Program:
             "outputs": [_describe(kind) for kind in self.outputs],
         }
         members = {
-            _MODULE: self.text.encode(),
+            _PROGRAMS[_FORMAT]: self.data,
             _SIGNATURE: (json.dumps(signature, indent=1) + "\n").encode(),
             _STATE: write_tensors(self.state, self.initial),
         }
@@ -106,35 +114,34 @@ class Program:
 
     @staticmethod
     def load(path: str | Path) -> Program:
-        """Reads what `save` wrote, or the program of a bundle. ReproError for anything else."""
+        """Reads what `save` wrote, now or in a version before, or the program of a bundle. ReproError for all else."""
         from .runner.bundle import Bundle, is_bundle
 
         if is_bundle(path):
             bundle = Bundle(path)
             kinds = bundle.state, bundle.inputs, bundle.outputs
-            text = read_untrusted(bundle.module(), path)
+            data = read_untrusted(bundle.module(), path, is_text=bundle.has_text)
             with _within(path):
-                examined = examine(text)
+                examined = examine(data)
                 if not examined.is_named(bundle.program):
                     raise ReproError(f"the program is {examined.identity}, the manifest says {bundle.program}")
                 examined.check(*kinds)
                 initial = tuple(bundle.initial_state())
-                return Program(text, *kinds, bundle.num_hyper_parameters, initial, untrusted=True)
-        members = read_archive(path, {_MODULE, _SIGNATURE, _STATE}.__contains__, _WHAT)
+                return Program(data, *kinds, bundle.num_hyper_parameters, initial, untrusted=True)
+        members = read_archive(path, {*_PROGRAMS.values(), _SIGNATURE, _STATE}.__contains__, _WHAT)
         try:
-            module, data = members[_MODULE], members[_STATE]
             signature = json.loads(members[_SIGNATURE])
         except (KeyError, ValueError, RecursionError):
             raise ReproError(f"{path}: expected {_WHAT}") from None
-        if not isinstance(signature, dict) or (signature.get("format"), signature.get("numerics")) != (
-            _FORMAT,
-            _NUMERICS,
-        ):
-            found = signature if isinstance(signature, dict) else {}
+        given = signature if isinstance(signature, dict) else {}
+        form, numerics = given.get("format"), given.get("numerics")
+        if type(form) is not int or form not in _PROGRAMS or numerics != _NUMERICS:
             raise ReproError(
-                f"{path}: expected format {_FORMAT} of numerics {_NUMERICS}, "
-                f"got format {found.get('format')} of numerics {found.get('numerics')}"
+                f"{path}: expected format {' or '.join(map(str, _PROGRAMS))} of numerics {_NUMERICS}, "
+                f"got format {foreign(str(form))} of numerics {foreign(str(numerics))}"
             )
+        if members.keys() != {_PROGRAMS[form], _SIGNATURE, _STATE}:
+            raise ReproError(f"{path}: expected {_WHAT}")
         try:
             state, inputs, outputs = (
                 tuple(TensorType(t["name"], t["element"], tuple(t["shape"])) for t in signature[key])
@@ -143,13 +150,13 @@ class Program:
             count = signature["num_hyper_parameters"]
         except (AttributeError, KeyError, TypeError):
             raise ReproError(f"{path}: the signature is damaged") from None
-        text = read_untrusted(module, path)
+        data = read_untrusted(members[_PROGRAMS[form]], path, is_text=form != _FORMAT)
         with _within(path):
-            examine(text).check(state, inputs, outputs)
+            examine(data).check(state, inputs, outputs)
         # Of a true signature, so that the sizes are within the limits.
-        initial = read_tensors(state, data, str(path))
+        initial = read_tensors(state, members[_STATE], str(path))
         with _within(path):
-            return Program(text, state, inputs, outputs, count, initial, untrusted=True)
+            return Program(data, state, inputs, outputs, count, initial, untrusted=True)
 
 
 @contextlib.contextmanager
@@ -165,41 +172,38 @@ def _describe(kind: TensorType) -> dict[str, Any]:
     return {"name": kind.name, "element": kind.element, "shape": list(kind.shape)}
 
 
-def read_untrusted(text: bytes, path: str | Path) -> str:
-    """The program text of a file, as `untrusted.admit`; the errors name the file."""
-    from .untrusted import admit
+def read_untrusted(data: bytes, path: str | Path, *, is_text: bool) -> bytes:
+    """The program of a file, as `untrusted.admit` or `admit_text`; the errors name the file."""
+    from .untrusted import admit, admit_text
 
     with _within(path):
-        return admit(text)
+        return admit_text(data) if is_text else admit(data)
 
 
-def program_hash(text: str) -> str:
-    """(H2) The identity of a canonical module, in hexadecimal. ReproError for text that is no canonical program."""
-    return examine(text).identity
-
-
-def read_signature(text: str) -> Program:
-    """The program with this text, its signature read from the text, without an initial state.
+def read_signature(data: bytes) -> Program:
+    """The program that is stored as these bytes, its signature read from them, without an initial state.
 
     Raises:
-      ReproError: text that is no canonical program.
+      ReproError: bytes that are no canonical program.
     """
-    examined = examine(text)
+    examined = examine(data)
 
     def named(kinds: Sequence[TensorType], role: str) -> tuple[TensorType, ...]:
         return tuple(TensorType(kind.name or f"{role} {i}", kind.element, kind.shape) for i, kind in enumerate(kinds))
 
     arguments, results = named(examined.arguments, "argument"), named(examined.results, "result")
     count = examined.num_state
-    return Program(text, arguments[:count], arguments[count:], results[count:], 0, ())
+    return Program(data, arguments[:count], arguments[count:], results[count:], 0, ())
 
 
 @float_environment()
-def canonicalize(text: str) -> str:
-    """Imported linalg, as a frontend hands it over, as the text of a canonical module.
+def import_program(text: str) -> bytes:
+    """The canonical program of imported linalg, as a frontend hands it over.
 
     Args:
       text: MLIR text that keeps the contract of imported linalg (docs/architecture.md).
+    Returns:
+      the program as it is stored.
     Raises:
       ReproError: the first diagnostic of the compiler, and how to repeat it.
     """
@@ -228,7 +232,12 @@ def canonicalize(text: str) -> str:
             reason = (errors or [str(error)])[0].splitlines()[0]
             repeat = debugging.how_to_repeat(text, pipeline, ["--allow-unregistered-dialect"])
             raise ReproError(f"cannot import the program: {reason}{repeat}") from None
-        return str(module.operation.get_asm(enable_debug_info=True))
+        return write_module(module)
+
+
+def canonicalize(text: str) -> str:
+    """The text of what `import_program` gives, with its locations."""
+    return from_bytes(import_program(text))
 
 
 def program_of(imported: ImportedProgram[Any]) -> Program:
@@ -239,8 +248,8 @@ def program_of(imported: ImportedProgram[Any]) -> Program:
     """
     pairs = zip(imported.initial, imported.state, strict=True)
     initial = tuple(_canonical(value, kind.element) for value, kind in pairs)
-    text = canonicalize(imported.text)
-    return Program(text, imported.state, imported.inputs, imported.outputs, imported.num_hyper_parameters, initial)
+    data = import_program(imported.text)
+    return Program(data, imported.state, imported.inputs, imported.outputs, imported.num_hyper_parameters, initial)
 
 
 def _canonical(value: np.ndarray, element: str) -> np.ndarray:

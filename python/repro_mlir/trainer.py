@@ -320,7 +320,7 @@ class Trainer:
                 except frontend.Stale:
                     pass
         program, imported = self._capture(batch)
-        executable = next((each.executable for each in self._known.values() if each.program.text == program.text), None)
+        executable = next((each.executable for each in self._known.values() if each.program.data == program.data), None)
         if executable is None:
             executable = compile(program, self._target, self._threads)
         if executable.resident:

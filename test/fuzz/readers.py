@@ -43,7 +43,7 @@ from repro_mlir.reference.stored import read_program
 from repro_mlir.runner import Bundle
 from repro_mlir.runtime.artifact import read_artifact
 from repro_mlir.tensor_file import read_tensors, write_tensors
-from repro_mlir.untrusted import admit
+from repro_mlir.untrusted import admit, admit_text
 from seeds import Reader, conversations, of_archive, of_receipt, runs, write_bundle_of_two_steps
 
 LIMITS = forked.Limits(seconds=30, memory=8 << 30, batch=500)
@@ -115,7 +115,7 @@ def text(folder: Path) -> Reader:
         return change_tokens(data.decode(), draw).encode()
 
     seeds = [random_programs.program(number).program.encode() for number in range(60)]
-    return Reader(seeds, lambda data: attempt(lambda: admit(data)), change)
+    return Reader(seeds, lambda data: attempt(lambda: admit_text(data)), change)
 
 
 def stored(folder: Path) -> Reader:
@@ -130,7 +130,7 @@ def stored(folder: Path) -> Reader:
         return bytes(changed)
 
     def read(data: bytes) -> str:
-        outcome = attempt(lambda: from_bytes(data))
+        outcome = attempt(lambda: admit(data))
         by_reference = attempt(lambda: read_program(data), ProgramError)
         if outcome == "read" and to_bytes(from_bytes(data)) != data:
             return "finding: the program has two forms"

@@ -36,7 +36,7 @@ def _inspect(options: argparse.Namespace) -> int:
     if options.text:
         tell(*program.text.splitlines())
         return 0
-    operations = count_operations(program.text)
+    operations = count_operations(program.data)
     elements = sum(int(np.prod(kind.shape, dtype=np.int64)) for kind in program.state)
     size = sum(value.nbytes for value in program.initial)
     if options.json:
@@ -63,7 +63,7 @@ def _inspect(options: argparse.Namespace) -> int:
 
 def _inspect_bundle(options: argparse.Namespace) -> int:
     from ..bundling import check_signature
-    from ..canonical import examine
+    from ..canonical import examine, from_bytes
     from ..program import read_untrusted
     from ..receipts.signing import read_public_key
     from ..runner.bundle import Bundle
@@ -71,11 +71,11 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
     key = read_public_key(options.key) if options.key else None
     bundle = Bundle(options.program)
     signed_by = check_signature(bundle, key)
-    text = read_untrusted(bundle.module(), bundle.path)
+    data = read_untrusted(bundle.module(), bundle.path, is_text=bundle.has_text)
     if options.text:
-        tell(*text.splitlines())
+        tell(*from_bytes(data).splitlines())
         return 0
-    examined = examine(text)
+    examined = examine(data)
     if not examined.is_named(bundle.program):
         raise ReproError(
             f"{options.program}: the program is {examined.identity}, not {bundle.program} as the manifest says"

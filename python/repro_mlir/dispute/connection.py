@@ -17,9 +17,9 @@ import time
 
 import blake3
 
-_HELLO = b"repro-dispute-v2"
-_CONTEXT = "repro-mlir dispute v2 token"
-_REFEREE, _PROVER, _SESSION = b"repro-referee-v2", b"repro-prover-v2\0", b"repro-session-v2"
+_HELLO = b"repro-dispute-v3"
+_CONTEXT = "repro-mlir dispute v3 token"
+_REFEREE, _PROVER, _SESSION = b"repro-referee-v3", b"repro-prover-v3\0", b"repro-session-v3"
 _QUESTION, _ANSWER = b"repro-question\0\0", b"repro-answer\0\0\0\0"
 _RANDOM = _HASH = 32
 

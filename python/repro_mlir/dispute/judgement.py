@@ -97,7 +97,7 @@ def _check_size(operator: Operator, step: int) -> None:
 def _recomputed(alone: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The outputs of an operator. StepFailed for a check that fails (E1), ReproError where it takes too much."""
     program = alone.program
-    data = interpret(program.text, tensor_record.encode(arrays, program.inputs))
+    data = interpret(program.data, tensor_record.encode(arrays, program.inputs))
     return tensor_record.decode(data, program.outputs, "an output")
 
 

@@ -35,8 +35,13 @@ REASON_CHARACTERS = 300
 
 
 def program_bytes() -> int:
-    """Of the answer with the program: JSON has two bytes for a line end and for a quotation mark."""
-    return 2 * limits().text_bytes
+    """Of the answer with the program, whose bytes are in base64."""
+    return base64_bytes(limits().text_bytes)
+
+
+def base64_bytes(size: int) -> int:
+    """Of so many bytes in base64."""
+    return (size + 2) // 3 * 4
 
 
 def operator_bytes() -> int:

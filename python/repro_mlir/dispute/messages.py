@@ -12,7 +12,7 @@ from ..receipts import canonical_json, shapes
 from ..receipts.form import RUN
 from .limits import REASON_CHARACTERS
 
-PROTOCOL = 2
+PROTOCOL = 3
 
 Message = dict[str, Any]
 
@@ -40,7 +40,7 @@ _QUESTIONS = {
 
 _ANSWERS = {
     "opening": shapes.record({"protocol": _number, "header": RUN, "steps": _number, "link": shapes.digest}),
-    "program": shapes.record({"text": shapes.text}),
+    "program": shapes.record({"data": shapes.text}),
     "link": shapes.record({"link": shapes.digest}),
     # The initial state has no link before it.
     "step": shapes.record({"cursor": _number, "state": _digests} | _claim, {"before": shapes.digest}),

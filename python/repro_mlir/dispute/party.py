@@ -144,15 +144,15 @@ class Party:
     def program(self, identity: str) -> Program:
         """The program with this identity (H2), without an initial state.
 
-        ReproError also for text that may be the program, but takes too much to be read.
+        ReproError also for data that may be the program, but takes too much to be read.
         """
         before = self.traffic.received
         try:
-            text = self._ask({"ask": "program"}, _SHORT + limits.program_bytes())["text"]
+            text = self._ask({"ask": "program"}, _SHORT + limits.program_bytes())["data"]
         except TooLong as error:
             raise ReproError(f"{self.name}'s program: {error} (see {VARIABLE} in docs/security.md)") from None
         self.traffic.program += self.traffic.received - before
-        return _admitted(text, identity)
+        return _admitted(_decoded(text, "the program"), identity)
 
     @_judges
     def link(self, step: int) -> bytes:
@@ -245,12 +245,9 @@ class Party:
         size = kind.nbytes
         question = {"ask": "tensor", "step": step, "index": index, "role": role, "position": position}
         before = self.traffic.received
-        text = self._ask(question, _SHORT + (size + 2) // 3 * 4)["data"]
+        text = self._ask(question, _SHORT + limits.base64_bytes(size))["data"]
         self.traffic.tensors += self.traffic.received - before
-        try:
-            data = base64.b64decode(text, validate=True)
-        except (binascii.Error, ValueError):
-            raise Fault(f"{role} {position} of operator {index}: expected base64") from None
+        data = _decoded(text, f"{role} {position} of operator {index}")
         if len(data) != size:
             raise Fault(f"{role} {position} of operator {index}: {len(data)} bytes, expected {size}")
         array = from_bytes(data, kind).copy()
@@ -285,21 +282,28 @@ class Party:
             raise Fault(f"question {ask!r}: {error}") from None
 
 
-def _admitted(text: str, identity: str) -> Program:
-    """The program with this text, in which a child process has found nothing that could harm the referee.
+def _decoded(text: str, what: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise Fault(f"{what}: expected base64") from None
+
+
+def _admitted(data: bytes, identity: str) -> Program:
+    """The program with these bytes, in which a child process has found nothing that could harm the referee.
 
     Raises:
       Fault: no program, or another one than that of the header.
       ReproError: it takes too much to be read.
     """
     try:
-        text = admit(text.encode())
+        admit(data)
     except NoProgram:
         raise Fault("a program that is none") from None
-    examined = examine(text)
+    examined = examine(data)
     if not examined.is_named(identity):
         raise Fault(f"a program with the identity {examined.identity}, its header says {identity}")
-    return replace(read_signature(text), untrusted=True)
+    return replace(read_signature(data), untrusted=True)
 
 
 def _digests(answer: dict[str, Any], name: str, count: int | None = None) -> tuple[bytes, ...]:

@@ -77,7 +77,7 @@ class Prover:
         return {"protocol": PROTOCOL, "header": header, "steps": run.steps, "link": run.link(run.steps).hex()}
 
     def _program(self) -> Message:
-        return {"text": self.run.graph.program.text}
+        return {"data": _base64(self.run.graph.program.data)}
 
     def _link(self, step: int) -> Message:
         return {"link": self.run.link(self._checked(step)).hex()}
@@ -137,7 +137,7 @@ class Prover:
             size, most = value.kind.nbytes, limits.OPERATOR_BYTES
             raise QuestionError(f"expected a tensor of at most {most:,} bytes, got one of {size:,}")
         array = self._values_of(step, operator)[value]
-        return {"data": base64.b64encode(tensor_bytes(array, value.kind.element)).decode("ascii")}
+        return {"data": _base64(tensor_bytes(array, value.kind.element))}
 
     def tree(self, step: int) -> OperatorTree:
         """The operators of the step in dispute; runs it."""
@@ -176,6 +176,10 @@ class Prover:
         if index >= len(operators):
             raise QuestionError(f"expected an operator below {len(operators)}, got {index}")
         return operators[index]
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
 
 
 def _hex(digests: Sequence[bytes]) -> list[str]:

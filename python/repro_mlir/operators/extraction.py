@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import ir
+from ..canonical import read_module, write_module
 from ..errors import ReproError
 from ..program import Program
 from .graph import OperatorGraph, Value
@@ -42,7 +43,7 @@ class Extractor:
         self._graph = graph
         self._context = ir.Context()
         with self._context:
-            self._module = ir.Module.parse(graph.program.text)
+            self._module = read_module(graph.program.data)
             block = self._module.body.operations[0].regions[0].blocks[0]
             self._arguments = list(block.arguments)
             self._operations = [operation.operation for operation in block.operations]
@@ -64,9 +65,9 @@ class Extractor:
         outputs = tuple(
             value for operator in part for value in operator.outputs if not operator.inline or len(part) == 1
         )
-        text = self._write([value for value in outside if value.inline], inputs, range(begin, end), outputs)
+        data = self._write([value for value in outside if value.inline], inputs, range(begin, end), outputs)
         kinds = tuple(value.kind for value in inputs), tuple(value.kind for value in outputs)
-        program = Program(text, (), *kinds, 0, (), untrusted=self._graph.program.untrusted)
+        program = Program(data, (), *kinds, 0, (), untrusted=self._graph.program.untrusted)
         return Extraction(program, inputs, outputs)
 
     def _old(self, value: Value) -> ir.Value:
@@ -74,7 +75,7 @@ class Extractor:
             return self._arguments[value.position]
         return self._operations[value.producer].results[value.position]
 
-    def _write(self, inline: Sequence[Value], inputs: Sequence[Value], part: range, outputs: Sequence[Value]) -> str:
+    def _write(self, inline: Sequence[Value], inputs: Sequence[Value], part: range, outputs: Sequence[Value]) -> bytes:
         with self._context, ir.Location.unknown():
             module = ir.Module.create()
             types = [self._tensor_type(value) for value in inputs], [self._tensor_type(value) for value in outputs]
@@ -99,7 +100,7 @@ class Extractor:
                     renamed.update(zip(old.results, new.results, strict=True))
                 returned = [self._to_tensor(value, renamed[self._old(value)]) for value in outputs]
                 ir.Operation.create("func.return", operands=returned)
-            return str(module.operation.get_asm(enable_debug_info=True))
+            return write_module(module)
 
     def _tensor_type(self, value: Value) -> Any:
         old = self._old(value).type

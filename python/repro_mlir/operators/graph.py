@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..arrays import TensorType
-from ..canonical import to_bytes
 from ..printing import foreign
 from ..program import Program
 from ..reference.program import Operation, ValueType
@@ -107,7 +106,7 @@ class OperatorGraph:
     """
 
     def __init__(self, program: Program) -> None:
-        read = read_program(to_bytes(program.text))
+        read = read_program(program.data)
         self.program = program
         body = read.body
         kinds = (*program.state, *program.inputs)

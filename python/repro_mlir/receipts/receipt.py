@@ -101,10 +101,10 @@ class Receipt:
         if found != header.text_hash:
             raise ReceiptWrong(PROGRAM, "not the file that receipt.json names", None, header.text_hash, found)
         try:
-            text = read_untrusted(data, self.path / PROGRAM)
+            data = read_untrusted(data, self.path / PROGRAM, is_text=True)
         except NoProgram:
             raise ReceiptWrong(PROGRAM, "expected a canonical program") from None
-        examined = examine(text)
+        examined = examine(data)
         if not examined.is_named(header.program):
             raise ReceiptWrong(
                 PROGRAM, "another program than receipt.json names", None, header.program, examined.identity
@@ -114,7 +114,7 @@ class Receipt:
             examined.check(*kinds)
         except ReproError as error:
             raise ReceiptWrong(HEADER, f"the signature is not that of the program: {error}") from None
-        return Program(text, *kinds, signature.num_hyper_parameters, self._initial, untrusted=True)
+        return Program(data, *kinds, signature.num_hyper_parameters, self._initial, untrusted=True)
 
     @cached_property
     def _initial(self) -> tuple[np.ndarray, ...]:

@@ -24,9 +24,10 @@ from ..tensor_file import read_tensors
 from .execution import TargetCode
 from .initial import initial_array
 from .manifest import (
+    FORMAT,
     INPUTS,
     MANIFEST,
-    PROGRAM,
+    PROGRAMS,
     SIGNATURE,
     STATE,
     is_member_name,
@@ -139,9 +140,14 @@ class Bundle:
         """What a signature is of: the manifest, which has the digest of every other member."""
         return signed_bytes(self._data[MANIFEST])
 
+    @property
+    def has_text(self) -> bool:
+        """Whether the program is MLIR text, as in bundles of format 1."""
+        return self._manifest["format"] != FORMAT
+
     def module(self) -> bytes:
-        """The text of the canonical module, as the bundle has it."""
-        return self._data[PROGRAM]
+        """The canonical module as the bundle has it: stored (docs/identity.md), or `has_text`."""
+        return self._data[PROGRAMS[self._manifest["format"]]]
 
     def member_sizes(self) -> dict[str, int]:
         """Bytes of each member, not compressed."""

@@ -15,15 +15,16 @@ from ..errors import ReproError
 from ..printing import foreign
 from ..receipts import shapes
 
-FORMAT = 1
+FORMAT = 2
 NUMERICS = 1
-MANIFEST, PROGRAM, STATE, INPUTS = "manifest.json", "program.mlir", "state.safetensors", "inputs.safetensors"
-SIGNATURE = "signature.json"
+MANIFEST, STATE, INPUTS, SIGNATURE = "manifest.json", "state.safetensors", "inputs.safetensors", "signature.json"
+PROGRAMS = {1: "program.mlir", FORMAT: "program.repro"}
+"""The member with the program, of each format that is read."""
 
 _ARCHITECTURE = r"sm_[0-9]{2,3}[af]?"
 _RUNNER = re.compile(r"__main__\.py|repro_mlir(/[a-z0-9_]+)+\.py")
 _MEMBER = re.compile(
-    r"manifest\.json|signature\.json|program\.mlir|(state|inputs)\.safetensors"
+    r"manifest\.json|signature\.json|program\.(mlir|repro)|(state|inputs)\.safetensors"
     rf"|{_ARCHITECTURE}\.(ptx|cubin|json|constants)|{_RUNNER.pattern}"
 )
 
@@ -122,9 +123,9 @@ def read_manifest(data: bytes, where: str) -> dict[str, Any]:
     if isinstance(manifest, dict):
         # Before the shape: another format may have another.
         found = manifest.get("format"), manifest.get("numerics")
-        if found != (FORMAT, NUMERICS) and all(isinstance(each, int) for each in found):
+        if all(isinstance(each, int) for each in found) and (found[0] not in PROGRAMS or found[1] != NUMERICS):
             raise ReproError(
-                f"{where}: expected a bundle of format {FORMAT} and numerics {NUMERICS}, "
+                f"{where}: expected a bundle of format {' or '.join(map(str, PROGRAMS))} and numerics {NUMERICS}, "
                 f"got format {found[0]} and numerics {found[1]}"
             )
     _SHAPE(manifest, place)
@@ -157,7 +158,7 @@ def _check_expected(manifest: Mapping[str, Any], place: str) -> None:
 
 def needed_members(manifest: Mapping[str, Any]) -> set[str]:
     """The members, beside the runner, that a bundle with this manifest must have, and it may have no others."""
-    needed = {PROGRAM}
+    needed = {PROGRAMS[manifest["format"]]}
     for target in manifest["targets"].values():
         needed |= {name for name in target.values() if name is not None}
     if any(entry["initial"]["from"] == "file" for entry in manifest["state"]):

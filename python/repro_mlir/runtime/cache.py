@@ -19,7 +19,6 @@ from pathlib import Path
 
 import blake3
 
-from .. import ir
 from .._mlir_libs import _repro
 from ..untrusted import compile_native
 from .compilation import compile, native_level
@@ -57,9 +56,9 @@ def _compiler_identity() -> bytes:
     return "\n".join(parts).encode()
 
 
-def _name_of(text: bytes, level: str) -> str:
+def _name_of(program: bytes, level: str) -> str:
     state = hashlib.sha256()
-    for part in (_compiler_identity(), level.encode(), text):
+    for part in (_compiler_identity(), level.encode(), program):
         state.update(len(part).to_bytes(8, "little"))
         state.update(part)
     return f"{state.hexdigest()}.artifact"
@@ -147,8 +146,8 @@ class _Store:
                 os.unlink(beside, dir_fd=self._folder)
 
 
-def cached(text: str, target: str, make: Callable[[], bytes]) -> bytes:
-    """What `make` gives for a program and a target, kept in `directory()` and read from there the next time.
+def cached(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
+    """What `make` gives for a stored program and a target, kept in `directory()` and read from there the next time.
 
     A file that this user has not written, or that is damaged, is made anew and replaced; a directory that belongs to
     somebody else or cannot be written to is no error: nothing is read there and nothing kept.
@@ -161,7 +160,7 @@ def cached(text: str, target: str, make: Callable[[], bytes]) -> bytes:
     if store is None:
         return make()
     with contextlib.closing(store):
-        name = _name_of(text.encode(), target)
+        name = _name_of(program, target)
         if (artifact := store.read(name)) is not None:
             return artifact
         artifact = make()
@@ -170,18 +169,16 @@ def cached(text: str, target: str, make: Callable[[], bytes]) -> bytes:
         return artifact
 
 
-def cached_compile(
-    module: ir.Module | str, level: str = "native", *, jobs: int | None = None, untrusted: bool = False
-) -> bytes:
+def cached_compile(program: bytes, level: str = "native", *, jobs: int | None = None, untrusted: bool = False) -> bytes:
     """`compile` with its artifact `cached`.
 
     Args:
-      module, level, jobs: as for `compile`.
+      program: a canonical program as it is stored.
+      level, jobs: as for `compile`.
       untrusted: whether a child process compiles, with limits (see untrusted/); for programs of strangers.
     """
     if level == "native":
         level = native_level()
-    text = module if isinstance(module, str) else str(module.operation.get_asm(enable_debug_info=True))
     if untrusted:
-        return cached(text, level, lambda: compile_native(text, level))
-    return cached(text, level, lambda: compile(module, level, jobs=jobs))
+        return cached(program, level, lambda: compile_native(program, level))
+    return cached(program, level, lambda: compile(program, level, jobs=jobs))

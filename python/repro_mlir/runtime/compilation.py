@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""From a canonical module to an artifact."""
+"""From a canonical program to an artifact."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import os
 
 from .. import ir
 from .._mlir_libs import _repro
+from ..canonical import read_module
+from ..errors import ReproError
 
 
 class CompileError(ValueError):
@@ -30,11 +32,27 @@ def native_level() -> str:
     return _repro.cpu_host_level()
 
 
-def compile(module: ir.Module | str, level: str = "native", *, jobs: int | None = None, timing: bool = False) -> bytes:
+def module_of(program: bytes | str) -> ir.Module:
+    """A canonical program in memory.
+
+    Args:
+        program: the program as it is stored (docs/identity.md), or its MLIR text.
+
+    Raises:
+        CompileError: any other data.
+    """
+    try:
+        with ir.Context(), ir.Location.unknown():
+            return ir.Module.parse(program) if isinstance(program, str) else read_module(program)
+    except (ir.MLIRError, ReproError) as error:
+        raise CompileError(str(error)) from None
+
+
+def compile(program: bytes | str, level: str = "native", *, jobs: int | None = None, timing: bool = False) -> bytes:
     """Compiles a canonical program.
 
     Args:
-        module: a canonical module, or its text.
+        program: as for `module_of`.
         level: one of `levels()`, or "native".
         jobs: threads to compile in; the default is one per processor. The artifact does not depend on it.
         timing: print the time of each pass to stderr.
@@ -47,12 +65,7 @@ def compile(module: ir.Module | str, level: str = "native", *, jobs: int | None 
     """
     if level == "native":
         level = native_level()
-    if isinstance(module, str):
-        try:
-            with ir.Context(), ir.Location.unknown():
-                module = ir.Module.parse(module)
-        except ir.MLIRError as error:
-            raise CompileError(str(error)) from None
+    module = module_of(program)
     try:
         return _repro.compile_cpu(module, level, jobs or os.cpu_count() or 1, timing)
     except ValueError as error:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""From a canonical module to code for NVIDIA devices.
+"""From a canonical program to code for NVIDIA devices.
 
 No device and no CUDA toolkit is needed. docs/architecture.md ("Device code") describes the plan.
 """
@@ -12,9 +12,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from .. import ir
 from .._mlir_libs import _repro
-from .compilation import CompileError
+from .compilation import CompileError, module_of
 
 
 @dataclass(frozen=True)
@@ -39,23 +38,18 @@ def architectures() -> list[str]:
     return _repro.gpu_architectures().split(", ")
 
 
-def compile(module: ir.Module | str, arch: str = "sm_75", *, timing: bool = False) -> DeviceCode:
+def compile(program: bytes | str, arch: str = "sm_75", *, timing: bool = False) -> DeviceCode:
     """Compiles a canonical program.
 
     Args:
-        module: a canonical module, or its text.
+        program: as it is stored (docs/identity.md), or its MLIR text.
         arch: one of `architectures()`.
         timing: print the time of each pass to stderr.
 
     Raises:
         CompileError: the first error of the compiler.
     """
-    if isinstance(module, str):
-        try:
-            with ir.Context(), ir.Location.unknown():
-                module = ir.Module.parse(module)
-        except ir.MLIRError as error:
-            raise CompileError(str(error)) from None
+    module = module_of(program)
     try:
         ptx, plan, constants = _repro.compile_gpu(module, arch, timing)
     except ValueError as error:

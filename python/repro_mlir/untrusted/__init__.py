@@ -3,9 +3,9 @@
 
 """Programs of strangers: read, compiled and interpreted in child processes with limits (docs/security.md).
 
-Whatever the text does to the parser or the compiler happens to a child: the end of the child is one ReproError here.
+Whatever a program does to the reader or the compiler happens to a child: the end of the child is one ReproError here.
 """
 
-from .requests import NoProgram, admit, compile_device, compile_native, interpret
+from .requests import NoProgram, admit, admit_text, compile_device, compile_native, interpret
 
-__all__ = ["NoProgram", "admit", "compile_device", "compile_native", "interpret"]
+__all__ = ["NoProgram", "admit", "admit_text", "compile_device", "compile_native", "interpret"]

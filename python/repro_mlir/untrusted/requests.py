@@ -17,10 +17,10 @@ import time
 from typing import Any
 
 from ..errors import ReproError, StepFailed
-from ..limits import VARIABLE, limits
+from ..limits import VARIABLE, Limits, limits
 from ..printing import foreign
 from .server import ENDING, HEADER, OUT_OF_MEMORY
-from .text import check_text
+from .text import check_size, check_text
 
 # What a child needs of the environment; the rest may hold secrets.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "TMPDIR", "LANG", "LC_ALL")
@@ -29,33 +29,51 @@ _GRACE_SECONDS = 10
 
 
 class NoProgram(ReproError):
-    """Text that is no canonical program, wherever it is read."""
+    """Data that is no canonical program, wherever it is read."""
 
 
-def admit(text: bytes) -> str:
-    """The text of a stranger's program, after a child process has parsed, verified and hashed it.
+def admit(data: bytes) -> bytes:
+    """The stored program of a stranger, after a child process has read and verified it.
 
     Returns:
-      the program as MLIR prints it: parsing this text once more ends no process.
+      the same bytes: reading them once more ends no process.
     Raises:
-      NoProgram: it is no canonical program.
-      ReproError: text beyond the limits, or one that ends the child or takes too long.
+      NoProgram: they are no stored program.
+      ReproError: a program beyond the limits, or one that ends the child or takes too long.
     """
     bounds = limits()
+    check_size(data, bounds)
+    _SERVER.ask("read", data, bounds.read_seconds, "read", **_sizes(bounds))
+    return data
+
+
+def admit_text(text: bytes) -> bytes:
+    """A stranger's program that is MLIR text, as in files of the first formats, as it is stored now.
+
+    Raises:
+      NoProgram: it is no canonical program.
+      ReproError: as `admit`.
+    """
+    bounds = limits()
+    check_size(text, bounds)
     check_text(text, bounds)
-    return _SERVER.ask("read", text, bounds.read_seconds, "read", constant_bytes=bounds.constant_bytes).decode()
+    return _SERVER.ask("read_text", text, bounds.read_seconds, "read", **_sizes(bounds))
 
 
-def compile_native(text: str, level: str) -> bytes:
+def _sizes(bounds: Limits) -> dict[str, int]:
+    return {"constant_bytes": bounds.constant_bytes, "tensor_bytes": bounds.tensor_bytes}
+
+
+def compile_native(data: bytes, level: str) -> bytes:
     """As `runtime.compile`, in a child process. ReproError where that fails in any way."""
-    return _SERVER.ask("compile_native", text.encode(), limits().compile_seconds, f"compiled for {level}", level=level)
+    return _SERVER.ask("compile_native", data, limits().compile_seconds, f"compiled for {level}", level=level)
 
 
-def compile_device(text: str, architecture: str, assembled: bool) -> bytes:
-    """As `gpu_code.compile_text`, in a child process. ReproError where that fails in any way."""
+def compile_device(data: bytes, architecture: str, assembled: bool) -> bytes:
+    """As `gpu_code.compile_data`, in a child process. ReproError where that fails in any way."""
     return _SERVER.ask(
         "compile_device",
-        text.encode(),
+        data,
         limits().compile_seconds,
         f"compiled for {architecture}",
         architecture=architecture,
@@ -63,11 +81,11 @@ def compile_device(text: str, architecture: str, assembled: bool) -> bytes:
     )
 
 
-def interpret(text: str, inputs: bytes) -> bytes:
+def interpret(data: bytes, inputs: bytes) -> bytes:
     """The outputs of a program without state by the reference interpreter, in a child process.
 
     Args:
-      text: of a program that was admitted.
+      data: a program that was admitted.
       inputs: the bytes (H1) of each input, one after the other.
     Returns:
       the bytes (H1) of each output, one after the other.
@@ -75,8 +93,7 @@ def interpret(text: str, inputs: bytes) -> bytes:
       StepFailed: a check of the program fails (E1).
       ReproError: it takes too much time or memory.
     """
-    data = text.encode()
-    options = {"text_bytes": len(data)}
+    options = {"program_bytes": len(data)}
     answer = _SERVER.ask("interpret", data + inputs, limits().operator_seconds, "recomputed", **options)
     if answer[:1] == b"!":
         raise StepFailed(answer[1:].decode())

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks of program text that need no parser: they take time and memory in proportion to the text."""
+"""Checks of programs before they are read, those of text without a parser: time and memory are in proportion to it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,14 @@ _STEP[list(b")]}>")] = -1
 _BLOCK = 1 << 20
 
 
+def check_size(data: bytes, limits: Limits) -> None:
+    """ReproError for a program of more bytes than the limits allow."""
+    if len(data) > limits.text_bytes:
+        raise ReproError(f"a program of {len(data):,} bytes, expected at most {limits.text_bytes:,}")
+
+
 def check_text(text: bytes, limits: Limits) -> None:
-    """ReproError for text that exceeds the limits; whether it is a program is for the parser to say."""
-    if len(text) > limits.text_bytes:
-        raise ReproError(f"a program of {len(text):,} bytes, expected at most {limits.text_bytes:,}")
+    """ReproError for text that exceeds the other limits; whether it is a program is for the parser to say."""
     code = _ARROW.sub(b"", _STRING_OR_COMMENT.sub(b'""', text))
     depth = _depth(code)
     if depth > limits.nesting:

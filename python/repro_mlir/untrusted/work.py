@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a child process does with program text."""
+"""What a child process does with programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ir, tensor_record
-from .._mlir_libs import _repro
+from ..canonical import read_module, to_bytes
 from ..compiler import compile as compile_program
 from ..errors import ReproError, StepFailed
 from ..program import read_signature
@@ -27,72 +27,76 @@ def prepare() -> None:
         importlib.import_module(f"..{name}", __package__)
 
 
-def read(data: bytes, *, constant_bytes: int) -> bytes:
-    """The text of a canonical program as MLIR prints it, which has been parsed and verified as well.
+class TooMuch(Exception):
+    """A program that may be one, beyond the limits."""
+
+
+def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
+    """Nothing, after a stored program has been read and verified.
 
     Raises:
-      ReproError: text that is no canonical program, or constants of more bytes.
+      ReproError: no stored program.
+      TooMuch: constants of more bytes together, or a tensor of more.
     """
-    text = data.decode()
-    with ir.Context(), ir.Location.unknown():
-        try:
-            module = ir.Module.parse(text)
-            _check_constants(module, constant_bytes)
-            identity = _repro.program_hash(module)
-            printed = str(module.operation.get_asm(enable_debug_info=True))
-            # Whoever asked reads the printed text in the same way.
-            if _repro.program_hash(ir.Module.parse(printed)) != identity:
-                raise ReproError("the program is another one once it is printed")
-        except (ir.MLIRError, ValueError) as error:
-            raise ReproError(" ".join(line.strip() for line in str(error).splitlines()[:2])) from None
-    return printed.encode()
+    with ir.Context():
+        module = read_module(data)
+        largest = total = 0
 
+        def visit(operation: Any) -> Any:
+            nonlocal largest, total
+            sizes = [_bytes_of(result.type) for result in operation.results]
+            largest = max(largest, *sizes, 0)
+            if operation.name == "arith.constant":
+                # One element stands for all where they are equal.
+                total += sum(sizes)
+            return ir.WalkResult.ADVANCE
 
-def _check_constants(module: Any, limit: int) -> None:
-    """ReproError where the constants have more bytes than `limit`: a splat takes none in the text."""
-    total = 0
-
-    def visit(operation: Any) -> Any:
-        nonlocal total
-        if operation.name == "arith.constant" and len(operation.results) == 1:
-            total += _bytes_of(operation.results[0].type)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    if total > limit:
-        raise ReproError(f"constants of {total:,} bytes, expected at most {limit:,}")
+        module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    if largest > tensor_bytes:
+        raise TooMuch(f"a program with a tensor of {largest:,} bytes, expected at most {tensor_bytes:,}")
+    if total > constant_bytes:
+        raise TooMuch(f"constants of {total:,} bytes, expected at most {constant_bytes:,}")
+    return b""
 
 
 def _bytes_of(kind: Any) -> int:
-    """The bytes of a value; of a type that no canonical program has, none."""
-    is_tensor = isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
+    """The bytes of a value of a canonical program."""
+    is_tensor = isinstance(kind, ir.RankedTensorType)
     element: Any = kind.element_type if is_tensor else kind
-    width = 64 if isinstance(element, ir.IndexType) else getattr(element, "width", 0)
+    width = 64 if isinstance(element, ir.IndexType) else element.width
     return math.prod(kind.shape if is_tensor else ()) * -(-width // 8)
+
+
+def read_text(data: bytes, **limits: int) -> bytes:
+    """The program with this text as it is stored, which `read` has read as well. Raises as `read`."""
+    stored = to_bytes(data.decode())
+    # Whoever asked reads it in the same way.
+    read(stored, **limits)
+    return stored
 
 
 def compile_native(data: bytes, *, level: str) -> bytes:
     """An artifact. ValueError with the first error of the compiler."""
     from ..runtime.compilation import compile
 
-    return compile(data.decode(), level)
+    return compile(data, level)
 
 
 def compile_device(data: bytes, *, architecture: str, assembled: bool) -> bytes:
     """Device code as the cache keeps it. ReproError where there is none."""
-    from ..gpu_code import compile_text
+    from ..gpu_code import compile_data
 
-    return compile_text(data.decode(), architecture, assembled)
+    return compile_data(data, architecture, assembled)
 
 
-def interpret(data: bytes, *, text_bytes: int) -> bytes:
-    """The outputs of a program without state, from its text and its inputs.
+def interpret(data: bytes, *, program_bytes: int) -> bytes:
+    """The outputs of a program without state, which stands before its inputs.
 
     Returns:
       "=" and the outputs, or "!" and why there are none (E1).
     """
-    program = read_signature(data[:text_bytes].decode())
-    arrays = tensor_record.decode(data[text_bytes:], program.inputs, "an input")
+    program = read_signature(data[:program_bytes])
+    arrays = tensor_record.decode(data[program_bytes:], program.inputs, "an input")
     try:
         _, outputs = compile_program(program, "reference", 1)({}, *arrays)
     except StepFailed as error:
@@ -102,6 +106,7 @@ def interpret(data: bytes, *, text_bytes: int) -> bytes:
 
 WORK: dict[str, Callable[..., bytes]] = {
     "read": read,
+    "read_text": read_text,
     "compile_native": compile_native,
     "compile_device": compile_device,
     "interpret": interpret,
@@ -110,7 +115,7 @@ WORK: dict[str, Callable[..., bytes]] = {
 
 def perform(request: bytes) -> bytes:
     """Does what a request says, a line of JSON and then its data: gives "+" and the result, "-" and what is wrong with
-    the data, or "?" and a fault of ours."""
+    the data, or "?" and why that is not known: limits, or a fault of ours."""
     line, _, data = request.partition(b"\n")
     given = json.loads(line)
     try:
@@ -119,5 +124,5 @@ def perform(request: bytes) -> bytes:
         raise
     except Exception as error:
         is_known = isinstance(error, (ReproError, ValueError))
-        reason = str(error) if is_known else f"{type(error).__name__}: {error}"
+        reason = str(error) if is_known or isinstance(error, TooMuch) else f"{type(error).__name__}: {error}"
         return (b"-" if is_known else b"?") + (reason.splitlines() or [""])[0].encode(errors="replace")

@@ -6,6 +6,7 @@
 import numpy as np
 import pytest
 from repro_mlir.arrays import TensorType
+from repro_mlir.canonical import to_bytes
 from repro_mlir.compiler import Executable
 from repro_mlir.program import Program
 
@@ -30,7 +31,7 @@ class CountingBackend:
 @pytest.fixture
 def program() -> Program:
     return Program(
-        TEXT,
+        to_bytes(TEXT),
         (TensorType("w", "f32", (2, 3)), TensorType("n", "i64", ())),
         (TensorType("lr", "f32", ()), TensorType("x", "f32", (2, 3))),
         (TensorType("loss", "f32", ()),),

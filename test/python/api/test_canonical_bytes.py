@@ -13,6 +13,7 @@ import pytest
 import repro_mlir
 from repro_mlir import ReproError
 from repro_mlir.arrays import TensorType, check_canonical, from_bytes, is_canonical, make_canonical
+from repro_mlir.canonical import to_bytes
 from repro_mlir.hashing import tensor_bytes, tensor_hash
 from repro_mlir.program import Program
 from repro_mlir.runner.initial import initial_array
@@ -107,7 +108,7 @@ def test_V4_program_files(tmp_path: Path) -> None:
         "func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> attributes {repro.num_state = 1 : i64} {\n"
         "  return %a : tensor<3xf32>\n}"
     )
-    program = Program(text, (kind,), (), (), 0, (np.zeros(3, np.float32),))
+    program = Program(to_bytes(text), (kind,), (), (), 0, (np.zeros(3, np.float32),))
     program.save(tmp_path / "right.repro")
     assert Program.load(tmp_path / "right.repro").initial[0].tobytes() == bytes(12)
     wrong = dataclasses.replace(program, initial=(array_of("f32", [0, 0x7FC00001, 0]),))
@@ -152,7 +153,7 @@ def test_V4_a_step_shows_canonical_bytes(element: str, target: str, kept: bool) 
         TensorType(name, element, shape) for name, shape in (("part", (2,)), ("tall", (4, 1)), ("turned", (4,)))
     )
     initial = tuple(np.zeros(4, kind.dtype) for kind in kinds)
-    program = Program(MOVING.replace("ELEMENT", element), tuple(kinds), inputs, outputs, 0, initial)
+    program = Program(to_bytes(MOVING.replace("ELEMENT", element)), tuple(kinds), inputs, outputs, 0, initial)
     executable = repro_mlir.compile(program, target, 1)
     state = {kind.name: array_of(element, given) for kind in kinds}
     x = array_of(element, given)

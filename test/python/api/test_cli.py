@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repro_mlir.canonical import examine, to_bytes
 from repro_mlir.cli import main
-from repro_mlir.program import Program, program_hash
+from repro_mlir.program import Program
 
 
 def failing(capsys, *arguments: str) -> str:
@@ -96,7 +97,7 @@ def test_inspect(capsys, program: Program, tmp_path: Path) -> None:
     assert main(["inspect", path]) == 0
     assert "2 tensors, 7 elements, 32 bytes" in capsys.readouterr().out
     assert main(["inspect", path, "--text"]) == 0
-    assert program_hash(capsys.readouterr().out) == program.hash
+    assert examine(to_bytes(capsys.readouterr().out)).identity == program.hash
 
 
 def test_run_on_the_reference(capsys, program: Program, tmp_path: Path) -> None:

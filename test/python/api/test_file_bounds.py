@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from repro_mlir import ReproError
 from repro_mlir.arrays import TensorType
+from repro_mlir.canonical import to_bytes
 from repro_mlir.cli import main
 from repro_mlir.frontends.torch import load_checkpoint
 from repro_mlir.program import read_signature
@@ -34,7 +35,7 @@ func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32> {{repro.name = "{NAME}"}}) 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
     """A program, and a state and inputs of it."""
-    program = dataclasses.replace(read_signature(TEXT), initial=(np.zeros(4, np.float32),))
+    program = dataclasses.replace(read_signature(to_bytes(TEXT)), initial=(np.zeros(4, np.float32),))
     program.save(tmp_path / "p.repro")
     (tmp_path / "s.safetensors").write_bytes(write_tensors(KINDS, [np.ones(4, np.float32)]))
     np.savez(tmp_path / "i.npz", **{NAME: np.arange(4, dtype=np.float32)})

@@ -40,8 +40,8 @@ ALLOWED = {
     "emulator": {"errors"},
     "frontends": {"arrays", "errors"},
     "frontends.torch": {
-        "arrays", "errors", "exact", "files", "frontends", "lazy_imports", "limits", "operators", "program", "progress",
-        "receipts", "reference", "tensor_file",
+        "arrays", "canonical", "errors", "exact", "files", "frontends", "lazy_imports", "limits", "operators",
+        "program", "progress", "receipts", "reference", "tensor_file",
     },
     "operators": {
         "arrays", "canonical", "compiler", "errors", "hashing", "printing", "program", "receipts", "reference",
@@ -55,9 +55,9 @@ ALLOWED = {
         "archive", "arrays", "commands", "digest", "errors", "hashing", "limits", "printing", "receipts", "reference",
         "tensor_file",
     },
-    "runtime": {"errors", "untrusted"},
+    "runtime": {"canonical", "errors", "untrusted"},
     "untrusted": {
-        "compiler", "errors", "gpu_code", "limits", "printing", "program", "runtime", "tensor_record",
+        "canonical", "compiler", "errors", "gpu_code", "limits", "printing", "program", "runtime", "tensor_record",
     },
 }  # fmt: skip
 """What the packages import of each other and of the modules beside them."""

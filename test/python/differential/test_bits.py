@@ -8,6 +8,7 @@ import pytest
 from builder import Builder
 from kit import check
 from repro_mlir import compile
+from repro_mlir.canonical import to_bytes
 from repro_mlir.program import read_signature
 
 # Float, integer, the bits of the canonical NaN, the bits of infinity.
@@ -50,5 +51,5 @@ def test_V4_bits_of_every_nan(kind: str, integer: str, canonical: int, infinity:
     magnitudes = bits & ~sign
     want = np.where(magnitudes > infinity, np.array(canonical, bits.dtype), bits ^ sign)
     for target in ("reference", "cpu", "ptx-emulator"):
-        _, outputs = compile(read_signature(program), target, 1)({}, bits)
+        _, outputs = compile(read_signature(to_bytes(program)), target, 1)({}, bits)
         np.testing.assert_array_equal(outputs["result 0"], want, err_msg=target)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from convolutions import General, Layer, Window
 from repro_mlir import runtime
+from repro_mlir.canonical import to_bytes
 from repro_mlir.hashing import tensor_hash
 from repro_mlir.reference.formats import element_type, from_bits
 
@@ -24,7 +25,7 @@ RECORDED = json.loads(Path(__file__).with_name("convolutions.json").read_text())
 
 
 def run(program: str, arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    executable = runtime.load(runtime.cached_compile(program, runtime.native_level()), 2)
+    executable = runtime.load(runtime.cached_compile(to_bytes(program), runtime.native_level()), 2)
     given = [array.view(kind.dtype) for array, kind in zip(arrays, executable.inputs, strict=True)]
     outputs = [kind.empty() for kind in executable.outputs]
     executable.run([], given, outputs)

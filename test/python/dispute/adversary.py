@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from builder import Builder
 from dispute_runs import CachedProver, faulty, run
+from repro_mlir.canonical import to_bytes
 from repro_mlir.dispute import LocalChannel, RecordedRun, Verdict, settle
 from repro_mlir.dispute.channels import Silence
 from repro_mlir.dispute.messages import Message
@@ -41,7 +42,7 @@ def graph() -> OperatorGraph:
     step = b.elementwise("%r0 = arith.mulf %x0, %x1 : f32", wide, batch, element="f32")
     body = "%s = arith.addf %x0, %x1 : f32\n    %r0 = arith.select %x2, %s, %x0 : f32"
     new = b.elementwise(body, state, step, sign, element="f32")
-    program = read_signature(b.program(new, step, states=1))
+    program = read_signature(to_bytes(b.program(new, step, states=1)))
     return OperatorGraph(dataclasses.replace(program, initial=(np.array([1, -1, np.nan], np.float32),)))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import repro_mlir
 from builder import Builder
 from every_operator import every_operator, inputs
+from repro_mlir.canonical import to_bytes
 from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, Verdict, settle
 from repro_mlir.dispute.bounds import Bound, bound
 from repro_mlir.dispute.terms import Terms
@@ -49,7 +50,7 @@ def chain(operators: int) -> OperatorGraph:
     start = value = b.argument((2,), "f32")
     for _ in range(operators // 2):
         value = b.elementwise("%r0 = arith.addf %x0, %x1 : f32", value, start, element="f32")
-    program = read_signature(b.program(value, states=1))
+    program = read_signature(to_bytes(b.program(value, states=1)))
     return OperatorGraph(dataclasses.replace(program, initial=(np.array([1, -1], np.float32),)))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from dispute_runs import STEPS, CachedProver, dispute, faulty, graph, honest, run
 from repro_mlir.arrays import TensorType
+from repro_mlir.canonical import to_bytes
 from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, Verdict, settle
 from repro_mlir.dispute.channels import Silence
 from repro_mlir.dispute.messages import Message, encode
@@ -484,10 +485,10 @@ def test_how_many_steps_were_agreed_on() -> None:
 
 
 def test_a_program_of_another_identity() -> None:
-    other = graph().program.text.replace("0.25", "0.75")
+    other = to_bytes(graph().program.text.replace("2.500000e-01", "7.500000e-01"))
 
     def change(question: Message, answer: Message) -> Message:
-        return {"text": other}
+        return {"data": base64.b64encode(other).decode()}
 
     assert "a program with the identity" in loses(dispute(Liar(cheat(), "program", change), honest()), "A").reasons["A"]
     assert STEPS == honest().steps

@@ -17,6 +17,7 @@ import random_programs
 from dispute_runs import STEPS, bounds, chain, dispute, effective_fault, faulty, graph, honest, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from repro_mlir.canonical import to_bytes
 from repro_mlir.dispute import RecordedRun, Verdict
 from repro_mlir.errors import StepFailed
 from repro_mlir.operators import OperatorGraph
@@ -114,7 +115,7 @@ def test_a_program_without_operators() -> None:
         "func.func @main(%w: tensor<2xf32>, %x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) "
         "attributes {repro.num_state = 1 : i64} {\n  return %w, %x : tensor<2xf32>, tensor<2xf32>\n}\n"
     )
-    program = dataclasses.replace(read_signature(text), initial=(np.ones(2, np.float32),))
+    program = dataclasses.replace(read_signature(to_bytes(text)), initial=(np.ones(2, np.float32),))
     bare = OperatorGraph(program)
     given = [[np.full(2, step, np.float32)] for step in range(4)]
     wrong = RecordedRun(program, given, lambda step, arrays: [arrays[0] + np.float32(step == 3), arrays[1]], graph=bare)
@@ -124,12 +125,12 @@ def test_a_program_without_operators() -> None:
 
 def random_run(case: catalogue.Case) -> tuple[OperatorGraph, RecordedRun]:
     """A few steps of a random program of the differential tests."""
-    program = read_signature(case.program)
+    program = read_signature(to_bytes(case.program))
     count = len(program.state)
     # The case may have the bits of an f16.
     kinds = (*program.state, *program.inputs)
     arrays = tuple(array.view(kind.dtype) for array, kind in zip(case.inputs, kinds, strict=True))
-    program = Program(program.text, program.state, program.inputs, program.outputs, 0, arrays[:count])
+    program = Program(program.data, program.state, program.inputs, program.outputs, 0, arrays[:count])
     graph = OperatorGraph(program)
     return graph, run(graph, [arrays[count:]] * 5)
 

@@ -1,11 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Hostile program text in the messages of a dispute: neither referee nor prover ends, and no honest party loses."""
+"""Hostile programs in the messages of a dispute: neither referee nor prover ends, and no honest party loses."""
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import socket
 import threading
 import time
@@ -16,6 +18,7 @@ import pytest
 from adversary import cheats, graph, honest
 from dispute_runs import CachedProver
 from repro_mlir import ReproError
+from repro_mlir.canonical import to_bytes
 from repro_mlir.dispute import LocalChannel, RecordedRun, SocketChannel, Verdict, connection, settle
 from repro_mlir.dispute.channels import Channel
 from repro_mlir.dispute.messages import Message
@@ -24,25 +27,23 @@ from repro_mlir.receipts import canonical_json
 
 pytestmark = pytest.mark.timeout(120)
 
+DATA = {name: data for name, (data, _) in (hostile.NOT_STORED | hostile.TOO_LARGE).items()}
 # No message can hold what is no UTF-8.
-TEXTS = {
-    name: text.decode() for name, (text, _) in (hostile.BEFORE_PARSING | hostile.IN_THE_CHILD).items() if text.isascii()
-}
+TEXTS = [text.decode() for text, _ in (hostile.BEFORE_PARSING | hostile.IN_THE_CHILD).values() if text.isascii()]
 CHEAT = cheats()[0]
-PADDING = "// " + "x" * 50_000
 LIMITS = "text_bytes=20000"
 
 
 class Telling(CachedProver):
-    """A party that tells some text as its program."""
+    """A party that tells other bytes as its program."""
 
-    def __init__(self, run: RecordedRun, text: str) -> None:
+    def __init__(self, run: RecordedRun, data: bytes) -> None:
         super().__init__(run)
-        self._text = text
+        self._data = data
 
     def reply(self, question: Message) -> Message:
         answer = super().reply(question)
-        return {"text": self._text} if question["ask"] == "program" else answer
+        return {"data": base64.b64encode(self._data).decode()} if question["ask"] == "program" else answer
 
 
 def dispute(first: Channel, second: Channel) -> Verdict:
@@ -53,41 +54,54 @@ def dispute(first: Channel, second: Channel) -> Verdict:
         assert time.monotonic() - start < 60
 
 
-def local(run: RecordedRun, text: str | None = None) -> LocalChannel:
-    return LocalChannel(CachedProver(run) if text is None else Telling(run, text))
+def local(run: RecordedRun, data: bytes | None = None) -> LocalChannel:
+    return LocalChannel(CachedProver(run) if data is None else Telling(run, data))
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_hostile_text_at_the_referee(name: str) -> None:
-    """Text that cannot be read decides nothing as long as the other party has the program; text that is none does."""
-    verdict = dispute(local(CHEAT, TEXTS[name]), local(honest()))
-    assert verdict.wrong == ("A",) and verdict.outcome in ("conduct", "operator"), verdict
-    is_none = verdict.outcome == "conduct"
+@pytest.mark.parametrize("name", DATA)
+def test_hostile_data_at_the_referee(name: str) -> None:
+    """A program of more than the limits decides nothing as long as the other party has one; what is none does."""
+    verdict = dispute(local(CHEAT, DATA[name]), local(honest()))
+    is_none = name in hostile.NOT_STORED
+    assert (verdict.outcome, verdict.wrong) == ("conduct" if is_none else "operator", ("A",)), verdict
     assert not is_none or verdict.reasons == {"A": "a program that is none"}
-    # B is asked only where A's text cannot be read.
-    assert dispute(local(honest()), local(CHEAT, TEXTS[name])).outcome == "operator"
+    # B is asked only where A's program cannot be read.
+    assert dispute(local(honest()), local(CHEAT, DATA[name])).outcome == "operator"
     if is_none:
         return
-    with pytest.raises(ReproError, match=r"the program could not be read|a program with "):
-        dispute(local(CHEAT, TEXTS[name]), local(honest(), TEXTS[name]))
+    with pytest.raises(ReproError, match="the program could not be read: "):
+        dispute(local(CHEAT, DATA[name]), local(honest(), DATA[name]))
 
 
-def test_text_of_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A longer text of the same program: whoever tells it has not lost, and gains nothing."""
-    text = graph().program.text
+def test_a_program_that_is_no_base64() -> None:
+    class Scribbling(CachedProver):
+        def reply(self, question: Message) -> Message:
+            answer = super().reply(question)
+            return {"data": "*" + answer["data"][1:]} if question["ask"] == "program" else answer
+
+    verdict = dispute(LocalChannel(Scribbling(CHEAT)), local(honest()))
+    assert (verdict.outcome, verdict.reasons) == ("conduct", {"A": "the program: expected base64"})
+
+
+def _longer() -> bytes:
+    """The program of the graph with an origin of 50,000 characters."""
+    text, count = re.subn(r"#loc1 = loc\(.*\)", f'#loc1 = loc("{"x" * 50_000}")', graph().program.text)
+    assert count == 1
+    return to_bytes(text)
+
+
+def test_a_program_of_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A longer form of the same program: whoever tells it has not lost, and gains nothing."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", LIMITS)
-    assert len(text) < 20_000
-    long = text + PADDING
+    assert len(graph().program.data) < 20_000
+    long = _longer()
     verdict = dispute(local(honest(), long), local(CHEAT))
     assert (verdict.outcome, verdict.wrong) == ("operator", ("B",))
     verdict = dispute(local(CHEAT, long), local(honest()))
     assert (verdict.outcome, verdict.wrong) == ("operator", ("A",))
     with pytest.raises(ReproError, match=r"A's program: an answer of .* expected at most .*REPRO_MLIR_LIMITS"):
         dispute(local(honest(), long), local(CHEAT, long))
-    # JSON has two bytes for each of these, and the text is no longer than the limit.
-    quotes = text + "// " + '"' * (20_000 - len(text) - 3)
-    assert dispute(local(honest(), quotes), local(CHEAT)).wrong == ("B",)
-    monkeypatch.setenv("REPRO_MLIR_LIMITS", "text_bytes=100K")
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", f"text_bytes={len(long)}")
     assert dispute(local(honest(), long), local(CHEAT, long)).wrong == ("B",)
 
 
@@ -108,9 +122,9 @@ def served(prover: CachedProver) -> SocketChannel:
     return SocketChannel(connection.connect(ours, NO_TOKEN, time.monotonic() + 60))
 
 
-def test_the_conversation_goes_on_after_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_conversation_goes_on_after_a_long_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPRO_MLIR_LIMITS", LIMITS)
-    long = graph().program.text + PADDING
+    long = _longer()
     for first, second, wrong in ((honest(), CHEAT, "B"), (CHEAT, honest(), "A")):
         verdict = dispute(served(Telling(first, long)), served(CachedProver(second)))
         assert (verdict.outcome, verdict.wrong) == ("operator", (wrong,)), verdict
@@ -126,7 +140,7 @@ QUESTIONS: dict[str, Callable[[str], Message]] = {
 
 @pytest.mark.parametrize("form", QUESTIONS)
 def test_hostile_text_at_the_prover(form: str) -> None:
-    for text in TEXTS.values():
+    for text in TEXTS:
         start = time.monotonic()
         question = canonical_json.dump(QUESTIONS[form](text))
         answer = json.loads(CachedProver(honest()).answer(question))

@@ -14,6 +14,7 @@ import pytest
 from builder import Builder, order
 from dispute_runs import flipped
 from repro_mlir import ReproError, cli
+from repro_mlir.canonical import to_bytes
 from repro_mlir.commands import dispute as command
 from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, Verdict, settle
 from repro_mlir.errors import StepFailed
@@ -37,7 +38,7 @@ class Flipping(Tracer):
 
 def runs(text: str, *initial: np.ndarray) -> tuple[RecordedRun, RecordedRun]:
     """An honest run of one step of a program with a state alone, and a wrong one; both run compiled code."""
-    program = dataclasses.replace(read_signature(text), initial=initial)
+    program = dataclasses.replace(read_signature(to_bytes(text)), initial=initial)
     graph = OperatorGraph(program)
     tracers = Tracer(graph, "cpu", 1), Flipping(graph, "cpu", 1)
     honest, cheat = (
@@ -120,10 +121,10 @@ def test_a_check_that_fails() -> None:
     place = b.op(f"arith.index_cast {number.name} : i64 to index", None, "index")
     found = b.op(f"tensor.extract {table.name}[{place.name}] : tensor<2xf32>", None, "f32")
     result = b.op(f"tensor.from_elements {found.name} : tensor<f32>", (), "f32")
-    text = b.program(result)
-    assert interpret(text, np.int64(1).tobytes()) == np.float32(2).tobytes()
+    data = to_bytes(b.program(result))
+    assert interpret(data, np.int64(1).tobytes()) == np.float32(2).tobytes()
     with pytest.raises(StepFailed, match="index"):
-        interpret(text, np.int64(2).tobytes())
+        interpret(data, np.int64(2).tobytes())
     with pytest.raises(ReproError) as error:
-        interpret(text, b"")
+        interpret(data, b"")
     assert not isinstance(error.value, StepFailed)

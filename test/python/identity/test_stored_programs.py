@@ -280,8 +280,10 @@ def test_prefixes() -> None:
 
 def test_names_of_either_version() -> None:
     """Receipts and bundles of before name a program by its first identity."""
-    examined = examine(LINES)
-    assert examined.is_named(examined.identity) and examined.is_named(examined.first_identity)
+    examined = examine(to_bytes(LINES))
+    with ir.Context():
+        first = program_hash(ir.Module.parse(LINES), 1)
+    assert examined.is_named(examined.identity) and examined.is_named(first)
     assert not examined.is_named(blake3(b"").hexdigest())
 
 

@@ -9,6 +9,7 @@ import dataclasses
 
 import numpy as np
 from builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value
+from repro_mlir.canonical import to_bytes
 from repro_mlir.program import Program, read_signature
 
 _UNARY = (
@@ -169,7 +170,7 @@ def every_operator() -> Program:
     update = "%t = arith.mulf %x1, %x2 : f32\n%s = arith.subf %x0, %t : f32\n%r0 = repro.tanh %s : f32"
     new_w = b.generic((6, 4), [(scattered, "d0, d1"), (gathered, "d0 floordiv 2, d1"), (lr, "")], update, "f32")[0]
     counted = b.elementwise("%k = arith.constant 3 : i64\n%r0 = arith.addi %x0, %k : i64", count, element="i64")
-    program = read_signature(b.program(new_w, seed, new_step, counted, *made, states=4))
+    program = read_signature(to_bytes(b.program(new_w, seed, new_step, counted, *made, states=4)))
     initial = (
         np.linspace(-1, 1, 24, dtype=np.float32).reshape(6, 4),
         np.array(11, np.int64),

@@ -13,11 +13,12 @@ import random_programs
 from every_operator import every_operator, inputs
 from hypothesis import HealthCheck, given, settings
 from repro_mlir import ir, passmanager, runtime
+from repro_mlir.canonical import examine, to_bytes
 from repro_mlir.errors import ReproError, StepFailed
 from repro_mlir.operators import Extractor, OperatorGraph, Tracer
 from repro_mlir.operators.commitments import commit_operators
 from repro_mlir.operators.tracing import run_extraction, value_hash
-from repro_mlir.program import Program, program_hash, read_signature
+from repro_mlir.program import Program, read_signature
 from repro_mlir.reference.formats import element_type, to_bits
 
 
@@ -108,8 +109,8 @@ def test_lines_are_no_part_of_the_identity(graph: OperatorGraph) -> None:
         without = str(ir.Module.parse(text).operation.get_asm(enable_debug_info=False))
         located = str(ir.Module.parse(text).operation.get_asm(enable_debug_info=True))
     assert "loc(" in located and "loc(" not in without
-    assert program_hash(without) == program_hash(located) == graph.program.hash
-    assert all(o.line is not None for o in OperatorGraph(read_signature(located)).operators)
+    assert examine(to_bytes(without)).identity == examine(to_bytes(located)).identity == graph.program.hash
+    assert all(o.line is not None for o in OperatorGraph(read_signature(to_bytes(located))).operators)
 
 
 def test_an_override_is_what_follows(graph: OperatorGraph, arrays: list[np.ndarray]) -> None:
@@ -130,7 +131,7 @@ def test_an_override_is_what_follows(graph: OperatorGraph, arrays: list[np.ndarr
 
 def test_a_failed_check_has_no_values() -> None:
     case = next(case for case in catalogue.scatters() if case.name == "scatter-outside-5")
-    graph = OperatorGraph(read_signature(case.program))
+    graph = OperatorGraph(read_signature(to_bytes(case.program)))
     for target in ("reference", "cpu"):
         with pytest.raises(StepFailed):
             list(Tracer(graph, target).run(arguments(graph.program, case.inputs)))
@@ -138,14 +139,14 @@ def test_a_failed_check_has_no_values() -> None:
 
 def test_what_is_no_program() -> None:
     with pytest.raises(ReproError, match="expected a canonical program"):
-        read_signature("module {}")
-    with pytest.raises(ReproError, match="expected a canonical program"):
-        Program("module { foo", (), (), (), 0, ())
+        read_signature(to_bytes("module {}"))
+    with pytest.raises(ReproError, match="expected a stored program"):
+        Program(b"module { foo", (), (), (), 0, ())
 
 
 def test_a_program_without_operators() -> None:
     text = "func.func @main(%x: tensor<f32>) -> (tensor<f32>) attributes {repro.num_state = 0 : i64} {\n"
-    graph = OperatorGraph(read_signature(text + "  return %x : tensor<f32>\n}\n"))
+    graph = OperatorGraph(read_signature(to_bytes(text + "  return %x : tensor<f32>\n}\n")))
     trees = [commit_operators(graph, Tracer(graph, *target), [np.float32(1)]) for target in ((), ("cpu", 2))]
     assert trees[0].root == trees[1].root
     assert trees[0].levels == [[blake3.blake3().digest()]]
@@ -154,7 +155,7 @@ def test_a_program_without_operators() -> None:
 @given(random_programs.programs())
 @settings(max_examples=10, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_programs(case: catalogue.Case) -> None:
-    graph = OperatorGraph(read_signature(case.program))
+    graph = OperatorGraph(read_signature(to_bytes(case.program)))
     given = arguments(graph.program, case.inputs)
     reference = commit_operators(graph, Tracer(graph), given)
     assert commit_operators(graph, Tracer(graph, "cpu", 2), given).root == reference.root

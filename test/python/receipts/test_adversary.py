@@ -26,9 +26,9 @@ import pytest
 import repro_mlir
 from forgery import edit, reseal
 from repro_mlir import Receipt, ReceiptOptions, ReproError, compile
+from repro_mlir.canonical import examine, to_bytes
 from repro_mlir.errors import StepFailed
 from repro_mlir.hashing import combine_digests, tensor_bytes
-from repro_mlir.program import program_hash
 from repro_mlir.receipts import checkpoints
 from repro_mlir.receipts.commitments import Commitment, next_link
 from repro_mlir.receipts.consistency import MOST_SKIPPED
@@ -91,7 +91,7 @@ class Forged:
 
     def rerun(self, keep: Callable[[int], bool] = lambda step: step % EVERY == 0) -> None:
         """Really computes everything from the initial state and the inputs, as an honest run of another thing."""
-        program = replace(Receipt(self.path).program, text=self.text)
+        program = replace(Receipt(self.path).program, data=to_bytes(self.text))
         executable = compile(program, "cpu", 1)
         signature = self.header.signature
         names = [kind.name for kind in program.state]
@@ -204,7 +204,7 @@ def swap_names(role: str, i: int, j: int) -> Callable[[dict[str, Any]], None]:
 
 def swap_in_text(forged: Forged, one: str, other: str) -> None:
     text = forged.text.replace(f'"{one}"', '"\0"').replace(f'"{other}"', f'"{one}"').replace('"\0"', f'"{other}"')
-    assert text != forged.text and program_hash(text) == forged.header.program
+    assert text != forged.text and examine(to_bytes(text)).identity == forged.header.program
     forged.text = text
 
 
@@ -256,7 +256,7 @@ def programs(receipt: Receipt) -> Iterator[Cheat]:
 
         def change(forged: Forged, changed: str = changed) -> None:
             forged.text = changed
-            forged.header = replace(forged.header, program=program_hash(changed))
+            forged.header = replace(forged.header, program=examine(to_bytes(changed)).identity)
 
         yield Cheat(f"{new} for {old}, run", rebuilt(change, rerun=True), "script")
         yield Cheat(f"{new} for {old}, not run", rebuilt(change))

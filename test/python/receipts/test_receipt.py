@@ -15,6 +15,7 @@ import repro_mlir
 from receipt_runs import EVERY, STEPS, same_files, train, training
 from repro_mlir import ReceiptOptions, ReproError
 from repro_mlir.arrays import TensorType
+from repro_mlir.canonical import to_bytes
 from repro_mlir.cli import main
 from repro_mlir.errors import ReceiptWrong
 from repro_mlir.hashing import state_hash
@@ -219,7 +220,7 @@ def test_names_beyond_ascii(finished: Path, tmp_path: Path) -> None:
         program = source.program
         first, *others = program.state
         state = (replace(first, name=name), *others)
-        return replace(program, text=program.text.replace(f'"{first.name}"', f'"{name}"'), state=state)
+        return replace(program, data=to_bytes(program.text.replace(f'"{first.name}"', f'"{name}"')), state=state)
 
     recorded(renamed("\u91cd\u307f \u00e9"), tmp_path / "run", source, 2)
     assert repro_mlir.verify(tmp_path / "run", threads=1).steps == 2

@@ -16,9 +16,9 @@ import repro_mlir
 from forgery import cut, edit, flip, forge
 from receipt_runs import STEPS, train
 from repro_mlir import Receipt, ReceiptOptions, ReproError
+from repro_mlir.canonical import examine, to_bytes
 from repro_mlir.cli import main
 from repro_mlir.errors import ReceiptWrong
-from repro_mlir.program import program_hash
 from repro_mlir.receipts.commitments import Commitment, commit
 from repro_mlir.receipts.step_log import StoredInputs
 from repro_mlir.tensor_file import tensor_header
@@ -226,7 +226,8 @@ def programs(receipt: Receipt) -> Iterator[Change]:
         def with_hashes(path: Path, t: str = changed) -> None:
             (path / "program.mlir").write_text(t)
             text_hash = blake3.blake3(t.encode()).hexdigest()
-            forge(path, header=lambda header: replace(header, program=program_hash(t), text_hash=text_hash))
+            identity = examine(to_bytes(t)).identity
+            forge(path, header=lambda header: replace(header, program=identity, text_hash=text_hash))
 
         yield Change(
             f"{old} for {new}, and all hashes", with_hashes, step, "the receipt does not have what cpu computed"

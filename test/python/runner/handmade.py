@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from repro_mlir.arrays import TensorType
+from repro_mlir.canonical import to_bytes
 from repro_mlir.program import Program
 from repro_mlir.runner.execution import TargetCode
 from repro_mlir.runner.plan import read_plan
@@ -78,7 +79,7 @@ def plan() -> dict:
 def program() -> Program:
     tensor = TensorType
     return Program(
-        TEXT,
+        to_bytes(TEXT),
         (tensor("w", "f32", (2, 3)), tensor("n", "i64", ())),
         (tensor("lr", "f32", ()), tensor("x", "f32", (2, 3)), tensor("k", "i64", ())),
         (tensor("loss", "f32", ()),),

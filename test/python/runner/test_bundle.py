@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from repro_mlir.arrays import TensorType
 from repro_mlir.bundling import expect, write_bundle
+from repro_mlir.canonical import to_bytes
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.torch.initialization import initialize
 from repro_mlir.hashing import state_hash
@@ -38,7 +39,7 @@ def test_what_is_written_is_read(bundle: Path) -> None:
     program = handmade.program()
     found = Bundle(bundle)
     assert (found.state, found.inputs, found.outputs) == (program.state, program.inputs, program.outputs)
-    assert found.program == program.hash and found.module().decode() == program.text
+    assert found.program == program.hash and found.module() == program.data and not found.has_text
     assert found.architectures == ["sm_75", "sm_90"] and found.steps == 3 and found.num_hyper_parameters == 1
     assert [found.has_cubin(name) for name in found.architectures] == [False, True]
     assert found.code("sm_75") == handmade.code("sm_75")
@@ -108,10 +109,13 @@ def _unlisted(members: dict[str, bytes], name: str) -> None:
         (lambda m: m.update({"sm_100.ptx": b""}), "sm_100.ptx is not in manifest.json"),
         (lambda m: m.pop(MANIFEST), "expected a bundle of repro-mlir: it has no manifest.json"),
         (lambda m: m.update({MANIFEST: b"{"}), "manifest.json is damaged"),
-        (lambda m: _manifest(m, format=9), "expected a bundle of format 1 and numerics 1, got format 9 and numerics 1"),
+        (
+            lambda m: _manifest(m, format=9),
+            "expected a bundle of format 1 or 2 and numerics 1, got format 9 and numerics 1",
+        ),
         (
             lambda m: _manifest(m, numerics=2),
-            "expected a bundle of format 1 and numerics 1, got format 1 and numerics 2",
+            "expected a bundle of format 1 or 2 and numerics 1, got format 2 and numerics 2",
         ),
         (lambda m: _manifest(m, state=[{}]), r"manifest.json.state\[0\]: no name"),
         (lambda m: _manifest(m, more=1), "unknown key 'more'"),
@@ -132,7 +136,9 @@ def _unlisted(members: dict[str, bytes], name: str) -> None:
         (lambda m: _change(m, "state", lambda s: s[1].update(name="w")), "state: a name occurs twice"),
         (lambda m: _change(m, "state", lambda s: s[1].update(name="n\x1b[2J")), "expected a tensor's name of at most"),
         (lambda m: _listed(m, "sm_100.ptx", b""), "sm_100.ptx belongs to no part of the bundle"),
-        (lambda m: _unlisted(m, "program.mlir"), "no member program.mlir"),
+        (lambda m: _unlisted(m, "program.repro"), "no member program.repro"),
+        (lambda m: _listed(m, "program.mlir", b""), "program.mlir belongs to no part of the bundle"),
+        (lambda m: _manifest(m, format=1), "no member program.mlir"),
     ],
 )
 def test_damage(bundle: Path, change, message: str) -> None:
@@ -212,6 +218,6 @@ def test_initial_state_without_storage(tmp_path: Path) -> None:
         attributes {repro.num_state = 2 : i64} { return %a, %b : tensor<1000x70xf32>, tensor<4xi1> } }"""
     state = (kinds["0.weight"], TensorType("flags", "i1", (4,)))
     initial = (arrays["0.weight"], np.array([True, False, True, True]))
-    sizes = write_bundle(tmp_path / "m.rmb", Program(text, state, (), (), 0, initial), [], seed=5)
+    sizes = write_bundle(tmp_path / "m.rmb", Program(to_bytes(text), state, (), (), 0, initial), [], seed=5)
     assert sizes[STATE] < 200
     assert all(np.array_equal(a, b) for a, b in zip(Bundle(tmp_path / "m.rmb").initial_state(), initial, strict=True))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from repro_mlir import runtime
+from repro_mlir.canonical import to_bytes
 from repro_mlir.cli import main
 from repro_mlir.runtime import cache
 from repro_mlir.runtime.cache import cached, cached_compile
@@ -29,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def put(content: bytes = b"artifact", target: str = "target") -> bytes:
     """What the cache gives for a program that would become `content`."""
-    return cached("text", target, lambda: content)
+    return cached(b"program", target, lambda: content)
 
 
 def file_of(folder: Path) -> Path:
@@ -42,9 +43,9 @@ def mode(path: Path) -> int:
 
 
 def test_found_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = cached_compile(TEXT, "x86-64-v2")
+    first = cached_compile(to_bytes(TEXT), "x86-64-v2")
     monkeypatch.setattr(cache, "compile", lambda *_, **__: pytest.fail("compiled again"))
-    assert cached_compile(TEXT, "x86-64-v2") == first
+    assert cached_compile(to_bytes(TEXT), "x86-64-v2") == first
     assert runtime.load(first)
 
 
@@ -201,7 +202,7 @@ def test_no_cache_is_an_option_of_commands_that_run_steps(
 def _race(path: str, number: int, start: object, results: object) -> None:
     os.environ["REPRO_MLIR_CACHE"] = path
     start.wait()  # type: ignore[attr-defined]
-    given = [cached(f"text {i}", "target", lambda i=i: b"artifact %d" % i) for i in range(20)]
+    given = [cached(b"program %d" % i, "target", lambda i=i: b"artifact %d" % i) for i in range(20)]
     results.put((number, given))  # type: ignore[attr-defined]
 
 
@@ -219,4 +220,4 @@ def test_processes_that_begin_together(folder: Path) -> None:
     assert all(given == wanted for given in found.values()) and len(found) == 4
     assert len(list(folder.glob("*.artifact"))) == 20
     assert [path.name for path in folder.iterdir() if not path.name.endswith(".artifact")] == ["key"]
-    assert cached("text 3", "target", lambda: b"made anew") == b"artifact 3"
+    assert cached(b"program 3", "target", lambda: b"made anew") == b"artifact 3"

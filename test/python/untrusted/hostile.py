@@ -1,9 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Program text that ends, stops or fills the process that reads it, and what is said of it."""
+"""Programs that end, stop or fill the process that reads them, as text and stored, and what is said of them."""
 
 from __future__ import annotations
+
+import struct
+
+from repro_mlir.canonical import to_bytes
 
 DEEP = 100_000
 
@@ -59,7 +63,7 @@ IN_THE_CHILD = {
     "remainder by zero": (generic("affine_map<(i) -> (i mod 0)>"), "program could not be read|cannot be read"),
     "large splat": (
         program("%c = arith.constant dense<0.0> : tensor<5000000000xf32>"),
-        "constants of 20,000,000,000 bytes, expected at most 2,147,483,648",
+        "cannot be read: .*\\(A4\\) expected at most 2\\^32 bytes in all constants",
     ),
     "many splats": (
         program("\n".join(f"%c{i} = arith.constant dense<{i}.0> : tensor<50000000xf32>" for i in range(20))),
@@ -85,3 +89,48 @@ def slow_to_compile() -> bytes:
     }} -> tensor<4xf32>""",
         result="%r",
     )
+
+
+_BODY = slice(32, None)
+_SUM = struct.pack("<QQQ", 0, 1, 1)
+"""A sum of one term with the factor 1."""
+
+
+def _deep_sums() -> bytes:
+    """A division within a division, 10,000 times."""
+    data = to_bytes(generic("affine_map<(i) -> (i)>").decode())
+    inner = _SUM + b"\0" + bytes(8)
+    outer = inner
+    for _ in range(10_000):
+        outer = _SUM + b"\2" + outer + struct.pack("<Q", 7)
+    body = data[_BODY].replace(inner, outer, 1)
+    return data[:24] + struct.pack("<Q", len(body)) + body
+
+
+def _large(body: str) -> bytes:
+    return to_bytes(program(body).decode())
+
+
+def _terabytes() -> bytes:
+    shape = b"\1f32" + bytes(13) + struct.pack("<Q", 1)
+    return to_bytes(program().decode()).replace(shape + struct.pack("<Q", 4), shape + struct.pack("<Q", 10**12))
+
+
+# What is no stored program.
+NOT_STORED = {
+    "hello": (b"hello", "expected the beginning of a stored program"),
+    "zero bytes": (bytes(1000), "expected the beginning of a stored program"),
+    "text": (program(), "expected the beginning of a stored program"),
+    "a part": (to_bytes(program().decode())[:-1], "than the bytes have"),
+    "deep sums": (_deep_sums(), "64 deep"),
+    "terabytes": (_terabytes(), r"\(A4\) expected a tensor of at most"),
+}
+
+# Programs, but of more than the limits.
+TOO_LARGE = {
+    "large tensor": (
+        _large("%c = tensor.empty() : tensor<50000000000xf32>"),
+        "a tensor of 200,000,000,000 bytes, expected at most 68,719,476,736",
+    ),
+    "many splats": (to_bytes(IN_THE_CHILD["many splats"][0].decode()), IN_THE_CHILD["many splats"][1]),
+}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Program text that ends, stops or fills a process: one clear error here, and the next program is read as ever."""
+"""Programs that end, stop or fill a process: one clear error here, and the next program is read as ever."""
 
 import json
 import os
@@ -12,12 +12,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hostile import BEFORE_PARSING, DEEP, IN_THE_CHILD, generic, program, slow_to_compile
+from hostile import BEFORE_PARSING, DEEP, IN_THE_CHILD, NOT_STORED, TOO_LARGE, generic, program, slow_to_compile
 from repro_mlir import ReproError
+from repro_mlir.canonical import to_bytes
 from repro_mlir.cli import main
-from repro_mlir.program import Program, program_hash
-from repro_mlir.untrusted import NoProgram, admit, compile_device, compile_native, work
+from repro_mlir.program import Program
+from repro_mlir.untrusted import NoProgram, admit, admit_text, compile_device, compile_native, work
 from repro_mlir.untrusted.requests import _SERVER
+
+DATA = to_bytes(program().decode())
 
 
 def test_a_fault_of_the_child_says_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +32,7 @@ def test_a_fault_of_the_child_says_nothing_of_the_text(monkeypatch: pytest.Monke
     monkeypatch.setitem(work.WORK, "read", fail)
     monkeypatch.setattr(_SERVER, "exchange", lambda request, seconds, done: (0, work.perform(request), b""))
     with pytest.raises(ReproError, match="the program could not be read: AttributeError: ours") as error:
-        admit(program())
+        admit(DATA)
     assert not isinstance(error.value, NoProgram)
 
 
@@ -38,7 +41,7 @@ def test_limits_before_parsing(name: str) -> None:
     text, message = BEFORE_PARSING[name]
     start = time.process_time()
     with pytest.raises(ReproError, match=message):
-        admit(text)
+        admit_text(text)
     assert time.process_time() - start < 5
 
 
@@ -46,13 +49,38 @@ def test_limits_before_parsing(name: str) -> None:
 def test_the_child_takes_the_blow(name: str) -> None:
     text, message = IN_THE_CHILD[name]
     with pytest.raises(ReproError, match=message):
-        admit(text)
-    assert program_hash(admit(program())) == program_hash(program().decode())
+        admit_text(text)
+    assert admit_text(program()) == DATA
+
+
+@pytest.mark.parametrize("name", NOT_STORED)
+def test_what_is_not_stored(name: str) -> None:
+    data, message = NOT_STORED[name]
+    with pytest.raises(NoProgram, match=message):
+        admit(data)
+    assert admit(DATA) == DATA
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_what_is_too_large(name: str) -> None:
+    """It may be a program: whoever gives it has done nothing wrong."""
+    data, message = TOO_LARGE[name]
+    with pytest.raises(ReproError, match=message) as error:
+        admit(data)
+    assert not isinstance(error.value, NoProgram)
+
+
+def test_bytes_of_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", f"text_bytes={len(DATA)}")
+    assert admit(DATA) == DATA
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", f"text_bytes={len(DATA) - 1}")
+    with pytest.raises(ReproError, match=f"a program of {len(DATA)} bytes, expected at most {len(DATA) - 1}"):
+        admit(DATA)
 
 
 def test_brackets_in_strings_and_comments_do_not_count() -> None:
     text = program(before=f"// {'[' * DEEP}", location=f'loc("{"([{<" * 1000}" : 1 : 2)'.replace(" : ", ":"))
-    assert "([{<" in admit(text)
+    assert b"([{<" in admit_text(text)
 
 
 def test_aliases_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,14 +88,14 @@ def test_aliases_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "read_seconds=3,memory_bytes=1G")
     aliases = "\n".join(["#a0 = [1]", *(f"#a{i} = [#a{i - 1}, #a{i - 1}]" for i in range(1, 64))])
     with pytest.raises(ReproError, match=r"within 3 s|more than 1 GiB of memory|ended by SIG"):
-        admit(program(before=aliases, attributes="x = #a63, "))
+        admit_text(program(before=aliases, attributes="x = #a63, "))
 
 
 def test_deep_aliased_locations() -> None:
     """Nesting that no bracket shows."""
     chain = "\n".join(['#l0 = loc("x")', *(f'#l{i} = loc(callsite("a" at #l{i - 1}))' for i in range(1, DEEP))])
     with pytest.raises(ReproError, match="ended by SIG"):
-        admit(program(before=chain, location=f"loc(#l{DEEP - 1})"))
+        admit_text(program(before=chain, location=f"loc(#l{DEEP - 1})"))
 
 
 def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,30 +103,30 @@ def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = ", ".join(["1.5"] * 6_000_000)
     text = program(f"%c = arith.constant dense<[{rows}]> : tensor<6000000xf32>")
     with pytest.raises(ReproError, match=r"more than 0.68\S* GiB of memory|ended by SIG"):
-        admit(text)
+        admit_text(text)
 
 
 def test_compile_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that compiles for long is ended; the error names the limit."""
-    text = admit(slow_to_compile())
+    data = admit_text(slow_to_compile())
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "compile_seconds=1")
     start = time.monotonic()
     with pytest.raises(ReproError, match=r"could not be compiled for x86-64-v2 within 1 s \(see REPRO_MLIR_LIMITS"):
-        compile_native(text, "x86-64-v2")
+        compile_native(data, "x86-64-v2")
     assert time.monotonic() - start < 30
     monkeypatch.delenv("REPRO_MLIR_LIMITS")
-    assert admit(program())
+    assert admit(DATA)
 
 
 def test_artifacts_are_those_of_this_process() -> None:
-    from repro_mlir.gpu_code import compile_text
+    from repro_mlir.gpu_code import compile_data
     from repro_mlir.runtime.compilation import compile
 
-    text = admit(generic("affine_map<(i) -> (i)>"))
-    assert compile_native(text, "x86-64-v2") == compile(text, "x86-64-v2")
-    assert compile_device(text, "sm_75", False) == compile_text(text, "sm_75", False)
+    data = admit_text(generic("affine_map<(i) -> (i)>"))
+    assert compile_native(data, "x86-64-v2") == compile(data, "x86-64-v2")
+    assert compile_device(data, "sm_75", False) == compile_data(data, "sm_75", False)
     with pytest.raises(NoProgram, match="the program cannot be compiled for x86-64-v9: "):
-        compile_native(text, "x86-64-v9")
+        compile_native(data, "x86-64-v9")
 
 
 def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +138,7 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
 
     monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
     kind = TensorType("a", "f32", (4,))
-    own = Program(program().decode(), (kind,), (), (), 0, (np.zeros(4, np.float32),))
+    own = Program(DATA, (kind,), (), (), 0, (np.zeros(4, np.float32),))
     own.save(tmp_path / "p.repro")
     loaded = Program.load(tmp_path / "p.repro")
     here: list[str] = []
@@ -128,7 +156,7 @@ def test_the_child_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     _SERVER.stop()
     secret, _ = os.pipe()
     os.set_inheritable(secret, True)
-    admit(program())
+    admit(DATA)
     process = _SERVER._process
     assert process is not None
     assert b"SECRET_TOKEN" not in Path(f"/proc/{process.pid}/environ").read_bytes()
@@ -140,7 +168,7 @@ def test_the_child_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_server_ends_with_its_caller() -> None:
     code = (
         "from repro_mlir.untrusted.requests import _SERVER, admit; import os, sys; "
-        f"admit({program()!r}); print(_SERVER._process.pid, flush=True); os.kill(os.getpid(), 9)"
+        f"admit({DATA!r}); print(_SERVER._process.pid, flush=True); os.kill(os.getpid(), 9)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     pid = int(found.stdout)
@@ -163,19 +191,25 @@ def _alive(pid: int) -> bool:
 def test_limits_that_are_none(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("REPRO_MLIR_LIMITS", value)
     with pytest.raises(ReproError, match="REPRO_MLIR_LIMITS: expected entries such as memory_bytes=32G"):
-        admit(program())
+        admit(DATA)
 
 
 @pytest.mark.parametrize("command", ["inspect", "run"])
-@pytest.mark.parametrize("name", ["deep attributes", "deep negation", "division by zero", "many splats"])
-def test_commands(command: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        *((1, name) for name in ("deep attributes", "deep negation", "division by zero", "many splats", "zero bytes")),
+        *((2, name) for name in ("deep sums", "many splats", "text")),
+    ],
+)
+def test_commands(command: str, form: int, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A hostile program file is one line and status 2."""
-    text, _ = (BEFORE_PARSING | IN_THE_CHILD)[name]
+    data, _ = (BEFORE_PARSING | IN_THE_CHILD if form == 1 else NOT_STORED | TOO_LARGE)[name]
     kind = {"name": "a", "element": "f32", "shape": [4]}
-    signature = {"format": 1, "numerics": 1, "num_hyper_parameters": 0, "state": [kind], "inputs": [], "outputs": []}
+    signature = {"format": form, "numerics": 1, "num_hyper_parameters": 0, "state": [kind], "inputs": [], "outputs": []}
     header = json.dumps({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
     with zipfile.ZipFile(tmp_path / "p.repro", "w") as archive:
-        archive.writestr("program.mlir", text)
+        archive.writestr("program.mlir" if form == 1 else "program.repro", data)
         archive.writestr("signature.json", json.dumps(signature))
         archive.writestr("state.safetensors", len(header).to_bytes(8, "little") + header + bytes(16))
     assert main([command, str(tmp_path / "p.repro")]) == 2

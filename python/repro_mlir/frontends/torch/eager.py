@@ -20,13 +20,14 @@ import torch.fx
 
 from repro_mlir import ir
 from repro_mlir.arrays import TensorType, as_array
+from repro_mlir.canonical import read_module
 from repro_mlir.errors import ReproError
 from repro_mlir.exact import exact_contractions
 from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.tensors import element_of, to_tensor
 from repro_mlir.operators import Operator, OperatorGraph
-from repro_mlir.program import Program, canonicalize
+from repro_mlir.program import Program, import_program
 
 _NAMED = re.compile(r'loc\("([^"]*)"(?:\("|\)$)')
 
@@ -36,8 +37,8 @@ def with_node_names(program: Program, captured: Captured, exact_digits: int | No
     states = [kind.name for kind in program.state]
     arguments = [*states, *(kind.name for kind in program.inputs)]
     results = [*states, *(kind.name for kind in program.outputs)]
-    text = canonicalize(lower(captured.graph, len(states), arguments, results, name_nodes=True))
-    named = Program(text, program.state, program.inputs, program.outputs, program.num_hyper_parameters, program.initial)
+    data = import_program(lower(captured.graph, len(states), arguments, results, name_nodes=True))
+    named = Program(data, program.state, program.inputs, program.outputs, program.num_hyper_parameters, program.initial)
     if exact_digits is not None:
         named = exact_contractions(named, exact_digits)
     if named.hash != program.hash:
@@ -99,7 +100,7 @@ def _array(value: torch.Tensor, kind: TensorType) -> np.ndarray:
 def _matches(graph: OperatorGraph, module: torch.fx.GraphModule) -> dict[int, str]:
     """The ATen node of each operator that ends one."""
     with ir.Context():
-        parsed = ir.Module.parse(graph.program.text)
+        parsed = read_module(graph.program.data)
         block = parsed.body.operations[0].regions[0].blocks[0]
         locations = [str(operation.operation.location) for operation in block.operations]
     last: dict[str, int] = {}

@@ -1,0 +1,38 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Writes a program file and a bundle of its form into a new folder beside this file.
+
+    python test/data/write.py form-2
+
+What is written once stays as it is: later versions read it (test/python/api/test_stored_files.py).
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from repro_mlir.bundling import capture_steps, expect, write_bundle
+from repro_mlir.gpu_code import compile_for
+from repro_mlir.script import load_training
+
+HERE = Path(__file__).parent
+STEPS = 2
+
+
+def write(folder: Path) -> None:
+    # Locations name the script as it is given.
+    os.chdir(HERE)
+    program, steps = capture_steps(load_training("training.py"), STEPS)
+    expected = expect(program, steps)
+    folder.mkdir()
+    program.save(folder / "program.repro")
+    codes = compile_for(program, ["sm_75"], assembled=False)
+    write_bundle(folder / "bundle.rmb", program, codes, steps=steps, expected=expected)
+    record = {"program": program.hash, "steps": STEPS, "state": expected.state[STEPS]}
+    (folder / "expected.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    write(HERE / sys.argv[1])
