@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import commands
@@ -90,7 +91,10 @@ def bundle(folder: Path) -> Reader:
 
 
 def program(folder: Path) -> Reader:
-    return of_archive(folder, handmade.program().save, lambda path: attempt(lambda: Program.load(path)))
+    made = of_archive(folder, handmade.program().save, lambda path: attempt(lambda: Program.load(path)))
+    # What is read of the first format is MLIR text.
+    first = (Path(__file__).parents[1] / "data" / "form-1" / "program.repro").read_bytes()
+    return replace(made, seeds=[*made.seeds, first])
 
 
 # Other files ----------------------------------------------------------------------------------------------------------
