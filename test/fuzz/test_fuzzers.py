@@ -16,7 +16,7 @@ import pytest
 import readers
 import semantic
 from journal import Journal
-from repro_mlir.untrusted import admit
+from repro_mlir.untrusted import admit_text
 
 SECONDS = 8
 
@@ -73,7 +73,7 @@ def test_what_ends_a_process_is_done_again() -> None:
         return as_in_use(number)
 
     def as_in_use(number: int) -> str:
-        return readers.attempt(lambda: admit(text))
+        return readers.attempt(lambda: admit_text(text))
 
     (ended,) = forked.run(range(1), quickly, readers.LIMITS)
     assert ended.is_finding and "SIGABRT" in ended.outcome
