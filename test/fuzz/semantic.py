@@ -31,7 +31,7 @@ from repro_mlir import ReproError, ir, runtime
 from repro_mlir.errors import ProgramError, StepFailed
 from repro_mlir.passmanager import PassManager
 from repro_mlir.runtime import emulation
-from repro_mlir.untrusted import admit
+from repro_mlir.untrusted import admit_text
 
 LIMITS = forked.Limits(seconds=120, memory=16 << 30, batch=100)
 LEVELS = [level for level in runtime.runnable_levels() if level.startswith("x86-64")] or [runtime.native_level()]
@@ -121,7 +121,7 @@ def near(number: int) -> str:
     """Runs the changed program with a number: it is refused, or all targets agree."""
     text = nearly(number)
     try:
-        admit(text.encode())
+        admit_text(text.encode())
     except ReproError:
         return "refused"
     known = kit.read(text)
