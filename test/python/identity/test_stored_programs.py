@@ -252,6 +252,26 @@ def test_counts_are_compared_before_memory_is_taken() -> None:
                 refusal(file_of(rest | {0: changed}))
 
 
+@pytest.mark.parametrize(("extent", "constant"), [(4, 2**63 - 1), (0, 2**63)])
+def test_indices_that_overflow(extent: int, constant: int) -> None:
+    """MLIR's verifier, which computes with the maps of a generic, would end the process."""
+    text = f"""
+    func.func @main(%x: tensor<9xf32>) -> tensor<{extent}xf32> attributes {{repro.num_state = 0 : i64}} {{
+      %e = tensor.empty() : tensor<{extent}xf32>
+      %0 = linalg.generic {{indexing_maps = [affine_map<(d0) -> (d0 + 5)>, affine_map<(d0) -> (d0)>],
+          iterator_types = ["parallel"]}} ins(%x : tensor<9xf32>) outs(%e : tensor<{extent}xf32>) {{
+      ^bb0(%a: f32, %b: f32):
+        linalg.yield %a : f32
+      }} -> tensor<{extent}xf32>
+      return %0 : tensor<{extent}xf32>
+    }}
+    """
+    index = struct.pack("<4Q", 1, 5, 1, 1)
+    assert stored(text).count(index) == 1
+    changed = stored(text).replace(index, struct.pack("<4Q", 1, constant, 1, 1))
+    assert "(A2) expected indices below 2^63" in refusal(changed)
+
+
 def test_every_accepted_mutation_is_another_program() -> None:
     """One program has one form: whatever is read is written as it was, and only bytes that hold something differ."""
     draw = random.Random(7)

@@ -241,6 +241,7 @@ LogicalResult Origins::expectEnd() const {
 /// The body of an operation holds none.
 static constexpr unsigned kMaxNesting = 1;
 static constexpr unsigned kMaxSumDepth = 64;
+static constexpr unsigned kMaxDims = 24;
 
 namespace {
 /// Builds a module from the bytes of docs/identity.md. What it builds may still
@@ -264,6 +265,7 @@ private:
   LogicalResult readTerm(unsigned numDims, unsigned depth, AffineExpr &term,
                          StringRef &written);
   LogicalResult readMaps(Attribute &maps);
+  LogicalResult checkMaps(size_t start, ArrayAttr maps, ValueRange operands);
   LogicalResult readReassociation(Attribute &groups);
   LogicalResult readIterators(Attribute &iterators);
   LogicalResult readOrder(Attribute &order);
@@ -481,7 +483,8 @@ LogicalResult BodyReader::readMaps(Attribute &maps) {
   for (AffineMap &map : read) {
     uint64_t numDims;
     size_t numResults;
-    if (failed(bytes.readBelow(25, "a number of dimensions", numDims)) ||
+    if (failed(
+            bytes.readBelow(kMaxDims + 1, "a number of dimensions", numDims)) ||
         failed(bytes.readCount("expressions", 16, numResults)))
       return failure();
     SmallVector<AffineExpr> exprs(numResults);
@@ -491,6 +494,64 @@ LogicalResult BodyReader::readMaps(Attribute &maps) {
     map = AffineMap::get(numDims, 0, exprs, context);
   }
   maps = Builder(context).getAffineMapArrayAttr(read);
+  return success();
+}
+
+/// An index expression at `dims`; none where a number on the way has more than
+/// 64 bits. Divisors are positive.
+static std::optional<int64_t> evaluate(AffineExpr expr,
+                                       ArrayRef<int64_t> dims) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return constant.getValue();
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return dims[dim.getPosition()];
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  std::optional<int64_t> lhs = evaluate(binary.getLHS(), dims);
+  std::optional<int64_t> rhs = evaluate(binary.getRHS(), dims);
+  if (!lhs || !rhs)
+    return std::nullopt;
+  int64_t result;
+  switch (expr.getKind()) {
+  case AffineExprKind::Add:
+    if (llvm::AddOverflow(*lhs, *rhs, result))
+      return std::nullopt;
+    return result;
+  case AffineExprKind::Mul:
+    if (llvm::MulOverflow(*lhs, *rhs, result))
+      return std::nullopt;
+    return result;
+  case AffineExprKind::Mod:
+    result = *lhs % *rhs;
+    return result < 0 ? result + *rhs : result;
+  case AffineExprKind::FloorDiv:
+    return llvm::divideFloorSigned(*lhs, *rhs);
+  default:
+    return llvm::divideCeilSigned(*lhs, *rhs);
+  }
+}
+
+/// MLIR's verifier evaluates the maps of a generic in the first and the last
+/// iteration, and ends the process where a number overflows.
+LogicalResult BodyReader::checkMaps(size_t start, ArrayAttr maps,
+                                    ValueRange operands) {
+  SmallVector<int64_t> first(kMaxDims, 0), last(kMaxDims, 0);
+  SmallVector<bool> isKnown(kMaxDims, false);
+  for (auto [map, operand] :
+       llvm::zip(maps.getAsValueRange<AffineMapAttr>(), operands)) {
+    auto tensor = dyn_cast<RankedTensorType>(operand.getType());
+    ArrayRef<int64_t> shape = tensor ? tensor.getShape() : ArrayRef<int64_t>();
+    for (auto [expr, extent] : llvm::zip(map.getResults(), shape)) {
+      auto dim = dyn_cast<AffineDimExpr>(expr);
+      if (!dim || isKnown[dim.getPosition()])
+        continue;
+      isKnown[dim.getPosition()] = true;
+      last[dim.getPosition()] = extent - 1;
+    }
+  }
+  for (AffineMap map : maps.getAsValueRange<AffineMapAttr>())
+    for (AffineExpr expr : map.getResults())
+      if (!evaluate(expr, first) || !evaluate(expr, last))
+        return bytes.errorAt(start) << "(A2) expected indices below 2^63";
   return success();
 }
 
@@ -684,6 +745,9 @@ LogicalResult BodyReader::readOp(OpBuilder &builder, unsigned depth) {
     if (value)
       attributes.append(attribute.name, value);
   }
+  if (Attribute maps = attributes.get("indexing_maps");
+      maps && failed(checkMaps(start, cast<ArrayAttr>(maps), operands)))
+    return failure();
   size_t regionsStart = bytes.getPosition();
   uint64_t regions;
   if (failed(bytes.readBelow(2, "a number of bodies", regions)))
