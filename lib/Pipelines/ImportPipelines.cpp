@@ -42,6 +42,7 @@ void repro::buildCanonicalPipeline(OpPassManager &pm) {
   pm.addPass(createReproDecomposeAttention());
   pm.addPass(createReproDecomposeConvolution());
   pm.addPass(createReproDecomposeDistributions());
+  pm.addPass(createReproWidenStorage());
   pm.addPass(createReproAssignOrders());
   pm.addPass(createReproFoldConstants());
   pm.addPass(createCSEPass());

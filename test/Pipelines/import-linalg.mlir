@@ -15,6 +15,7 @@
 // PASSES-NEXT: repro-decompose-attention
 // PASSES-NEXT: repro-decompose-convolution
 // PASSES-NEXT: repro-decompose-distributions
+// PASSES-NEXT: repro-widen-storage
 // PASSES-NEXT: repro-assign-orders
 // PASSES-NEXT: repro-fold-constants
 // PASSES-NEXT: cse

@@ -72,6 +72,30 @@ def ReproDecomposeDistributions : Pass<"repro-decompose-distributions"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
+def ReproWidenStorage : Pass<"repro-widen-storage"> {
+  let summary = "operations on storage types compute in f32";
+  let description = [{
+    (V1) An element-wise operation with an operand or a result of bf16, f16 or
+    f8 computes on the exact f32 of each such operand, and each such result is
+    rounded once. Conversions and selects stay, and so does the step of a
+    `repro.fold`: accumulators are extended by (F7).
+
+    ```mlir
+    %r = arith.addf %x, %y : bf16
+    ```
+
+    becomes
+
+    ```mlir
+    %0 = arith.extf %x : bf16 to f32
+    %1 = arith.extf %y : bf16 to f32
+    %2 = arith.addf %0, %1 : f32
+    %r = arith.truncf %2 : f32 to bf16
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def ReproAssignOrders : Pass<"repro-assign-orders"> {
   let summary = "each fold without an order gets one";
   let description = [{

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ..errors import StepFailed
 from . import arithmetic, functions, integers
-from .formats import ElementType, from_bits, round_to_format, sign_extend, to_bits
+from .formats import ElementType, from_bits, sign_extend, to_bits
 from .program import Operation
 
 Evaluate = Callable[..., Any]
@@ -35,20 +36,16 @@ def _kind(op: Operation) -> ElementType:
 
 
 def _function(op: Operation) -> Evaluate:
-    """(S5), other types than f32 by (V1)."""
-    name, kind = op.name.removeprefix("repro."), _kind(op)
-    if kind.is_storage:
-        return lambda *operands: round_to_format(functions.evaluate(name, *operands), kind)
-    return lambda *operands: functions.evaluate(name, *operands)
+    """(S5)"""
+    return _float(functools.partial(functions.evaluate, op.name.removeprefix("repro.")))(op)
 
 
 def _float(function: Callable[..., np.ndarray]) -> Callable[[Operation], Evaluate]:
-    """(V1) Storage types compute in f32, in which the operands are held, and round once."""
+    """An operation that rounds its result, to f32 or f64."""
 
     def make(op: Operation) -> Evaluate:
-        kind = _kind(op)
-        if kind.is_storage:
-            return lambda *operands: round_to_format(function(*operands), kind)
+        if _kind(op).is_storage:
+            raise op.error(f"(V1) expected a computation in f32 or f64, got {_kind(op).name}")
         return function
 
     return make

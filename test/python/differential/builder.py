@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from repro_mlir import ir, passmanager
+
 ROW = "#repro.order<chunk = 8192, lanes = 64, run = {run}, totals = refold>"
 """The order that (P2) gives a fold whose input's last dimension is reduced."""
 
@@ -25,6 +27,16 @@ def order(chunk: int, lanes: int, run: int = 0, totals: str = "sequential") -> s
 
 def tensor(shape: Sequence[int], element: str) -> str:
     return f"tensor<{''.join(f'{extent}x' for extent in shape)}{element}>"
+
+
+_STORAGE = re.compile(r"\b(bf16|f16|f8E4M3FN|f8E5M2)\b")
+
+
+def _widened(text: str) -> str:
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        passmanager.PassManager.parse("builtin.module(repro-widen-storage)").run(module.operation)
+        return str(module)
 
 
 @dataclass(frozen=True)
@@ -158,11 +170,15 @@ class Builder:
         return any(name.search(line.partition(" = ")[2] or line) for line in self._lines)
 
     def program(self, *results: Value, states: int = 0) -> str:
-        """The module that returns the results, the first of which are the new states."""
+        """The module that returns the results, the first of which are the new states.
+
+        A body may compute on bf16, f16 or f8: in the program it computes in f32 (V1).
+        """
         arguments = ", ".join(f"{value.name}: {value.type}" for value in self._arguments)
         types = ", ".join(value.type for value in results)
         lines = "\n  ".join(self._lines)
-        return (
+        text = (
             f"func.func @main({arguments}) -> ({types}) attributes {{repro.num_state = {states} : i64}} {{\n  {lines}\n"
             f"  return {', '.join(value.name for value in results)} : {types}\n}}\n"
         )
+        return _widened(text) if _STORAGE.search(text) else text

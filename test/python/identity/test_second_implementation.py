@@ -83,7 +83,9 @@ func.func @main(%x: tensor<5x7xf16>, %y: tensor<3x5x2xi1>) -> (tensor<5x7xf16>, 
     %i = linalg.index 1 : index
     %j = arith.index_cast %i : index to i64
     %c = arith.cmpi ult, %j, %j : i64
-    %d = arith.cmpf une, %a, %b : f16
+    %f = arith.extf %a : f16 to f32
+    %g = arith.extf %b : f16 to f32
+    %d = arith.cmpf une, %f, %g : f32
     %s = arith.select %c, %a, %b : f16
     linalg.yield %s : f16
   } -> tensor<5x7xf16>

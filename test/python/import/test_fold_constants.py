@@ -102,10 +102,16 @@ class Program:
         return [line for line in self.lines if line.startswith("%s")]
 
     def text(self) -> str:
+        """The canonical program, in which storage types compute in f32 (V1)."""
         types = ", ".join(self.types)
         values = ", ".join(f"%t{n}" for n in range(len(self.types)))
         body = "\n  ".join([*self.lines, f"return {values} : {types}"])
-        return f"func.func @main() -> ({types}) attributes {{repro.num_state = 0 : i64}} {{\n  {body}\n}}"
+        with ir.Context():
+            module = ir.Module.parse(
+                f"func.func @main() -> ({types}) attributes {{repro.num_state = 0 : i64}} {{\n  {body}\n}}"
+            )
+            PassManager.parse("builtin.module(repro-widen-storage)").run(module.operation)
+            return str(module)
 
 
 def run_folded(program: Program, folded_names: set[str]) -> list[np.ndarray]:

@@ -92,11 +92,12 @@ def test_V2_one_operator(environment: Callable) -> None:
     """What a referee computes of one operator."""
     text = (
         "func.func @main(%a: tensor<3xbf16>) -> tensor<3xbf16> attributes {repro.num_state = 0 : i64} {\n"
-        "  %e = tensor.empty() : tensor<3xbf16>\n  %c = arith.constant 1.0e-39 : bf16\n"
+        "  %e = tensor.empty() : tensor<3xbf16>\n  %c = arith.constant 1.0e-39 : f32\n"
         "  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],"
         ' iterator_types = ["parallel"]} ins(%a : tensor<3xbf16>) outs(%e : tensor<3xbf16>) {\n'
-        "  ^bb0(%x: bf16, %o: bf16):\n    %s = arith.addf %x, %c : bf16\n    %p = arith.mulf %s, %s : bf16\n"
-        "    %q = arith.subf %p, %x : bf16\n    linalg.yield %q : bf16\n  } -> tensor<3xbf16>\n"
+        "  ^bb0(%x: bf16, %o: bf16):\n    %w = arith.extf %x : bf16 to f32\n    %s = arith.addf %w, %c : f32\n"
+        "    %p = arith.mulf %s, %s : f32\n    %q = arith.subf %p, %w : f32\n    %r = arith.truncf %q : f32 to bf16\n"
+        "    linalg.yield %r : bf16\n  } -> tensor<3xbf16>\n"
         "  return %r : tensor<3xbf16>\n}"
     )
     data = to_bytes(text)

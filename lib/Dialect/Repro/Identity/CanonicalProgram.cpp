@@ -58,6 +58,23 @@ static LogicalResult verifyTypes(Operation *op, TypeRange types) {
   return success();
 }
 
+bool repro::isStorage(Type type) {
+  auto floatType = dyn_cast<FloatType>(type);
+  return floatType && floatType.getWidth() < 32;
+}
+
+bool repro::computesOnStorage(Operation *op) {
+  if (!op->hasTrait<OpTrait::Elementwise>() ||
+      isa<arith::BitcastOp, arith::ExtFOp, arith::SelectOp, arith::SIToFPOp,
+          arith::TruncFOp, arith::UIToFPOp>(op))
+    return false;
+  if (!llvm::any_of(op->getOperandTypes(), isStorage) &&
+      !llvm::any_of(op->getResultTypes(), isStorage))
+    return false;
+  auto fold = dyn_cast_or_null<FoldOp>(op->getParentOp());
+  return !fold || fold.getStep() != op;
+}
+
 //===----------------------------------------------------------------------===//
 // Attributes
 //===----------------------------------------------------------------------===//
@@ -144,16 +161,19 @@ static LogicalResult verifyEmpty(tensor::EmptyOp op) {
 
 /// Whether `select` gives the bits of a canonical NaN where `cast` casts a NaN.
 static bool isNaNSelected(arith::SelectOp select, arith::BitcastOp cast) {
-  Value x = cast.getIn();
+  auto isX = [&](Value value) { // or its exact extension
+    auto extension = value.getDefiningOp<arith::ExtFOp>();
+    return (extension ? extension.getIn() : value) == cast.getIn();
+  };
   auto compare = select.getCondition().getDefiningOp<arith::CmpFOp>();
   IntegerAttr bits;
   return compare && compare.getPredicate() == arith::CmpFPredicate::UNO &&
-         compare.getLhs() == x && compare.getRhs() == x &&
+         isX(compare.getLhs()) && isX(compare.getRhs()) &&
          select.getFalseValue() == cast.getOut() &&
          matchPattern(select.getTrueValue(), m_Constant(&bits)) &&
          bits.getValue() ==
-             APFloat::getQNaN(
-                 llvm::cast<FloatType>(x.getType()).getFloatSemantics())
+             APFloat::getQNaN(llvm::cast<FloatType>(cast.getIn().getType())
+                                  .getFloatSemantics())
                  .bitcastToAPInt();
 }
 
@@ -208,6 +228,9 @@ static LogicalResult verifyOp(Operation *op) {
       !isa<arith::ConstantOp>(op))
     return op->emitOpError("expected scalars: arithmetic on tensors is a "
                            "linalg.generic");
+  if (computesOnStorage(op))
+    return op->emitOpError("(V1) computes on a storage type: "
+                           "'repro-widen-storage' makes it compute in f32");
   if (auto empty = dyn_cast<tensor::EmptyOp>(op))
     return verifyEmpty(empty);
   if (auto bitcast = dyn_cast<arith::BitcastOp>(op))

@@ -21,6 +21,14 @@ LogicalResult verifyCanonicalProgram(ModuleOp module);
 /// an input that only gives its shape.
 bool readsElements(OpOperand &operand);
 
+/// (V1) Whether the type is bf16, f16 or f8: a scalar that is stored, and
+/// computed with in f32.
+bool isStorage(Type type);
+
+/// (V1) Whether the operation computes on scalars of storage types. One that
+/// only moves or converts them does not, nor does the step of a fold.
+bool computesOnStorage(Operation *op);
+
 } // namespace mlir::repro
 
 #endif // REPRO_IDENTITY_CANONICALPROGRAM_H

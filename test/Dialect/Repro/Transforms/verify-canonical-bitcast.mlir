@@ -21,6 +21,44 @@ func.func @main(%x: tensor<4xf32>, %h: tensor<4xf16>, %n: tensor<4xi32>, %o: ten
 
 // -----
 
+// A storage type is compared as the exact f32 (V1).
+#id = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<4xbf16>, %o: tensor<4xi16>) attributes {repro.num_state = 0 : i64} {
+  %nan = arith.constant 0x7fc0 : i16
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xbf16>) outs(%o : tensor<4xi16>) {
+  ^bb0(%a: bf16, %c: i16):
+    %w = arith.extf %a : bf16 to f32
+    %u = arith.cmpf uno, %w, %w : f32
+    %v = arith.bitcast %a : bf16 to i16
+    %s = arith.select %u, %nan, %v : i16
+    linalg.yield %s : i16
+  } -> tensor<4xi16>
+  return
+}
+
+// -----
+
+// The extension of another value.
+#id = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<4xbf16>, %y: tensor<4xbf16>, %o: tensor<4xi16>) attributes {repro.num_state = 0 : i64} {
+  %nan = arith.constant 0x7fc0 : i16
+  %0 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]}
+      ins(%x, %y : tensor<4xbf16>, tensor<4xbf16>) outs(%o : tensor<4xi16>) {
+  ^bb0(%a: bf16, %b: bf16, %c: i16):
+    %w = arith.extf %a : bf16 to f32
+    %z = arith.extf %b : bf16 to f32
+    %u = arith.cmpf uno, %w, %z : f32
+    // expected-error @+1 {{(V4) expected every use to be select}}
+    %v = arith.bitcast %a : bf16 to i16
+    %s = arith.select %u, %nan, %v : i16
+    linalg.yield %s : i16
+  } -> tensor<4xi16>
+  return
+}
+
+// -----
+
 #id = affine_map<(d0) -> (d0)>
 func.func @main(%x: tensor<4xf32>, %o: tensor<4xi32>) attributes {repro.num_state = 0 : i64} {
   %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}

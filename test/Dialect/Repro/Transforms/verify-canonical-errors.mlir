@@ -139,6 +139,28 @@ func.func @main(%a: tensor<2xf80>) attributes {repro.num_state = 0 : i64} {
 
 // -----
 
+func.func @main(%x: tensor<4xbf16>, %o: tensor<4xi1>) attributes {repro.num_state = 0 : i64} {
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xbf16>) outs(%o : tensor<4xi1>) {
+  ^bb0(%a: bf16, %b: i1):
+    // expected-error @+1 {{(V1) computes on a storage type: 'repro-widen-storage' makes it compute in f32}}
+    %c = arith.cmpf olt, %a, %a : bf16
+    linalg.yield %c : i1
+  } -> tensor<4xi1>
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<f8E5M2>) attributes {repro.num_state = 0 : i64} {
+  %a = tensor.extract %x[] : tensor<f8E5M2>
+  // expected-error @+1 {{(V1) computes on a storage type}}
+  %b = repro.exp %a : f8E5M2
+  return
+}
+
+// -----
+
 // expected-error @+1 {{(V1) element type 'f8E4M3FNUZ' has no meaning}}
 func.func @main(%a: tensor<2xf8E4M3FNUZ>) attributes {repro.num_state = 0 : i64} {
   return
