@@ -179,8 +179,7 @@ def ReproExpandFunctions : Pass<"repro-expand-functions"> {
   let description = [{
     Replaces every elementary function of the `repro` dialect, on scalars and on
     vectors, by `arith`, `math.fma`, `math.sqrt` and bit operations that give
-    the correctly rounded result; (V1) bf16, f16 and f8 compute in f32 and round
-    once. Arguments that need more work (huge angles, results next to a rounding
+    the correctly rounded result of f32. Arguments that need more work (huge angles, results next to a rounding
     boundary) lie behind an `scf.if` on "any lane does". docs/functions.md has
     the method of each function.
   }];

@@ -26,14 +26,6 @@ using namespace mlir::repro;
 
 namespace {
 
-/// The type with the same lanes and f32 elements.
-Type asF32(Type type) {
-  Type f32 = Float32Type::get(type.getContext());
-  if (auto vector = dyn_cast<VectorType>(type))
-    return vector.clone(f32);
-  return f32;
-}
-
 struct ExpandFunctions
     : public repro::impl::ReproExpandFunctionsBase<ExpandFunctions> {
   void runOnOperation() override {
@@ -51,25 +43,13 @@ struct ExpandFunctions
 private:
   LogicalResult expand(Operation *op) {
     OpBuilder builder(op);
-    Type type = op->getResult(0).getType();
-    // (V1) storage types convert to f32, compute there and round once.
-    SmallVector<Value> operands;
-    for (Value operand : op->getOperands()) {
-      if (isa<FloatType>(getElementTypeOrSelf(operand)) &&
-          !getElementTypeOrSelf(operand).isF32())
-        operand = arith::ExtFOp::create(builder, op->getLoc(),
-                                        asF32(operand.getType()), operand);
-      operands.push_back(operand);
-    }
-    Value result = buildFunction(builder, op->getLoc(),
-                                 op->getName().stripDialect(), operands);
+    Value result = buildFunction(
+        builder, op->getLoc(), op->getName().stripDialect(), op->getOperands());
     if (!result)
       return op->emitOpError(
-                 "expected f32, bf16, f16 or f8 scalars or vectors of equal "
-                 "shape, and exponents of at most 64 bits, got ")
+                 "expected f32 scalars or vectors of equal shape, and "
+                 "exponents of at most 64 bits, got ")
              << op->getOperandTypes();
-    if (result.getType() != type)
-      result = arith::TruncFOp::create(builder, op->getLoc(), type, result);
     op->getResult(0).replaceAllUsesWith(result);
     op->erase();
     return success();

@@ -30,18 +30,6 @@ func.func @vector(%x: vector<2x4xf32>) -> vector<2x4xf32> {
 
 // -----
 
-// (V1) storage types compute in f32 and round once.
-// CHECK-LABEL: func.func @storage
-// CHECK: arith.extf %{{.*}} : vector<8xbf16> to vector<8xf32>
-// CHECK: arith.truncf %{{.*}} : vector<8xf64> to vector<8xf32>
-// CHECK: arith.truncf %{{.*}} : vector<8xf32> to vector<8xbf16>
-func.func @storage(%x: vector<8xbf16>) -> vector<8xbf16> {
-  %0 = repro.rsqrt %x : vector<8xbf16>
-  return %0 : vector<8xbf16>
-}
-
-// -----
-
 // Huge angles lie behind a branch that is taken if any lane is huge.
 // CHECK-LABEL: func.func @branch
 // CHECK: %[[FLAT:.*]] = vector.shape_cast %{{.*}} : vector<2x8xi1> to vector<16xi1>

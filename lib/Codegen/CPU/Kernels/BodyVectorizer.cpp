@@ -251,15 +251,6 @@ static bool isStorageFloat(Type type) {
   return element && element.getWidth() < 32;
 }
 
-/// (V1) computes in f32 and rounds once; not for casts, which (S3) rounds once.
-static bool computesOnStorageFloat(Operation *op) {
-  if (isa<arith::ExtFOp, arith::TruncFOp, arith::BitcastOp, arith::SIToFPOp,
-          arith::UIToFPOp>(op))
-    return false;
-  return llvm::any_of(op->getOperandTypes(), isStorageFloat) ||
-         llvm::any_of(op->getResultTypes(), isStorageFloat);
-}
-
 Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
                                          int64_t width) {
   Type resultType = getLaneType(op->getResult(0).getType(), width);
@@ -276,36 +267,26 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
   SmallVector<Value> converted(operands);
   if (isa<arith::BitcastOp>(op) && isStorageFloat(op->getOperand(0).getType()))
     converted[0] = b.convertFloat(operands[0], op->getOperand(0).getType());
-  Type computed = resultType;
-  if (computesOnStorageFloat(op)) {
+  // These give one of their operands, any of which may be held in f32.
+  if (isa<arith::MaximumFOp, arith::MinimumFOp, arith::SelectOp>(op) &&
+      isStorageFloat(resultType)) {
     for (Value &operand : converted)
       if (isStorageFloat(operand.getType()))
         operand = b.convertFloat(operand, b.getF32Type());
-    if (isStorageFloat(resultType))
-      computed = getLaneType(b.getF32Type(), width);
+    resultType = getLaneType(b.getF32Type(), width);
   }
-  Value result;
-  if (isa<arith::MaximumFOp, arith::MinimumFOp>(op)) { // (S2)
-    result = b.createExtremum(isa<arith::MaximumFOp>(op), converted[0],
-                              converted[1]);
-  } else {
-    OperationState state(b.getLoc(), op->getName());
-    state.addOperands(converted);
-    state.addTypes(computed);
-    state.addAttributes(op->getAttrs());
-    result = b.create(state)->getResult(0);
-  }
-  // These give one of their operands.
-  bool isExact = isa<arith::MaximumFOp, arith::MinimumFOp, arith::SelectOp>(op);
-  if (computed != resultType && !isExact)
-    result = b.convertFloat(result, getElementTypeOrSelf(resultType));
-  return result;
+  if (isa<arith::MaximumFOp, arith::MinimumFOp>(op)) // (S2)
+    return b.createExtremum(isa<arith::MaximumFOp>(op), converted[0],
+                            converted[1]);
+  OperationState state(b.getLoc(), op->getName());
+  state.addOperands(converted);
+  state.addTypes(resultType);
+  state.addAttributes(op->getAttrs());
+  return b.create(state)->getResult(0);
 }
 
 /// (S3) toward zero, saturating, NaN to 0.
 Value BodyVectorizer::computeConversion(Operation *op, Value value, Type type) {
-  if (isStorageFloat(value.getType()))
-    value = b.convertFloat(value, b.getF32Type());
   auto floatType = cast<FloatType>(getElementTypeOrSelf(value.getType()));
   Type integer = getElementTypeOrSelf(type);
   unsigned width = integer.getIntOrFloatBitWidth();

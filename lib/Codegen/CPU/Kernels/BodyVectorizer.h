@@ -25,8 +25,8 @@ struct LaneValue {
 
 /// Writes the operations of a structured op's body for `lanes` iterations at
 /// once, or for one if `lanes` is 0. What numerics.md defines beyond arith's
-/// semantics is written out: (V1), (S2), (S3), (I1), (E1). Values of bf16, f16
-/// and f8 may be held in f32, which is exact.
+/// semantics is written out: (S2), (S3), (I1), (E1). Values of bf16, f16 and f8
+/// may be held in f32, which is exact.
 class BodyVectorizer {
 public:
   BodyVectorizer(KernelBuilder &b, int64_t lanes, LaneMask mask = {})

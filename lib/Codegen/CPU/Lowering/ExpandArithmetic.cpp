@@ -438,25 +438,18 @@ struct Conversions {
         fromFloat(b, squeeze(b, op.getIn(), isSigned), op.getType()));
     op.erase();
   }
-  /// (S3) toward zero, saturating, NaN to 0: LLVM's saturating intrinsic.
-  template <typename Op>
-  void expandToInteger(Op op, StringRef intrinsic) const {
-    ImplicitLocOpBuilder b(op.getLoc(), op);
-    Value value = toSingle(b, op.getIn());
-    auto call = LLVM::CallIntrinsicOp::create(
-        b, op.getType(), b.getStringAttr(intrinsic), ValueRange{value});
-    op->getResult(0).replaceAllUsesWith(call.getResult(0));
-    op.erase();
-  }
-  void expand(arith::CmpFOp op) const {
-    if (!isStorage(op.getLhs().getType()))
-      return;
-    ImplicitLocOpBuilder b(op.getLoc(), op);
-    op.getLhsMutable().assign(toSingle(b, op.getLhs()));
-    op.getRhsMutable().assign(toSingle(b, op.getRhs()));
-  }
 };
 } // namespace
+
+/// (S3) toward zero, saturating, NaN to 0: LLVM's saturating intrinsic.
+template <typename Op>
+static void expandToInteger(Op op, StringRef intrinsic) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  auto call = LLVM::CallIntrinsicOp::create(
+      b, op.getType(), b.getStringAttr(intrinsic), ValueRange{op.getIn()});
+  op->getResult(0).replaceAllUsesWith(call.getResult(0));
+  op.erase();
+}
 
 static constexpr StringRef remainderRoutine = "repro_fmod";
 
@@ -524,17 +517,13 @@ void ExpandArithmetic::runOnOperation() {
         .Case([](arith::ShRSIOp o) { expandShift(o, true); })
         .Case([](arith::RemFOp o) { expandRemainder(o); })
         .Case([](math::CopySignOp o) { expandCopySign(o); })
-        .Case<arith::ExtFOp, arith::TruncFOp, arith::CmpFOp>(
+        .Case<arith::ExtFOp, arith::TruncFOp>(
             [&](auto o) { conversions.expand(o); })
         .Case(
             [&](arith::SIToFPOp o) { conversions.expandFromInteger(o, true); })
         .Case(
             [&](arith::UIToFPOp o) { conversions.expandFromInteger(o, false); })
-        .Case([&](arith::FPToSIOp o) {
-          conversions.expandToInteger(o, "llvm.fptosi.sat");
-        })
-        .Case([&](arith::FPToUIOp o) {
-          conversions.expandToInteger(o, "llvm.fptoui.sat");
-        });
+        .Case([](arith::FPToSIOp o) { expandToInteger(o, "llvm.fptosi.sat"); })
+        .Case([](arith::FPToUIOp o) { expandToInteger(o, "llvm.fptoui.sat"); });
   }
 }

@@ -68,9 +68,9 @@ static std::string findFault(Operation *op) {
     Type element = getElementTypeOrSelf(type);
     return element.isBF16() || element.isF16();
   };
-  if (isa<LLVM::FAddOp, LLVM::FSubOp, LLVM::FMulOp, LLVM::FDivOp, LLVM::FMAOp,
-          LLVM::SqrtOp>(op) &&
-      isStorage(op->getResult(0).getType()))
+  if (isa<LLVM::FAddOp, LLVM::FCmpOp, LLVM::FDivOp, LLVM::FMAOp, LLVM::FMulOp,
+          LLVM::FSubOp, LLVM::SqrtOp>(op) &&
+      isStorage(op->getOperand(0).getType()))
     return "computes on a storage type (V1)";
   return {};
 }

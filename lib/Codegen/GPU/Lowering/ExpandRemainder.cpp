@@ -143,16 +143,7 @@ void ExpandRemainder::runOnOperation() {
       return signalPassFailure();
     }
     ImplicitLocOpBuilder b(op.getLoc(), op);
-    Value x = op.getLhs(), y = op.getRhs();
-    bool isStorage = type.getWidth() < 32; // (V1)
-    if (isStorage) {
-      x = arith::ExtFOp::create(b, b.getF32Type(), x);
-      y = arith::ExtFOp::create(b, b.getF32Type(), y);
-    }
-    Value result =
-        RemainderBuilder(b, cast<FloatType>(x.getType())).build(x, y);
-    if (isStorage)
-      result = arith::TruncFOp::create(b, type, result);
+    Value result = RemainderBuilder(b, type).build(op.getLhs(), op.getRhs());
     op.replaceAllUsesWith(result);
     op.erase();
   }

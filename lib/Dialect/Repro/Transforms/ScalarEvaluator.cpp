@@ -23,12 +23,6 @@ static constexpr APFloat::roundingMode nearestEven =
 // Floats
 //===----------------------------------------------------------------------===//
 
-/// (V1): storage types compute in f32.
-static const llvm::fltSemantics &getComputeSemantics(FloatType type) {
-  return type.getWidth() < 32 ? APFloat::IEEEsingle()
-                              : type.getFloatSemantics();
-}
-
 static APFloat convert(APFloat value, const llvm::fltSemantics &semantics) {
   bool losesInfo;
   value.convert(semantics, nearestEven, &losesInfo);
@@ -39,7 +33,7 @@ static TypedAttr makeFloat(const APFloat &value, FloatType type) {
   return FloatAttr::get(type, convert(value, type.getFloatSemantics()));
 }
 
-/// (S1), (S2), (S4) of operands in the type that computes.
+/// (S1), (S2), (S4).
 static std::optional<APFloat> computeFloat(Operation *op,
                                            MutableArrayRef<APFloat> x) {
   APFloat result = x[0];
@@ -140,7 +134,8 @@ static bool compareFloats(arith::CmpFPredicate predicate, const APFloat &lhs,
   llvm_unreachable("unknown predicate of arith.cmpf");
 }
 
-static TypedAttr evaluateOfFloats(Operation *op, ArrayRef<APFloat> operands,
+static TypedAttr evaluateOfFloats(Operation *op,
+                                  MutableArrayRef<APFloat> operands,
                                   FloatType from) {
   Type type = op->getResult(0).getType();
   MLIRContext *context = op->getContext();
@@ -166,13 +161,10 @@ static TypedAttr evaluateOfFloats(Operation *op, ArrayRef<APFloat> operands,
     return IntegerAttr::get(type, value.bitcastToAPInt());
   }
   auto result = dyn_cast<FloatType>(type);
-  if (!result)
+  if (!result || from.getWidth() < 32) // (V1): storage types do not compute.
     return {};
-  SmallVector<APFloat> values;
-  for (const APFloat &operand : operands)
-    values.push_back(convert(operand, getComputeSemantics(from)));
-  std::optional<APFloat> value = computeFloat(op, values);
-  return value ? makeFloat(*value, result) : TypedAttr();
+  std::optional<APFloat> value = computeFloat(op, operands);
+  return value ? TypedAttr(FloatAttr::get(result, *value)) : TypedAttr();
 }
 
 //===----------------------------------------------------------------------===//

@@ -180,9 +180,12 @@ SHAPES = [(1,), (16,), (37,), (3, 5), (4, 64), (9000,), (2, 3, 17)]
 @pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "i32", "i64", "i8", "i1"])
 def test_elementwise_copy_and_operation_V1(shape: tuple[int, ...], kind: str) -> None:
     t = "x".join(map(str, shape)) + "x" + kind
-    op = {"f": "arith.addf", "b": "arith.addf", "i": "arith.addi"}[kind[0]]
+    total = f"%r = arith.add{'i' if kind[0] == 'i' else 'f'} %x, %y : {kind}"
+    if kind == "bf16":
+        extensions = "".join(f"%{name}w = arith.extf %{name} : bf16 to f32\n  " for name in "xy")
+        total = extensions + "%w = arith.addf %xw, %yw : f32\n  %r = arith.truncf %w : f32 to bf16"
     dims = ", ".join(f"d{i}" for i in range(len(shape)))
-    body = f"^bb0(%x: {kind}, %y: {kind}, %o: {kind}):\n  %r = {op} %x, %y : {kind}\n  linalg.yield %r : {kind}"
+    body = f"^bb0(%x: {kind}, %y: {kind}, %o: {kind}):\n  {total}\n  linalg.yield %r : {kind}"
     case = generic([f"({dims}) -> ({dims})"] * 3, [t] * 3, body)
     case.check(arrays(case))
 
@@ -192,9 +195,10 @@ def test_elementwise_copy_and_operation_V1(shape: tuple[int, ...], kind: str) ->
 )
 @pytest.mark.parametrize("op", ["fptosi", "fptoui"])
 def test_float_to_integer_S3(source: str, target: str, op: str) -> None:
-    body = f"""^bb0(%x: {source}, %o: {target}):
-  %r = arith.{op} %x : {source} to {target}
-  linalg.yield %r : {target}"""
+    conversion = f"%r = arith.{op} %x : {source} to {target}"
+    if source == "bf16":
+        conversion = f"%w = arith.extf %x : bf16 to f32\n  %r = arith.{op} %w : f32 to {target}"
+    body = f"^bb0(%x: {source}, %o: {target}):\n  {conversion}\n  linalg.yield %r : {target}"
     case = generic(["(i) -> (i)"] * 2, [f"333x{source}", f"333x{target}"], body)
     data = arrays(case)
     data[0][:6] = [2.0**31, -(2.0**31), 2.0**63, -(2.0**63), 255.0, -0.5]

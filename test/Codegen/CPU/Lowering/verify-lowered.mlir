@@ -75,6 +75,14 @@ llvm.func @storage(%a: bf16, %b: bf16) -> bf16 {
 
 // -----
 
+llvm.func @storage(%a: vector<4xf16>, %b: vector<4xf16>) -> vector<4xi1> {
+  // expected-error @+1 {{(V3) computes on a storage type (V1)}}
+  %0 = llvm.fcmp "olt" %a, %b : vector<4xf16>
+  llvm.return %0 : vector<4xi1>
+}
+
+// -----
+
 llvm.func @repro_fma(f64, f64, f64) -> f64
 llvm.func @allowed(%a: f32, %b: f64) -> f64 {
   %0 = llvm.fadd %a, %a : f32

@@ -100,19 +100,21 @@ func.func @S1_constants() -> (f32, f32, f32, f32, f32) {
 
 // -----
 
-// (V1) bf16 computes in f32 and rounds once: a fused multiply-add rounds twice.
+// (V1) bf16 is converted, and does not compute.
 // CHECK: func.func @V1_storage
 func.func @V1_storage() -> (bf16, bf16) {
+  // CHECK-DAG: %[[ONE:.*]] = arith.constant 1.000000e+00 : bf16
   // CHECK-DAG: %[[S:.*]] = arith.constant 2.560000e+02 : bf16
-  // CHECK-DAG: %[[F:.*]] = arith.constant 1.015630e+00 : bf16
+  // CHECK: %[[R:.*]] = arith.addf %[[S]], %[[ONE]] : bf16
   %a = arith.constant 256.0 : bf16
   %b = arith.constant 1.0 : bf16
-  %0 = arith.addf %a, %b : bf16
-  %c = arith.constant 1.0078125 : bf16
-  %d = arith.constant 0.0 : bf16
-  %1 = math.fma %c, %c, %d : bf16
-  // CHECK: return %[[S]], %[[F]]
-  return %0, %1 : bf16, bf16
+  %0 = arith.extf %a : bf16 to f32
+  %1 = arith.extf %b : bf16 to f32
+  %2 = arith.addf %0, %1 : f32
+  %3 = arith.truncf %2 : f32 to bf16
+  %4 = arith.addf %a, %b : bf16
+  // CHECK: return %[[S]], %[[R]]
+  return %3, %4 : bf16, bf16
 }
 
 // -----
