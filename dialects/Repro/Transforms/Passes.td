@@ -81,16 +81,22 @@ def ReproWidenStorage : Pass<"repro-widen-storage"> {
     `repro.fold`: accumulators are extended by (F7).
 
     ```mlir
-    %r = arith.addf %x, %y : bf16
+    func.func @add(%x: bf16, %y: bf16) -> bf16 {
+      %r = arith.addf %x, %y : bf16
+      return %r : bf16
+    }
     ```
 
     becomes
 
     ```mlir
-    %0 = arith.extf %x : bf16 to f32
-    %1 = arith.extf %y : bf16 to f32
-    %2 = arith.addf %0, %1 : f32
-    %r = arith.truncf %2 : f32 to bf16
+    func.func @add(%x: bf16, %y: bf16) -> bf16 {
+      %0 = arith.extf %x : bf16 to f32
+      %1 = arith.extf %y : bf16 to f32
+      %2 = arith.addf %0, %1 : f32
+      %r = arith.truncf %2 : f32 to bf16
+      return %r : bf16
+    }
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

@@ -18,7 +18,7 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Operands are extended, which is exact, and each result is rounded once.
+/// (V1) Operands are extended, which is exact, and each result is rounded once.
 static void widen(Operation *op) {
   OpBuilder builder(op);
   Location loc = op->getLoc();
