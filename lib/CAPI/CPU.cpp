@@ -51,7 +51,7 @@ void reproCPURunnableLevels(MlirStringCallback callback, void *userData) {
   std::string names;
   for (const Level &level : getLevels())
     if (level.machine == host.machine && level.vectorWidth <= host.vectorWidth)
-      names += (names.empty() ? "" : ", ") + level.name.str();
+      names += (names.empty() ? "" : ", ") + level.name;
   callback(toStringRef(names), userData);
 }
 
@@ -59,10 +59,10 @@ MlirLogicalResult reproCPUCompile(MlirModule module, MlirStringRef levelName,
                                   unsigned jobs, bool timing,
                                   MlirStringCallback callback, void *userData) {
   ModuleOp op = unwrap(module);
-  const Level *level = findLevel(unwrap(levelName));
-  if (!level) {
-    op.emitError("unknown CPU level '")
-        << unwrap(levelName) << "', expected one of " << listLevels();
+  std::string error;
+  FailureOr<Level> level = getLevel(unwrap(levelName), error);
+  if (failed(level)) {
+    op.emitError(error);
     return wrap(failure());
   }
   ::repro_runtime::FloatEnvironment environment; // Constants are computed.

@@ -29,10 +29,10 @@ MlirLogicalResult reproGPUCompile(MlirModule module, MlirStringRef name,
                                   bool timing, MlirStringCallback callback,
                                   void *userData) {
   ModuleOp op = unwrap(module);
-  const Architecture *architecture = findArchitecture(unwrap(name));
-  if (!architecture) {
-    op.emitError("unknown architecture '")
-        << unwrap(name) << "', expected one of " << listArchitectures();
+  std::string error;
+  FailureOr<Architecture> architecture = getArchitecture(unwrap(name), error);
+  if (failed(architecture)) {
+    op.emitError(error);
     return wrap(failure());
   }
   ::repro_runtime::FloatEnvironment environment; // Constants are computed.

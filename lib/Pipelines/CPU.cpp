@@ -43,9 +43,7 @@ static ScheduleOptions getCPUSchedule() {
 void mlir::repro::buildCPUExpandPipeline(OpPassManager &manager,
                                          const Level &level) {
   ReproExpandKernelsOptions options;
-  options.vectorWidth = level.vectorWidth;
-  if (level.hasFma)
-    options.features.push_back("fma");
+  options.level = level.description;
   manager.addPass(createReproExpandKernels(options));
 }
 
@@ -126,7 +124,8 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
 namespace {
 struct CPUOptions : public PassPipelineOptions<CPUOptions> {
   Option<std::string> level{*this, "level",
-                            llvm::cl::desc("the CPU level, such as x86-64-v3"),
+                            llvm::cl::desc("the CPU level, such as x86-64-v3, "
+                                           "or the path of a machine's file"),
                             llvm::cl::init("x86-64-v3")};
 };
 } // namespace
@@ -138,12 +137,11 @@ static void registerWithLevel(StringRef name, StringRef description,
   PassPipelineRegistration<CPUOptions>(
       name, description,
       [build](OpPassManager &manager, const CPUOptions &options) {
-        const Level *level = findLevel(options.level);
-        if (!level)
-          llvm::report_fatal_error(
-              StringRef("unknown CPU level '" + options.level +
-                        "', expected one of " + listLevels()),
-              /*gen_crash_diag=*/false);
+        std::string error;
+        FailureOr<Level> level = getLevel(options.level, error);
+        if (failed(level))
+          llvm::report_fatal_error(StringRef(error),
+                                   /*gen_crash_diag=*/false);
         build(manager, *level);
       });
 }

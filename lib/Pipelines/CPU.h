@@ -8,7 +8,7 @@
 #ifndef REPRO_PIPELINES_CPU_H
 #define REPRO_PIPELINES_CPU_H
 
-#include "Codegen/CPU/Lowering/Level.h"
+#include "Target/Level.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"

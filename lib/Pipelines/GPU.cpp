@@ -30,14 +30,14 @@ using namespace mlir::repro;
 
 static ScheduleOptions getGPUSchedule(const Architecture &architecture) {
   ScheduleOptions options;
-  options.keepMatrices = architecture.hasByteMatrices();
+  options.keepMatrices = architecture.hasByteMatrices;
   return options;
 }
 
 void mlir::repro::buildGPUExpandPipeline(OpPassManager &manager,
                                          const Architecture &architecture) {
   ReproExpandDeviceKernelsOptions options;
-  options.arch = architecture.name.str();
+  options.arch = architecture.description;
   manager.addPass(createReproExpandDeviceKernels(options));
 }
 
@@ -74,7 +74,7 @@ void mlir::repro::buildGPULowerPipeline(OpPassManager &manager,
   device.addPass(createReconcileUnrealizedCastsPass());
   device.addPass(createCSEPass());
   ReproEmitPTXOptions options;
-  options.arch = architecture.name.str();
+  options.arch = architecture.description;
   manager.addPass(createReproEmitPTX(options));
   manager.addPass(createReproVerifyPTX());
 }
@@ -103,7 +103,8 @@ mlir::repro::compileForGPU(ModuleOp canonical, const Architecture &architecture,
 namespace {
 struct GPUOptions : public PassPipelineOptions<GPUOptions> {
   Option<std::string> arch{*this, "arch",
-                           llvm::cl::desc("the architecture, such as sm_90"),
+                           llvm::cl::desc("the architecture, such as sm_90, or "
+                                          "the path of a machine's file"),
                            llvm::cl::init("sm_75")};
 };
 } // namespace
@@ -115,12 +116,12 @@ static void registerWithArchitecture(StringRef name, StringRef description,
   PassPipelineRegistration<GPUOptions>(
       name, description,
       [build](OpPassManager &manager, const GPUOptions &options) {
-        const Architecture *architecture = findArchitecture(options.arch);
-        if (!architecture)
-          llvm::report_fatal_error(
-              StringRef("unknown architecture '" + options.arch +
-                        "', expected one of " + listArchitectures()),
-              /*gen_crash_diag=*/false);
+        std::string error;
+        FailureOr<Architecture> architecture =
+            getArchitecture(options.arch, error);
+        if (failed(architecture))
+          llvm::report_fatal_error(StringRef(error),
+                                   /*gen_crash_diag=*/false);
         build(manager, *architecture);
       });
 }

@@ -8,7 +8,7 @@
 #ifndef REPRO_PIPELINES_GPU_H
 #define REPRO_PIPELINES_GPU_H
 
-#include "Codegen/GPU/Lowering/Architecture.h"
+#include "Target/Architecture.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"

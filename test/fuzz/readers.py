@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import commands
@@ -91,10 +90,7 @@ def bundle(folder: Path) -> Reader:
 
 
 def program(folder: Path) -> Reader:
-    made = of_archive(folder, handmade.program().save, lambda path: attempt(lambda: Program.load(path)))
-    # What is read of the first format is MLIR text.
-    first = (Path(__file__).parents[1] / "data" / "form-1" / "program.repro").read_bytes()
-    return replace(made, seeds=[*made.seeds, first])
+    return of_archive(folder, handmade.program().save, lambda path: attempt(lambda: Program.load(path)))
 
 
 # Other files ----------------------------------------------------------------------------------------------------------

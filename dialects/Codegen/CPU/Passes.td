@@ -22,10 +22,8 @@ def ReproExpandKernels : Pass<"repro-expand-kernels", "::mlir::ModuleOp"> {
     and `repro.scratch_bytes` on the function.
   }];
   let options = [
-    Option<"vectorWidth", "vector-width", "int64_t", /*default=*/"512",
-           "bits of a vector register">,
-    ListOption<"features", "features", "std::string",
-               "features of the target beyond its vectors, such as fma">
+    Option<"level", "level", "std::string", /*default=*/"\"x86-64-v4\"",
+           "the CPU level or the path of a machine's file, which chooses tiles, never bits">
   ];
   let dependentDialects = ["::mlir::affine::AffineDialect",
                            "::mlir::arith::ArithDialect",

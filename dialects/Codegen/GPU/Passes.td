@@ -25,7 +25,7 @@ def ReproExpandDeviceKernels : Pass<"repro-expand-device-kernels", "::mlir::Modu
   }];
   let options = [
     Option<"arch", "arch", "std::string", /*default=*/"\"sm_75\"",
-           "the architecture, which chooses tiles and instructions, never bits">
+           "the architecture or the path of a machine's file, which chooses tiles and instructions, never bits">
   ];
   let dependentDialects = ["::mlir::affine::AffineDialect",
                            "::mlir::arith::ArithDialect",

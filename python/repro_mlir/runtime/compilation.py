@@ -53,7 +53,7 @@ def compile(program: bytes | str, level: str = "native", *, jobs: int | None = N
 
     Args:
         program: as for `module_of`.
-        level: one of `levels()`, or "native".
+        level: one of `levels()`, "native", or the path of a machine's file (docs/machines.md).
         jobs: threads to compile in; the default is one per processor. The artifact does not depend on it.
         timing: print the time of each pass to stderr.
 

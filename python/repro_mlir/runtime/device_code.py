@@ -21,7 +21,7 @@ class DeviceCode:
     """One PTX module and how to launch its kernels.
 
     Attributes:
-        arch: the architecture, such as "sm_90".
+        arch: what it was compiled for, such as "sm_90".
         ptx: the text of the module.
         constants: the bytes of the space "constant".
         plan: buffers, kernels and launches.
@@ -43,7 +43,7 @@ def compile(program: bytes | str, arch: str = "sm_75", *, timing: bool = False) 
 
     Args:
         program: as it is stored (docs/identity.md), or its MLIR text.
-        arch: one of `architectures()`.
+        arch: one of `architectures()`, or the path of a machine's file (docs/machines.md).
         timing: print the time of each pass to stderr.
 
     Raises:

@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 
 ir = pytest.importorskip("repro_mlir.ir")
-from blake3 import blake3  # noqa: E402
 from repro_mlir._mlir_libs._repro import program_hash  # noqa: E402
 
 PROGRAM = """
@@ -71,33 +68,6 @@ def test_first_identity() -> None:
         assert program_hash(module, 1) == FIRST
         with pytest.raises(ValueError, match="expected version 1 or 2 of the identity"):
             program_hash(module, 3)
-
-
-@pytest.mark.parametrize("count", [1, 2, 8191, 8192, 8193, 20000])
-@pytest.mark.parametrize(
-    ("element", "value", "bits"), [("f32", "1.5", "0000c03f"), ("i1", "true", "01"), ("i16", "-2", "feff")]
-)
-def test_first_identity_of_equal_elements(element: str, value: str, bits: str, count: int) -> None:
-    """Each of them is hashed."""
-
-    def string(text: str) -> bytes:
-        return struct.pack("<Q", len(text)) + text.encode()
-
-    def tensor(element: str, extent: int) -> bytes:
-        return b"\1" + element.encode().ljust(16, b"\0") + struct.pack("<QQ", 1, extent)
-
-    one, none = struct.pack("<Q", 1), bytes(8)
-    value_of = element.encode().ljust(16, b"\0") + struct.pack("<IQ", 1, count) + count * bytes.fromhex(bits)
-    constant = string("arith.constant") + one + tensor(element, count) + none + value_of + none
-    end = string("func.return") + none + one + none + none
-    signature = one + one + tensor("f32", 1) + one + tensor("f32", 1)
-    body = b"repro-program-v1\0" + signature + struct.pack("<Q", 2) + constant + end
-    with ir.Context():
-        module = ir.Module.parse(
-            "func.func @main(%a: tensor<1xf32>) -> tensor<1xf32> attributes {repro.num_state = 1 : i64} {\n"
-            f"  %c = arith.constant dense<{value}> : tensor<{count}x{element}>\n  return %a : tensor<1xf32>\n}}"
-        )
-        assert program_hash(module, 1) == blake3(body).hexdigest()
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@
 
 #include "Codegen/CPU/Execution/HostLoader.h"
 
-#include "Codegen/CPU/Lowering/Level.h"
 #include "Runtime/Routines.h"
+#include "Target/Level.h"
 
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
@@ -57,7 +57,7 @@ std::unique_ptr<Executable> Executable::create(StringRef artifactBytes,
   if (artifact.machine != hostMachine ||
       level->vectorWidth > getHostLevel().vectorWidth) {
     error = "artifact for " + artifact.plan.level + ", but this machine is " +
-            getHostLevel().name.str();
+            getHostLevel().name;
     return nullptr;
   }
 

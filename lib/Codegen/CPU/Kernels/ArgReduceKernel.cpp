@@ -99,7 +99,7 @@ Candidate ArgReduceKernel::reduceAcross(Value base, int64_t stride,
 }
 
 Candidate ArgReduceKernel::reduceAlong(Value base) {
-  int64_t lanes = b.getTarget().lanes;
+  int64_t lanes = b.getLanes();
   auto type = VectorType::get({lanes}, b.getI32Type());
   SmallVector<Attribute> steps;
   for (int64_t lane = 0; lane < lanes; ++lane)
@@ -167,7 +167,7 @@ void ArgReduceKernel::store(Candidate result, ValueRange at, int64_t lanes,
 }
 
 void ArgReduceKernel::expand() {
-  int64_t lanes = b.getTarget().lanes, last = sizes.size() - 1;
+  int64_t lanes = b.getLanes(), last = sizes.size() - 1;
   bool along = lanes && step == 1 && n >= 2 * lanes && n <= INT32_MAX;
   bool across =
       lanes && !along && dimension != last && sizes[last] >= lanes / 2;

@@ -45,9 +45,9 @@ private:
 /// those of the thread that has the block.
 class BlockBuilder : public KernelBuilder {
 public:
-  BlockBuilder(func::FuncOp kernel, Operation *op, VectorTarget target,
+  BlockBuilder(func::FuncOp kernel, Operation *op, const Level &level,
                const BlockLoop &loop)
-      : KernelBuilder(kernel, op, target) {
+      : KernelBuilder(kernel, op, &level) {
     scratchBytes = loop.getBufferBytes();
   }
 

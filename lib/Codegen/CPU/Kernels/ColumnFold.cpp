@@ -375,7 +375,7 @@ void ColumnFold::fetchRows(Value row, int64_t count) {
     // Narrower vectors would ask for each line several times.
     if (block->getArgument(i).use_empty() || !access.isMemory() || !stride ||
         !parallel[0].coefficients[i] ||
-        width * 2 < KernelBuilder::getLineElements(access.element))
+        width * 2 < b.getLineElements(access.element))
       continue;
     for (int64_t next = 0; next < count; ++next)
       b.prefetch(

@@ -100,7 +100,7 @@ LogicalResult ContractionKernel::match() {
 //===----------------------------------------------------------------------===//
 
 int64_t ContractionKernel::getMostVectors() const {
-  return b.getTarget().lanes >= 16 ? 4 : 2;
+  return b.getLanes() >= 16 ? 4 : 2;
 }
 
 void ContractionKernel::chooseTiles() {
@@ -109,7 +109,7 @@ void ContractionKernel::chooseTiles() {
   vectorCount = columns.size / inner * rowVectors;
   // Accumulators that the registers hold, 32 of 512 bits, else 16, besides the
   // vectors and an element of a row.
-  int64_t target = b.getTarget().lanes;
+  int64_t target = b.getLanes();
   int64_t accumulators = target >= 16 ? 24 : target >= 8 ? 12 : 8;
   double least = std::numeric_limits<double>::infinity();
   for (int64_t vectors = std::min(getMostVectors(), vectorCount); vectors >= 1;

@@ -279,7 +279,7 @@ void ContractionKernel::writeResults(const Tile &tile, ArrayRef<Value> totals) {
       [&] {
         // With one end of a line of images among the rows the results lie in
         // two places. Only with masks in registers this is worth it.
-        if (b.getTarget().lanes < 8 || rows.loops.back().size < rowCount - 1) {
+        if (b.getLanes() < 8 || rows.loops.back().size < rowCount - 1) {
           writeAll(std::nullopt);
           return;
         }

@@ -88,7 +88,7 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
     }
   };
   int64_t count = 1;
-  if (b.getTarget().lanes >= 8)
+  if (b.getLanes() >= 8)
     count = std::clamp<int64_t>(
         llvm::bit_floor(uint64_t(kUnrolled / starts.size())), 1, line);
   auto unrolled = [&](Value k, ValueRange sums) {

@@ -310,7 +310,7 @@ void ElementwiseKernel::expand() {
   orderDims();
   coordinates.assign(sizes.size(), b.index(0));
   loopValues.assign(loops.size(), b.index(0));
-  lanes = b.getTarget().lanes;
+  lanes = b.getLanes();
   if (loops.empty() || (body && !BodyVectorizer::canVectorize(*body)))
     lanes = 0;
   else

@@ -43,9 +43,10 @@ struct ExpandKernels
   using ReproExpandKernelsBase::ReproExpandKernelsBase;
 
   void runOnOperation() override {
-    if (vectorWidth < 128 || vectorWidth % 128 || vectorWidth > 2048) {
-      getOperation().emitError("vector-width is ")
-          << vectorWidth.getValue() << ", expected 128, 256, 512 ...";
+    std::string error;
+    FailureOr<Level> machine = getLevel(level, error);
+    if (failed(machine)) {
+      getOperation().emitError(error);
       return signalPassFailure();
     }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
@@ -54,26 +55,25 @@ struct ExpandKernels
       FailureOr<Operation *> op = cpu::findKernelBody(function);
       if (failed(op))
         return signalPassFailure();
-      cpu::VectorTarget target{vectorWidth / 32};
       if (auto blocks = dyn_cast_or_null<scf::ForallOp>(*op)) {
-        expandBlocks(function, blocks, target);
+        expandBlocks(function, blocks, *machine);
       } else if (auto scope = dyn_cast_or_null<memref::AllocaScopeOp>(*op)) {
-        if (failed(expandScope(function, scope, target)))
+        if (failed(expandScope(function, scope, *machine)))
           return signalPassFailure();
       } else if (*op) {
-        cpu::KernelBuilder b(function, *op, target);
+        cpu::KernelBuilder b(function, *op, &*machine);
         expand(b, *op);
       }
     }
   }
 
   static void expandBlocks(func::FuncOp function, scf::ForallOp blocks,
-                           cpu::VectorTarget target) {
+                           const Level &level) {
     cpu::BlockLoop loop(function, blocks);
     for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
       if (!cpu::isStructuredOp(op))
         continue;
-      cpu::BlockBuilder b(function, &op, target, loop);
+      cpu::BlockBuilder b(function, &op, level, loop);
       expand(b, &op);
       loop.addScratch(b.getScratchBytes());
     }
@@ -82,11 +82,11 @@ struct ExpandKernels
 
   static LogicalResult expandScope(func::FuncOp function,
                                    memref::AllocaScopeOp scope,
-                                   cpu::VectorTarget target) {
+                                   const Level &level) {
     Block &body = scope.getBodyRegion().front();
     auto fold = *body.getOps<FoldOp>().begin();
     auto generic = *body.getOps<linalg::GenericOp>().begin();
-    cpu::KernelBuilder b(function, scope, target);
+    cpu::KernelBuilder b(function, scope, &level);
     if (failed(cpu::expandContraction(b, fold, generic)))
       return fold.emitError("expected a product of two factors, each with "
                             "dimensions of its own, in a scope");

@@ -22,7 +22,8 @@
 using namespace mlir;
 using namespace mlir::repro::cpu;
 
-static constexpr int64_t kLineBytes = 64;
+/// Of scratch memory and what is in it: the executor's, for all machines.
+static constexpr int64_t kScratchAlignment = 64;
 
 Type repro::cpu::getLaneType(Type type, int64_t lanes) {
   return lanes ? VectorType::get({lanes}, type) : type;
@@ -60,8 +61,8 @@ FailureOr<SmallVector<int64_t>> repro::cpu::getStaticStrides(MemRefType type,
 }
 
 KernelBuilder::KernelBuilder(FunctionOpInterface kernel, Operation *op,
-                             VectorTarget target)
-    : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel), target(target) {
+                             const Level *level)
+    : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel), level(level) {
   // An anchor between the prologue and the loops; erased with `op`.
   prologueEnd = op;
   setInsertionPointAfter(op);
@@ -81,8 +82,8 @@ Value KernelBuilder::getEnd() {
 
 int64_t KernelBuilder::getNativeLanes(Type element) const {
   return element.isF64() || element.isInteger(64) || element.isIndex()
-             ? target.lanes / 2
-             : target.lanes;
+             ? getLanes() / 2
+             : getLanes();
 }
 
 void KernelBuilder::setWork(int64_t items, int64_t grain) {
@@ -93,7 +94,7 @@ void KernelBuilder::setWork(int64_t items, int64_t grain) {
 }
 
 int64_t repro::cpu::getScratchBytes(Type element, int64_t count) {
-  return llvm::alignTo(getElementBytes(element) * count, kLineBytes);
+  return llvm::alignTo(getElementBytes(element) * count, kScratchAlignment);
 }
 
 Value KernelBuilder::getScratch(Type element, int64_t count) {
@@ -499,8 +500,8 @@ void KernelBuilder::storeLanes(Value vector, Value flat, Value offset,
   }
 }
 
-int64_t KernelBuilder::getLineElements(Type element) {
-  return kLineBytes / getElementBytes(element);
+int64_t KernelBuilder::getLineElements(Type element) const {
+  return level->lineBytes / getElementBytes(element);
 }
 
 void KernelBuilder::prefetch(Value flat, Value offset, bool isWrite) {

@@ -8,6 +8,8 @@
 #ifndef REPRO_CODEGEN_CPU_KERNELS_KERNELBUILDER_H
 #define REPRO_CODEGEN_CPU_KERNELS_KERNELBUILDER_H
 
+#include "Target/Level.h"
+
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -15,12 +17,6 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mlir::repro::cpu {
-
-/// What the target's vector unit is like.
-struct VectorTarget {
-  /// f32 lanes of a vector register; 0: scalars alone.
-  int64_t lanes;
-};
 
 /// How a structured operation reads or writes one operand: the element at
 /// iteration point d is `buffer[expression(d)]`, buffer being rank 1.
@@ -50,7 +46,8 @@ struct LaneMask {
 /// Builds the body of a kernel function in place of its structured operation.
 class KernelBuilder : public ImplicitLocOpBuilder {
 public:
-  KernelBuilder(FunctionOpInterface kernel, Operation *op, VectorTarget target);
+  /// `level`: null where there are scalars alone.
+  KernelBuilder(FunctionOpInterface kernel, Operation *op, const Level *level);
   virtual ~KernelBuilder() = default;
 
   /// Runs through the work items that are this thread's.
@@ -60,9 +57,11 @@ public:
   virtual bool isShared() const { return true; }
   virtual Value getBegin();
   virtual Value getEnd();
-  VectorTarget getTarget() const { return target; }
+  const Level &getLevel() const { return *level; }
+  /// f32 lanes of a vector register; 0: scalars alone.
+  int64_t getLanes() const { return level ? level->getLanes() : 0; }
 
-  /// Lanes of a vector of `element` in as many bits as `target.lanes` f32.
+  /// Lanes of a vector of `element` in as many bits as `getLanes()` f32.
   int64_t getNativeLanes(Type element) const;
 
   /// Sets the attributes of the contract: `items` independent work items, of
@@ -130,7 +129,7 @@ public:
   void storeLanes(Value vector, Value flat, Value offset, int64_t stride,
                   Value first, Value end);
   /// Elements (type `element`) of a cache line.
-  static int64_t getLineElements(Type element);
+  int64_t getLineElements(Type element) const;
   /// A hint that the line of the element will soon be read or written; nothing
   /// happens where it lies beyond the buffer.
   void prefetch(Value flat, Value offset, bool isWrite);
@@ -162,7 +161,7 @@ protected:
   virtual void recordFailure(int64_t message);
 
   FunctionOpInterface kernel;
-  VectorTarget target;
+  const Level *level;
   int64_t scratchBytes = 0;
   /// Flattened buffers and scratch views are created before this operation.
   Operation *prologueEnd;

@@ -32,7 +32,7 @@ void repro::cpu::expandScan(KernelBuilder &b, ScanOp op) {
   constexpr int64_t chunk = 512;                  // (D3)
 
   // Neighbours along the last dimension advance together.
-  int64_t lanes = b.getTarget().lanes, last = rank - 1;
+  int64_t lanes = b.getLanes(), last = rank - 1;
   while (last >= 0 && sizes[last] == 1)
     --last;
   if (last < 0 || sizes[last] < lanes)

@@ -235,7 +235,7 @@ void ScatterKernel::emitSlice(unsigned level, Value first, Value originalBase,
     });
     return;
   }
-  int64_t lanes = b.getTarget().lanes, block = kVectors * lanes;
+  int64_t lanes = b.getLanes(), block = kVectors * lanes;
   int64_t blocks = dim.size / block * block;
   int64_t vectors = dim.size / lanes * lanes;
   auto fold = [&](Value column, int64_t count, LaneMask mask) {

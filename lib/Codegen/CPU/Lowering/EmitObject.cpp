@@ -267,9 +267,8 @@ mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
       if (std::string symbol = findUnknownExternal(
               index < parts.size() ? StringRef(objects[index]) : "");
           index < parts.size() && !symbol.empty())
-        errors[index] = "(V3) code generation for " + level.name.str() +
-                        " calls '" + symbol +
-                        "', which is no exact routine of the runtime";
+        errors[index] = "(V3) code generation for " + level.name + " calls '" +
+                        symbol + "', which is no exact routine of the runtime";
   };
   if (jobs > 1 && module.getContext()->isMultithreadingEnabled()) {
     parallelFor(module.getContext(), 0, objects.size(), emit);

@@ -8,7 +8,7 @@
 #ifndef REPRO_CODEGEN_CPU_EMITOBJECT_H
 #define REPRO_CODEGEN_CPU_EMITOBJECT_H
 
-#include "Codegen/CPU/Lowering/Level.h"
+#include "Target/Level.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

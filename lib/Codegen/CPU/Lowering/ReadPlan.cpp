@@ -17,7 +17,7 @@ LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
                                     ::repro_runtime::Plan &plan,
                                     std::string &constants) {
   PlanReader reader(module);
-  plan.level = level.name.str();
+  plan.level = level.name;
   if (failed(reader.readTensors(plan)))
     return failure();
   DenseMap<Operation *, uint32_t> kernels;

@@ -171,7 +171,7 @@ void ContractionDevice::chooseTile() {
   if (chunks > 1 && countBlocks(tile) < kFewBlocks)
     splits = chunks;
   vectorType = VectorType::get({kVector}, type);
-  if (type.isF32() && b.getArchitecture().hasPackedFma())
+  if (type.isF32() && b.getArchitecture().hasPackedFma)
     sumLanes = kVector;
   chooseSlice(left, rows, 0, tile.bm, -0.0);
   chooseSlice(right, columns, rows.inputs.size(), tile.bn, 0.0);

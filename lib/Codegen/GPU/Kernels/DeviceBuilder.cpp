@@ -26,7 +26,7 @@ static constexpr unsigned kWorkspaceFromEnd = 2, kErrorFromEnd = 1;
 DeviceBuilder::DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op,
                              Workspace &workspace, int64_t failureWords,
                              const Architecture &architecture)
-    : KernelBuilder(kernel, op, cpu::VectorTarget{0}), op(op),
+    : KernelBuilder(kernel, op, /*level=*/nullptr), op(op),
       workspace(workspace), failureWords(failureWords),
       architecture(architecture) {}
 

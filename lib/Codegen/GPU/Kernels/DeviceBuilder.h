@@ -9,7 +9,7 @@
 #define REPRO_CODEGEN_GPU_KERNELS_DEVICEBUILDER_H
 
 #include "Codegen/CPU/Kernels/KernelBuilder.h"
-#include "Codegen/GPU/Lowering/Architecture.h"
+#include "Target/Architecture.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 

@@ -183,7 +183,7 @@ private:
   LogicalResult findAlignments();
 
   gpu::GPUModuleOp device;
-  const Architecture *architecture = nullptr;
+  FailureOr<Architecture> architecture;
   int64_t failureWords = 0;
   /// Of each buffer that a kernel function takes, in all its calls.
   DenseMap<Operation *, SmallVector<int64_t>> alignments;
@@ -325,10 +325,10 @@ LogicalResult ExpandDeviceKernels::guardKernels(func::FuncOp main) {
 
 void ExpandDeviceKernels::runOnOperation() {
   ModuleOp module = getOperation();
-  architecture = findArchitecture(arch);
-  if (!architecture) {
-    module.emitError("unknown architecture '")
-        << arch << "', expected one of " << listArchitectures();
+  std::string error;
+  architecture = getArchitecture(arch, error);
+  if (failed(architecture)) {
+    module.emitError(error);
     return signalPassFailure();
   }
   auto main = module.lookupSymbol<func::FuncOp>("main");

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/GPU/Lowering/Architecture.h"
+#include "Target/Architecture.h"
 #include "dialects/Codegen/GPU/Passes.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -168,10 +168,10 @@ LogicalResult EmitPTX::emitModule(gpu::GPUModuleOp kernels,
 }
 
 void EmitPTX::runOnOperation() {
-  const Architecture *architecture = findArchitecture(arch);
-  if (!architecture) {
-    getOperation().emitError("unknown architecture '")
-        << arch << "', expected one of " << listArchitectures();
+  std::string error;
+  FailureOr<Architecture> architecture = getArchitecture(arch, error);
+  if (failed(architecture)) {
+    getOperation().emitError(error);
     return signalPassFailure();
   }
   for (auto kernels :

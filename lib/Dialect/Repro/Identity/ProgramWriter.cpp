@@ -63,7 +63,6 @@ private:
   LogicalResult writeType(Operation *op, Type type);
   LogicalResult writeTypes(Operation *op, TypeRange types);
   void writeElement(const APInt &bits);
-  void repeatElement(const APInt &bits, size_t count);
   template <typename Values, typename GetBits>
   void writeElements(Values values, bool isSplat, GetBits getBits);
   LogicalResult writeConstant(Operation *op, Attribute value);
@@ -136,20 +135,6 @@ void BodyWriter::writeElement(const APInt &bits) {
   writeNumber(bits.getZExtValue(), llvm::divideCeil(bits.getBitWidth(), 8));
 }
 
-/// Gigabytes of zeros take no longer than their hash.
-void BodyWriter::repeatElement(const APInt &bits, size_t count) {
-  char element[8];
-  llvm::support::endian::write64le(element, bits.getZExtValue());
-  size_t size = llvm::divideCeil(bits.getBitWidth(), 8);
-  constexpr size_t perBlock = 1 << 13;
-  std::string block;
-  for (size_t i = 0; i < std::min(count, perBlock); ++i)
-    block.append(element, size);
-  for (; count > perBlock; count -= perBlock)
-    writeBytes(block);
-  writeBytes(StringRef(block).take_front(count * size));
-}
-
 /// (V4): the bits of the float, of a NaN the canonical ones.
 static APInt getCanonicalBits(const APFloat &value) {
   return (value.isNaN() ? APFloat::getQNaN(value.getSemantics()) : value)
@@ -161,8 +146,6 @@ static APInt getCanonicalBits(const APFloat &value) {
 template <typename Values, typename GetBits>
 void BodyWriter::writeElements(Values values, bool isSplat, GetBits getBits) {
   if (version == IdentityVersion::first) {
-    if (isSplat)
-      return repeatElement(getBits(*values.begin()), llvm::size(values));
     for (auto value : values)
       writeElement(getBits(value));
     return;

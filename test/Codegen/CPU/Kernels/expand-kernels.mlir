@@ -1,7 +1,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// RUN: %repro-opt %s --split-input-file --pass-pipeline="builtin.module(repro-expand-kernels{vector-width=256},canonicalize,cse)" | FileCheck %s
+// RUN: %repro-opt %s --split-input-file --pass-pipeline="builtin.module(repro-expand-kernels{level=x86-64-v3},canonicalize,cse)" | FileCheck %s
 
 // All dimensions in one loop, a masked tail; no value is left out of it.
 // CHECK-LABEL: func.func private @add

@@ -28,12 +28,8 @@ MLIR_TRANSLATE = Path(next(iter(mlir.__path__))) / "bin" / "mlir-translate"
 LLVM_OPT = Path(next(iter(llvm.__path__))) / "bin" / "opt"
 LLC = Path(next(iter(llvm.__path__))) / "bin" / "llc"
 
-#: name -> (bits of a vector register, LLVM cpu)
-LEVELS = {
-    "v2": (128, "x86-64-v2"),
-    "v3": (256, "x86-64-v3"),
-    "v4": (512, "x86-64-v4"),
-}
+#: Short names of levels, which are LLVM's names of processors, too.
+LEVELS = {"v2": "x86-64-v2", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 
 LOWERING = (
     "func.func(repro-expand-functions,expand-strided-metadata,lower-affine,arith-expand{include-bf16=true}),"
@@ -72,8 +68,8 @@ def run_passes(module: str, pipeline: str) -> str:
 
 def expand(module: str, level: str = "v4") -> str:
     """The module with its kernels expanded for a level."""
-    bits = LEVELS[level][0]
-    return run_passes(module, f"repro-expand-kernels{{vector-width={bits}}},canonicalize,cse")
+    name = LEVELS[level]
+    return run_passes(module, f"repro-expand-kernels{{level={name}}},canonicalize,cse")
 
 
 @dataclass
@@ -134,7 +130,7 @@ def compile_kernels(module: str, level: str = "v4") -> dict[str, Kernel]:
     if not library.exists():
         _cache.mkdir(exist_ok=True)
         text = run_tool([MLIR_TRANSLATE, "--mlir-to-llvmir"], lowered.encode())
-        cpu = f"-mcpu={LEVELS[level][1]}"
+        cpu = f"-mcpu={LEVELS[level]}"
         code = run_tool([LLVM_OPT, "-O2", cpu, "-mtriple=x86_64-linux-gnu"], text)
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "kernel.o"

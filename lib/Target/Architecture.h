@@ -5,36 +5,40 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef REPRO_CODEGEN_GPU_LOWERING_ARCHITECTURE_H
-#define REPRO_CODEGEN_GPU_LOWERING_ARCHITECTURE_H
+#ifndef REPRO_TARGET_ARCHITECTURE_H
+#define REPRO_TARGET_ARCHITECTURE_H
 
 #include "mlir/Support/LLVM.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <string>
 
 namespace mlir::repro {
 
-/// An architecture of NVIDIA devices; all give the same bits.
+/// An architecture of NVIDIA devices, and the sizes that tiles are chosen for;
+/// all give the same bits, with any sizes.
 struct Architecture {
-  StringRef name; ///< such as sm_90
-  unsigned number;
-
+  std::string name;        ///< such as sm_90
+  std::string description; ///< that name, or the path of a file
   /// Whether an instruction of two fmas has twice the rate of one.
-  bool hasPackedFma() const { return number == 100; }
+  bool hasPackedFma = false;
   /// Whether a warp multiplies matrices of bytes, of 16 x 32 and 32 x 8.
-  bool hasByteMatrices() const { return number >= 80; }
+  bool hasByteMatrices = false;
+  int64_t multiprocessors = 0;
 };
 
 ArrayRef<Architecture> getArchitectures();
 
-/// The architecture of that name, or null.
-const Architecture *findArchitecture(StringRef name);
+/// The architecture of that name, or that of the file at a path that ends with
+/// ".json"; one reason on failure.
+FailureOr<Architecture> getArchitecture(StringRef nameOrPath,
+                                        std::string &error);
 
 /// Their names, separated by ", ".
 std::string listArchitectures();
 
 } // namespace mlir::repro
 
-#endif // REPRO_CODEGEN_GPU_LOWERING_ARCHITECTURE_H
+#endif // REPRO_TARGET_ARCHITECTURE_H

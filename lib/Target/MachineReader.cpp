@@ -1,0 +1,330 @@
+//===- MachineReader.cpp - Descriptions of machines -----------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Target/MachineReader.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+namespace {
+constexpr size_t mostFileBytes = 65536;
+/// The parser of JSON recurses.
+constexpr unsigned deepestNesting = 8;
+
+/// A number of a machine and what it may be: more than any machine has would
+/// only make code slow, but scratch memory grows with the caches.
+template <typename T>
+struct Size {
+  StringLiteral key;
+  int64_t T::*member;
+  int64_t least, most;
+  bool isPowerOfTwo;
+  /// Whether it is a property of the instructions, which stays as it is where a
+  /// file extends another.
+  bool isFixed;
+};
+
+/// A fact on the instructions: text or a truth value.
+template <typename T>
+struct Fact {
+  StringLiteral key;
+  std::string T::*text;
+  bool T::*truth;
+};
+
+template <typename T>
+struct Form;
+
+template <>
+struct Form<Level> {
+  static constexpr Fact<Level> facts[] = {
+      {"triple", &Level::triple, nullptr},     {"cpu", &Level::cpu, nullptr},
+      {"features", &Level::features, nullptr}, {"fma", nullptr, &Level::hasFma},
+      {"f16", nullptr, &Level::hasF16},
+  };
+  static constexpr Size<Level> sizes[] = {
+      {"vector_bits", &Level::vectorWidth, 128, 2048, true, true},
+      {"vector_registers", &Level::vectorRegisters, 8, 128, true, true},
+      {"line_bytes", &Level::lineBytes, 32, 256, true, false},
+      {"l1_bytes", &Level::l1Bytes, 4096, 1 << 20, false, false},
+      {"l1_ways", &Level::l1Ways, 1, 64, false, false},
+      {"l2_bytes", &Level::l2Bytes, 65536, 1 << 24, false, false},
+  };
+  static LogicalResult check(const Level &level, std::string &error) {
+    if (level.l1Bytes % (level.l1Ways * level.lineBytes) == 0)
+      return success();
+    error = "sizes.l1_bytes: expected a multiple of l1_ways * line_bytes = " +
+            std::to_string(level.l1Ways * level.lineBytes) + ", got " +
+            std::to_string(level.l1Bytes);
+    return failure();
+  }
+};
+
+template <>
+struct Form<Architecture> {
+  static constexpr Fact<Architecture> facts[] = {
+      {"packed_fma", nullptr, &Architecture::hasPackedFma},
+      {"byte_matrices", nullptr, &Architecture::hasByteMatrices},
+  };
+  static constexpr Size<Architecture> sizes[] = {
+      {"multiprocessors", &Architecture::multiprocessors, 1, 4096, false,
+       false},
+  };
+  static LogicalResult check(const Architecture &, std::string &) {
+    return success();
+  }
+};
+} // namespace
+
+static LogicalResult fail(std::string &error, const Twine &message) {
+  error = message.str();
+  return failure();
+}
+
+/// Counts members of objects in the tree: where the text has more, two have
+/// the same key.
+static size_t countMembers(const llvm::json::Value &value) {
+  size_t count = 0;
+  if (const llvm::json::Object *object = value.getAsObject())
+    for (const auto &member : *object)
+      count += 1 + countMembers(member.second);
+  if (const llvm::json::Array *array = value.getAsArray())
+    for (const llvm::json::Value &element : *array)
+      count += countMembers(element);
+  return count;
+}
+
+static FailureOr<llvm::json::Object> parseObject(StringRef text,
+                                                 std::string &error) {
+  if (text.size() > mostFileBytes)
+    return fail(error, "expected at most " + Twine(mostFileBytes) +
+                           " bytes, got " + Twine(text.size()));
+  unsigned depth = 0;
+  size_t members = 0;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (inString) {
+      if (c == '\\')
+        ++i;
+      inString = c != '"';
+      continue;
+    }
+    inString = c == '"';
+    members += c == ':';
+    if (c == '{' || c == '[') {
+      if (++depth > deepestNesting)
+        return fail(error, "expected at most " + Twine(deepestNesting) +
+                               " nested objects");
+    } else if ((c == '}' || c == ']') && depth > 0) {
+      --depth;
+    }
+  }
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (!value) {
+    std::string reason = llvm::toString(value.takeError());
+    return fail(error, "expected JSON: " + StringRef(reason).split('\n').first);
+  }
+  if (countMembers(*value) != members)
+    return fail(error, "expected each key of an object once");
+  llvm::json::Object *object = value->getAsObject();
+  if (!object)
+    return fail(error, "expected an object");
+  return std::move(*object);
+}
+
+/// That `object` has no keys but `keys`, and all of `required`.
+static LogicalResult checkKeys(const llvm::json::Object &object,
+                               const Twine &place, ArrayRef<StringRef> keys,
+                               ArrayRef<StringRef> required,
+                               std::string &error) {
+  SmallVector<StringRef> unknown;
+  for (const auto &member : object)
+    if (!llvm::is_contained(keys, StringRef(member.first)))
+      unknown.push_back(member.first);
+  llvm::sort(unknown); // The order of an object is that of hashes.
+  if (!unknown.empty())
+    return fail(error, place + "unknown key '" + unknown.front() +
+                           "', expected one of " + llvm::join(keys, ", "));
+  for (StringRef key : required)
+    if (!object.get(key))
+      return fail(error, place + "expected the key '" + key + "'");
+  return success();
+}
+
+template <typename T>
+static LogicalResult readSize(const llvm::json::Value &value,
+                              const Size<T> &size, T &machine,
+                              std::string &error) {
+  std::string place = ("sizes." + size.key + ": ").str();
+  const llvm::json::Object *number = value.getAsObject();
+  if (!number)
+    return fail(error, place + "expected an object with 'value' and 'source'");
+  if (failed(checkKeys(*number, place, {"value", "source"}, {"value", "source"},
+                       error)))
+    return failure();
+  std::optional<StringRef> source = number->getString("source");
+  if (!source || source->trim().empty())
+    return fail(error, place + "expected a source that says where the value "
+                               "is from");
+  std::optional<int64_t> given = number->getInteger("value");
+  if (!given || *given < size.least || *given > size.most ||
+      (size.isPowerOfTwo && !llvm::isPowerOf2_64(*given))) {
+    std::string found = "no integer";
+    if (given)
+      found = std::to_string(*given);
+    return fail(error, place + "expected " +
+                           (size.isPowerOfTwo ? "a power of two" : "a value") +
+                           " from " + Twine(size.least) + " to " +
+                           Twine(size.most) + ", got " + found);
+  }
+  machine.*size.member = *given;
+  return success();
+}
+
+template <typename T>
+static LogicalResult readSizes(const llvm::json::Object &description,
+                               bool extends, T &machine, std::string &error) {
+  const llvm::json::Object *sizes = description.getObject("sizes");
+  if (!sizes)
+    return fail(error, "sizes: expected an object");
+  SmallVector<StringRef> keys, required;
+  for (const Size<T> &size : Form<T>::sizes) {
+    if (extends && size.isFixed)
+      continue;
+    keys.push_back(size.key);
+    if (!extends)
+      required.push_back(size.key);
+  }
+  if (failed(checkKeys(*sizes, "sizes: ", keys, required, error)))
+    return failure();
+  for (const Size<T> &size : Form<T>::sizes)
+    if (const llvm::json::Value *value = sizes->get(size.key))
+      if (failed(readSize(*value, size, machine, error)))
+        return failure();
+  return Form<T>::check(machine, error);
+}
+
+template <typename T>
+static LogicalResult readFacts(const llvm::json::Object &description,
+                               T &machine, std::string &error) {
+  const llvm::json::Object *facts = description.getObject("instructions");
+  if (!facts)
+    return fail(error, "instructions: expected an object");
+  SmallVector<StringRef> keys;
+  for (const Fact<T> &fact : Form<T>::facts)
+    keys.push_back(fact.key);
+  if (failed(checkKeys(*facts, "instructions: ", keys, keys, error)))
+    return failure();
+  for (const Fact<T> &fact : Form<T>::facts) {
+    std::optional<bool> truth = facts->getBoolean(fact.key);
+    std::optional<StringRef> text = facts->getString(fact.key);
+    if (fact.truth ? !truth : !text)
+      return fail(error, "instructions." + fact.key + ": expected " +
+                             (fact.truth ? "true or false" : "a string"));
+    if (fact.truth)
+      machine.*fact.truth = *truth;
+    else
+      machine.*fact.text = text->str();
+  }
+  return success();
+}
+
+template <typename T>
+static LogicalResult read(StringRef text, T &machine, std::string &error) {
+  FailureOr<llvm::json::Object> description = parseObject(text, error);
+  if (failed(description) ||
+      failed(checkKeys(*description, "", {"kind", "instructions", "sizes"},
+                       {"kind", "instructions", "sizes"}, error)) ||
+      failed(readFacts(*description, machine, error)))
+    return failure();
+  return readSizes(*description, /*extends=*/false, machine, error);
+}
+
+LogicalResult mlir::repro::readMachine(StringRef text, Level &machine,
+                                       std::string &error) {
+  if (failed(read(text, machine, error)))
+    return failure();
+  machine.machine = StringRef(machine.triple).starts_with("x86_64")
+                        ? ::repro_runtime::Machine::X86_64
+                        : ::repro_runtime::Machine::AArch64;
+  return success();
+}
+
+LogicalResult mlir::repro::readMachine(StringRef text, Architecture &machine,
+                                       std::string &error) {
+  return read(text, machine, error);
+}
+
+std::string mlir::repro::readMachineKind(StringRef text) {
+  std::string error;
+  FailureOr<llvm::json::Object> description = parseObject(text, error);
+  if (failed(description))
+    return "";
+  return description->getString("kind").value_or("").str();
+}
+
+template <typename T>
+static FailureOr<T> readFile(StringRef path, ArrayRef<T> machines,
+                             std::string &error) {
+  auto describe = [&](const Twine &reason) {
+    return fail(error, path + ": " + reason);
+  };
+  // A device or a pipe may have no end.
+  if (!llvm::sys::fs::is_regular_file(path))
+    return describe("expected a file that describes a machine");
+  uint64_t bytes = 0;
+  if (llvm::sys::fs::file_size(path, bytes) || bytes > mostFileBytes)
+    return describe("expected at most " + Twine(mostFileBytes) + " bytes");
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
+      llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                  /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return describe(buffer.getError().message());
+  std::string reason;
+  FailureOr<llvm::json::Object> description =
+      parseObject((*buffer)->getBuffer(), reason);
+  if (failed(description) ||
+      failed(checkKeys(*description, "", {"extends", "sizes"},
+                       {"extends", "sizes"}, reason)))
+    return describe(reason);
+  StringRef name = description->getString("extends").value_or("");
+  const T *base = llvm::find_if(
+      machines, [&](const T &other) { return other.name == name; });
+  if (base == machines.end())
+    return describe(
+        "extends: expected one of " +
+        llvm::join(llvm::map_range(machines,
+                                   [](const T &other) { return other.name; }),
+                   ", ") +
+        ", got '" + name + "'");
+  T machine = *base;
+  machine.description = path.str();
+  if (failed(readSizes(*description, /*extends=*/true, machine, reason)))
+    return describe(reason);
+  return machine;
+}
+
+FailureOr<Level> mlir::repro::readMachineFile(StringRef path,
+                                              ArrayRef<Level> machines,
+                                              std::string &error) {
+  return readFile(path, machines, error);
+}
+
+FailureOr<Architecture>
+mlir::repro::readMachineFile(StringRef path, ArrayRef<Architecture> machines,
+                             std::string &error) {
+  return readFile(path, machines, error);
+}

@@ -1,0 +1,130 @@
+//===- Machines.cpp - The machines that code is made for ------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Target/MachineReader.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+namespace {
+struct Description {
+  StringLiteral name, text;
+};
+
+/// What the files of lib/Target/machines say.
+struct Machines {
+  std::vector<Level> levels;
+  std::vector<Architecture> architectures;
+
+  Machines();
+
+private:
+  template <typename T>
+  void add(const Description &description, std::vector<T> &machines) {
+    std::string error;
+    T machine;
+    machine.name = machine.description = description.name.str();
+    if (failed(readMachine(description.text, machine, error)))
+      llvm::report_fatal_error("machine " + Twine(description.name) + ": " +
+                               error);
+    machines.push_back(std::move(machine));
+  }
+};
+} // namespace
+
+static constexpr Description descriptions[] = {
+#include "lib/Target/Machines.inc"
+};
+
+Machines::Machines() {
+  for (const Description &description : descriptions)
+    if (readMachineKind(description.text) == "cpu")
+      add(description, levels);
+    else
+      add(description, architectures);
+}
+
+static const Machines &getMachines() {
+  static const Machines machines;
+  return machines;
+}
+
+template <typename T>
+static const T *find(ArrayRef<T> machines, StringRef name) {
+  const T *found = llvm::find_if(
+      machines, [&](const T &machine) { return machine.name == name; });
+  return found == machines.end() ? nullptr : found;
+}
+
+template <typename T>
+static std::string list(ArrayRef<T> machines) {
+  return llvm::join(
+      llvm::map_range(machines, [](const T &machine) { return machine.name; }),
+      ", ");
+}
+
+template <typename T>
+static FailureOr<T> get(ArrayRef<T> machines, StringRef kind,
+                        StringRef nameOrPath, std::string &error) {
+  if (nameOrPath.ends_with(".json"))
+    return readMachineFile(nameOrPath, machines, error);
+  if (const T *machine = find(machines, nameOrPath))
+    return *machine;
+  error = ("unknown " + kind + " '" + nameOrPath + "', expected one of " +
+           list(machines))
+              .str();
+  return failure();
+}
+
+ArrayRef<Level> mlir::repro::getLevels() { return getMachines().levels; }
+
+const Level *mlir::repro::findLevel(StringRef name) {
+  return find(getLevels(), name);
+}
+
+FailureOr<Level> mlir::repro::getLevel(StringRef nameOrPath,
+                                       std::string &error) {
+  return get(getLevels(), "CPU level", nameOrPath, error);
+}
+
+std::string mlir::repro::listLevels() { return list(getLevels()); }
+
+ArrayRef<Architecture> mlir::repro::getArchitectures() {
+  return getMachines().architectures;
+}
+
+FailureOr<Architecture> mlir::repro::getArchitecture(StringRef nameOrPath,
+                                                     std::string &error) {
+  return get(getArchitectures(), "architecture", nameOrPath, error);
+}
+
+std::string mlir::repro::listArchitectures() {
+  return list(getArchitectures());
+}
+
+const Level &mlir::repro::getHostLevel() {
+#if defined(__aarch64__)
+  return *findLevel("aarch64");
+#else
+  llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  auto has = [&](std::initializer_list<StringRef> names) {
+    return llvm::all_of(names,
+                        [&](StringRef name) { return features.lookup(name); });
+  };
+  if (!has({"avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"}))
+    return *findLevel("x86-64-v2");
+  if (!has({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}))
+    return *findLevel("x86-64-v3");
+  return *findLevel("x86-64-v4");
+#endif
+}
