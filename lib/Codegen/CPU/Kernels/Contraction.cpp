@@ -102,7 +102,25 @@ LogicalResult Contraction::matchFactors() {
   return success();
 }
 
-void Contraction::collapseBatch() {
+ContractionShape::Factor Contraction::getShape(const Factor &factor) const {
+  bool isPlain = factor.numOperations == 0 && factor.inputs.size() == 1 &&
+                 fold.inputs[factor.inputs[0]].isMemory();
+  return {factor.loops, factor.reduction,     factor.size,
+          isPlain,      factor.numOperations, unsigned(factor.inputs.size())};
+}
+
+ContractionShape Contraction::getShape() const {
+  int64_t batchSize = 1;
+  for (unsigned dim : batchDims)
+    batchSize *= fold.sizes[dim];
+  return {getShape(rows), getShape(columns), batchSize,
+          fold.n,         fold.chunk,        type.getIntOrFloatBitWidth() / 8,
+          b.isShared()};
+}
+
+void Contraction::settleFactors(bool swap) {
+  if (swap)
+    std::swap(rows, columns);
   SmallVector<const Access *> accesses;
   for (const Factor *factor : {&rows, &columns})
     for (unsigned leaf : factor->inputs)
@@ -112,6 +130,15 @@ void Contraction::collapseBatch() {
   accesses.push_back(&fold.outputs[0]);
   batch = collapseDims(batchDims, fold.sizes, accesses,
                        llvm::SmallBitVector(fold.sizes.size()));
+}
+
+void Contraction::noteTiles(StringRef description) {
+  auto kernel = fold.op->getParentOfType<FunctionOpInterface>();
+  SmallVector<Attribute> tiles;
+  if (auto known = kernel->getAttrOfType<ArrayAttr>("repro.tiles"))
+    llvm::append_range(tiles, known);
+  tiles.push_back(b.getStringAttr(description));
+  kernel->setAttr("repro.tiles", b.getArrayAttr(tiles));
 }
 
 Value Contraction::computeFactor(const Factor &factor, int64_t lanes,

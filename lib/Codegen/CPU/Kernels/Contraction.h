@@ -16,7 +16,7 @@
 #define REPRO_CODEGEN_CPU_KERNELS_CONTRACTION_H
 
 #include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/ParallelLoops.h"
+#include "Codegen/CPU/Kernels/TileConfig.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
 namespace mlir::repro::cpu {
@@ -53,11 +53,17 @@ public:
   Contraction(KernelBuilder &b, FoldOp op, linalg::GenericOp epilogue)
       : b(b), epilogue(b, op, epilogue), fold(b, op, this->epilogue.output) {}
 
-protected:
   /// Finds the factors; failure where the fold is no such contraction.
   LogicalResult matchFactors();
-  /// Fills `batch`, once it is settled which factor is rows.
-  void collapseBatch();
+  /// What the choice of tiles sees, before `settleFactors`.
+  ContractionShape getShape() const;
+  /// Settles which factor is rows: the other one where they are swapped.
+  void settleFactors(bool swap);
+  /// Adds to `repro.tiles` of the kernel, which is for readers alone.
+  void noteTiles(StringRef description);
+  KernelBuilder &getBuilder() const { return b; }
+
+protected:
   /// The factor's value from those of its inputs.
   Value computeFactor(const Factor &factor, int64_t lanes,
                       function_ref<Value(unsigned leaf)> load);
@@ -73,6 +79,7 @@ protected:
 
 private:
   void collapseFactor(Factor &factor);
+  ContractionShape::Factor getShape(const Factor &factor) const;
 
   SmallVector<unsigned> batchDims;
 };

@@ -5,17 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A tile is `tileRows` times `tileVectors` vectors along N (a panel). A chunk
-// of K is taken in parts: while one part of a panel, which fits into the first
-// cache, is used with all rows of a block, the accumulators of the tiles wait
-// in memory from part to part, so that each result sees its elements in the
-// order of (F1). A work item is a block of rows times a group of panels;
-// neighbouring items of a thread form a strip: groups of panels for which the
-// rows are packed once, or, where one group holds all panels, blocks of rows
-// for which those are. Either factor is read where it lies, or what is read of
-// it is copied, f or g applied, before: the columns of a part before the rows
-// need them, the rows of a tile when the first panel does, or, where rows lie
-// side by side, those of a chunk before all panels.
+// How tiles, panels, parts, blocks, groups and strips make a contraction is
+// told in TileConfig.h; this is the emission of one that was chosen.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,22 +66,13 @@ struct ResultRow {
 
 class ContractionKernel : public Contraction {
 public:
-  using Contraction::Contraction;
-  LogicalResult match();
+  /// `contraction` has its factors settled as `config` says.
+  ContractionKernel(Contraction contraction, const TileConfig &config)
+      : Contraction(std::move(contraction)), config(config),
+        lanes(config.lanes) {}
   void expand();
 
 private:
-  /// How well the one factor's dims suit as N, along which vectors go.
-  double rateVectors(const Factor &vectors, const Factor &other) const;
-  /// Vectors of a tile at most, where it has all rows that registers hold.
-  int64_t getMostVectors() const;
-  bool isElement(const Factor &factor) const;
-  /// Whether as rows it is best read where it lies.
-  bool canStayInPlace(const Factor &factor) const;
-  void chooseTiles();
-  void choosePacking();
-  void chooseItems();
-
   /// Through this thread's items.
   void emitStrips();
   void emitStrip(Value rowBlock, Value endRowBlock, Value firstGroup,
@@ -146,18 +128,6 @@ private:
   void packVectors(ArrayRef<PanelVector> vectors, const Part &part);
   /// Of columns whose elements lie along K.
   void packVectorTransposed(const PanelVector &vector, const Part &part);
-  /// Whether the elements of the factor lie next to each other along K.
-  static bool isAlongReduction(const Factor &factor) {
-    return factor.reduction.empty() ||
-           llvm::all_of(factor.reduction.back().coefficients,
-                        [](int64_t c) { return c == 0 || c == 1; });
-  }
-  /// The same, or in descending order, as in a flipped kernel.
-  static bool isInRuns(const Factor &factor) {
-    return factor.reduction.empty() ||
-           llvm::all_of(factor.reduction.back().coefficients,
-                        [](int64_t c) { return std::abs(c) <= 1; });
-  }
   Value loadLeaf(const Factor &factor, unsigned leaf, Value offset,
                  int64_t stride, int64_t lanes, LaneMask mask);
 
@@ -207,29 +177,8 @@ private:
     return columns.loops.back().coefficients[getResultAccess(columns) + input];
   }
 
-  int64_t lanes;
-  bool rowsPacked = false, columnsPacked = false;
-  /// Not packed, and worth reading ahead.
-  bool rowsInPlace = false;
-  int64_t rowVectors;  ///< vectors along the innermost loop of N
-  int64_t vectorCount; ///< of all of N
-  int64_t tileRows, tileVectors;
-  int64_t blockTiles, blockRows, rowBlocks, panels;
-  int64_t groupPanels; ///< panels that are packed together
-  int64_t groups;      ///< of panels, of all of N
-  int64_t stripGroups; ///< most of a strip
-  int64_t stripBlocks; ///< blocks of rows, most of a strip
-  int64_t stripTiles, stripRows;
-  bool masked;                ///< some vectors have lanes that are no results
-  bool transposed;            ///< the columns are read along K
-  bool rowsAlongRows = false; ///< the rows are read along M
-  int64_t span;               ///< elements of a chunk
-  int64_t partSize;           ///< elements of a part of it
-  bool hasParts() const { return partSize < span; }
-  /// Of the packed rows: from row to row of a part, or where `rowsAlongRows`
-  /// from tile to tile, and from part to part; of the packed columns: from
-  /// panel to panel.
-  int64_t rowStride, rowPartStride, panelStride;
+  const TileConfig config;
+  const int64_t lanes; ///< of the configuration
 
   Value rowTable, columnTable; ///< null: not needed
   Value block, panelBuffer, partSums, totals;

@@ -11,9 +11,6 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Elements of K whose rows are packed together.
-static constexpr int64_t kTogether = 8;
-
 Value ContractionKernel::loadLeaf(const Factor &factor, unsigned leaf,
                                   Value offset, int64_t stride, int64_t lanes,
                                   LaneMask mask) {
@@ -29,17 +26,18 @@ Value ContractionKernel::loadLeaf(const Factor &factor, unsigned leaf,
 //===----------------------------------------------------------------------===//
 
 Value ContractionKernel::getPackedRows(Value k, const Chunk &chunk) {
-  if (!hasParts())
+  if (!config.hasParts())
     return b.index(0);
-  return b.mul(b.div(b.sub(k, chunk.start), partSize), rowPartStride);
+  return b.mul(b.div(b.sub(k, chunk.start), config.partSize),
+               config.rowPartStride);
 }
 
 void ContractionKernel::packRowsAlongRows(const Chunk &chunk) {
   // Several k at a time: what is written of a tile then fills lines.
-  Value rest = b.rem(b.sub(chunk.end, chunk.start), kTogether);
+  Value rest = b.rem(b.sub(chunk.end, chunk.start), kPackedTogether);
   Value full = b.sub(chunk.end, rest);
-  b.loop(chunk.start, full, kTogether,
-         [&](Value k) { packElementsAlongRows(k, kTogether, chunk); });
+  b.loop(chunk.start, full, kPackedTogether,
+         [&](Value k) { packElementsAlongRows(k, kPackedTogether, chunk); });
   b.loop(full, chunk.end, 1,
          [&](Value k) { packElementsAlongRows(k, 1, chunk); });
 }
@@ -60,15 +58,16 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
     bases.push_back(getBases(b.add(first, i)));
     nextBases.push_back(getBases(b.add(first, count + i)));
   }
-  assert((!hasParts() || partSize % kTogether == 0) &&
+  assert((!config.hasParts() || config.partSize % kPackedTogether == 0) &&
          "a part has whole steps");
   Value local = b.sub(first, chunk.start);
-  if (hasParts())
-    local = b.rem(local, partSize);
-  Value target = b.add(getPackedRows(first, chunk), b.mul(local, tileRows));
+  if (config.hasParts())
+    local = b.rem(local, config.partSize);
+  Value target =
+      b.add(getPackedRows(first, chunk), b.mul(local, config.tileRows));
   auto copy = [&](Value row, int64_t lanes) {
-    Value tile = b.div(b.sub(row, firstRow), tileRows);
-    Value offset = b.add(target, b.mul(tile, rowStride));
+    Value tile = b.div(b.sub(row, firstRow), config.tileRows);
+    Value offset = b.add(target, b.mul(tile, config.rowStride));
     for (int64_t i = 0; i < count; ++i) {
       Value value = computeFactor(rows, lanes, [&](unsigned leaf) {
         int64_t step = rows.loops[0].coefficients[leaf];
@@ -79,20 +78,22 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
         return loadLeaf(rows, leaf, b.add(bases[i][leaf], rowOffset), step,
                         lanes, {});
       });
-      b.storeVector(value, block, b.add(offset, i * tileRows), 1);
+      b.storeVector(value, block, b.add(offset, i * config.tileRows), 1);
     }
   };
   // A tile with the first rows of the next one, which fills a vector: those
   // are overwritten by the next k, or lie in the slack behind the tile.
-  int64_t wide = llvm::PowerOf2Ceil(tileRows);
+  int64_t wide = llvm::PowerOf2Ceil(config.tileRows);
   int64_t endWide =
-      wide <= rows.size ? ((rows.size - wide) / tileRows + 1) * tileRows : 0;
-  int64_t rest = rows.size % tileRows;
+      wide <= rows.size
+          ? ((rows.size - wide) / config.tileRows + 1) * config.tileRows
+          : 0;
+  int64_t rest = rows.size % config.tileRows;
   Value full = b.min(endRow, b.index(rows.size - rest));
-  b.loop(firstRow, b.min(full, b.index(endWide)), tileRows,
+  b.loop(firstRow, b.min(full, b.index(endWide)), config.tileRows,
          [&](Value row) { copy(row, wide); });
-  b.loop(b.max(firstRow, b.index(endWide)), full, tileRows,
-         [&](Value row) { copy(row, tileRows); });
+  b.loop(b.max(firstRow, b.index(endWide)), full, config.tileRows,
+         [&](Value row) { copy(row, config.tileRows); });
   if (rest)
     b.when(b.equal(endRow, b.index(rows.size)),
            [&] { copy(b.index(rows.size - rest), rest); });
@@ -102,7 +103,7 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
                                                const Part &part) {
   Value packed = getPackedRows(part.start, part.chunk);
   b.loop(first, end, 1, [&](Value row) {
-    Value target = b.add(packed, b.mul(b.sub(row, firstRow), rowStride));
+    Value target = b.add(packed, b.mul(b.sub(row, firstRow), config.rowStride));
     SmallVector<Value> rowAt = b.delinearize(row, getSizes(rows.loops));
     SmallVector<Value> base;
     for (unsigned leaf = 0; leaf < rows.inputs.size(); ++leaf)
@@ -139,7 +140,7 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
             else
               b.store(value, block, b.add(target, k));
           };
-          if (!isInRuns(rows)) {
+          if (!isInRuns(rows.reduction)) {
             b.loop(lower, upper, 1, [&](Value i) { copy(i, 0, {}); });
             return;
           }
@@ -160,14 +161,14 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
 
 void ContractionKernel::packColumns(Value first, const Part &part) {
   SmallVector<PanelVector> vectors;
-  for (int64_t g = 0; g < groupPanels; ++g) {
+  for (int64_t g = 0; g < config.groupPanels; ++g) {
     // Panels beyond the last one repeat it.
     Value panel = b.add(first, g);
     if (g)
       panel = b.min(panel, b.sub(endPanel, b.index(1)));
     llvm::append_range(vectors, getPanelVectors(panel));
   }
-  if (!transposed) {
+  if (!config.transposed) {
     packVectors(vectors, part);
     return;
   }
@@ -178,7 +179,7 @@ void ContractionKernel::packColumns(Value first, const Part &part) {
 void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
                                     const Part &part) {
   SmallVector<LaneMask> masks(vectors.size());
-  if (masked)
+  if (config.masked)
     for (auto [mask, vector] : llvm::zip_equal(masks, vectors))
       mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
   b.loop(part.start, part.end, 1, [&](Value k) {
@@ -190,7 +191,7 @@ void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
       for (unsigned leaf = 0; leaf < columns.inputs.size(); ++leaf)
         offsets.push_back(getLoopOffset(b, columns.reduction, at, leaf));
     }
-    Value target = b.mul(b.sub(k, part.start), tileVectors * lanes);
+    Value target = b.mul(b.sub(k, part.start), config.tileVectors * lanes);
     for (auto [vector, mask] : llvm::zip_equal(vectors, masks)) {
       // What lanes beyond the results hold is not used.
       Value value = computeFactor(columns, lanes, [&](unsigned leaf) {
@@ -206,7 +207,7 @@ void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
 void ContractionKernel::packVectorTransposed(const PanelVector &vector,
                                              const Part &part) {
   Value last;
-  if (masked)
+  if (config.masked)
     last = b.max(b.sub(vector.count, b.index(1)), b.index(0));
   forEachRun(
       b, columns.reduction, part.start, part.end,
@@ -217,7 +218,7 @@ void ContractionKernel::packVectorTransposed(const PanelVector &vector,
           SmallVector<Value> elements;
           for (int64_t lane = 0; lane < lanes; ++lane) {
             Value n = b.index(lane);
-            if (masked && lane)
+            if (config.masked && lane)
               n = b.min(n, last);
             elements.push_back(
                 computeFactor(columns, lanes, [&](unsigned leaf) {
@@ -237,10 +238,10 @@ void ContractionKernel::packVectorTransposed(const PanelVector &vector,
           // the slack behind the panel.
           Value k = b.sub(b.add(first, b.sub(i, lower)), part.start);
           for (auto [j, element] : llvm::enumerate(elements))
-            b.storeVector(
-                element, panelBuffer,
-                b.add(vector.packed, b.mul(b.add(k, j), tileVectors * lanes)),
-                1);
+            b.storeVector(element, panelBuffer,
+                          b.add(vector.packed,
+                                b.mul(b.add(k, j), config.tileVectors * lanes)),
+                          1);
         };
         Value rest = b.rem(b.sub(upper, lower), lanes);
         Value full = b.sub(upper, rest);

@@ -55,7 +55,7 @@ void ContractionKernel::prefetchResults(const Tile &tile) {
     b.when(b.less(b.index(0), tile.part.chunk.start), prefetchTotals);
     b.when(b.equal(tile.part.chunk.end, b.index(fold.n)), prefetchOutputs);
   };
-  if (!hasParts())
+  if (!config.hasParts())
     prefetch();
   else
     b.when(b.equal(tile.part.end, tile.part.chunk.end), prefetch);
@@ -70,9 +70,9 @@ int64_t ContractionKernel::getStepAlongRows(const Tile &tile) const {
 }
 
 Value ContractionKernel::getTotalsOffset(const Tile &tile) {
-  Value number =
-      b.add(b.mul(b.sub(tile.panel, firstPanel), stripTiles), tile.number);
-  return b.mul(number, tileRows * tileVectors * lanes);
+  Value number = b.add(b.mul(b.sub(tile.panel, firstPanel), config.stripTiles),
+                       tile.number);
+  return b.mul(number, config.tileRows * config.tileVectors * lanes);
 }
 
 ResultRow ContractionKernel::getResultRow(Value row) {
@@ -161,7 +161,7 @@ ContractionKernel::applyEpilogue(ArrayRef<Value> totals,
       results.push_back(applyEpilogue(total, row, vector, mask));
     return results;
   };
-  if (!masked)
+  if (!config.masked)
     return apply({});
   return b.choose(
       b.equal(vector.count, b.index(lanes)), [&] { return apply({}); },
@@ -187,7 +187,7 @@ void ContractionKernel::writeVector(ArrayRef<Value> values,
     else
       write({});
   };
-  if (!masked) {
+  if (!config.masked) {
     writeFull();
     return;
   }

@@ -25,21 +25,21 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
                                  const Part &part) {
   Value local = b.sub(row, firstRow);
   Tile tile{row, rowCount, panel, vectors, part};
-  tile.number = b.div(local, tileRows);
-  if (rowsPacked)
-    tile.packedRows =
-        b.add(getPackedRows(part.start, part.chunk),
-              b.mul(rowsAlongRows ? tile.number : local, rowStride));
+  tile.number = b.div(local, config.tileRows);
+  if (config.rowsPacked)
+    tile.packedRows = b.add(
+        getPackedRows(part.start, part.chunk),
+        b.mul(config.rowsAlongRows ? tile.number : local, config.rowStride));
   else
     for (int64_t x = 0; x < rowCount; ++x)
       tile.rowOffsets.push_back(
           b.add(rowBase[0], getRowOffset(b.add(row, x), rowPositions, 0)));
   tile.masks.resize(vectors.size());
-  if (masked && !columnsPacked)
+  if (config.masked && !config.columnsPacked)
     for (auto [mask, vector] : llvm::zip_equal(tile.masks, vectors))
       mask = b.getMask(vector.count, lanes);
 
-  Value slot = b.mul(local, tileVectors * lanes);
+  Value slot = b.mul(local, config.tileVectors * lanes);
   SmallVector<Value> starts;
   for (int64_t i = 0; i < rowCount * int64_t(vectors.size()); ++i)
     starts.push_back(
@@ -47,7 +47,7 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
             ? b.zero(VectorType::get({lanes}, type)) // (F4)
             : b.loadVector(partSums, type, b.add(slot, i * lanes), 1, lanes));
   SmallVector<Value> sums = emitSums(tile, starts);
-  if (!hasParts()) {
+  if (!config.hasParts()) {
     finishTile(tile, sums);
     return;
   }
@@ -66,11 +66,11 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
   // The rows of the next tile are fetched meanwhile, and some of the columns of
   // the next part: few at a time where the tiles are few, as a first cache
   // waits for no more than 10 to 16 lines.
-  bool prefetchesRows = rowsPacked || rowsInPlace;
+  bool prefetchesRows = config.rowsPacked || config.rowsInPlace;
   bool spreadsColumns =
-      part.next.start && prefetchesRows && stripTiles < kManyTiles;
+      part.next.start && prefetchesRows && config.stripTiles < kManyTiles;
   if (part.next.start && !spreadsColumns)
-    prefetchColumns(tile.number, stripTiles, part.next);
+    prefetchColumns(tile.number, config.stripTiles, part.next);
   auto step = [&](Value k, ValueRange sums) {
     return multiplyAdd(tile, k, sums);
   };
@@ -81,10 +81,10 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
     prefetchRows(tile, start);
     prefetchSums(tile, start);
     if (spreadsColumns) {
-      int64_t lines = llvm::divideCeil(partSize, line);
+      int64_t lines = llvm::divideCeil(config.partSize, line);
       Value share = b.add(b.mul(tile.number, lines),
                           b.div(b.sub(start, part.start), line));
-      prefetchColumns(share, stripTiles * lines, part.next);
+      prefetchColumns(share, config.stripTiles * lines, part.next);
     }
   };
   int64_t count = 1;
@@ -112,7 +112,7 @@ SmallVector<Value> ContractionKernel::multiplyAdd(const Tile &tile, Value k,
                                                   ValueRange sums) {
   SmallVector<Value> columnVectors = loadColumns(tile, k), next;
   Value rowOffset;
-  if (!rowsPacked)
+  if (!config.rowsPacked)
     rowOffset = getReductionOffset(rows, rowTable, k);
   for (int64_t x = 0; x < tile.rowCount; ++x) {
     Value element = b.broadcast(loadRow(tile, x, k, rowOffset), lanes);
@@ -125,29 +125,32 @@ SmallVector<Value> ContractionKernel::multiplyAdd(const Tile &tile, Value k,
 
 Value ContractionKernel::loadRow(const Tile &tile, int64_t x, Value k,
                                  Value offset) {
-  if (!rowsPacked)
+  if (!config.rowsPacked)
     return b.load(fold.inputs[rows.inputs[0]].buffer, type,
                   b.add(tile.rowOffsets[x], offset));
   Value local = b.sub(k, tile.part.start);
-  if (rowsAlongRows)
-    return b.load(block, type,
-                  b.add(b.add(tile.packedRows, b.mul(local, tileRows)), x));
+  if (config.rowsAlongRows)
+    return b.load(
+        block, type,
+        b.add(b.add(tile.packedRows, b.mul(local, config.tileRows)), x));
   return b.load(block, type,
-                b.add(b.add(tile.packedRows, x * rowStride), local));
+                b.add(b.add(tile.packedRows, x * config.rowStride), local));
 }
 
 SmallVector<Value> ContractionKernel::loadColumns(const Tile &tile, Value k) {
   SmallVector<Value> columnVectors;
-  Value offset = columnsPacked
-                     ? b.mul(b.sub(k, tile.part.start), tileVectors * lanes)
-                     : getReductionOffset(columns, columnTable, k);
+  Value offset =
+      config.columnsPacked
+          ? b.mul(b.sub(k, tile.part.start), config.tileVectors * lanes)
+          : getReductionOffset(columns, columnTable, k);
   for (auto [vector, mask] : llvm::zip_equal(tile.vectors, tile.masks))
     columnVectors.push_back(
-        columnsPacked ? b.loadVector(panelBuffer, type,
-                                     b.add(vector.packed, offset), 1, lanes)
-                      : b.loadVector(fold.inputs[columns.inputs[0]].buffer,
-                                     type, b.add(vector.leafOffsets[0], offset),
-                                     1, lanes, mask));
+        config.columnsPacked
+            ? b.loadVector(panelBuffer, type, b.add(vector.packed, offset), 1,
+                           lanes)
+            : b.loadVector(fold.inputs[columns.inputs[0]].buffer, type,
+                           b.add(vector.leafOffsets[0], offset), 1, lanes,
+                           mask));
   return columnVectors;
 }
 
@@ -156,7 +159,7 @@ SmallVector<Value> ContractionKernel::loadColumns(const Tile &tile, Value k) {
 //===----------------------------------------------------------------------===//
 
 void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
-  if (!rowsPacked) {
+  if (!config.rowsPacked) {
     Value next = b.add(getReductionOffset(rows, rowTable, k), getTileStride());
     for (Value offset : tile.rowOffsets)
       b.prefetch(fold.inputs[rows.inputs[0]].buffer, b.add(offset, next),
@@ -165,7 +168,8 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
   }
   // What the first panel packs next; where addresses take divisions, it is not
   // worth it.
-  if (!rowsAlongRows && rows.loops.size() == 1 && rows.reduction.size() == 1)
+  if (!config.rowsAlongRows && rows.loops.size() == 1 &&
+      rows.reduction.size() == 1)
     b.when(b.equal(tile.panel, firstPanel), [&] {
       for (auto [i, leaf] : llvm::enumerate(rows.inputs)) {
         int64_t step = rows.loops[0].coefficients[i];
@@ -173,25 +177,28 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
         if (step == 0 || next == 0)
           continue;
         Value base = b.add(rowBase[i], b.mul(k, next));
-        for (int64_t x = 0; x < tileRows; ++x)
-          b.prefetch(fold.inputs[leaf].buffer,
-                     b.add(base, b.mul(b.add(tile.row, tileRows + x), step)),
-                     /*isWrite=*/false);
+        for (int64_t x = 0; x < config.tileRows; ++x)
+          b.prefetch(
+              fold.inputs[leaf].buffer,
+              b.add(base, b.mul(b.add(tile.row, config.tileRows + x), step)),
+              /*isWrite=*/false);
       }
     });
   Value local = b.sub(k, tile.part.start);
-  int64_t step = rowsAlongRows ? b.getLineElements(type) : rowStride;
-  Value offset = b.add(b.add(tile.packedRows, getTileStride()),
-                       rowsAlongRows ? b.mul(local, tileRows) : local);
-  for (int64_t x = 0; x < tileRows; ++x)
+  int64_t step =
+      config.rowsAlongRows ? b.getLineElements(type) : config.rowStride;
+  Value offset =
+      b.add(b.add(tile.packedRows, getTileStride()),
+            config.rowsAlongRows ? b.mul(local, config.tileRows) : local);
+  for (int64_t x = 0; x < config.tileRows; ++x)
     b.prefetch(block, b.add(offset, x * step), /*isWrite=*/false);
 }
 
 void ContractionKernel::prefetchSums(const Tile &tile, Value k) {
-  if (!hasParts())
+  if (!config.hasParts())
     return;
-  int64_t sums = tileRows * tileVectors;
-  int64_t lines = llvm::divideCeil(partSize, b.getLineElements(type));
+  int64_t sums = config.tileRows * config.tileVectors;
+  int64_t lines = llvm::divideCeil(config.partSize, b.getLineElements(type));
   int64_t count = llvm::divideCeil(sums, lines);
   Value line = b.div(b.sub(k, tile.part.start), b.getLineElements(type));
   Value first = b.add(b.mul(b.add(tile.number, 1), sums), b.mul(line, count));
@@ -218,8 +225,8 @@ void ContractionKernel::prefetchColumns(Value share, int64_t shares,
     return getLoopOffset(b, columns.reduction,
                          b.delinearize(k, getSizes(columns.reduction)), leaf);
   };
-  if (!transposed) {
-    auto [first, count] = getShare(partSize);
+  if (!config.transposed) {
+    auto [first, count] = getShare(config.partSize);
     for (int64_t i = 0; i < count; ++i) {
       Value k = b.add(next.start, b.add(first, i));
       for (unsigned leaf = 0; leaf < leaves; ++leaf)
@@ -231,7 +238,7 @@ void ContractionKernel::prefetchColumns(Value share, int64_t shares,
   }
   if (columns.loops.size() > 1)
     return;
-  auto [first, count] = getShare(tileVectors * lanes);
+  auto [first, count] = getShare(config.tileVectors * lanes);
   for (unsigned leaf = 0; leaf < leaves; ++leaf) {
     if (columns.reduction.back().coefficients[leaf] != 1)
       continue;
@@ -240,14 +247,15 @@ void ContractionKernel::prefetchColumns(Value share, int64_t shares,
     for (int64_t i = 0; i < count; ++i) {
       Value column =
           b.mul(b.add(first, i), columns.loops.back().coefficients[leaf]);
-      for (int64_t k = 0; k < partSize; k += b.getLineElements(type))
+      for (int64_t k = 0; k < config.partSize; k += b.getLineElements(type))
         prefetch(leaf, b.add(base, b.add(column, k)));
     }
   }
 }
 
 int64_t ContractionKernel::getTileStride() const {
-  if (rowsPacked && rowsAlongRows)
-    return rowStride;
-  return tileRows * (rowsPacked ? rowStride : rows.loops[0].coefficients[0]);
+  if (config.rowsPacked && config.rowsAlongRows)
+    return config.rowStride;
+  return config.tileRows *
+         (config.rowsPacked ? config.rowStride : rows.loops[0].coefficients[0]);
 }

@@ -20,6 +20,7 @@
 
 #include "Codegen/CPU/Kernels/Contraction.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
+#include "Codegen/GPU/Kernels/DeviceTileConfig.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -32,16 +33,6 @@ using namespace mlir::repro::cpu;
 using namespace mlir::repro::device;
 
 namespace {
-/// Elements of one access, and of a vector of accumulators.
-constexpr int64_t kVector = 4;
-/// Fewer blocks leave a device idle.
-constexpr int64_t kFewBlocks = 128;
-
-struct Tile {
-  int64_t bm, bn, bk, tm, tn;
-  int64_t getThreads() const { return bm / tm * (bn / tn); }
-};
-
 /// How the threads of a block read a slice of a factor: each reads groups of
 /// kVector elements that follow each other along K or along the factor's own
 /// dimension.
@@ -68,9 +59,10 @@ struct Slice {
 
 class ContractionDevice : public Contraction {
 public:
-  ContractionDevice(DeviceBuilder &b, FoldOp op) : Contraction(b, op), b(b) {}
-  LogicalResult match();
-  bool isSplit() const { return splits > 1; }
+  /// `contraction` has its factors settled as `tile` says.
+  ContractionDevice(DeviceBuilder &b, Contraction contraction,
+                    const DeviceTileConfig &tile);
+  bool isSplit() const { return tile.splits > 1; }
   int64_t getChunks() const { return llvm::divideCeil(fold.n, fold.chunk); }
   int64_t getResults() const { return batchSize * rows.size * columns.size; }
   int64_t getElementBytes() const { return type.getIntOrFloatBitWidth() / 8; }
@@ -80,7 +72,6 @@ public:
   void expandSums(int64_t workspace);
 
 private:
-  void chooseTile();
   bool areAligned(ArrayRef<CollapsedDim> loops, unsigned access) const;
   void chooseSlice(Slice &slice, const Factor &factor, unsigned firstAccess,
                    int64_t extent, double pad);
@@ -110,15 +101,14 @@ private:
   void addChunk(ArrayRef<Value> sums, Value start, Value end);
 
   DeviceBuilder &b;
-  Tile tile;
-  int64_t rowTiles, columnTiles, batchSize, splits = 1;
+  const DeviceTileConfig tile;
+  int64_t batchSize;
   Slice left, right;
   VectorType vectorType;
   Value workspace;
   Value buffers; ///< in shared memory: two, each with a slice of both factors
   int64_t bufferSize;
   bool outputVectorized = false;
-  int64_t sumLanes = 1; ///< of a sum in a register, and of an fma
   // Of the present block and thread.
   Value thread, block, batchIndex, rowBegin, columnBegin, threadRow,
       threadColumn;
@@ -127,52 +117,14 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Choices: they never change a bit
+// Accesses
 //===----------------------------------------------------------------------===//
 
-LogicalResult ContractionDevice::match() {
-  if (failed(matchFactors()))
-    return failure();
-  auto isContiguous = [](const Factor &factor) {
-    return !factor.loops.empty() &&
-           factor.loops.back().coefficients.back() == 1;
-  };
-  bool swap = isContiguous(rows) != isContiguous(columns)
-                  ? isContiguous(rows)
-                  : rows.size > columns.size;
-  if (swap)
-    std::swap(rows, columns);
-  collapseBatch();
-  batchSize = getProduct(getSizes(batch));
-  chooseTile();
-  return success();
-}
-
-void ContractionDevice::chooseTile() {
-  int64_t m = rows.size, n = columns.size;
-  auto countBlocks = [&](const Tile &tile) {
-    return batchSize * llvm::divideCeil(m, tile.bm) *
-           llvm::divideCeil(n, tile.bn);
-  };
-  int64_t chunks = getChunks();
-  Tile large{128, 128, 8, 8, 16}, middle{64, 64, 16, 8, 4};
-  if (type.isF64())
-    large = middle = {64, 64, 8, 4, 4};
-  if (m <= 8)
-    tile = {8, 128, 16, 2, 4};
-  else if (m <= 32 || n <= 32)
-    tile = {32, 32, type.isF64() ? 8 : 16, 4, 4};
-  else if (m >= 96 && n >= 96 && countBlocks(large) * chunks >= kFewBlocks / 2)
-    tile = large;
-  else
-    tile = middle;
-  rowTiles = llvm::divideCeil(m, tile.bm);
-  columnTiles = llvm::divideCeil(n, tile.bn);
-  if (chunks > 1 && countBlocks(tile) < kFewBlocks)
-    splits = chunks;
+ContractionDevice::ContractionDevice(DeviceBuilder &b, Contraction contraction,
+                                     const DeviceTileConfig &tile)
+    : Contraction(std::move(contraction)), b(b), tile(tile),
+      batchSize(getProduct(getSizes(batch))) {
   vectorType = VectorType::get({kVector}, type);
-  if (type.isF32() && b.getArchitecture().hasPackedFma)
-    sumLanes = kVector;
   chooseSlice(left, rows, 0, tile.bm, -0.0);
   chooseSlice(right, columns, rows.inputs.size(), tile.bn, 0.0);
   left.begin = 0;
@@ -242,9 +194,9 @@ void ContractionDevice::chooseSlice(Slice &slice, const Factor &factor,
 
 int64_t ContractionDevice::getWorkspaceBytes() const {
   if (isSplit())
-    return splits * getResults() * getElementBytes();
+    return tile.splits * getResults() * getElementBytes();
   if (getChunks() > 1)
-    return rowTiles * columnTiles * batchSize * tile.bm * tile.bn *
+    return tile.rowTiles * tile.columnTiles * batchSize * tile.bm * tile.bn *
            getElementBytes();
   return 0;
 }
@@ -372,7 +324,7 @@ void ContractionDevice::storeSlice(const Slice &slice, ArrayRef<Value> values,
 /// access of shared memory takes lie together, beside those of its neighbours.
 static constexpr int64_t kWarpRows = 4, kWarpColumns = 8;
 
-static int64_t getRowGroup(const Tile &tile) {
+static int64_t getRowGroup(const DeviceTileConfig &tile) {
   return std::min(tile.tm, kVector);
 }
 
@@ -406,13 +358,13 @@ ContractionDevice::compute(Value buffer, ValueRange carried,
       Value values = load(left, threadRow, i * kWarpRows, group);
       for (int64_t e = 0; e < group; ++e) {
         Value value = vector::ExtractOp::create(b, values, e);
-        rowValues.push_back(sumLanes == 1 ? value
-                                          : b.broadcast(value, sumLanes));
+        rowValues.push_back(
+            tile.sumLanes == 1 ? value : b.broadcast(value, tile.sumLanes));
       }
     }
     for (int64_t i = 0; i < tile.tn; i += kVector) {
       Value values = load(right, threadColumn, i * kWarpColumns, kVector);
-      if (sumLanes != 1)
+      if (tile.sumLanes != 1)
         columnValues.push_back(values);
       else
         for (int64_t e = 0; e < kVector; ++e)
@@ -438,9 +390,10 @@ void ContractionDevice::fillBuffer(Value start, Value end) {
 /// unless the block's elements end at `stop`.
 SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
                                                    Value stop, Value &buffer) {
-  Value zero = b.zero(getLaneType(type, sumLanes == 1 ? 0 : sumLanes));
+  Value zero =
+      b.zero(getLaneType(type, tile.sumLanes == 1 ? 0 : tile.sumLanes));
   SmallVector<Value> state{buffer};
-  state.append(getVectors() * kVector / sumLanes, zero);
+  state.append(getVectors() * kVector / tile.sumLanes, zero);
   bool isWhole = fold.chunk % tile.bk == 0;
   state = b.loop(start, end, tile.bk, state, [&](Value k, ValueRange carried) {
     Value next = b.add(k, tile.bk), nextEnd = stop;
@@ -478,7 +431,7 @@ SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
   });
   buffer = state[0];
   SmallVector<Value> sums(llvm::drop_begin(state));
-  if (sumLanes != 1)
+  if (tile.sumLanes != 1)
     return sums;
   SmallVector<Value> vectors;
   for (size_t i = 0; i < sums.size(); i += kVector)
@@ -620,19 +573,17 @@ void ContractionDevice::addChunk(ArrayRef<Value> sums, Value start, Value end) {
 
 void ContractionDevice::expandTiles(int64_t workspaceOffset) {
   LaunchShape launch;
-  launch.grid[0] = splits * batchSize * rowTiles * columnTiles;
+  launch.grid[0] = tile.splits * batchSize * tile.rowTiles * tile.columnTiles;
   launch.block[0] = tile.getThreads();
-  // Two blocks of the largest tile hide each other's latency.
-  if (tile.tm * tile.tn >= 64)
-    launch.blocksPerProcessor = 2;
+  launch.blocksPerProcessor = tile.blocksPerProcessor;
   b.setLaunch(launch);
   if (int64_t bytes = getWorkspaceBytes())
     workspace =
         b.getWorkspace(type, bytes / getElementBytes(), workspaceOffset);
   thread = b.getThreadId();
   block = b.getBlockId();
-  SmallVector<Value> at =
-      b.delinearize(block, {splits, batchSize, rowTiles, columnTiles});
+  SmallVector<Value> at = b.delinearize(
+      block, {tile.splits, batchSize, tile.rowTiles, tile.columnTiles});
   batchIndex = at[1];
   batchAt = b.delinearize(batchIndex, getSizes(batch));
   rowBegin = b.mul(at[2], tile.bm);
@@ -673,11 +624,11 @@ void ContractionDevice::expandTiles(int64_t workspaceOffset) {
 
 /// (F3) the chunks of each result, in their order.
 void ContractionDevice::expandSums(int64_t workspaceOffset) {
-  workspace = b.getWorkspace(type, splits * getResults(), workspaceOffset);
+  workspace = b.getWorkspace(type, tile.splits * getResults(), workspaceOffset);
   SmallVector<int64_t> sizes{batchSize, rows.size, columns.size};
   b.forEachItem([&](Value item) {
     Value total = b.load(workspace, type, item);
-    for (int64_t chunk = 1; chunk < splits; ++chunk)
+    for (int64_t chunk = 1; chunk < tile.splits; ++chunk)
       total = arith::AddFOp::create(
           b, total, b.load(workspace, type, b.add(item, chunk * getResults())));
     SmallVector<Value> at = b.delinearize(item, sizes);
@@ -688,15 +639,31 @@ void ContractionDevice::expandSums(int64_t workspaceOffset) {
   b.setWork(getResults(), 1);
 }
 
+/// A contraction with its factors settled, and its tiles; failure where the
+/// fold is none.
+static FailureOr<std::pair<Contraction, DeviceTileConfig>>
+match(DeviceBuilder &b, FoldOp op) {
+  Contraction contraction(b, op);
+  if (failed(contraction.matchFactors()))
+    return failure();
+  DeviceTileConfig tile =
+      chooseDeviceTileConfig(contraction.getShape(), b.getArchitecture());
+  contraction.settleFactors(tile.swapsFactors);
+  return std::make_pair(std::move(contraction), tile);
+}
+
 LogicalResult device::expandContraction(DeviceKernelFactory &factory,
                                         FoldOp op) {
   int64_t workspace = 0;
   bool isSplit = false;
   LogicalResult matched = factory.tryCreate<FoldOp>(
       "", [&](DeviceBuilder &b, FoldOp copy) -> LogicalResult {
-        ContractionDevice kernel(b, copy);
-        if (failed(kernel.match()))
+        auto matched = match(b, copy);
+        if (failed(matched))
           return failure();
+        auto &[contraction, tile] = *matched;
+        contraction.noteTiles(tile.describe());
+        ContractionDevice kernel(b, std::move(contraction), tile);
         isSplit = kernel.isSplit();
         if (int64_t bytes = kernel.getWorkspaceBytes())
           workspace = factory.getWorkspace().allocate(bytes);
@@ -705,8 +672,9 @@ LogicalResult device::expandContraction(DeviceKernelFactory &factory,
       });
   if (succeeded(matched) && isSplit)
     factory.create<FoldOp>("sums", [&](DeviceBuilder &b, FoldOp copy) {
-      ContractionDevice kernel(b, copy);
-      (void)kernel.match();
+      auto matched = match(b, copy);
+      auto &[contraction, tile] = *matched;
+      ContractionDevice kernel(b, std::move(contraction), tile);
       kernel.expandSums(workspace);
     });
   return matched;

@@ -103,9 +103,8 @@ LogicalResult ExactDevice::match() {
     return fold.op.emitOpError("expected a matrix product, as those that "
                                "repro-decompose-exact keeps");
   // Neighbouring threads write neighbouring columns.
-  if (!rows.loops.empty() && rows.loops.back().coefficients.back() == 1)
-    std::swap(rows, columns);
-  collapseBatch();
+  settleFactors(!rows.loops.empty() &&
+                rows.loops.back().coefficients.back() == 1);
   batchSize = getProduct(getSizes(batch));
   digits = cast<ExactAttr>(fold.op.getOrderAttr()).getDigits();
   bits = 8 * digits - 2;

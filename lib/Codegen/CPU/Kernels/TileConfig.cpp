@@ -1,0 +1,329 @@
+//===- TileConfig.cpp - How a contraction is tiled ------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/TileConfig.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+/// Most columns of a strip: the rows are packed once for all of them. Fewer
+/// where their totals are kept from chunk to chunk.
+static constexpr int64_t kStripColumns = 2048, kChunkedStripColumns = 1024;
+/// Vectors of neighbouring panels that are packed together where they are not
+/// taken in parts: what is read of one k lies side by side.
+static constexpr int64_t kGroupVectors = 8;
+/// Most rows and vectors of a tile.
+static constexpr int64_t kMostTileRows = 12, kMostTileVectors = 8;
+/// All tiles of vectors of 256 bits and more have a number of rows that divides
+/// this.
+static constexpr int64_t kTileMultiple = 24;
+/// What results that lie next to each other are worth, as lanes in use.
+static constexpr double kContiguous = 1.1;
+/// The time of copying an element, as that of a vector's multiply-add.
+static constexpr double kPackingCost = 0.75;
+/// The time of copying it alone, as that of one in a vector.
+static constexpr double kOneByOne = 3;
+/// What is left of the rate where the lanes of a vector of results go to so few
+/// sets of a first-level cache that a tile's lines do not stay there.
+static constexpr double kFewSets = 0.8;
+/// The time of a row with an address of its own beside that of its
+/// multiply-adds with one vector; as many vectors as a tile may have hide it.
+static constexpr double kOwnAddresses = 2;
+/// At least between packed panels, tiles and rows of whole chunks, in elements:
+/// powers of two would fall into few sets of a cache.
+static constexpr int64_t kSlack = 16;
+/// Bytes between the first and last element of a chunk from which on columns
+/// and rows that are read several times are packed.
+static constexpr int64_t kColumnReach = 65536, kRowReach = 131072;
+/// Vectors along N, and rows along M, from which on packing pays.
+static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
+                         kPackingRows = 24;
+
+bool repro::cpu::isInRuns(ArrayRef<CollapsedDim> loops) {
+  return loops.empty() ||
+         llvm::all_of(loops.back().coefficients,
+                      [](int64_t c) { return std::abs(c) <= 1; });
+}
+
+/// The same in ascending order alone.
+static bool isAscending(ArrayRef<CollapsedDim> loops) {
+  return loops.empty() ||
+         llvm::all_of(loops.back().coefficients,
+                      [](int64_t c) { return c == 0 || c == 1; });
+}
+
+namespace {
+/// Fills a configuration.
+class Chooser {
+public:
+  Chooser(ContractionShape shape, const Level &level);
+  std::optional<TileConfig> choose();
+
+private:
+  using Factor = ContractionShape::Factor;
+
+  /// How well the one factor's dims suit as N, along which vectors go.
+  double rateVectors(const Factor &vectors, const Factor &other) const;
+  /// Vectors of a tile at most, where it has all rows that registers hold.
+  int64_t getMostVectors() const;
+  int64_t getAccumulators() const;
+  /// Rows of an item at most: of chunks of 512 f32 they fill half of the L2
+  /// cache.
+  int64_t getMostBlockRows() const;
+  /// Whether as rows it is best read where it lies.
+  bool canStayInPlace(const Factor &factor) const;
+  /// What one chunk of K spans in memory decides on whether the pages and lines
+  /// that a factor is read from stay at hand.
+  int64_t getReach(const Factor &factor) const;
+  void chooseTile();
+  void choosePacking();
+  void choosePartSize();
+  void chooseItems();
+
+  ContractionShape shape;
+  Factor &rows = shape.rows, &columns = shape.columns;
+  const Level &level;
+  TileConfig c;
+};
+} // namespace
+
+Chooser::Chooser(ContractionShape shape, const Level &level)
+    : shape(std::move(shape)), level(level) {
+  c.lanes = level.vectorWidth / (8 * this->shape.elementBytes);
+  c.span = std::min(this->shape.chunk, this->shape.n);
+}
+
+std::optional<TileConfig> Chooser::choose() {
+  // fma(x, y, acc) = fma(y, x, acc)
+  c.swapsFactors = rateVectors(rows, columns) > rateVectors(columns, rows);
+  if (c.swapsFactors)
+    std::swap(rows, columns);
+  if (columns.loops.empty())
+    return std::nullopt;
+  chooseTile();
+  choosePacking();
+  choosePartSize();
+  chooseItems();
+  return c;
+}
+
+double Chooser::rateVectors(const Factor &vectors, const Factor &other) const {
+  if (vectors.loops.empty())
+    return 0;
+  const CollapsedDim &inner = vectors.loops.back();
+  // Part of the lanes that are results.
+  double rate = double(inner.size) / llvm::alignTo(inner.size, c.lanes);
+  int64_t apart = inner.coefficients.back() * shape.elementBytes;
+  int64_t way = level.getL1WayBytes();
+  if (inner.coefficients.back() == 1)
+    rate *= kContiguous;
+  else if (std::gcd(apart, way) >= way / 4)
+    rate *= kFewSets;
+  double packing = 1.0 / other.size;
+  bool severalLoops = other.loops.size() > 1;
+  if (!canStayInPlace(other)) {
+    bool oneByOne = severalLoops && !isInRuns(other.reduction);
+    packing += (oneByOne ? kOneByOne : 1) / vectors.size;
+  } else if (severalLoops) {
+    int64_t most = getMostVectors();
+    int64_t count =
+        std::min<int64_t>(most, llvm::divideCeil(vectors.size, c.lanes));
+    rate /= 1 + kOwnAddresses * (1.0 / count - 1.0 / most);
+  }
+  return rate / (1 + kPackingCost * c.lanes * packing);
+}
+
+int64_t Chooser::getMostVectors() const {
+  return level.vectorRegisters >= 32 && level.vectorWidth >= 256 ? 4 : 2;
+}
+
+int64_t Chooser::getAccumulators() const {
+  // Besides the vectors and an element of a row. Vectors of 128 bits have been
+  // measured without fma, where each multiply-add needs registers of its own.
+  return level.vectorWidth < 256 ? 8 : level.vectorRegisters * 3 / 4;
+}
+
+int64_t Chooser::getMostBlockRows() const {
+  constexpr int64_t chunkBytes = 512 * sizeof(float);
+  return llvm::alignTo(level.l2Bytes / 2 / chunkBytes, kTileMultiple);
+}
+
+void Chooser::chooseTile() {
+  int64_t inner = columns.loops.back().size;
+  c.rowVectors = llvm::divideCeil(inner, c.lanes);
+  c.vectorCount = columns.size / inner * c.rowVectors;
+  int64_t accumulators = getAccumulators();
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t vectors = std::min(getMostVectors(), c.vectorCount);
+       vectors >= 1; --vectors) {
+    int64_t most = std::min<int64_t>(accumulators / vectors, kMostTileRows);
+    // Multiply-adds of a row; four loads take the time of one, and fewer than
+    // eight wait for each other.
+    auto getCost = [&](int64_t count) {
+      double sums = most * count;
+      double loads = (most + count) / sums;
+      return count * (1 + loads / 4) * std::max(1.0, 8 / sums);
+    };
+    int64_t rest = c.vectorCount % vectors;
+    double cost =
+        c.vectorCount / vectors * getCost(vectors) + (rest ? getCost(rest) : 0);
+    if (cost >= least)
+      continue;
+    least = cost;
+    c.tileVectors = vectors;
+    c.tileRows = most;
+  }
+  if (rows.size < c.tileRows) {
+    c.tileRows = rows.size;
+    c.tileVectors =
+        std::min<int64_t>(accumulators / c.tileRows, kMostTileVectors);
+  }
+  c.tileVectors = std::min(c.tileVectors, c.vectorCount);
+  c.panels = llvm::divideCeil(c.vectorCount, c.tileVectors);
+  c.masked = inner % c.lanes != 0 || c.vectorCount % c.tileVectors != 0;
+}
+
+bool Chooser::canStayInPlace(const Factor &factor) const {
+  if (!factor.isPlain || factor.loops.empty())
+    return false;
+  int64_t step = std::abs(factor.loops.back().coefficients[0]);
+  // Neighbouring pixels of an image lie in the same lines.
+  if (factor.reduction.size() > 1 && step < c.lanes &&
+      std::abs(factor.reduction.back().coefficients[0]) < c.lanes)
+    return true;
+  // Rows whose distance has a large power of two as a factor fall into few sets
+  // of a cache.
+  int64_t bytes = step * shape.elementBytes, way = level.getL1WayBytes();
+  return isAscending(factor.reduction) && factor.loops.size() == 1 &&
+         std::gcd(bytes, way) <= way / 8;
+}
+
+int64_t Chooser::getReach(const Factor &factor) const {
+  if (factor.reduction.empty())
+    return 0;
+  const CollapsedDim &inner = factor.reduction.back();
+  return std::abs(inner.coefficients[0]) * 4 * std::min(c.span, inner.size);
+}
+
+void Chooser::choosePacking() {
+  c.rowsAlongRows = !isInRuns(rows.reduction) && rows.loops.size() == 1;
+  bool staysInPlace = canStayInPlace(rows);
+  c.rowsInPlace = staysInPlace && rows.loops.size() == 1;
+  c.rowsPacked =
+      !staysInPlace &&
+      (!rows.isPlain || c.vectorCount > kPackingVectors ||
+       (!isAscending(rows.reduction) && c.vectorCount > kReachingVectors &&
+        getReach(rows) > kRowReach));
+  const CollapsedDim &inner = columns.loops.back();
+  bool contiguous = columns.isPlain && inner.coefficients[0] == 1;
+  c.columnsPacked =
+      !contiguous || (c.masked && level.vectorWidth < 256) ||
+      (rows.size > kPackingRows && columns.reduction.size() <= 1 &&
+       getReach(columns) > kColumnReach);
+  c.transposed =
+      c.columnsPacked && !contiguous && columns.operations <= 3 &&
+      isInRuns(columns.reduction) && !columns.reduction.empty() &&
+      columns.reduction.back().size >= c.lanes / 2 &&
+      llvm::any_of(ArrayRef(inner.coefficients).take_front(columns.inputs),
+                   [](int64_t step) { return step != 0 && step != 1; });
+}
+
+void Chooser::choosePartSize() {
+  c.partSize = c.span;
+  if (c.columnsPacked && rows.size > c.tileRows) {
+    // A part of a panel takes a third of the L1 cache: it stays there while all
+    // rows of the block pass by, also where another thread of the core uses
+    // half. Whole lines are fetched and transposed together.
+    int64_t bytes = c.tileVectors * c.lanes * shape.elementBytes;
+    int64_t step = std::max(
+        {level.lineBytes / shape.elementBytes, c.lanes, kPackedTogether});
+    int64_t size = llvm::alignDown(level.l1Bytes / 3 / bytes, step);
+    c.partSize = std::min(c.span, std::max(size, step));
+  }
+  // Transposing writes whole vectors of K.
+  c.panelStride =
+      c.tileVectors * c.lanes * (c.partSize + (c.transposed ? c.lanes : 0)) +
+      kSlack;
+}
+
+void Chooser::chooseItems() {
+  int64_t panelWidth = c.tileVectors * c.lanes;
+  c.groupPanels =
+      c.hasParts()
+          ? 1
+          : std::clamp<int64_t>(kGroupVectors / c.tileVectors, 1, c.panels);
+  c.groups = llvm::divideCeil(c.panels, c.groupPanels);
+  int64_t tiles = llvm::divideCeil(rows.size, c.tileRows);
+  auto divideRows = [&](int64_t count) {
+    c.blockTiles = llvm::divideCeil(tiles, count);
+    c.rowBlocks = llvm::divideCeil(tiles, c.blockTiles);
+  };
+  auto countItems = [&] { return shape.batchSize * c.rowBlocks * c.groups; };
+  auto getWork = [&] {
+    return c.blockTiles * c.tileRows * c.groupPanels * panelWidth * shape.n;
+  };
+  int64_t mostBlockRows = getMostBlockRows();
+  divideRows(llvm::divideCeil(rows.size, mostBlockRows));
+  // Enough items for a few threads, none of them tiny.
+  while (shape.isShared && countItems() < 8 && getWork() > (1 << 21) &&
+         c.blockTiles > 8)
+    divideRows(2 * c.rowBlocks);
+  c.blockRows = c.blockTiles * c.tileRows;
+  int64_t most = shape.n > shape.chunk ? kChunkedStripColumns : kStripColumns;
+  c.stripGroups =
+      std::clamp<int64_t>(most / (c.groupPanels * panelWidth), 1, c.groups);
+  // Or of all that have the same columns, which are then packed once.
+  int64_t mostRows = (c.rowsPacked ? 1 : 2) * mostBlockRows;
+  c.stripBlocks =
+      c.groups == 1 && shape.batchSize == 1 && c.columnsPacked
+          ? std::clamp<int64_t>(mostRows / c.blockRows, 1, c.rowBlocks)
+          : 1;
+  c.stripTiles = c.stripBlocks * c.blockTiles;
+  c.stripRows = c.stripBlocks * c.blockRows;
+  // What a tile reads of a part lies side by side, that of the next tile
+  // behind it. Packing stores whole vectors: what is beyond the end of a row
+  // lies in the slack, or in the next row, which is packed later.
+  int64_t slack = std::max(c.lanes, kSlack);
+  c.rowStride = (c.rowsAlongRows ? c.tileRows : 1) * c.partSize +
+                (c.rowsAlongRows || !c.hasParts() ? slack : 0);
+  c.rowPartStride =
+      (c.rowsAlongRows ? c.stripTiles : c.stripRows) * c.rowStride + slack;
+  c.items = countItems();
+  c.grain = (1 << 18) / std::max<int64_t>(getWork(), 1);
+}
+
+std::optional<TileConfig>
+repro::cpu::chooseTileConfig(const ContractionShape &shape,
+                             const Level &level) {
+  return Chooser(shape, level).choose();
+}
+
+std::string TileConfig::describe() const {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << "tile " << tileRows << " x " << tileVectors << " vectors of "
+         << lanes << (masked ? " (masked)" : "")
+         << (swapsFactors ? ", factors swapped" : "") << ", rows "
+         << (!rowsPacked     ? "in place"
+             : rowsAlongRows ? "packed along M"
+                             : "packed")
+         << ", columns "
+         << (!columnsPacked ? "in place"
+             : transposed   ? "packed, transposed"
+                            : "packed")
+         << ", K in parts of " << partSize << " of " << span << ", blocks of "
+         << blockRows << " rows, groups of " << groupPanels
+         << " panels, strips of " << stripBlocks << " blocks and "
+         << stripGroups << " groups, " << items << " items";
+  return text;
+}
