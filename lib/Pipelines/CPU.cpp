@@ -9,9 +9,9 @@
 
 #include "Codegen/CPU/Lowering/EmitObject.h"
 #include "Codegen/CPU/Lowering/ReadPlan.h"
+#include "Codegen/CPU/Passes.h"
+#include "Codegen/Functions/Passes.h"
 #include "Pipelines/Pipelines.h"
-#include "dialects/Codegen/CPU/Passes.h"
-#include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"

@@ -7,10 +7,11 @@
 
 #include "Pipelines/GPU.h"
 
+#include "Codegen/CPU/Passes.h"
+#include "Codegen/Functions/Passes.h"
 #include "Codegen/GPU/Lowering/ReadDevicePlan.h"
+#include "Codegen/GPU/Passes.h"
 #include "Pipelines/Pipelines.h"
-#include "dialects/Codegen/GPU/Passes.h"
-#include "dialects/Codegen/Passes.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"

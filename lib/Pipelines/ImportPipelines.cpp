@@ -7,7 +7,7 @@
 
 #include "Pipelines/Pipelines.h"
 
-#include "dialects/Conversion/Passes.h"
+#include "Conversion/Passes.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Conversion/TosaToArith/TosaToArith.h"

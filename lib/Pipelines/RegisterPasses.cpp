@@ -8,13 +8,15 @@
 
 #include "Pipelines/Registration.h"
 
+#include "Codegen/CPU/Passes.h"
+#include "Codegen/Functions/Passes.h"
+#include "Codegen/GPU/Passes.h"
+#include "Codegen/Schedule/Buffers/Passes.h"
+#include "Codegen/Schedule/Tensors/Passes.h"
+#include "Conversion/Passes.h"
 #include "Pipelines/CPU.h"
 #include "Pipelines/GPU.h"
 #include "Pipelines/Pipelines.h"
-#include "dialects/Codegen/CPU/Passes.h"
-#include "dialects/Codegen/GPU/Passes.h"
-#include "dialects/Codegen/Passes.h"
-#include "dialects/Conversion/Passes.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
@@ -79,8 +81,10 @@ void repro::registerPasses() {
     registerGPUPipelines();
     registerReproCPUPasses();
     registerReproGPUPasses();
-    registerReproCodegenPasses();
     registerReproConversionPasses();
+    registerReproFunctionsPasses();
+    registerReproScheduleBuffersPasses();
+    registerReproScheduleTensorsPasses();
     registerReproTransformsPasses();
     registerImportPipelines();
     registerSchedulePipeline();

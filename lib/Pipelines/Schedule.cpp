@@ -7,7 +7,8 @@
 
 #include "Pipelines/Pipelines.h"
 
-#include "dialects/Codegen/Passes.h"
+#include "Codegen/Schedule/Buffers/Passes.h"
+#include "Codegen/Schedule/Tensors/Passes.h"
 #include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Pass/PassRegistry.h"

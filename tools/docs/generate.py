@@ -37,10 +37,10 @@ def generate() -> dict[Path, str]:
     operations = ROOT / "python" / "repro_mlir" / "dialects" / "ReproOps.td"
     dialect = run_tblgen(operations, "-gen-dialect-doc", "-dialect=repro")
     passes = ["# Passes\n"]
-    for file in sorted((ROOT / "dialects").rglob("Passes.td")):
+    for file in sorted(file for folder in ("dialects", "lib") for file in (ROOT / folder).rglob("Passes.td")):
         text = run_tblgen(file, "-gen-pass-doc").replace(generated, "").strip()
         if text:
-            passes.append(f"## {file.parent.relative_to(ROOT / 'dialects')}\n\n{text}\n")
+            passes.append(f"## {Path(*file.parent.relative_to(ROOT).parts[1:])}\n\n{text}\n")
     return {
         REFERENCE / "repro-dialect.md": notice + tidy(dialect.replace(generated, "")),
         REFERENCE / "passes.md": notice + tidy("\n".join(passes)),

@@ -8,7 +8,7 @@
 
 #include "ElementaryFunctions.h"
 
-#include "dialects/Codegen/Passes.h"
+#include "Codegen/Functions/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,7 +18,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROEXPANDFUNCTIONS
-#include "dialects/Codegen/Passes.h.inc"
+#include "lib/Codegen/Functions/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

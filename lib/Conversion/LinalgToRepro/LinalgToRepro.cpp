@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Conversion/Passes.h"
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
-#include "dialects/Conversion/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -18,7 +18,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_CONVERTLINALGTOREPRO
-#include "dialects/Conversion/Passes.h.inc"
+#include "lib/Conversion/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Conversion/Passes.h"
+#include "Conversion/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
@@ -13,7 +13,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_CONVERTTMTENSORTOREPRO
-#include "dialects/Conversion/Passes.h.inc"
+#include "lib/Conversion/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

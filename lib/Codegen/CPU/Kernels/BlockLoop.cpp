@@ -7,7 +7,7 @@
 
 #include "Codegen/CPU/Kernels/BlockLoop.h"
 
-#include "Codegen/Schedule/Kernel.h"
+#include "Codegen/Schedule/Buffers/Kernel.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/PatternMatch.h"

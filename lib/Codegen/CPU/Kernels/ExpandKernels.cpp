@@ -8,7 +8,7 @@
 #include "Codegen/CPU/Kernels/BlockLoop.h"
 #include "Codegen/CPU/Kernels/KernelContract.h"
 #include "Codegen/CPU/Kernels/StructuredKernels.h"
-#include "dialects/Codegen/CPU/Passes.h"
+#include "Codegen/CPU/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -20,7 +20,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROEXPANDKERNELS
-#include "dialects/Codegen/CPU/Passes.h.inc"
+#include "lib/Codegen/CPU/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

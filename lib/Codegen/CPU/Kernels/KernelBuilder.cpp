@@ -7,7 +7,7 @@
 
 #include "Codegen/CPU/Kernels/KernelBuilder.h"
 
-#include "Codegen/Schedule/Kernel.h"
+#include "Codegen/Schedule/Buffers/Kernel.h"
 
 #include "mlir/Dialect/Affine/Analysis/AffineStructures.h"
 #include "mlir/Dialect/Affine/Utils.h"

@@ -8,7 +8,7 @@
 #include "Codegen/CPU/Kernels/KernelContract.h"
 
 #include "Codegen/CPU/Kernels/KernelBuilder.h"
-#include "Codegen/Schedule/Kernel.h"
+#include "Codegen/Schedule/Buffers/Kernel.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

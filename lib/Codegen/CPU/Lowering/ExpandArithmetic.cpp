@@ -7,7 +7,7 @@
 
 #include "RuntimeCalls.h"
 
-#include "dialects/Codegen/Passes.h"
+#include "Codegen/CPU/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -23,7 +23,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROEXPANDARITHMETIC
-#include "dialects/Codegen/Passes.h.inc"
+#include "lib/Codegen/CPU/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -7,7 +7,7 @@
 
 #include "RuntimeCalls.h"
 
-#include "dialects/Codegen/CPU/Passes.h"
+#include "Codegen/CPU/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -16,7 +16,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROEXPANDFMA
-#include "dialects/Codegen/CPU/Passes.h.inc"
+#include "lib/Codegen/CPU/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Codegen/CPU/Passes.h"
+#include "Codegen/CPU/Passes.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROFINALIZEKERNELS
-#include "dialects/Codegen/CPU/Passes.h.inc"
+#include "lib/Codegen/CPU/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -7,8 +7,8 @@
 
 #include "Codegen/CPU/Lowering/ReadPlan.h"
 
-#include "Codegen/Schedule/Kernel.h"
-#include "Codegen/Schedule/PlanReader.h"
+#include "Codegen/Schedule/Buffers/Kernel.h"
+#include "Codegen/Schedule/Buffers/PlanReader.h"
 
 using namespace mlir;
 using namespace mlir::repro;

@@ -8,9 +8,9 @@
 #include "Codegen/CPU/Kernels/KernelContract.h"
 #include "Codegen/CPU/Kernels/StructuredKernels.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
-#include "Codegen/Schedule/Kernel.h"
-#include "Codegen/Schedule/PlanReader.h"
-#include "dialects/Codegen/GPU/Passes.h"
+#include "Codegen/GPU/Passes.h"
+#include "Codegen/Schedule/Buffers/Kernel.h"
+#include "Codegen/Schedule/Buffers/PlanReader.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,7 +24,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROEXPANDDEVICEKERNELS
-#include "dialects/Codegen/GPU/Passes.h.inc"
+#include "lib/Codegen/GPU/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

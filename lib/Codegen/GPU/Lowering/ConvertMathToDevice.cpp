@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Codegen/GPU/Passes.h"
+#include "Codegen/GPU/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -17,7 +17,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROCONVERTMATHTODEVICE
-#include "dialects/Codegen/GPU/Passes.h.inc"
+#include "lib/Codegen/GPU/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

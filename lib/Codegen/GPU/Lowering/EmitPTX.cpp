@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Codegen/GPU/Passes.h"
 #include "Target/Architecture.h"
-#include "dialects/Codegen/GPU/Passes.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -25,7 +25,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROEMITPTX
-#include "dialects/Codegen/GPU/Passes.h.inc"
+#include "lib/Codegen/GPU/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -7,8 +7,8 @@
 
 #include "Codegen/GPU/Lowering/ReadDevicePlan.h"
 
-#include "Codegen/Schedule/Kernel.h"
-#include "Codegen/Schedule/PlanReader.h"
+#include "Codegen/Schedule/Buffers/Kernel.h"
+#include "Codegen/Schedule/Buffers/PlanReader.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"

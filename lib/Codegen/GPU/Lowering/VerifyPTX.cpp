@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Codegen/GPU/Passes.h"
+#include "Codegen/GPU/Passes.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
@@ -14,7 +14,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROVERIFYPTX
-#include "dialects/Codegen/GPU/Passes.h.inc"
+#include "lib/Codegen/GPU/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -1,0 +1,29 @@
+//===- Passes.td - Passes of elementary functions ----------*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_FUNCTIONS_PASSES_TD
+#define REPRO_CODEGEN_FUNCTIONS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ReproExpandFunctions : Pass<"repro-expand-functions"> {
+  let summary = "elementary functions (S5) become arithmetic";
+  let description = [{
+    Replaces every elementary function of the `repro` dialect, on scalars and on
+    vectors, by `arith`, `math.fma`, `math.sqrt` and bit operations that give
+    the correctly rounded result of f32. Arguments that need more work (huge
+    angles, results next to a rounding boundary) lie behind an `scf.if` on "any
+    lane does". docs/functions.md has
+    the method of each function.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+#endif // REPRO_CODEGEN_FUNCTIONS_PASSES_TD

@@ -1,0 +1,123 @@
+//===- Kernel.h - Kernel functions and their calls --------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_SCHEDULE_BUFFERS_KERNEL_H
+#define REPRO_CODEGEN_SCHEDULE_BUFFERS_KERNEL_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AffineMap.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace mlir::repro {
+
+class FoldOp;
+
+/// Number of kernel arguments after the buffers: scratch, error, begin, end.
+constexpr unsigned numTrailingKernelArgs = 4;
+
+/// Argument attribute of a kernel: "read", "write" or "readwrite".
+constexpr StringRef accessAttrName = "repro.access";
+/// Attribute of a fold in a kernel: the initial values, one constant per
+/// output, where nothing has filled them in; the outputs' buffers are only
+/// written then.
+constexpr StringRef initAttrName = "repro.init";
+/// Unit attribute of a call: stop before it if a check has failed.
+constexpr StringRef checkAttrName = "repro.check";
+/// Number of a check's message, and the module's list of messages.
+constexpr StringRef messageAttrName = "repro.message";
+constexpr StringRef messagesAttrName = "repro.messages";
+
+/// Attributes of a planned `main`: how many of its arguments are states, inputs
+/// and outputs, in this order; the arena is the last argument.
+constexpr StringRef planStatesAttrName = "repro.plan_states";
+constexpr StringRef planInputsAttrName = "repro.plan_inputs";
+constexpr StringRef planOutputsAttrName = "repro.plan_outputs";
+/// And the most bytes of temporaries that live at once: the arena can be no
+/// smaller.
+constexpr StringRef planLiveBytesAttrName = "repro.plan_live_bytes";
+
+/// Makes kernel functions in a module whose entry is `main`; equal kernels are
+/// one.
+class KernelOutliner {
+public:
+  /// Kernels are named `prefix`_0, `prefix`_1, ...
+  KernelOutliner(func::FuncOp main, StringRef prefix);
+
+  /// Moves a structured op on buffers (or a memref.copy) into a kernel and
+  /// calls it instead. An error at the op if it depends on more than buffers
+  /// and constants.
+  FailureOr<func::CallOp> outline(Operation *op);
+
+  func::FuncOp getKernel(func::CallOp call) const {
+    return symbols.lookup<func::FuncOp>(call.getCallee());
+  }
+
+private:
+  Value getPlaceholder(unsigned index);
+
+  func::FuncOp main;
+  std::string prefix;
+  SymbolTable symbols;
+  llvm::StringMap<func::FuncOp> kernels;
+  /// What stands for scratch, error, begin and end in the calls: the executor
+  /// passes the real ones.
+  Value placeholders[numTrailingKernelArgs];
+};
+
+/// Whether the op of a `main` on buffers becomes a kernel: a structured op, or
+/// a scope of a contraction and the op on its results.
+bool becomesKernel(Operation &op);
+
+/// The one structured op of a kernel function, its loop over blocks of rows, or
+/// its scope of a contraction and the op on its results.
+Operation *getKernelBody(func::FuncOp kernel);
+
+/// Whether the op reads or writes the buffer of this operand.
+bool readsOperand(OpOperand &operand);
+bool writesOperand(OpOperand &operand);
+
+/// What a view of a buffer is a view of, or null. In calls of kernels an
+/// unrealized cast is one, too: it takes the offset out of the type, so that
+/// kernels are shared by parts of buffers; the launch carries it instead.
+Value getViewSource(Value memref);
+
+/// The buffer that a memref is a view of: an allocation, a global, or an
+/// argument.
+Value getRootBuffer(Value memref);
+
+/// The uses of a buffer and of all views of it, other than by views.
+SmallVector<OpOperand *> getBufferUses(Value root);
+
+/// What an operand touches of a buffer at a point of the loops.
+struct LinearAccess {
+  Value root;
+  int64_t offset;
+  SmallVector<int64_t> steps; ///< per loop
+
+  bool operator==(const LinearAccess &other) const {
+    return root == other.root && offset == other.offset && steps == other.steps;
+  }
+};
+
+/// Nothing where the shape or layout is dynamic, where indices are more than
+/// dimensions and constants, or where addresses descend.
+std::optional<LinearAccess> getLinearAccess(Value memref, AffineMap map);
+
+/// The map of the first output of a fold in terms of its parallel dimensions.
+AffineMap getResultMap(FoldOp fold);
+
+/// An element of n bits takes the next power of two of bytes.
+int64_t getElementBytes(Type element);
+
+/// Bytes of a buffer of static shape.
+int64_t getBufferBytes(MemRefType type);
+
+} // namespace mlir::repro
+
+#endif // REPRO_CODEGEN_SCHEDULE_BUFFERS_KERNEL_H

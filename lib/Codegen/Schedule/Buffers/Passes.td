@@ -1,0 +1,81 @@
+//===- Passes.td - Schedule passes on buffers --------------*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_SCHEDULE_BUFFERS_PASSES_TD
+#define REPRO_CODEGEN_SCHEDULE_BUFFERS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ReproBufferize : Pass<"repro-bufferize", "::mlir::ModuleOp"> {
+  let summary = "tensors become buffers of identity layout";
+  let description = [{
+    One-shot bufferization over function boundaries. Arguments are never
+    written: which state is updated in place is decided by
+    `repro-plan-buffers`.
+  }];
+  let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
+                           "::mlir::memref::MemRefDialect"];
+}
+
+def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
+  let summary = "each structured operation becomes a kernel function";
+  let description = [{
+    See "Kernel function" in docs/architecture.md. Equal kernels are shared.
+    Checks (`cf.assert`, `repro.scatter`) receive the attribute
+    `repro.message = <number> : i64`, their messages are listed in the module
+    attribute `repro.messages`.
+
+    With `fuse-rows`, neighbouring operations on the same rows of which one is a
+    fold of each row (as in softmax and layer norm) or a product of each (as in
+    attention) become one kernel: an
+    `scf.forall` over blocks of rows that holds the operations on the slices of
+    their buffers. A buffer that nobody else uses shrinks to one block, a
+    `memref.alloc` in the loop. Each operation reads the elements it read before.
+    Without products, the element-wise one with the most arithmetic prefetches
+    (`memref.prefetch`) what later ones and the next block read first.
+    The rows of a contraction are the items of its batch (as in attention): one
+    whose rows share a factor stays a kernel of its own.
+
+    With `fuse-epilogues`, a contraction without a batch and the element-wise
+    operation that alone reads its results (a bias, a residual, ReLU, rounding)
+    become one kernel: a `memref.alloca_scope` that holds both and the results,
+    a `memref.alloca`, which never reach memory. The loops of the operation are
+    the parallel dimensions of the contraction. One with elementary functions,
+    with more than 16 operations or 5 other inputs, with results that are no
+    floats, or 8 operations and more away stays apart; so does one that would
+    make vectors shorter, and what reads whole images beside a convolution.
+  }];
+  let options = [Option<"fuseRows", "fuse-rows", "bool", /*default=*/"false",
+                        "make one kernel of operations on the same rows">,
+                 Option<"fuseEpilogues", "fuse-epilogues", "bool",
+                        /*default=*/"false",
+                        "make one kernel of a contraction and the operation "
+                        "on its results">];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::func::FuncDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::ub::UBDialect"];
+}
+
+def ReproPlanBuffers : Pass<"repro-plan-buffers", "::mlir::ModuleOp"> {
+  let summary = "place all buffers of `main`";
+  let description = [{
+    Allocations become parts of one arena by their lifetimes; a new state is
+    written in place of the old one where nothing reads the old one later and
+    no check can still fail (E1), otherwise it is copied at the end. An
+    element-wise result takes the buffer of an operand that nobody reads
+    afterwards. `main` takes states, inputs, outputs and the arena, and returns
+    nothing; its attribute `repro.plan_live_bytes` says how many bytes live at
+    once at the most, so that no arena is smaller.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::func::FuncDialect",
+                           "::mlir::memref::MemRefDialect"];
+}
+
+#endif // REPRO_CODEGEN_SCHEDULE_BUFFERS_PASSES_TD

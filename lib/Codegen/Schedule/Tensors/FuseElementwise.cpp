@@ -1,0 +1,574 @@
+//===- FuseElementwise.cpp - Fewer passes over memory ---------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The operations on each element stay the same, so no fusion changes a bit; it
+// only decides what is stored between them and what is computed again.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/Schedule/Tensors/Passes.h"
+#include "Dialect/Repro/IR/AffineBounds.h"
+#include "Dialect/Repro/Transforms/ExactFolding.h"
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Affine/Utils.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROFUSEELEMENTWISE
+#include "lib/Codegen/Schedule/Tensors/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+/// Bodies beyond these sizes gain nothing from more fusion: registers run out.
+static constexpr unsigned maxOperands = 20;
+static constexpr int64_t maxBodyCost = 400;
+/// What is worth computing again rather than storing, in additions.
+static constexpr int64_t cheapCost = 4;
+
+namespace {
+
+struct FuseElementwise
+    : public repro::impl::ReproFuseElementwiseBase<FuseElementwise> {
+  void runOnOperation() override;
+
+private:
+  Operation *fuseOnce(Operation *consumer);
+  bool wants(linalg::GenericOp producer, OpOperand &operand);
+};
+
+} // namespace
+
+/// The work of one element in additions.
+static int64_t getBodyCost(Operation *op) {
+  int64_t cost = 0;
+  op->getRegion(0).walk([&](Operation *nested) {
+    StringRef dialect = nested->getName().getDialectNamespace();
+    if (nested->hasTrait<OpTrait::ConstantLike>() ||
+        nested->hasTrait<OpTrait::IsTerminator>() || dialect == "affine" ||
+        isa<cf::AssertOp>(nested))
+      return;
+    if (isa<arith::DivFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp,
+            arith::RemUIOp, arith::RemFOp, math::SqrtOp>(nested))
+      cost += 8;
+    else if (isa<tensor::ExtractOp>(nested))
+      cost += 2; // and as much for an index that is checked
+    else if (isa<ReproDialect>(nested->getDialect()) &&
+             !isa<repro::IndexOp>(nested))
+      cost += 20;
+    else if (!isa<linalg::IndexOp, repro::IndexOp>(nested))
+      cost += 1;
+  });
+  return cost;
+}
+
+/// Whether the body does more than arithmetic: it gathers or checks.
+static bool hasGatherOrCheck(Operation *op) {
+  return op->getRegion(0)
+      .walk([](Operation *nested) {
+        return isa<tensor::ExtractOp, cf::AssertOp>(nested)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Whether the operation only moves elements, and all that read its result can
+/// read them from where they were.
+static bool isReadThrough(Operation *op) {
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  return generic && generic->getNumResults() == 1 &&
+         getBodyCost(generic) == 0 && !hasGatherOrCheck(generic) &&
+         isa<BlockArgument>(
+             generic.getBody()->getTerminator()->getOperand(0)) &&
+         llvm::all_of(generic->getUses(), [](OpOperand &use) {
+           Operation *user = use.getOwner();
+           auto fold = dyn_cast<FoldOp>(user);
+           return (isa<linalg::GenericOp>(user) ||
+                   (fold &&
+                    !isa_and_present<ExactAttr>(fold.getOrderAttr()))) &&
+                  cast<DestinationStyleOpInterface>(user).isDpsInput(&use);
+         });
+}
+
+static SmallVector<AffineMap> getMaps(Operation *op) {
+  return cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
+}
+
+/// Operands that are read once per element of the whole iteration space.
+static unsigned countFullInputs(linalg::GenericOp op) {
+  unsigned count = 0;
+  for (OpOperand *input : op.getDpsInputOperands())
+    count += op.getMatchingIndexingMap(input).isPermutation();
+  return count;
+}
+
+/// Replaces inputs, maps and the body's arguments at once.
+static void setInputs(Operation *op, ValueRange inputs,
+                      ArrayRef<AffineMap> maps) {
+  Builder builder(op->getContext());
+  SmallVector<Value> operands(inputs);
+  SmallVector<Value> outputs =
+      llvm::to_vector(cast<DestinationStyleOpInterface>(op).getDpsInits());
+  llvm::append_range(operands, outputs);
+  op->setOperands(operands);
+  auto set = [&](auto concrete) {
+    concrete.setIndexingMapsAttr(builder.getAffineMapArrayAttr(maps));
+    concrete.getProperties().operandSegmentSizes = {int(inputs.size()),
+                                                    int(outputs.size())};
+  };
+  if (auto generic = dyn_cast<linalg::GenericOp>(op))
+    set(generic);
+  else
+    set(cast<FoldOp>(op));
+}
+
+/// Drops inputs that the body does not read, and all but one of equal ones, as
+/// far as the shapes of the rest still give the iteration space.
+static void dropInputs(Operation *op) {
+  auto dps = cast<DestinationStyleOpInterface>(op);
+  SmallVector<AffineMap> maps = getMaps(op);
+  SmallVector<Value> inputs = dps.getDpsInputs();
+  Block &body = op->getRegion(0).front();
+  for (unsigned i = 0; i < inputs.size();) {
+    BlockArgument argument = body.getArgument(i);
+    for (unsigned j = 0; j < i; ++j)
+      if (inputs[i] == inputs[j] && maps[i] == maps[j]) {
+        argument.replaceAllUsesWith(body.getArgument(j));
+        break;
+      }
+    SmallVector<AffineMap> rest = maps;
+    rest.erase(rest.begin() + i);
+    if (!argument.use_empty() ||
+        !inversePermutation(concatAffineMaps(rest, op->getContext()))) {
+      ++i;
+      continue;
+    }
+    inputs.erase(inputs.begin() + i);
+    maps = std::move(rest);
+    body.eraseArgument(i);
+  }
+  if (inputs.size() != size_t(dps.getNumDpsInputs()))
+    setInputs(op, inputs, maps);
+}
+
+/// Drops results that nothing uses, but for one of an operation that checks.
+static void dropResults(linalg::GenericOp op) {
+  SmallVector<unsigned> kept;
+  for (OpResult result : op->getResults())
+    if (!result.use_empty() ||
+        op.payloadUsesValueFromOperand(op.getTiedOpOperand(result)))
+      kept.push_back(result.getResultNumber());
+  if (kept.size() == op->getNumResults())
+    return;
+  if (kept.empty()) {
+    if (isOpTriviallyDead(op)) {
+      op.erase();
+      return;
+    }
+    kept.push_back(0);
+    if (op->getNumResults() == 1)
+      return;
+  }
+  OpBuilder builder(op);
+  unsigned numInputs = op.getNumDpsInputs();
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  SmallVector<AffineMap> keptMaps(maps.begin(), maps.begin() + numInputs);
+  SmallVector<Value> outputs;
+  SmallVector<Type> types;
+  for (unsigned i : kept) {
+    keptMaps.push_back(maps[numInputs + i]);
+    outputs.push_back(op.getOutputs()[i]);
+    types.push_back(op->getResult(i).getType());
+  }
+  if (!inversePermutation(concatAffineMaps(keptMaps, op.getContext())))
+    return; // only a dropped output gives the extent of some dimension
+  auto fewer =
+      linalg::GenericOp::create(builder, op.getLoc(), types, op.getInputs(),
+                                outputs, keptMaps, op.getIteratorTypesArray());
+  fewer.getRegion().takeBody(op.getRegion());
+  Block &body = fewer.getRegion().front();
+  Operation *yield = body.getTerminator();
+  for (unsigned i = maps.size() - numInputs; i-- > 0;)
+    if (!llvm::is_contained(kept, i)) {
+      yield->eraseOperand(i);
+      body.eraseArgument(numInputs + i);
+    }
+  for (auto [i, result] : llvm::zip_equal(kept, fewer->getResults()))
+    op->getResult(i).replaceAllUsesWith(result);
+  op.erase();
+}
+
+/// A generic whose `outs` is not read writes into new memory: nothing else may
+/// depend on what was there.
+static void dropUnreadInits(linalg::GenericOp op) {
+  OpBuilder builder(op);
+  for (OpOperand &init : op.getDpsInitsMutable()) {
+    if (op.payloadUsesValueFromOperand(&init) ||
+        init.get().getDefiningOp<tensor::EmptyOp>())
+      continue;
+    auto type = cast<RankedTensorType>(init.get().getType());
+    init.set(tensor::EmptyOp::create(builder, op.getLoc(), type.getShape(),
+                                     type.getElementType()));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Flips
+//===----------------------------------------------------------------------===//
+
+/// An index of a generic's body that passes through all of an extent with one
+/// of the loops, in ascending or descending order, or is all there is; else
+/// null.
+static AffineExpr getWholeLoop(Value index, ArrayRef<int64_t> loops,
+                               int64_t extent) {
+  MLIRContext *context = index.getContext();
+  auto getLoop = [&](Value value) {
+    auto loop = value.getDefiningOp<linalg::IndexOp>();
+    return loop && loops[loop.getDim()] == extent
+               ? getAffineDimExpr(loop.getDim(), context)
+               : AffineExpr();
+  };
+  if (AffineExpr loop = getLoop(index))
+    return loop;
+  if (extent == 1 && matchPattern(index, m_Zero()))
+    return getAffineConstantExpr(0, context);
+  auto sub = index.getDefiningOp<arith::SubIOp>();
+  APInt last;
+  if (!sub || !matchPattern(sub.getLhs(), m_ConstantInt(&last)) ||
+      last != extent - 1)
+    return {};
+  AffineExpr loop = getLoop(sub.getRhs());
+  return loop ? extent - 1 - loop : AffineExpr();
+}
+
+/// What a body extracts in the order of its loops or against it becomes an
+/// input, which can be read through.
+static void readFlips(linalg::GenericOp op) {
+  SmallVector<int64_t> loops = op.getStaticLoopRanges();
+  for (auto extract :
+       llvm::make_early_inc_range(op.getBody()->getOps<tensor::ExtractOp>())) {
+    Value tensor = extract.getTensor();
+    auto type = cast<RankedTensorType>(tensor.getType());
+    SmallVector<AffineExpr> exprs;
+    for (auto [index, extent] :
+         llvm::zip_equal(extract.getIndices(), type.getShape()))
+      if (AffineExpr expr = getWholeLoop(index, loops, extent))
+        exprs.push_back(expr);
+    if (exprs.size() != size_t(type.getRank()) || exprs.empty())
+      continue;
+    SmallVector<Value> inputs = op.getDpsInputs();
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    maps.insert(maps.begin() + inputs.size(),
+                AffineMap::get(loops.size(), 0, exprs, op.getContext()));
+    extract.replaceAllUsesWith(op.getBody()->insertArgument(
+        inputs.size(), type.getElementType(), extract.getLoc()));
+    extract.erase();
+    inputs.push_back(tensor);
+    setInputs(op, inputs, maps);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Fusion
+//===----------------------------------------------------------------------===//
+
+/// The dimensions whose extent no operand has as one of its own.
+static SmallVector<unsigned> getUnboundDims(ArrayRef<AffineMap> maps) {
+  llvm::SmallBitVector bound(maps.front().getNumDims());
+  for (AffineMap map : maps)
+    for (AffineExpr expr : map.getResults())
+      if (auto dim = dyn_cast<AffineDimExpr>(expr))
+        bound.set(dim.getPosition());
+  bound.flip();
+  return llvm::to_vector_of<unsigned>(bound.set_bits());
+}
+
+/// The loops of a producer as expressions of those of the consumer that would
+/// compute it. None where a map of an input would break the rules of accesses
+/// (A1), (A2): a sum of two maps may be a loop alone of another extent, and
+/// intervals may know less of two maps in one than of each.
+static std::optional<AffineMap> getFusedLoops(OpOperand &operand,
+                                              linalg::GenericOp producer) {
+  Operation *consumer = operand.getOwner();
+  AffineMap produced =
+      producer.getIndexingMapMatchingResult(cast<OpResult>(operand.get()));
+  if (!produced.isPermutation())
+    return std::nullopt;
+  AffineMap loops = inversePermutation(produced).compose(
+      getMaps(consumer)[operand.getOperandNumber()]);
+  auto fold = dyn_cast<FoldOp>(consumer);
+  SmallVector<int64_t> extents =
+      fold ? fold.getStaticLoopRanges()
+           : cast<linalg::GenericOp>(consumer).getStaticLoopRanges();
+  for (OpOperand *input : producer.getDpsInputOperands())
+    if (!mayAccess(simplifyAffineMap(
+                       producer.getMatchingIndexingMap(input).compose(loops)),
+                   extents, producer.getShape(input)))
+      return std::nullopt;
+  return loops;
+}
+
+/// Fuses a generic, whose loops are `loops` of those of the fold, into its
+/// body; false where the body cannot be expressed.
+static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
+                         linalg::GenericOp producer, AffineMap loops) {
+  auto result = cast<OpResult>(operand.get());
+  unsigned index = operand.getOperandNumber();
+  SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
+  bool hasIndex = false, expressible = true;
+  producer.getRegion().walk([&](linalg::IndexOp op) {
+    hasIndex = true;
+    expressible &= isa<AffineDimExpr>(loops.getResult(op.getDim()));
+  });
+  if (!expressible || hasGatherOrCheck(producer))
+    return false;
+  for (OpOperand &init : producer.getDpsInitsMutable())
+    if (producer.payloadUsesValueFromOperand(&init))
+      return false;
+
+  SmallVector<Value> inputs(fold.getInputs());
+  SmallVector<int64_t> extents = fold.getStaticLoopRanges();
+  SmallVector<Value> added;
+  SmallVector<AffineMap> addedMaps;
+  for (OpOperand *input : producer.getDpsInputOperands()) {
+    added.push_back(input->get());
+    addedMaps.push_back(simplifyAffineMap(
+        producer.getMatchingIndexingMap(input).compose(loops)));
+  }
+  inputs.erase(inputs.begin() + index);
+  maps.erase(maps.begin() + index);
+  inputs.insert(inputs.begin() + index, added.begin(), added.end());
+  maps.insert(maps.begin() + index, addedMaps.begin(), addedMaps.end());
+  Block &body = fold.getRegion().front();
+  Block &inner = producer.getRegion().front();
+  IRMapping mapping;
+  for (unsigned i = 0; i < added.size(); ++i)
+    mapping.map(inner.getArgument(i),
+                body.insertArgument(index + 1 + i,
+                                    inner.getArgument(i).getType(),
+                                    producer.getLoc()));
+  OpBuilder builder = OpBuilder::atBlockBegin(&body);
+  for (Operation &op : inner.without_terminator()) {
+    if (auto position = dyn_cast<linalg::IndexOp>(op)) {
+      auto dim = cast<AffineDimExpr>(loops.getResult(position.getDim()));
+      mapping.map(position.getResult(),
+                  repro::IndexOp::create(builder, op.getLoc(),
+                                         builder.getIndexType(),
+                                         dim.getPosition())
+                      .getResult());
+    } else {
+      builder.clone(op, mapping);
+    }
+  }
+  Value yielded = mapping.lookupOrDefault(
+      inner.getTerminator()->getOperand(result.getResultNumber()));
+  body.getArgument(index).replaceAllUsesWith(yielded);
+  body.eraseArgument(index);
+  // Nothing is read of inputs that are there for their extent.
+  builder.setInsertionPoint(fold);
+  Type element = getElementTypeOrSelf(result.getType());
+  for (unsigned dim : getUnboundDims(maps)) {
+    maps.insert(maps.begin() + inputs.size(),
+                AffineMap::get(extents.size(), 0,
+                               getAffineDimExpr(dim, fold.getContext())));
+    body.insertArgument(inputs.size(), element, fold.getLoc());
+    inputs.push_back(
+        tensor::EmptyOp::create(builder, fold.getLoc(), extents[dim], element));
+  }
+  setInputs(fold, inputs, maps);
+  dropInputs(fold);
+  return true;
+}
+
+/// Whether the operand's value should be computed where it is used.
+bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
+  Operation *consumer = operand.getOwner();
+  int64_t cost = getBodyCost(producer);
+  AffineMap map = getMaps(consumer)[operand.getOperandNumber()];
+  bool once = map.isPermutation(); // each element is used once
+  unsigned fullInputs = countFullInputs(producer);
+  bool isMovement = cost == 0 && fullInputs <= 1;
+  bool onlyUser = llvm::all_of(
+      producer->getUsers(), [&](Operation *user) { return user == consumer; });
+
+  if (hasGatherOrCheck(producer)) {
+    // Gathers are made element by element: do not draw much work into that.
+    if (!once || !onlyUser || isa<FoldOp>(consumer) ||
+        (getBodyCost(consumer) > 2 * cheapCost && !hasGatherOrCheck(consumer)))
+      return false;
+    return true;
+  }
+  if (isMovement)
+    return true;
+  // Else a result would be stored in another order, too.
+  if (isReadThrough(consumer))
+    return false;
+  // What is computed from scalars alone is computed once.
+  if (producer.getNumLoops() == 0 && map.getNumDims() != 0)
+    return false;
+  if (once && onlyUser)
+    return true;
+  if (!once)
+    return cost <= cheapCost && fullInputs <= 1;
+  if (cost <= cheapCost && fullInputs <= 1)
+    return true;
+  // The fused operation also stores the producer's result for its other users,
+  // so it has to be the first of them.
+  if (!isa<linalg::GenericOp>(consumer))
+    return false;
+  return llvm::all_of(producer->getUsers(), [&](Operation *user) {
+    return user == consumer || (user->getBlock() == consumer->getBlock() &&
+                                consumer->isBeforeInBlock(user));
+  });
+}
+
+/// Fuses one producer into `consumer`; the operation that took the consumer's
+/// place, or null if there is nothing to fuse.
+Operation *FuseElementwise::fuseOnce(Operation *consumer) {
+  auto dps = cast<DestinationStyleOpInterface>(consumer);
+  // (K4) digits are made of the factors as they are in memory.
+  if (auto fold = dyn_cast<FoldOp>(consumer))
+    if (isa_and_present<ExactAttr>(fold.getOrderAttr()))
+      return nullptr;
+  for (OpOperand *operand : dps.getDpsInputOperands()) {
+    auto producer = operand->get().getDefiningOp<linalg::GenericOp>();
+    if (!producer || producer.getNumParallelLoops() != producer.getNumLoops())
+      continue;
+    if (consumer->getNumOperands() + producer->getNumOperands() > maxOperands ||
+        getBodyCost(consumer) + getBodyCost(producer) > maxBodyCost)
+      continue;
+    if (!wants(producer, *operand))
+      continue;
+    std::optional<AffineMap> loops = getFusedLoops(*operand, producer);
+    if (!loops)
+      continue;
+    bool isCheap =
+        getBodyCost(producer) <= cheapCost && countFullInputs(producer) <= 1;
+    if (auto fold = dyn_cast<FoldOp>(consumer)) {
+      if (!fuseIntoFold(fold, *operand, producer, *loops))
+        continue;
+      if (isOpTriviallyDead(producer))
+        producer.erase();
+      return fold;
+    }
+    if (!linalg::areElementwiseOpsFusable(operand))
+      continue;
+    IRRewriter rewriter(consumer->getContext());
+    rewriter.setInsertionPoint(consumer);
+    // Where the consumer alone is to have it, or has it more than once, a copy
+    // of the producer is fused.
+    bool isOnlyUse = producer->hasOneUse();
+    bool usedTwice = llvm::count_if(consumer->getOperands(), [&](Value value) {
+                       return value.getDefiningOp() == producer;
+                     }) > 1;
+    if ((!isOnlyUse && isCheap) || usedTwice) {
+      auto copy = cast<linalg::GenericOp>(rewriter.clone(*producer));
+      operand->set(
+          copy->getResult(cast<OpResult>(operand->get()).getResultNumber()));
+      if (producer.use_empty())
+        producer.erase();
+      producer = copy;
+    }
+    FailureOr<linalg::ElementwiseOpFusionResult> fused =
+        linalg::fuseElementwiseOps(rewriter, operand);
+    if (failed(fused))
+      continue;
+    Operation *result = fused->fusedOp;
+    for (auto [from, to] : fused->replacements)
+      rewriter.replaceAllUsesWith(from, to);
+    rewriter.eraseOp(consumer);
+    // The consumer has every iteration of a producer with checks (`wants`).
+    if (producer.use_empty())
+      rewriter.eraseOp(producer);
+    dropInputs(result);
+    return result;
+  }
+  return nullptr;
+}
+
+/// Moves reshapes out from between element-wise operations, which then have one
+/// iteration space. Only the index of each element changes.
+static void moveReshapes(func::FuncOp function) {
+  auto isElementwise = [](Operation *op) {
+    auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
+    return generic && generic.getNumParallelLoops() == generic.getNumLoops();
+  };
+  auto control = [&](OpOperand *operand) {
+    Operation *producer = operand->get().getDefiningOp();
+    Operation *consumer = operand->getOwner();
+    if (isa<tensor::ExpandShapeOp>(consumer))
+      return isElementwise(producer) && producer->hasOneUse() &&
+             llvm::any_of(consumer->getUsers(), isElementwise);
+    if (auto collapse = dyn_cast_or_null<tensor::CollapseShapeOp>(producer)) {
+      Operation *source = collapse.getSrc().getDefiningOp();
+      return isElementwise(consumer) && collapse->hasOneUse() &&
+             isElementwise(source) && source->hasOneUse();
+    }
+    return false;
+  };
+  RewritePatternSet patterns(function.getContext());
+  linalg::populateFoldReshapeOpsByExpansionPatterns(patterns, control);
+  tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns,
+                                                       function.getContext());
+  tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns,
+                                                     function.getContext());
+  populateExactFolding(patterns);
+  GreedyRewriteConfig config;
+  config.enableFolding(false);
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  // Where it does not come to an end, some reshapes stay where they are.
+  (void)applyPatternsGreedily(function, std::move(patterns), config);
+}
+
+void FuseElementwise::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return;
+  Block &body = function.getBody().front();
+  for (auto generic : body.getOps<linalg::GenericOp>()) {
+    dropUnreadInits(generic);
+    readFlips(generic);
+    dropInputs(generic);
+  }
+  moveReshapes(function);
+  // Producers come before their consumers and are complete when one is reached.
+  for (Operation *op = &body.front(); op;) {
+    if (!isa<linalg::GenericOp, FoldOp>(op)) {
+      op = op->getNextNode();
+      continue;
+    }
+    if (auto generic = dyn_cast<linalg::GenericOp>(op);
+        generic && generic.getNumParallelLoops() != generic.getNumLoops()) {
+      op = op->getNextNode();
+      continue;
+    }
+    while (Operation *fused = fuseOnce(op))
+      op = fused;
+    op = op->getNextNode();
+  }
+  // Indices of producers in terms of the consumer's, as plain arithmetic.
+  function.walk([](affine::AffineApplyOp apply) {
+    OpBuilder builder(apply);
+    std::optional<SmallVector<Value, 8>> values =
+        affine::expandAffineMap(builder, apply.getLoc(), apply.getAffineMap(),
+                                llvm::to_vector<8>(apply.getOperands()));
+    apply.replaceAllUsesWith(values->front());
+    apply.erase();
+  });
+  // What fusion left over; consumers first, so that whole chains go.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (auto generic = dyn_cast<linalg::GenericOp>(op))
+      dropResults(generic);
+}

@@ -1,0 +1,97 @@
+//===- Passes.td - Schedule passes on tensors --------------*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_SCHEDULE_TENSORS_PASSES_TD
+#define REPRO_CODEGEN_SCHEDULE_TENSORS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ReproExpandChecks : Pass<"repro-expand-checks", "::mlir::func::FuncOp"> {
+  let summary = "(E1) what can fail becomes an assertion";
+  let description = [{
+    Each `tensor.extract` and each step of a `repro.random` is checked by a
+    `cf.assert` of its own, and the index clamped, so that folding and fusion
+    are free to change what becomes of the element and no check goes with it.
+    `repro.scatter` keeps its check and is an effect as well.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::cf::ControlFlowDialect"];
+}
+
+def ReproDecomposeRandom : Pass<"repro-decompose-random", "::mlir::func::FuncOp"> {
+  let summary = "random numbers become integer arithmetic";
+  let description = [{
+    Each `repro.random` becomes a `linalg.generic` that computes Philox4x32-10
+    (R1) and the distribution (R2) from `linalg.index`, so that it fuses like
+    any other element-wise operation.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect"];
+}
+
+def ReproDecomposeExact : Pass<"repro-decompose-exact", "::mlir::func::FuncOp"> {
+  let summary = "(K4) exact contractions become f64 contractions of integers";
+  let description = [{
+    A `repro.fold` in the order `#repro.exact` becomes folds for the largest
+    magnitudes of its factors, element-wise operations that make integers of the
+    factors, and contractions of these in f64, in which every sum is exact, so
+    that their order does not matter; with three digits one factor is split in
+    two for this. A target with matrix instructions on bytes keeps those that
+    are large enough for them.
+  }];
+  let options = [Option<"keepMatrices", "keep-matrices", "bool",
+                        /*default=*/"false",
+                        "leave matrix products to the target">];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def ReproPlaceParts : Pass<"repro-place-parts", "::mlir::func::FuncOp"> {
+  let summary = "compute the parts of a tensor where they end up";
+  let description = [{
+    `tensor.concat` and `tensor.pad` become insertions into an empty tensor and
+    into one of equal elements. Reshapes of such chains go to the parts, a chain
+    that is a part of another one goes up in it, equal elements that are half of
+    a tensor fill it before the other parts come, and every part is inserted as
+    soon as it is there. Where the parts that are left are all reshaped in one
+    way, the whole is reshaped instead. Then bufferization lets an operation write its part of
+    the whole: the stride phases of a transposed convolution (K2), which concats
+    and reshapes interleave, are stored with that stride.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def ReproSinkScalars : Pass<"repro-sink-scalars", "::mlir::func::FuncOp"> {
+  let summary = "leave no computation on scalars outside of structured ops";
+  let description = [{
+    `tensor.extract`, `arith` operations and `cf.assert` between the structured
+    operations become rank-0 `linalg.generic`s; a scalar that a structured
+    operation captures or takes as an input becomes a rank-0 tensor operand, a
+    constant moves into the body. `tensor.splat` and `from_elements` become
+    generics. Afterwards structured operations depend on tensors alone.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def ReproFuseElementwise : Pass<"repro-fuse-elementwise", "::mlir::func::FuncOp"> {
+  let summary = "fuse element-wise operations without a change of any bit";
+  let description = [{
+    Element-wise producers fuse into element-wise consumers and into the bodies
+    of folds where this saves memory traffic and repeats no expensive work. The
+    operations on each element and the order of folds stay what they were.
+  }];
+  let dependentDialects = ["::mlir::affine::AffineDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+#endif // REPRO_CODEGEN_SCHEDULE_TENSORS_PASSES_TD

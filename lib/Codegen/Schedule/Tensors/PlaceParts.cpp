@@ -1,0 +1,453 @@
+//===- PlaceParts.cpp - Parts are computed where they end up --------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A tensor of parts is a chain of insertions into an empty tensor or one of
+// equal elements. Bufferization lets a part be computed in its place of the
+// chain's buffer where nothing stands between: no reshape of the chain, and no
+// chain that is a part of another one. The stride phases of a transposed
+// convolution (K2), concats of concats and reshapes, are the case that matters.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/Schedule/Tensors/Place.h"
+#include "Dialect/Repro/Transforms/ExactFolding.h"
+
+#include "Codegen/Schedule/Tensors/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Tensor/Transforms/Transforms.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROPLACEPARTS
+#include "lib/Codegen/Schedule/Tensors/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+namespace {
+
+struct PlaceParts : public repro::impl::ReproPlacePartsBase<PlaceParts> {
+  void runOnOperation() override;
+};
+
+} // namespace
+
+/// The element that fills the tensor, or null.
+static TypedAttr getSplat(Value tensor) {
+  TypedAttr element;
+  if (auto splat = tensor.getDefiningOp<tensor::SplatOp>()) {
+    matchPattern(splat.getInput(), m_Constant(&element));
+    return element;
+  }
+  SplatElementsAttr elements;
+  if (matchPattern(tensor, m_Constant(&elements)))
+    return elements.getSplatValue<TypedAttr>();
+  return {};
+}
+
+/// What the chain of insertions that ends with `tensor` starts from.
+static Value getBase(Value tensor) {
+  while (auto insertion = tensor.getDefiningOp<tensor::InsertSliceOp>())
+    tensor = insertion.getDest();
+  return tensor;
+}
+
+static bool isAssembled(Value tensor) {
+  Value base = getBase(tensor);
+  return base.getDefiningOp<tensor::EmptyOp>() || getSplat(base);
+}
+
+//===----------------------------------------------------------------------===//
+// Reshapes
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// collapse(insert(x, y)) = insert(collapse(x), collapse(y))
+struct CollapseInsertion : public OpRewritePattern<tensor::CollapseShapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::CollapseShapeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto insertion = op.getSrc().getDefiningOp<tensor::InsertSliceOp>();
+    if (!insertion || !insertion->hasOneUse() || !isAssembled(insertion))
+      return failure();
+    std::optional<Place> place = getPlace(insertion);
+    if (!place)
+      return failure();
+    place = collapse(*place, insertion.getDestType().getShape(),
+                     op.getReassociationIndices());
+    if (!place)
+      return failure();
+    auto reshape = [&](Value tensor) {
+      return tensor::CollapseShapeOp::create(rewriter, op.getLoc(), tensor,
+                                             op.getReassociationIndices());
+    };
+    Value source = reshape(insertion.getSource());
+    Value target = reshape(insertion.getDest());
+    rewriter.replaceOp(op, createInsertion(rewriter, insertion.getLoc(), source,
+                                           target, *place));
+    rewriter.eraseOp(insertion);
+    return success();
+  }
+};
+
+/// expand(insert(x, y)) = insert(expand(x), expand(y))
+struct ExpandInsertion : public OpRewritePattern<tensor::ExpandShapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::ExpandShapeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto insertion = op.getSrc().getDefiningOp<tensor::InsertSliceOp>();
+    if (!insertion || !insertion->hasOneUse() || !isAssembled(insertion) ||
+        !op.getResultType().hasStaticShape())
+      return failure();
+    std::optional<Place> place = getPlace(insertion);
+    if (!place)
+      return failure();
+    ArrayRef<int64_t> extents = op.getResultType().getShape();
+    place = expand(*place, extents, op.getReassociationIndices());
+    if (!place)
+      return failure();
+    auto reshape = [&](Value tensor, ArrayRef<int64_t> shape) {
+      auto type = cast<RankedTensorType>(tensor.getType());
+      return tensor::ExpandShapeOp::create(rewriter, op.getLoc(),
+                                           type.clone(shape), tensor,
+                                           op.getReassociationIndices());
+    };
+    SmallVector<int64_t> sizes;
+    for (const Stretch &stretch : *place)
+      sizes.push_back(stretch.size);
+    Value source = reshape(insertion.getSource(), sizes);
+    Value target = reshape(insertion.getDest(), extents);
+    rewriter.replaceOp(op, createInsertion(rewriter, insertion.getLoc(), source,
+                                           target, *place));
+    rewriter.eraseOp(insertion);
+    return success();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Chains
+//===----------------------------------------------------------------------===//
+
+/// insert(insert(x, y), z) = insert(x, insert(y, z))
+struct FlattenInsertion : public OpRewritePattern<tensor::InsertSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::InsertSliceOp outer,
+                                PatternRewriter &rewriter) const override {
+    auto inner = outer.getSource().getDefiningOp<tensor::InsertSliceOp>();
+    if (!inner || !inner->hasOneUse() || !isAssembled(inner))
+      return failure();
+    std::optional<Place> place = getPlace(inner), whole = getPlace(outer);
+    if (!place || !whole)
+      return failure();
+    Value target = createInsertion(rewriter, outer.getLoc(), inner.getDest(),
+                                   outer.getDest(), *whole);
+    for (auto [stretch, of] : llvm::zip_equal(*place, *whole))
+      stretch = {of.offset + stretch.offset * of.stride, stretch.size,
+                 stretch.stride * of.stride};
+    rewriter.replaceOp(outer,
+                       createInsertion(rewriter, inner.getLoc(),
+                                       inner.getSource(), target, *place));
+    rewriter.eraseOp(inner);
+    return success();
+  }
+};
+
+/// insert(empty, y) = y
+struct DropEmptyPart : public OpRewritePattern<tensor::InsertSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::InsertSliceOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getSource().getDefiningOp<tensor::EmptyOp>())
+      return failure();
+    rewriter.replaceOp(op, op.getDest());
+    return success();
+  }
+};
+
+/// Equal elements that are half of the tensor and more fill all of it, before
+/// the other parts are inserted; those that it is filled with are no part.
+struct FillWithParts : public OpRewritePattern<tensor::InsertSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::InsertSliceOp op,
+                                PatternRewriter &rewriter) const override {
+    TypedAttr element = getSplat(op.getSource());
+    std::optional<Place> place = getPlace(op);
+    if (!element || !place)
+      return failure();
+    int64_t equal = op.getSourceType().getNumElements();
+    Value base = op.getDest();
+    while (auto other = base.getDefiningOp<tensor::InsertSliceOp>()) {
+      std::optional<Place> taken = getPlace(other);
+      if (!taken || meet(*place, *taken))
+        return failure();
+      if (getSplat(other.getSource()) == element)
+        equal += other.getSourceType().getNumElements();
+      base = other.getDest();
+    }
+    if (getSplat(base) == element) {
+      rewriter.replaceOp(op, op.getDest());
+      return success();
+    }
+    auto empty = base.getDefiningOp<tensor::EmptyOp>();
+    if (!empty || !empty->hasOneUse() ||
+        2 * equal < op.getDestType().getNumElements())
+      return failure();
+    rewriter.setInsertionPoint(empty);
+    Value scalar = arith::ConstantOp::create(rewriter, op.getLoc(), element);
+    rewriter.replaceOpWithNewOp<tensor::SplatOp>(empty, scalar,
+                                                 empty.getType());
+    rewriter.replaceOp(op, op.getDest());
+    return success();
+  }
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Reshapes of all parts
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A chain of insertions whose parts are all reshaped in the same way. Instead
+/// the whole is, so that each part can be computed where it goes:
+/// insert(insert(x, reshape(y)), reshape(z)) = reshape(insert(insert(x', y),
+/// z))
+class ReshapedParts {
+public:
+  /// Of the chain that ends with `end`; nothing where it is no such chain.
+  static std::optional<ReshapedParts> match(tensor::InsertSliceOp end);
+  void rewrite();
+
+private:
+  /// In the order of the program.
+  SmallVector<tensor::InsertSliceOp> insertions;
+  SmallVector<Value> parts; ///< not reshaped
+  SmallVector<Place> places;
+  SmallVector<ReassociationIndices> groups;
+  SmallVector<int64_t> shape; ///< of the whole, not reshaped
+  bool isExpanded = false;    ///< the parts are expanded, else collapsed
+};
+
+} // namespace
+
+/// The tensor that is reshaped to `tensor`, and how; null where none is.
+static Value getReshaped(Value tensor,
+                         SmallVector<ReassociationIndices> &groups,
+                         bool &isExpanded) {
+  auto get = [&](auto op, bool expands) -> Value {
+    groups = op.getReassociationIndices();
+    isExpanded = expands;
+    return op.getSrc();
+  };
+  if (auto expand = tensor.getDefiningOp<tensor::ExpandShapeOp>())
+    return get(expand, true);
+  if (auto collapse = tensor.getDefiningOp<tensor::CollapseShapeOp>())
+    return get(collapse, false);
+  return {};
+}
+
+/// The shape that collapses to `collapsed` and has the inner dimensions of
+/// `part`, or nothing.
+static std::optional<SmallVector<int64_t>>
+getExpandedShape(ArrayRef<int64_t> collapsed, ArrayRef<int64_t> part,
+                 ArrayRef<ReassociationIndices> groups) {
+  SmallVector<int64_t> shape(part);
+  for (auto [extent, group] : llvm::zip_equal(collapsed, groups)) {
+    int64_t inner = 1;
+    for (int64_t dim : ArrayRef(group).drop_front())
+      inner *= part[dim];
+    if (inner == 0 || extent % inner != 0)
+      return std::nullopt;
+    shape[group.front()] = extent / inner;
+  }
+  return shape;
+}
+
+std::optional<ReshapedParts> ReshapedParts::match(tensor::InsertSliceOp end) {
+  ReshapedParts result;
+  for (tensor::InsertSliceOp op = end; op;
+       op = op.getDest().getDefiningOp<tensor::InsertSliceOp>()) {
+    if (op != end && !op->hasOneUse())
+      return std::nullopt;
+    result.insertions.push_back(op);
+  }
+  std::reverse(result.insertions.begin(), result.insertions.end());
+  if (!isAssembled(end))
+    return std::nullopt;
+  ArrayRef<int64_t> whole = end.getDestType().getShape();
+  for (tensor::InsertSliceOp op : result.insertions) {
+    std::optional<Place> place = getPlace(op);
+    SmallVector<ReassociationIndices> groups;
+    bool isExpanded;
+    Value part = getReshaped(op.getSource(), groups, isExpanded);
+    // Scalars have no place of their own in a tensor of rank 0.
+    if (!place || !part || groups.empty())
+      return std::nullopt;
+    ArrayRef<int64_t> partShape =
+        cast<RankedTensorType>(part.getType()).getShape();
+    std::optional<SmallVector<int64_t>> shape;
+    if (isExpanded) {
+      shape.emplace();
+      for (const ReassociationIndices &group : groups) {
+        shape->push_back(1);
+        for (int64_t dim : group)
+          shape->back() *= whole[dim];
+      }
+    } else {
+      shape = getExpandedShape(whole, partShape, groups);
+    }
+    if (!shape)
+      return std::nullopt;
+    if (result.parts.empty()) {
+      result.groups = groups;
+      result.isExpanded = isExpanded;
+      result.shape = *shape;
+    } else if (result.groups != groups || result.isExpanded != isExpanded ||
+               result.shape != *shape) {
+      return std::nullopt;
+    }
+    place = isExpanded ? collapse(*place, whole, groups)
+                       : expand(*place, *shape, groups);
+    if (!place)
+      return std::nullopt;
+    for (auto [stretch, extent] : llvm::zip_equal(*place, partShape))
+      if (stretch.size != extent)
+        return std::nullopt;
+    result.parts.push_back(part);
+    result.places.push_back(std::move(*place));
+  }
+  return result;
+}
+
+void ReshapedParts::rewrite() {
+  Value base = insertions.front().getDest();
+  OpBuilder builder(insertions.front());
+  Location loc = insertions.back().getLoc();
+  auto type = cast<RankedTensorType>(base.getType());
+  Value result;
+  if (TypedAttr element = getSplat(base))
+    result = arith::ConstantOp::create(
+        builder, loc, SplatElementsAttr::get(type.clone(shape), element));
+  else
+    result =
+        tensor::EmptyOp::create(builder, loc, shape, type.getElementType());
+  for (auto [op, part, place] : llvm::zip_equal(insertions, parts, places)) {
+    builder.setInsertionPoint(op);
+    result = createInsertion(builder, op.getLoc(), part, result, place);
+  }
+  tensor::InsertSliceOp end = insertions.back();
+  if (isExpanded)
+    result = tensor::ExpandShapeOp::create(builder, loc, type, result, groups);
+  else
+    result =
+        tensor::CollapseShapeOp::create(builder, loc, type, result, groups);
+  end.replaceAllUsesWith(result);
+  for (tensor::InsertSliceOp op : llvm::reverse(insertions)) {
+    Operation *reshape = op.getSource().getDefiningOp();
+    op.erase();
+    if (reshape->use_empty())
+      reshape->erase();
+  }
+}
+
+/// The chains of the block, each by its last insertion.
+static SmallVector<tensor::InsertSliceOp> getChains(Block &block) {
+  SmallVector<tensor::InsertSliceOp> ends;
+  for (auto op : block.getOps<tensor::InsertSliceOp>()) {
+    bool goesOn =
+        op->hasOneUse() && llvm::all_of(op->getUses(), [](OpOperand &use) {
+          auto next = dyn_cast<tensor::InsertSliceOp>(use.getOwner());
+          return next && &use == &next.getDestMutable();
+        });
+    if (!goesOn)
+      ends.push_back(op);
+  }
+  return ends;
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+static void replaceConcat(tensor::ConcatOp op) {
+  OpBuilder builder(op);
+  auto type = cast<RankedTensorType>(op.getType());
+  Value result = tensor::EmptyOp::create(builder, op.getLoc(), type.getShape(),
+                                         type.getElementType());
+  int64_t at = 0;
+  for (Value input : op.getInputs()) {
+    Place place = getWhole(cast<RankedTensorType>(input.getType()));
+    place[op.getDim()].offset = at;
+    at += place[op.getDim()].size;
+    result = createInsertion(builder, op.getLoc(), input, result, place);
+  }
+  op.replaceAllUsesWith(result);
+  op.erase();
+}
+
+static LogicalResult replacePad(tensor::PadOp op) {
+  Value padding = op.getConstantPaddingValue();
+  RankedTensorType type = op.getResultType();
+  std::optional<SmallVector<int64_t>> lows =
+      getConstantIntValues(op.getMixedLowPad());
+  if (!padding || !lows || !type.hasStaticShape())
+    return op.emitOpError("expected static shape and padding and one padding "
+                          "value for all elements");
+  OpBuilder builder(op);
+  if (op.getRegion().isAncestor(padding.getParentRegion()))
+    padding = builder.clone(*padding.getDefiningOp())->getResult(0);
+  Value splat = tensor::SplatOp::create(builder, op.getLoc(), padding, type);
+  Place place = getWhole(op.getSourceType());
+  for (auto [stretch, low] : llvm::zip_equal(place, *lows))
+    stretch.offset = low;
+  op.replaceAllUsesWith(
+      createInsertion(builder, op.getLoc(), op.getSource(), splat, place));
+  op.erase();
+  return success();
+}
+
+void PlaceParts::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return;
+  Block &block = function.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (auto concat = dyn_cast<tensor::ConcatOp>(op))
+      replaceConcat(concat);
+    else if (auto pad = dyn_cast<tensor::PadOp>(op);
+             pad && failed(replacePad(pad)))
+      return signalPassFailure();
+  }
+  RewritePatternSet patterns(&getContext());
+  patterns.add<CollapseInsertion, ExpandInsertion, FlattenInsertion,
+               DropEmptyPart, FillWithParts>(&getContext());
+  tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns, &getContext());
+  tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, &getContext());
+  tensor::populateFoldTensorEmptyPatterns(patterns);
+  // Each pattern takes something away, however long a chain is.
+  populateExactFolding(patterns);
+  GreedyRewriteConfig config;
+  config.enableFolding(false);
+  config.setMaxIterations(GreedyRewriteConfig::kNoLimit);
+  if (failed(applyPatternsGreedily(function, std::move(patterns), config)))
+    return signalPassFailure();
+  for (tensor::InsertSliceOp end : getChains(block))
+    if (std::optional<ReshapedParts> chain = ReshapedParts::match(end))
+      chain->rewrite();
+}
