@@ -81,44 +81,44 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
   manager.addPass(createReproVerifyLowered());
 }
 
-FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
-                                                  const Level &level,
-                                                  unsigned jobs, bool timing) {
-  OwningOpRef<ModuleOp> module = canonical.clone();
-  auto run = [&](function_ref<void(OpPassManager &)> build) {
-    PassManager manager(module->getContext(), ModuleOp::getOperationName());
-    if (timing)
-      manager.enableTiming();
-    build(manager);
-    return manager.run(*module);
-  };
-  if (failed(run([&](OpPassManager &manager) {
-        buildSchedulePipeline(manager, getCPUSchedule());
-        buildCPUExpandPipeline(manager, level);
-      })))
-    return failure();
+static void buildCPUPipeline(OpPassManager &manager, const Level &level) {
+  buildSchedulePipeline(manager, getCPUSchedule());
+  buildCPUExpandPipeline(manager, level);
+  buildCPULowerPipeline(manager, level);
+}
 
+FailureOr<std::string> mlir::repro::translateToArtifact(ModuleOp module,
+                                                        const Level &level,
+                                                        unsigned jobs) {
   ::repro_runtime::Artifact artifact;
   artifact.machine = level.machine;
   std::string constants;
-  if (failed(readPlan(*module, level, artifact.plan, constants)))
+  if (failed(readPlan(module, level, artifact.plan, constants)))
     return failure();
-  if (failed(run([&](OpPassManager &manager) {
-        buildCPULowerPipeline(manager, level);
-      })))
-    return failure();
-
   std::vector<std::string> kernels;
   for (const ::repro_runtime::Kernel &kernel : artifact.plan.kernels)
     kernels.push_back(kernel.name);
   FailureOr<SmallVector<std::string>> objects =
-      emitObjects(*module, kernels, level, jobs);
+      emitObjects(module, kernels, level, jobs);
   if (failed(objects))
     return failure();
   for (const std::string &object : *objects)
     artifact.objects.push_back({object.data(), object.size()});
   artifact.constants = {constants.data(), constants.size()};
   return ::repro_runtime::writeArtifact(artifact);
+}
+
+FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
+                                                  const Level &level,
+                                                  unsigned jobs, bool timing) {
+  OwningOpRef<ModuleOp> module = canonical.clone();
+  PassManager manager(module->getContext(), ModuleOp::getOperationName());
+  if (timing)
+    manager.enableTiming();
+  buildCPUPipeline(manager, level);
+  if (failed(manager.run(*module)))
+    return failure();
+  return translateToArtifact(*module, level, jobs);
 }
 
 namespace {
@@ -152,10 +152,8 @@ void mlir::repro::registerCPUPipelines() {
   registerWithLevel("cpu-lower",
                     "expanded kernel functions to the LLVM dialect",
                     buildCPULowerPipeline);
-  registerWithLevel("cpu", "canonical programs to kernels in the LLVM dialect",
-                    [](OpPassManager &manager, const Level &level) {
-                      buildSchedulePipeline(manager, getCPUSchedule());
-                      buildCPUExpandPipeline(manager, level);
-                      buildCPULowerPipeline(manager, level);
-                    });
+  registerWithLevel("cpu",
+                    "canonical programs to a plan and kernels in the LLVM "
+                    "dialect",
+                    buildCPUPipeline);
 }

@@ -18,8 +18,13 @@ namespace mlir::repro {
 /// The bodies of kernel functions become loops over vectors.
 void buildCPUExpandPipeline(OpPassManager &manager, const Level &level);
 
-/// Expanded kernel functions become the LLVM dialect; `main` goes away.
+/// Expanded kernel functions become the LLVM dialect; the plan stays.
 void buildCPULowerPipeline(OpPassManager &manager, const Level &level);
+
+/// The artifact of what the pipeline `cpu` leaves: a plan and its kernels in
+/// the LLVM dialect. Code is made in up to `jobs` threads.
+FailureOr<std::string> translateToArtifact(ModuleOp module, const Level &level,
+                                           unsigned jobs);
 
 /// Compiles a canonical program; the module stays as it is. Errors are
 /// diagnostics. With `timing` the time of each pass is printed to stderr.

@@ -37,8 +37,7 @@ def ReproExpandKernels : Pass<"repro-expand-kernels", "::mlir::ModuleOp"> {
 def ReproFinalizeKernels : Pass<"repro-finalize-kernels", "::mlir::ModuleOp"> {
   let summary = "keep the expanded kernels alone";
   let description = [{
-    Erases `main`, whose launch plan has been read, and the constants it names,
-    and gives the scratch buffer of each kernel the static size
+    Gives the scratch buffer of each kernel the static size
     `repro.scratch_bytes`, so that kernels can take bare pointers.
   }];
   let dependentDialects = ["::mlir::memref::MemRefDialect"];

@@ -9,6 +9,5 @@ func.func private @blocks(%a: memref<4xf32>, %scratch: memref<?xi8>, %error: mem
   return
 }
 
-func.func @main(%arena: memref<0xi8>) attributes {repro.plan_states = 0 : i64, repro.plan_inputs = 0 : i64, repro.plan_outputs = 0 : i64, repro.plan_live_bytes = 0 : i64} {
-  return
+launch.plan @main states() inputs() outputs() arena(%arena: memref<0xi8>) live 0 messages [] {
 }

@@ -78,9 +78,10 @@ def test_example(text: str) -> None:
             pytest.fail(f"{error}\n{module}")
 
 
-def test_every_operation_has_an_example() -> None:
-    reference = (ROOT / "docs" / "reference" / "repro-dialect.md").read_text()
-    operations = set(re.findall(r"^### `(repro\.\w+)`", reference, flags=re.M))
+@pytest.mark.parametrize("dialect", ["launch", "repro"])
+def test_every_operation_has_an_example(dialect: str) -> None:
+    reference = (ROOT / "docs" / "reference" / f"{dialect}-dialect.md").read_text()
+    operations = set(re.findall(rf"^### `({dialect}\.\w+)`", reference, flags=re.M))
     assert operations
     shown = {name for _, text in examples() for name in operations if re.search(rf"{re.escape(name)}\b", text)}
     assert operations == shown

@@ -94,7 +94,8 @@ void KernelBuilder::setWork(int64_t items, int64_t grain) {
 }
 
 int64_t repro::cpu::getScratchBytes(Type element, int64_t count) {
-  return llvm::alignTo(getElementBytes(element) * count, kScratchAlignment);
+  return llvm::alignTo(launch::getElementBytes(element) * count,
+                       kScratchAlignment);
 }
 
 Value KernelBuilder::getScratch(Type element, int64_t count) {
@@ -501,7 +502,7 @@ void KernelBuilder::storeLanes(Value vector, Value flat, Value offset,
 }
 
 int64_t KernelBuilder::getLineElements(Type element) const {
-  return level->lineBytes / getElementBytes(element);
+  return level->lineBytes / launch::getElementBytes(element);
 }
 
 void KernelBuilder::prefetch(Value flat, Value offset, bool isWrite) {

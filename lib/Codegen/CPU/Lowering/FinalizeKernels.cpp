@@ -25,12 +25,6 @@ struct FinalizeKernels
 } // namespace
 
 void FinalizeKernels::runOnOperation() {
-  if (auto main = getOperation().lookupSymbol<func::FuncOp>("main"))
-    main.erase();
-  for (auto global :
-       llvm::make_early_inc_range(getOperation().getOps<memref::GlobalOp>()))
-    if (SymbolTable::symbolKnownUseEmpty(global, getOperation()))
-      global.erase();
   for (auto kernel : getOperation().getOps<func::FuncOp>()) {
     constexpr unsigned scratchFromEnd = 4;
     if (kernel.isExternal() || kernel.getNumArguments() < scratchFromEnd)

@@ -1,4 +1,4 @@
-//===- ReadPlan.h - The launch plan of a planned main -----------*- C++ -*-===//
+//===- ReadPlan.h - The launches on a CPU -----------------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,9 +14,9 @@
 
 namespace mlir::repro {
 
-/// Reads the plan from the `main` that `repro-plan-buffers` left and from the
-/// attributes that `repro-expand-kernels` set; `constants` receives the bytes
-/// of the constants that kernels read.
+/// Translates the `launch.plan`, with the work and scratch that
+/// `repro-expand-kernels` set on the kernels; `constants` receives the bytes of
+/// the constants that kernels read.
 LogicalResult readPlan(ModuleOp module, const Level &level,
                        ::repro_runtime::Plan &plan, std::string &constants);
 

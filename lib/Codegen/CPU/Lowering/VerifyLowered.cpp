@@ -7,6 +7,8 @@
 
 #include "Codegen/CPU/Passes.h"
 
+#include "dialects/Launch/IR/Launch.h"
+
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 namespace mlir::repro {
@@ -26,7 +28,9 @@ struct VerifyLowered
 
 /// Why the bits of `op` are not defined; empty where they are.
 static std::string findFault(Operation *op) {
-  if (!isa<LLVM::LLVMDialect>(op->getDialect()) && !isa<ModuleOp>(op))
+  // The plan computes nothing.
+  if (!isa<LLVM::LLVMDialect, launch::LaunchDialect>(op->getDialect()) &&
+      !isa<ModuleOp>(op))
     return "is not of the LLVM dialect";
   if (auto fast = dyn_cast<LLVM::FastmathFlagsInterface>(op))
     if (auto flags = fast.getFastmathAttr();

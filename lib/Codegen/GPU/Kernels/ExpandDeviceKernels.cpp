@@ -49,7 +49,7 @@ LogicalResult DeviceKernelFactory::createKernel(
     StringRef suffix,
     function_ref<LogicalResult(DeviceBuilder &, Operation *)> build) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  unsigned buffers = function.getNumArguments() - numTrailingKernelArgs;
+  unsigned buffers = function.getNumArguments() - launch::numTrailingKernelArgs;
   SmallVector<Type> types(function.getArgumentTypes().take_front(buffers));
   types.push_back(MemRefType::get({ShapedType::kDynamic}, builder.getI8Type()));
   types.push_back(MemRefType::get({1}, builder.getI64Type()));
@@ -69,7 +69,8 @@ LogicalResult DeviceKernelFactory::createKernel(
     kernel.setArgAttr(i, "llvm.align",
                       builder.getI64IntegerAttr(alignments[i]));
     // What nobody writes may be read through another cache.
-    auto access = kernel.getArgAttrOfType<StringAttr>(i, accessAttrName);
+    auto access =
+        kernel.getArgAttrOfType<StringAttr>(i, launch::accessAttrName);
     if (access && access == "read" && kernel.getArgAttr(i, "llvm.noalias"))
       kernel.setArgAttr(i, "llvm.readonly", builder.getUnitAttr());
   }
@@ -177,8 +178,8 @@ struct ExpandDeviceKernels
 
 private:
   LogicalResult expand(func::FuncOp function);
-  void launchKernels(func::FuncOp main);
-  LogicalResult guardKernels(func::FuncOp main);
+  void launchKernels();
+  LogicalResult guardKernels();
 
   LogicalResult findAlignments();
 
@@ -214,90 +215,77 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
 static constexpr int64_t kBaseAlignment = 16;
 
 LogicalResult ExpandDeviceKernels::findAlignments() {
-  PlanReader reader(getOperation());
-  ::repro_runtime::Plan plan;
-  if (failed(reader.readTensors(plan)))
-    return failure();
-  for (auto call : reader.getMain().getOps<func::CallOp>()) {
-    auto function = reader.getSymbols().lookup<func::FuncOp>(call.getCallee());
-    unsigned buffers = call.getNumOperands() - numTrailingKernelArgs;
+  PlanReader reader(plan);
+  SymbolTable symbols(getOperation());
+  for (auto dispatch : plan.getBody().getOps<launch::DispatchOp>()) {
+    auto function =
+        symbols.lookup<func::FuncOp>(dispatch.getKernel().getRootReference());
     SmallVector<int64_t> &found =
-        alignments.try_emplace(function, buffers, kBaseAlignment).first->second;
-    for (unsigned i = 0; i < buffers; ++i) {
-      auto place = reader.locate(call, call.getOperand(i));
+        alignments
+            .try_emplace(function, dispatch.getBuffers().size(), kBaseAlignment)
+            .first->second;
+    for (auto [alignment, buffer] :
+         llvm::zip_equal(found, dispatch.getBuffers())) {
+      auto place = reader.locate(buffer);
       if (failed(place))
         return failure();
-      found[i] = llvm::MinAlign(found[i], place->offset);
+      alignment = llvm::MinAlign(alignment, place->offset);
     }
   }
   return success();
 }
 
-void ExpandDeviceKernels::launchKernels(func::FuncOp main) {
-  unsigned arenaIndex = main.getNumArguments() - 1;
-  BlockArgument arena = main.getArgument(arenaIndex);
+void ExpandDeviceKernels::launchKernels() {
+  BlockArgument arena = plan.getArena();
   int64_t planned = cast<MemRefType>(arena.getType()).getDimSize(0);
   int64_t workspaceBegin = (planned + 255) / 256 * 256, end = planned;
-  OpBuilder builder(main.getContext());
-  auto errorType = MemRefType::get({1}, builder.getI64Type());
-  (void)main.insertArgument(main.getNumArguments(), errorType, {},
-                            main.getLoc());
-  Value error = main.getArguments().back();
-  auto index = [&](int64_t value) -> Value {
-    return arith::ConstantIndexOp::create(builder, main.getLoc(), value);
-  };
-  for (auto call : llvm::make_early_inc_range(main.getOps<func::CallOp>())) {
-    auto found = factories.find(call.getCallee());
+  OpBuilder builder(plan.getContext());
+  for (auto dispatch : llvm::make_early_inc_range(
+           plan.getBody().getOps<launch::DispatchOp>())) {
+    auto found = factories.find(dispatch.getKernel().getRootReference());
     if (found == factories.end())
       continue;
     DeviceKernelFactory &factory = found->second;
-    builder.setInsertionPoint(call);
+    builder.setInsertionPoint(dispatch);
     for (const DeviceKernelFactory::Kernel &kernel : factory.getKernels()) {
       gpu::GPUFuncOp function = kernel.function;
-      SmallVector<Value> operands(
-          call.getOperands().drop_back(numTrailingKernelArgs));
+      SmallVector<Value> buffers(dispatch.getBuffers());
       // Unused, the workspace is no argument.
-      if (function.getNumArguments() == operands.size() + 2) {
+      if (function.getNumArguments() == buffers.size() + 2) {
         auto type =
-            cast<MemRefType>(function.getArgument(operands.size()).getType());
+            cast<MemRefType>(function.getArgument(buffers.size()).getType());
         end = std::max(end, workspaceBegin + type.getDimSize(0));
-        operands.push_back(memref::ViewOp::create(builder, call.getLoc(), type,
-                                                  arena, index(workspaceBegin),
-                                                  ValueRange()));
+        buffers.push_back(launch::ViewOp::create(builder, dispatch.getLoc(),
+                                                 type, arena, workspaceBegin));
       }
-      operands.push_back(error);
-      auto dims = [&](ArrayRef<int64_t> sizes) {
-        return gpu::KernelDim3{index(sizes[0]), index(sizes[1]),
-                               index(sizes[2])};
-      };
-      Value shared;
-      if (kernel.launch.sharedBytes)
-        shared = arith::ConstantIntOp::create(builder, call.getLoc(),
-                                              kernel.launch.sharedBytes, 32);
-      auto launch = gpu::LaunchFuncOp::create(
-          builder, call.getLoc(), function, dims(kernel.launch.grid),
-          dims(kernel.launch.block), shared, operands);
-      if (Attribute check = call->getAttr(checkAttrName))
-        launch->setAttr(checkAttrName, check);
+      const LaunchShape &shape = kernel.launch;
+      launch::DispatchOp::create(
+          builder, dispatch.getLoc(),
+          SymbolRefAttr::get(device.getSymNameAttr(),
+                             {FlatSymbolRefAttr::get(function)}),
+          buffers, builder.getDenseI64ArrayAttr(shape.grid),
+          builder.getDenseI64ArrayAttr(shape.block),
+          shape.sharedBytes ? builder.getI64IntegerAttr(shape.sharedBytes)
+                            : IntegerAttr(),
+          dispatch.getCheckedAttr());
     }
-    call.erase();
+    dispatch.erase();
   }
   arena.setType(MemRefType::get({end}, builder.getI8Type()));
-  main.setFunctionType(builder.getFunctionType(
-      main.getBody().getArgumentTypes(), main.getResultTypes()));
 }
 
 /// (E1) a kernel that must have no effect after a failed check looks for one
 /// first. It has no check of its own, so that all its threads see the same.
-LogicalResult ExpandDeviceKernels::guardKernels(func::FuncOp main) {
+LogicalResult ExpandDeviceKernels::guardKernels() {
   if (!failureWords)
     return success();
   llvm::SetVector<Operation *> guarded;
   bool mayHaveFailed = false;
-  for (auto launch : main.getOps<gpu::LaunchFuncOp>()) {
-    mayHaveFailed |= launch->hasAttr(checkAttrName);
+  for (auto dispatch : plan.getBody().getOps<launch::DispatchOp>()) {
+    mayHaveFailed |= dispatch.getChecked();
     if (mayHaveFailed)
-      guarded.insert(device.lookupSymbol(launch.getKernelName()));
+      guarded.insert(
+          device.lookupSymbol(dispatch.getKernel().getLeafReference()));
   }
   for (Operation *op : guarded) {
     auto kernel = cast<gpu::GPUFuncOp>(op);
@@ -331,17 +319,13 @@ void ExpandDeviceKernels::runOnOperation() {
     module.emitError(error);
     return signalPassFailure();
   }
-  auto main = module.lookupSymbol<func::FuncOp>("main");
-  if (!main || !main->hasAttr(planOutputsAttrName)) {
-    module.emitError("expected a 'main' that repro-plan-buffers placed");
+  FailureOr<launch::PlanOp> found = findPlan(module);
+  if (failed(found))
     return signalPassFailure();
-  }
-  if (auto messages = module->getAttrOfType<ArrayAttr>(messagesAttrName))
-    failureWords = messages.size();
+  plan = *found;
+  failureWords = plan.getMessages().size();
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   device = gpu::GPUModuleOp::create(builder, module.getLoc(), deviceModuleName);
-  module->setAttr(gpu::GPUDialect::getContainerModuleAttrName(),
-                  builder.getUnitAttr());
   SmallVector<func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())
     if (function.isPrivate() && !function.isExternal())
@@ -351,8 +335,8 @@ void ExpandDeviceKernels::runOnOperation() {
   for (func::FuncOp function : functions)
     if (failed(expand(function)))
       return signalPassFailure();
-  launchKernels(main);
-  if (failed(guardKernels(main)))
+  launchKernels();
+  if (failed(guardKernels()))
     return signalPassFailure();
   for (func::FuncOp function : functions)
     function.erase();

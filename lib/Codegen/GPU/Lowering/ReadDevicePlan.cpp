@@ -1,4 +1,4 @@
-//===- ReadDevicePlan.cpp - The launches of a planned main ----------------===//
+//===- ReadDevicePlan.cpp - The launches on a GPU -------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,11 +7,7 @@
 
 #include "Codegen/GPU/Lowering/ReadDevicePlan.h"
 
-#include "Codegen/Schedule/Buffers/Kernel.h"
 #include "Codegen/Schedule/Buffers/PlanReader.h"
-
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 #include "llvm/Support/JSON.h"
 
@@ -43,36 +39,32 @@ static llvm::json::Array toArray(ArrayRef<int64_t> values) {
 
 LogicalResult mlir::repro::readDevicePlan(ModuleOp module, std::string &plan,
                                           std::string &constants) {
-  PlanReader reader(module);
-  ::repro_runtime::Plan common;
-  if (failed(reader.readTensors(common)))
+  FailureOr<launch::PlanOp> found = findPlan(module);
+  if (failed(found))
     return failure();
+  PlanReader reader(*found);
+  ::repro_runtime::Plan common;
+  reader.readTensors(common);
   llvm::json::Array kernels, launches, messages;
   // The error word counts messages from the last one.
   for (const std::string &message : llvm::reverse(common.messages))
     messages.push_back(llvm::json::fixUTF8(message));
-  llvm::StringMap<int64_t> numbers;
-  for (auto launch : reader.getMain().getOps<gpu::LaunchFuncOp>()) {
-    auto getDims = [](gpu::KernelDim3 dims) {
-      return SmallVector<int64_t>{*getConstantIntValue(dims.x),
-                                  *getConstantIntValue(dims.y),
-                                  *getConstantIntValue(dims.z)};
-    };
-    int64_t shared = 0;
-    if (Value bytes = launch.getDynamicSharedMemorySize())
-      shared = *getConstantIntValue(bytes);
-    StringRef name = launch.getKernelName();
-    auto [number, isNew] = numbers.try_emplace(name, kernels.size());
+  llvm::DenseMap<Attribute, int64_t> numbers;
+  for (auto launch : found->getBody().getOps<launch::DispatchOp>()) {
+    if (!launch.getGrid())
+      return launch.emitError("expected a launch of a device kernel, which "
+                              "repro-expand-device-kernels makes");
+    auto [number, isNew] =
+        numbers.try_emplace(launch.getKernel(), kernels.size());
     if (isNew)
       kernels.push_back(llvm::json::Object{
-          {"name", name},
-          {"block", toArray(getDims(launch.getBlockSizeOperandValues()))},
-          {"shared", shared},
+          {"name", launch.getKernel().getLeafReference().getValue()},
+          {"block", toArray(*launch.getBlock())},
+          {"shared", int64_t(launch.getSharedBytes().value_or(0))},
       });
     llvm::json::Array args;
-    // The last operand is the error word.
-    for (Value operand : launch.getKernelOperands().drop_back()) {
-      auto buffer = reader.locate(launch, operand);
+    for (Value operand : launch.getBuffers()) {
+      auto buffer = reader.locate(operand);
       if (failed(buffer))
         return failure();
       args.push_back(llvm::json::Array{getName(buffer->space), buffer->index,
@@ -80,8 +72,8 @@ LogicalResult mlir::repro::readDevicePlan(ModuleOp module, std::string &plan,
     }
     launches.push_back(llvm::json::Object{
         {"kernel", number->second},
-        {"grid", toArray(getDims(launch.getGridSizeOperandValues()))},
-        {"check", launch->hasAttr(checkAttrName)},
+        {"grid", toArray(*launch.getGrid())},
+        {"check", launch.getChecked()},
         {"args", std::move(args)},
     });
   }

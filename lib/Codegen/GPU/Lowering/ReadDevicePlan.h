@@ -1,4 +1,4 @@
-//===- ReadDevicePlan.h - The launches of a planned main --------*- C++ -*-===//
+//===- ReadDevicePlan.h - The launches on a GPU -----------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,9 +12,9 @@
 
 namespace mlir::repro {
 
-/// Reads the launches that `repro-expand-device-kernels` left in `main`; `plan`
-/// receives them as JSON (docs/architecture.md, "Device code"), `constants`
-/// the bytes of the constants that kernels read.
+/// Translates the `launch.plan` that `repro-expand-device-kernels` leaves;
+/// `plan` receives it as JSON (docs/bundle.md), `constants` the bytes of the
+/// constants that kernels read.
 LogicalResult readDevicePlan(ModuleOp module, std::string &plan,
                              std::string &constants);
 

@@ -178,8 +178,8 @@ bool EpilogueFusion::mayMove() {
   auto isWrittenBetween = [&](Value root) {
     return llvm::any_of(getBufferUses(root), [&](OpOperand *use) {
       Operation *user = block->findAncestorOpInBlock(*use->getOwner());
-      return (writesOperand(*use) || isa<func::CallOp>(user)) &&
-             fold->isBeforeInBlock(user) && user->isBeforeInBlock(generic);
+      return writesOperand(*use) && fold->isBeforeInBlock(user) &&
+             user->isBeforeInBlock(generic);
     });
   };
   for (Value input : fold.getInputs()) {

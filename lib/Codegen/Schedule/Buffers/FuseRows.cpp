@@ -255,8 +255,8 @@ void RowRun::tryOp(RowOp op, bool atEnd) {
     Buffer &buffer = entry->second;
     undo.emplace_back(access.root,
                       isNew ? std::nullopt : std::optional<Buffer>(buffer));
-    int64_t bytes =
-        access.rowStride * getElementBytes(access.getType().getElementType());
+    int64_t bytes = access.rowStride *
+                    launch::getElementBytes(access.getType().getElementType());
     state.rowBytes += std::max<int64_t>(bytes - buffer.rowBytes, 0);
     buffer.rowBytes = std::max(buffer.rowBytes, bytes);
     buffer.isEven &= access.rowStride == buffer.rowStride;
@@ -383,9 +383,8 @@ void RowFuser::grow(size_t position, int64_t rows) {
 
 void RowFuser::run() {
   for (Operation &op : main.getBody().front().without_terminator())
-    if (becomesKernel(op) || isa<func::CallOp>(op))
-      ops.push_back(isa<memref::AllocaScopeOp, func::CallOp>(op) ? nullptr
-                                                                 : &op);
+    if (becomesKernel(op))
+      ops.push_back(isa<memref::AllocaScopeOp>(op) ? nullptr : &op);
   for (size_t position = 0; position < ops.size(); ++position)
     if (isRowFold(ops[position])) {
       int64_t rows = 1;

@@ -10,7 +10,6 @@
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
@@ -20,30 +19,6 @@ using namespace mlir::repro;
 
 KernelOutliner::KernelOutliner(func::FuncOp main, StringRef prefix)
     : main(main), prefix(prefix), symbols(main->getParentOfType<ModuleOp>()) {}
-
-Value KernelOutliner::getPlaceholder(unsigned index) {
-  Value &value = placeholders[index];
-  if (value)
-    return value;
-  OpBuilder builder = OpBuilder::atBlockBegin(&main.getBody().front());
-  Location loc = main.getLoc();
-  MLIRContext *context = main.getContext();
-  switch (index) {
-  case 0:
-    value = ub::PoisonOp::create(
-        builder, loc,
-        MemRefType::get({ShapedType::kDynamic}, builder.getI8Type()));
-    break;
-  case 1:
-    value = ub::PoisonOp::create(builder, loc,
-                                 MemRefType::get({1}, builder.getI64Type()));
-    break;
-  default:
-    value = ub::PoisonOp::create(builder, loc, IndexType::get(context));
-    placeholders[2] = placeholders[3] = value;
-  }
-  return value;
-}
 
 bool mlir::repro::readsOperand(OpOperand &operand) {
   Operation *op = operand.getOwner();
@@ -68,8 +43,6 @@ bool mlir::repro::writesOperand(OpOperand &operand) {
 }
 
 Value mlir::repro::getViewSource(Value memref) {
-  if (auto cast = memref.getDefiningOp<UnrealizedConversionCastOp>())
-    return cast.getInputs()[0];
   if (auto view = memref.getDefiningOp<ViewLikeOpInterface>())
     return view.getViewSource();
   return {};
@@ -155,17 +128,6 @@ static MemRefType getArgumentType(MemRefType type) {
       StridedLayoutAttr::get(type.getContext(), /*offset=*/0, actual));
 }
 
-int64_t mlir::repro::getElementBytes(Type element) {
-  if (element.isIndex())
-    return 8;
-  return llvm::PowerOf2Ceil(
-      llvm::divideCeil(element.getIntOrFloatBitWidth(), 8));
-}
-
-int64_t mlir::repro::getBufferBytes(MemRefType type) {
-  return type.getNumElements() * getElementBytes(type.getElementType());
-}
-
 bool mlir::repro::becomesKernel(Operation &op) {
   return isa<DestinationStyleOpInterface, memref::CopyOp,
              memref::AllocaScopeOp>(op);
@@ -177,6 +139,22 @@ Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
     if (becomesKernel(op))
       result = &op;
   return result;
+}
+
+/// The buffer, whose kernel takes this type, as a view of a whole buffer: the
+/// offset goes from the type to the launch, so that parts share kernels.
+static Value createView(OpBuilder &builder, Location loc, Value buffer,
+                        MemRefType argument) {
+  auto type = cast<MemRefType>(buffer.getType());
+  if (type == argument)
+    if (Value root = getRootBuffer(buffer); root.getType() == type)
+      return root;
+  int64_t offset = 0;
+  if (type.getNumElements() > 0)
+    offset = type.getStridesAndOffset().second *
+             launch::getElementBytes(type.getElementType());
+  return launch::ViewOp::create(builder, loc, argument, getRootBuffer(buffer),
+                                offset);
 }
 
 /// What is done with a buffer and views of it.
@@ -191,7 +169,7 @@ static void findAccess(Value buffer, bool &reads, bool &writes) {
   }
 }
 
-FailureOr<func::CallOp> KernelOutliner::outline(Operation *op) {
+FailureOr<launch::DispatchOp> KernelOutliner::outline(Operation *op) {
   MLIRContext *context = op->getContext();
   OpBuilder builder(context);
 
@@ -252,7 +230,7 @@ FailureOr<func::CallOp> KernelOutliner::outline(Operation *op) {
   for (size_t i = 0; i < numBuffers; ++i) {
     bool reads = false, writes = false;
     findAccess(body->getArgument(i), reads, writes);
-    (*kernel).setArgAttr(i, accessAttrName,
+    (*kernel).setArgAttr(i, launch::accessAttrName,
                          builder.getStringAttr(reads && writes ? "readwrite"
                                                : writes        ? "write"
                                                                : "read"));
@@ -271,17 +249,12 @@ FailureOr<func::CallOp> KernelOutliner::outline(Operation *op) {
 
   SmallVector<Value> arguments;
   builder.setInsertionPoint(op);
-  for (auto [buffer, type] : llvm::zip(buffers, types)) {
-    Value argument = buffer;
-    if (argument.getType() != type)
-      argument = UnrealizedConversionCastOp::create(builder, op->getLoc(), type,
-                                                    argument)
-                     .getResult(0);
-    arguments.push_back(argument);
-  }
-  for (unsigned i = 0; i < numTrailingKernelArgs; ++i)
-    arguments.push_back(getPlaceholder(i));
-  auto call = func::CallOp::create(builder, op->getLoc(), shared, arguments);
+  for (auto [buffer, type] : llvm::zip(buffers, types))
+    arguments.push_back(
+        createView(builder, op->getLoc(), buffer, cast<MemRefType>(type)));
+  auto dispatch = launch::DispatchOp::create(
+      builder, op->getLoc(), SymbolRefAttr::get(shared), arguments,
+      DenseI64ArrayAttr(), DenseI64ArrayAttr(), IntegerAttr(), UnitAttr());
   op->erase();
-  return call;
+  return dispatch;
 }

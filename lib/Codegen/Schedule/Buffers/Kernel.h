@@ -8,6 +8,8 @@
 #ifndef REPRO_CODEGEN_SCHEDULE_BUFFERS_KERNEL_H
 #define REPRO_CODEGEN_SCHEDULE_BUFFERS_KERNEL_H
 
+#include "dialects/Launch/IR/Launch.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -18,29 +20,13 @@ namespace mlir::repro {
 
 class FoldOp;
 
-/// Number of kernel arguments after the buffers: scratch, error, begin, end.
-constexpr unsigned numTrailingKernelArgs = 4;
-
-/// Argument attribute of a kernel: "read", "write" or "readwrite".
-constexpr StringRef accessAttrName = "repro.access";
 /// Attribute of a fold in a kernel: the initial values, one constant per
 /// output, where nothing has filled them in; the outputs' buffers are only
 /// written then.
 constexpr StringRef initAttrName = "repro.init";
-/// Unit attribute of a call: stop before it if a check has failed.
-constexpr StringRef checkAttrName = "repro.check";
 /// Number of a check's message, and the module's list of messages.
 constexpr StringRef messageAttrName = "repro.message";
 constexpr StringRef messagesAttrName = "repro.messages";
-
-/// Attributes of a planned `main`: how many of its arguments are states, inputs
-/// and outputs, in this order; the arena is the last argument.
-constexpr StringRef planStatesAttrName = "repro.plan_states";
-constexpr StringRef planInputsAttrName = "repro.plan_inputs";
-constexpr StringRef planOutputsAttrName = "repro.plan_outputs";
-/// And the most bytes of temporaries that live at once: the arena can be no
-/// smaller.
-constexpr StringRef planLiveBytesAttrName = "repro.plan_live_bytes";
 
 /// Makes kernel functions in a module whose entry is `main`; equal kernels are
 /// one.
@@ -50,24 +36,20 @@ public:
   KernelOutliner(func::FuncOp main, StringRef prefix);
 
   /// Moves a structured op on buffers (or a memref.copy) into a kernel and
-  /// calls it instead. An error at the op if it depends on more than buffers
-  /// and constants.
-  FailureOr<func::CallOp> outline(Operation *op);
+  /// launches it instead, on views of whole buffers. An error at the op if it
+  /// depends on more than buffers and constants.
+  FailureOr<launch::DispatchOp> outline(Operation *op);
 
-  func::FuncOp getKernel(func::CallOp call) const {
-    return symbols.lookup<func::FuncOp>(call.getCallee());
+  func::FuncOp getKernel(launch::DispatchOp dispatch) const {
+    return symbols.lookup<func::FuncOp>(
+        dispatch.getKernel().getRootReference());
   }
 
 private:
-  Value getPlaceholder(unsigned index);
-
   func::FuncOp main;
   std::string prefix;
   SymbolTable symbols;
   llvm::StringMap<func::FuncOp> kernels;
-  /// What stands for scratch, error, begin and end in the calls: the executor
-  /// passes the real ones.
-  Value placeholders[numTrailingKernelArgs];
 };
 
 /// Whether the op of a `main` on buffers becomes a kernel: a structured op, or
@@ -82,9 +64,7 @@ Operation *getKernelBody(func::FuncOp kernel);
 bool readsOperand(OpOperand &operand);
 bool writesOperand(OpOperand &operand);
 
-/// What a view of a buffer is a view of, or null. In calls of kernels an
-/// unrealized cast is one, too: it takes the offset out of the type, so that
-/// kernels are shared by parts of buffers; the launch carries it instead.
+/// What a view of a buffer is a view of, or null.
 Value getViewSource(Value memref);
 
 /// The buffer that a memref is a view of: an allocation, a global, or an
@@ -111,12 +91,6 @@ std::optional<LinearAccess> getLinearAccess(Value memref, AffineMap map);
 
 /// The map of the first output of a fold in terms of its parallel dimensions.
 AffineMap getResultMap(FoldOp fold);
-
-/// An element of n bits takes the next power of two of bytes.
-int64_t getElementBytes(Type element);
-
-/// Bytes of a buffer of static shape.
-int64_t getBufferBytes(MemRefType type);
 
 } // namespace mlir::repro
 

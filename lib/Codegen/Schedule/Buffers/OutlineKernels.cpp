@@ -15,7 +15,6 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::repro {
@@ -84,6 +83,14 @@ void OutlineKernels::numberChecks(Operation *op) {
   });
 }
 
+/// Erases buffers and views that nobody uses any more.
+static void eraseDeadOps(func::FuncOp main) {
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
 void OutlineKernels::runOnOperation() {
   ModuleOp module = getOperation();
   auto main = module.lookupSymbol<func::FuncOp>("main");
@@ -95,7 +102,7 @@ void OutlineKernels::runOnOperation() {
   for (Operation &op : llvm::make_early_inc_range(
            main.getBody().front().without_terminator())) {
     if (isMemoryEffectFree(&op) ||
-        isa<memref::AllocOp, memref::GetGlobalOp, func::CallOp>(op))
+        isa<memref::AllocOp, memref::GetGlobalOp>(op))
       continue;
     if (auto copy = dyn_cast<memref::CopyOp>(op);
         copy && copy.getSource() == copy.getTarget()) {
@@ -112,16 +119,13 @@ void OutlineKernels::runOnOperation() {
     repro::fuseEpilogues(main);
   if (fuseRows)
     repro::fuseRows(main);
-  // Buffers and views that nobody uses any more.
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  eraseDeadOps(main);
   KernelOutliner kernels(main, "kernel");
   for (Operation &op :
        llvm::make_early_inc_range(main.getBody().front().without_terminator()))
     if (becomesKernel(op) && failed(kernels.outline(&op)))
       return signalPassFailure();
+  eraseDeadOps(main);
   Builder builder(&getContext());
   module->setAttr(messagesAttrName,
                   builder.getArrayAttr(messages.getArrayRef()));

@@ -58,24 +58,23 @@ def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::func::FuncDialect",
                            "::mlir::memref::MemRefDialect",
-                           "::mlir::scf::SCFDialect",
-                           "::mlir::ub::UBDialect"];
+                           "::mlir::repro::launch::LaunchDialect",
+                           "::mlir::scf::SCFDialect"];
 }
 
 def ReproPlanBuffers : Pass<"repro-plan-buffers", "::mlir::ModuleOp"> {
-  let summary = "place all buffers of `main`";
+  let summary = "place all buffers of `main`, which becomes a plan";
   let description = [{
     Allocations become parts of one arena by their lifetimes; a new state is
     written in place of the old one where nothing reads the old one later and
     no check can still fail (E1), otherwise it is copied at the end. An
     element-wise result takes the buffer of an operand that nobody reads
-    afterwards. `main` takes states, inputs, outputs and the arena, and returns
-    nothing; its attribute `repro.plan_live_bytes` says how many bytes live at
-    once at the most, so that no arena is smaller.
+    afterwards. `main` becomes a `launch.plan`, with the constants that kernels
+    read in it.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect",
-                           "::mlir::func::FuncDialect",
-                           "::mlir::memref::MemRefDialect"];
+  let dependentDialects = ["::mlir::func::FuncDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::repro::launch::LaunchDialect"];
 }
 
 #endif // REPRO_CODEGEN_SCHEDULE_BUFFERS_PASSES_TD

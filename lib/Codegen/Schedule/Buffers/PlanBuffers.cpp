@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// `main` is a straight line of calls: a position is the number of a call, and
+// `main` is a straight line of launches: a position is the number of one, and
 // the lifetime of a buffer is the range of positions that use it.
 //
 //===----------------------------------------------------------------------===//
@@ -18,7 +18,6 @@
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/Utils/IndexingUtils.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROPLANBUFFERS
@@ -27,6 +26,7 @@ namespace mlir::repro {
 
 using namespace mlir;
 using namespace mlir::repro;
+using namespace mlir::repro::launch;
 
 static constexpr int64_t bufferAlignment = 64;
 /// Tensors have at most 2^50 bytes together (A4); what the schedule adds to
@@ -37,7 +37,7 @@ namespace {
 
 struct Use {
   int64_t position;
-  OpOperand *operand; // of the call
+  OpOperand *operand; // of the launch
   bool reads, writes;
 };
 
@@ -46,30 +46,34 @@ struct PlanBuffers : public repro::impl::ReproPlanBuffersBase<PlanBuffers> {
 
 private:
   void collectUses();
-  bool hasCheck(func::CallOp call);
-  func::FuncOp getKernel(func::CallOp call) { return copies->getKernel(call); }
+  bool hasCheck(DispatchOp dispatch);
+  func::FuncOp getKernel(DispatchOp dispatch) {
+    return copies->getKernel(dispatch);
+  }
   bool mayOverwrite(Value state, Value value);
-  bool isSameIndex(func::CallOp call, Value source, Value target);
+  bool isSameIndex(DispatchOp dispatch, Value source, Value target);
   LogicalResult placeResults();
   LogicalResult copyInto(Value source, Value target);
-  void replaceBuffer(memref::AllocOp alloc, Value place);
+  void replaceBuffer(memref::AllocOp alloc, Value place, int64_t offset = 0);
   void reuseOperands();
   LogicalResult placeArena();
   void markChecks();
   void markAliases();
+  LogicalResult makePlan();
 
   func::FuncOp main;
-  int64_t numStates = 0;
+  int64_t numStates = 0, numInputs = 0, numOutputs = 0;
+  int64_t liveBytes = 0;
   std::optional<KernelOutliner> copies;
-  SmallVector<func::CallOp> calls;
+  SmallVector<DispatchOp> dispatches;
   DenseMap<Value, SmallVector<Use>> uses; // by root buffer
   int64_t lastCheck = -1;
 };
 
 } // namespace
 
-bool PlanBuffers::hasCheck(func::CallOp call) {
-  return getKernel(call)
+bool PlanBuffers::hasCheck(DispatchOp dispatch) {
+  return getKernel(dispatch)
       .walk([](Operation *op) {
         return op->hasAttr(messageAttrName) ? WalkResult::interrupt()
                                             : WalkResult::advance();
@@ -78,17 +82,16 @@ bool PlanBuffers::hasCheck(func::CallOp call) {
 }
 
 void PlanBuffers::collectUses() {
-  calls.clear();
+  dispatches.clear();
   uses.clear();
   lastCheck = -1;
-  for (func::CallOp call : main.getOps<func::CallOp>()) {
-    int64_t position = calls.size();
-    calls.push_back(call);
-    func::FuncOp kernel = getKernel(call);
-    if (hasCheck(call))
+  for (DispatchOp dispatch : main.getOps<DispatchOp>()) {
+    int64_t position = dispatches.size();
+    dispatches.push_back(dispatch);
+    func::FuncOp kernel = getKernel(dispatch);
+    if (hasCheck(dispatch))
       lastCheck = position;
-    for (OpOperand &operand :
-         call->getOpOperands().drop_back(numTrailingKernelArgs)) {
+    for (OpOperand &operand : dispatch->getOpOperands()) {
       auto access = kernel.getArgAttrOfType<StringAttr>(
           operand.getOperandNumber(), accessAttrName);
       uses[getRootBuffer(operand.get())].push_back(
@@ -100,16 +103,16 @@ void PlanBuffers::collectUses() {
 
 /// Whether the kernel reads each element of `source` only to compute the
 /// element of `target` at the same address, so that both may be one buffer.
-bool PlanBuffers::isSameIndex(func::CallOp call, Value source, Value target) {
+bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
   auto getActual = [&](Value memref) -> Value {
     auto argument = dyn_cast<BlockArgument>(memref);
     if (!argument)
       return {};
-    Value actual = call->getOperand(argument.getArgNumber());
+    Value actual = dispatch.getBuffers()[argument.getArgNumber()];
     Value root = getRootBuffer(actual);
     return root == source || root == target ? actual : Value();
   };
-  Operation *body = getKernelBody(getKernel(call));
+  Operation *body = getKernelBody(getKernel(dispatch));
   auto generic = dyn_cast<linalg::GenericOp>(body);
   if (auto scope = dyn_cast<memref::AllocaScopeOp>(body)) {
     generic = *scope.getBodyRegion().getOps<linalg::GenericOp>().begin();
@@ -128,10 +131,11 @@ bool PlanBuffers::isSameIndex(func::CallOp call, Value source, Value target) {
     Value actual = getActual(operand);
     if (!actual)
       continue;
-    // What shifts addresses is in the type of the view.
-    if (auto shifted = actual.getDefiningOp<UnrealizedConversionCastOp>())
-      actual = shifted.getInputs()[0];
     std::optional<LinearAccess> access = getLinearAccess(actual, map);
+    // What shifts addresses is in the view, in bytes.
+    if (auto view = actual.getDefiningOp<ViewOp>(); view && access)
+      access->offset += int64_t(view.getOffset()) /
+                        getElementBytes(getElementTypeOrSelf(actual.getType()));
     if (!first)
       first = access;
     same &= access && access->offset == first->offset;
@@ -159,7 +163,7 @@ bool PlanBuffers::mayOverwrite(Value state, Value value) {
     if (use.position > firstWrite)
       return false;
     if (use.position == firstWrite &&
-        !isSameIndex(calls[firstWrite], state, value))
+        !isSameIndex(dispatches[firstWrite], state, value))
       return false;
   }
   return true;
@@ -223,11 +227,9 @@ LogicalResult PlanBuffers::placeResults() {
     places.push_back(main.getArgument(position));
   }
   // What the arguments are from now on; results there are none.
-  auto count = [&](size_t number) { return builder.getI64IntegerAttr(number); };
   main->removeAttr("repro.num_state");
-  main->setAttr(planStatesAttrName, count(numStates));
-  main->setAttr(planInputsAttrName, count(numArguments - numStates));
-  main->setAttr(planOutputsAttrName, count(places.size() - numStates));
+  numInputs = numArguments - numStates;
+  numOutputs = places.size() - numStates;
 
   SmallVector<std::pair<Value, Value>> late; // from, to
   for (auto [index, pair] :
@@ -254,28 +256,36 @@ LogicalResult PlanBuffers::placeResults() {
   return success();
 }
 
-/// The allocation becomes `place`, a buffer with as many elements, perhaps in
-/// another shape.
-void PlanBuffers::replaceBuffer(memref::AllocOp alloc, Value place) {
+/// The allocation becomes `place` at byte `offset`, perhaps in another shape.
+void PlanBuffers::replaceBuffer(memref::AllocOp alloc, Value place,
+                                int64_t offset) {
   OpBuilder builder(alloc);
-  MemRefType type = alloc.getType();
-  if (type != place.getType())
-    place = memref::ReinterpretCastOp::create(
-        builder, alloc.getLoc(), type, place, /*offset=*/0, type.getShape(),
-        computeSuffixProduct(type.getShape()));
-  alloc.replaceAllUsesWith(place);
+  Value whole;
+  for (OpOperand &use : llvm::make_early_inc_range(alloc->getUses())) {
+    if (auto view = dyn_cast<ViewOp>(use.getOwner())) {
+      view.getSourceMutable().assign(place);
+      view.setOffset(view.getOffset() + offset);
+      continue;
+    }
+    if (!whole)
+      whole = offset == 0 && place.getType() == alloc.getType()
+                  ? place
+                  : ViewOp::create(builder, alloc.getLoc(), alloc.getType(),
+                                   place, offset);
+    use.set(whole);
+  }
   alloc.erase();
 }
 
 /// An element-wise result takes the place of an operand that nobody reads
 /// afterwards: less memory, and less traffic to it.
 void PlanBuffers::reuseOperands() {
-  for (auto [number, call] : llvm::enumerate(calls)) {
+  for (auto [number, dispatch] : llvm::enumerate(dispatches)) {
     int64_t position = number;
-    // The allocations that this call uses last, and those that it uses first.
+    // The allocations that it uses last, and those that it uses first.
     SmallVector<memref::AllocOp> dying, born;
     llvm::SmallDenseSet<Value> seen;
-    for (Value operand : call.getOperands().drop_back(numTrailingKernelArgs)) {
+    for (Value operand : dispatch.getBuffers()) {
       Value root = getRootBuffer(operand);
       auto alloc = root.getDefiningOp<memref::AllocOp>();
       if (!alloc || !seen.insert(root).second)
@@ -296,7 +306,7 @@ void PlanBuffers::reuseOperands() {
       auto found = llvm::find_if(dying, [&](memref::AllocOp operand) {
         return getBufferBytes(operand.getType()) ==
                    getBufferBytes(result.getType()) &&
-               isSameIndex(call, operand, result);
+               isSameIndex(dispatch, operand, result);
       });
       if (found == dying.end())
         continue;
@@ -328,23 +338,15 @@ LogicalResult PlanBuffers::placeArena() {
                             "2^60 bytes");
   }
   int64_t bytes = packArena(items);
-  OpBuilder builder(main.getContext());
-  main->setAttr(planLiveBytesAttrName,
-                builder.getI64IntegerAttr(getMaxLiveBytes(items)));
-  auto arenaType = MemRefType::get({bytes}, builder.getI8Type());
+  liveBytes = getMaxLiveBytes(items);
+  auto arenaType =
+      MemRefType::get({bytes}, IntegerType::get(main.getContext(), 8));
   unsigned position = main.getNumArguments();
   if (failed(main.insertArgument(position, arenaType, {}, main.getLoc())))
     return failure();
   Value arena = main.getArgument(position);
-  for (auto [alloc, item] : llvm::zip_equal(allocs, items)) {
-    builder.setInsertionPoint(alloc);
-    Value offset =
-        arith::ConstantIndexOp::create(builder, alloc.getLoc(), item.offset);
-    Value view = memref::ViewOp::create(
-        builder, alloc.getLoc(), alloc.getType(), arena, offset, ValueRange());
-    alloc.replaceAllUsesWith(view);
-    alloc.erase();
-  }
+  for (auto [alloc, item] : llvm::zip_equal(allocs, items))
+    replaceBuffer(alloc, arena, item.offset);
   return success();
 }
 
@@ -352,40 +354,31 @@ LogicalResult PlanBuffers::placeArena() {
 void PlanBuffers::markChecks() {
   if (lastCheck < 0)
     return;
-  for (func::CallOp call : calls) {
-    func::FuncOp kernel = getKernel(call);
-    for (OpOperand &operand :
-         call->getOpOperands().drop_back(numTrailingKernelArgs)) {
+  for (DispatchOp dispatch : dispatches) {
+    func::FuncOp kernel = getKernel(dispatch);
+    for (OpOperand &operand : dispatch->getOpOperands()) {
       auto root = dyn_cast<BlockArgument>(getRootBuffer(operand.get()));
       auto access = kernel.getArgAttrOfType<StringAttr>(
           operand.getOperandNumber(), accessAttrName);
       if (root && root.getArgNumber() < numStates &&
           access.getValue() != "read") {
-        call->setAttr(checkAttrName, UnitAttr::get(main.getContext()));
+        dispatch.setChecked(true);
         return;
       }
     }
   }
 }
 
-/// Arguments of a kernel that share no buffer in any call are `noalias`.
+/// Arguments of a kernel that share no buffer in any launch are `noalias`.
 void PlanBuffers::markAliases() {
   DenseMap<Operation *, llvm::SmallBitVector> aliased;
-  for (func::CallOp call : calls) {
-    func::FuncOp kernel = getKernel(call);
-    unsigned numBuffers = kernel.getNumArguments() - numTrailingKernelArgs;
+  for (DispatchOp dispatch : dispatches) {
+    func::FuncOp kernel = getKernel(dispatch);
+    unsigned numBuffers = dispatch.getBuffers().size();
     llvm::SmallBitVector &shares = aliased[kernel];
     shares.resize(numBuffers);
-    // Two views of the arena are disjoint while both live, and a view op is its
-    // own root here because the arena is not taken as one buffer.
     auto root = [&](unsigned i) {
-      Value value = call->getOperand(i);
-      while (Value source = getViewSource(value)) {
-        if (value.getDefiningOp<memref::ViewOp>())
-          break;
-        value = source;
-      }
-      return value;
+      return getRootBuffer(dispatch.getBuffers()[i]);
     };
     for (unsigned i = 0; i < numBuffers; ++i)
       for (unsigned j = 0; j < i; ++j)
@@ -404,6 +397,55 @@ void PlanBuffers::markAliases() {
     kernel.setArgAttr(shares.size(), noalias, unit);
     kernel.setArgAttr(shares.size() + 1, noalias, unit);
   }
+}
+
+/// `main` becomes a plan, the constants that it reads go from the module to it.
+LogicalResult PlanBuffers::makePlan() {
+  auto module = main->getParentOfType<ModuleOp>();
+  SymbolTable symbols(module);
+  OpBuilder builder(main);
+  SmallVector<Attribute> names;
+  for (unsigned i = 0; i + 1 < main.getNumArguments(); ++i) {
+    auto name = main.getArgAttrOfType<StringAttr>(i, "repro.name");
+    names.push_back(name ? name : builder.getStringAttr(""));
+  }
+  auto messages = module->getAttrOfType<ArrayAttr>(messagesAttrName);
+  auto plan = PlanOp::create(builder, main.getLoc(), main.getSymNameAttr(),
+                             builder.getI64IntegerAttr(numStates),
+                             builder.getI64IntegerAttr(numInputs),
+                             builder.getI64IntegerAttr(numOutputs),
+                             builder.getArrayAttr(names),
+                             builder.getI64IntegerAttr(liveBytes),
+                             messages ? messages : builder.getArrayAttr({}));
+  module->removeAttr(messagesAttrName);
+  Block &body = main.getBody().front();
+  body.getTerminator()->erase();
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  DenseMap<Attribute, Value> constants; // by the name of the global
+  for (auto get :
+       llvm::make_early_inc_range(body.getOps<memref::GetGlobalOp>())) {
+    Value &constant = constants[get.getNameAttr()];
+    if (!constant) {
+      auto global = symbols.lookup<memref::GlobalOp>(get.getName());
+      ElementsAttr value = global.getConstantInitValue();
+      if (!value)
+        return global.emitError("expected a constant with a value");
+      builder.setInsertionPoint(get);
+      constant =
+          ConstantOp::create(builder, get.getLoc(), get.getType(), value);
+    }
+    get.replaceAllUsesWith(constant);
+    get.erase();
+  }
+  plan.getBody().takeBody(main.getBody());
+  main.erase();
+  for (auto global :
+       llvm::make_early_inc_range(module.getOps<memref::GlobalOp>()))
+    if (SymbolTable::symbolKnownUseEmpty(global, module))
+      global.erase();
+  return success();
 }
 
 void PlanBuffers::runOnOperation() {
@@ -434,8 +476,11 @@ void PlanBuffers::runOnOperation() {
   if (failed(placeResults()))
     return signalPassFailure();
   reuseOperands();
+  markChecks();
+  // Before there is an arena: its buffers are disjoint while they live.
+  markAliases();
   if (failed(placeArena()))
     return signalPassFailure();
-  markChecks();
-  markAliases();
+  if (failed(makePlan()))
+    return signalPassFailure();
 }

@@ -1,4 +1,4 @@
-//===- PlanReader.cpp - What a planned main says --------------------------===//
+//===- PlanReader.cpp - What a plan says ----------------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,13 +7,9 @@
 
 #include "Codegen/Schedule/Buffers/PlanReader.h"
 
-#include "Codegen/Schedule/Buffers/Kernel.h"
-
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
-
 using namespace mlir;
 using namespace mlir::repro;
+using namespace mlir::repro::launch;
 
 /// Appends the elements as they lie in memory: little-endian, an i1 as a byte.
 static LogicalResult appendElements(Location loc, ElementsAttr attr,
@@ -41,84 +37,67 @@ static LogicalResult appendElements(Location loc, ElementsAttr attr,
   return success();
 }
 
-static ::repro_runtime::Tensor describe(func::FuncOp main, unsigned index) {
-  auto type = cast<MemRefType>(main.getArgumentTypes()[index]);
+FailureOr<PlanOp> mlir::repro::findPlan(ModuleOp module) {
+  auto plans = module.getOps<PlanOp>();
+  if (!llvm::hasSingleElement(plans))
+    return module.emitError("expected one 'launch.plan', which "
+                            "repro-plan-buffers makes of 'main'");
+  return *plans.begin();
+}
+
+static ::repro_runtime::Tensor describe(Value buffer, Attribute name) {
+  auto type = cast<MemRefType>(buffer.getType());
   ::repro_runtime::Tensor tensor;
-  if (auto name = main.getArgAttrOfType<StringAttr>(index, "repro.name"))
-    tensor.name = name.str();
+  tensor.name = cast<StringAttr>(name).str();
   llvm::raw_string_ostream(tensor.element) << type.getElementType();
   tensor.bytes = getBufferBytes(type);
   tensor.shape.assign(type.getShape().begin(), type.getShape().end());
   return tensor;
 }
 
-PlanReader::PlanReader(ModuleOp module) : module(module), symbols(module) {}
-
-LogicalResult PlanReader::readTensors(::repro_runtime::Plan &plan) {
-  main = symbols.lookup<func::FuncOp>("main");
-  auto count = [&](StringRef name) -> int64_t {
-    auto attr = main->getAttrOfType<IntegerAttr>(name);
-    return attr ? attr.getInt() : 0;
+void PlanReader::readTensors(::repro_runtime::Plan &result) {
+  const Attribute *name = plan.getNames().begin();
+  auto read = [&](ArrayRef<BlockArgument> buffers,
+                  std::vector<::repro_runtime::Tensor> &tensors) {
+    for (BlockArgument buffer : buffers)
+      tensors.push_back(describe(buffer, *name++));
   };
-  if (!main || main.isExternal() || !main->hasAttr(planOutputsAttrName))
-    return module.emitError("expected a 'main' that repro-plan-buffers placed");
-  inputs = count(planStatesAttrName);
-  outputs = inputs + count(planInputsAttrName);
-  arena = outputs + count(planOutputsAttrName);
-  for (int64_t i = 0; i < arena; ++i)
-    (i < inputs    ? plan.states
-     : i < outputs ? plan.inputs
-                   : plan.outputs)
-        .push_back(describe(main, i));
-  plan.arenaBytes =
-      getBufferBytes(cast<MemRefType>(main.getArgumentTypes()[arena]));
-  if (auto messages = module->getAttrOfType<ArrayAttr>(messagesAttrName))
-    for (auto message : messages.getAsRange<StringAttr>())
-      plan.messages.push_back(message.str());
-  return success();
+  read(plan.getStates(), result.states);
+  read(plan.getInputs(), result.inputs);
+  read(plan.getOutputs(), result.outputs);
+  result.arenaBytes =
+      getBufferBytes(cast<MemRefType>(plan.getArena().getType()));
+  for (auto message : plan.getMessages().getAsRange<StringAttr>())
+    result.messages.push_back(message.str());
 }
 
-FailureOr<::repro_runtime::BufferRef> PlanReader::locate(Operation *launch,
-                                                         Value buffer) {
+FailureOr<::repro_runtime::BufferRef> PlanReader::locate(Value buffer) {
   using ::repro_runtime::BufferRef;
   using ::repro_runtime::Space;
-  // Kernels take buffers of offset 0: a cast takes the offset out of the type,
-  // and views of the arena have one in bytes.
   uint64_t offset = 0;
-  Value root = buffer;
-  while (Value source = getViewSource(root)) {
-    auto type = cast<MemRefType>(source.getType());
-    if (auto inArena = root.getDefiningOp<memref::ViewOp>())
-      offset += *getConstantIntValue(inArena.getByteShift());
-    else if (root.getDefiningOp<UnrealizedConversionCastOp>() &&
-             type.getNumElements() > 0)
-      offset += type.getStridesAndOffset().second *
-                getElementBytes(type.getElementType());
-    root = source;
+  while (auto view = buffer.getDefiningOp<ViewOp>()) {
+    offset += view.getOffset();
+    buffer = view.getSource();
   }
-  if (auto argument = dyn_cast<BlockArgument>(root)) {
-    int64_t index = argument.getArgNumber();
-    if (index < inputs)
+  if (auto argument = dyn_cast<BlockArgument>(buffer)) {
+    uint64_t index = argument.getArgNumber();
+    if (index < plan.getNumStates())
       return BufferRef{Space::State, uint32_t(index), offset};
-    if (index < outputs)
-      return BufferRef{Space::Input, uint32_t(index - inputs), offset};
-    if (index < arena)
-      return BufferRef{Space::Output, uint32_t(index - outputs), offset};
+    index -= plan.getNumStates();
+    if (index < plan.getNumInputs())
+      return BufferRef{Space::Input, uint32_t(index), offset};
+    index -= plan.getNumInputs();
+    if (index < plan.getNumOutputs())
+      return BufferRef{Space::Output, uint32_t(index), offset};
     return BufferRef{Space::Arena, 0, offset};
   }
-  auto get = root.getDefiningOp<memref::GetGlobalOp>();
-  if (!get)
-    return launch->emitError("expected buffers that repro-plan-buffers placed");
-  auto global = symbols.lookup<memref::GlobalOp>(get.getName());
-  auto [place, isFirst] = offsets.try_emplace(global, 0);
+  auto constant = buffer.getDefiningOp<ConstantOp>();
+  auto [place, isFirst] = offsets.try_emplace(constant, 0);
   if (isFirst) {
     constants.resize(llvm::alignTo(constants.size(), 64));
     place->second = constants.size();
-    auto value = dyn_cast_or_null<ElementsAttr>(
-        global.getInitialValue().value_or(Attribute()));
-    if (!value)
-      return global.emitError("expected a constant with a value");
-    if (failed(appendElements(global.getLoc(), value, constants)))
+    if (failed(
+            appendElements(constant.getLoc(), constant.getValue(), constants)))
       return failure();
   }
   return BufferRef{Space::Constant, 0, place->second + offset};

@@ -1,4 +1,4 @@
-//===- PlanReader.h - What a planned main says ------------------*- C++ -*-===//
+//===- PlanReader.h - What a plan says --------------------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,35 +9,31 @@
 #define REPRO_CODEGEN_SCHEDULE_BUFFERS_PLANREADER_H
 
 #include "Runtime/Artifact.h"
+#include "dialects/Launch/IR/Launch.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::repro {
 
-/// Reads what all targets' plans have in common from the `main` that
-/// `repro-plan-buffers` left.
+/// The plan of a module; an error if it has none.
+FailureOr<launch::PlanOp> findPlan(ModuleOp module);
+
+/// Reads what all targets' plans have in common.
 class PlanReader {
 public:
-  explicit PlanReader(ModuleOp module);
+  explicit PlanReader(launch::PlanOp plan) : plan(plan) {}
 
   /// States, inputs, outputs, the arena's size and the messages.
-  LogicalResult readTensors(::repro_runtime::Plan &plan);
-  /// The place of a buffer that `launch` passes to its kernel; a constant gets
+  void readTensors(::repro_runtime::Plan &result);
+  /// The place of a buffer that a launch passes to its kernel; a constant gets
   /// one at the first use.
-  FailureOr<::repro_runtime::BufferRef> locate(Operation *launch, Value buffer);
+  FailureOr<::repro_runtime::BufferRef> locate(Value buffer);
 
-  func::FuncOp getMain() const { return main; }
-  SymbolTable &getSymbols() { return symbols; }
   /// The bytes of the constants that have a place.
   std::string takeConstants() { return std::move(constants); }
 
 private:
-  ModuleOp module;
-  SymbolTable symbols;
-  func::FuncOp main;
-  /// Numbers of the arguments of `main` at which each kind begins.
-  int64_t inputs = 0, outputs = 0, arena = 0;
+  launch::PlanOp plan;
   llvm::DenseMap<Operation *, uint64_t> offsets;
   std::string constants;
 };

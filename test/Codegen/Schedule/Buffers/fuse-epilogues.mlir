@@ -20,9 +20,9 @@
 // CHECK-NEXT: repro.fold {{.*}} ins(%[[X]], %[[Y]] : {{.*}}) outs(%[[T]] :
 // CHECK: linalg.generic {indexing_maps = [#[[SAME]], #[[SAME]], #[[COLUMN]], #[[SAME]]], iterator_types = ["parallel", "parallel"]} ins(%[[R]], %[[T]], %[[B]] : {{.*}}) outs(%[[O]] :
 // CHECK: func.func @main
-// CHECK: %[[V:.*]] = memref.reinterpret_cast %arg2 to offset: [0], sizes: [8, 5], strides: [5, 1]
-// CHECK: call @kernel_0(%arg0, %arg1, %[[V]], %arg3,
-// CHECK-NOT: call
+// CHECK: %[[V:.*]] = launch.view %arg2[0] : memref<2x4x5xf32> to memref<8x5xf32>
+// CHECK: launch.dispatch @kernel_0(%arg0, %arg1, %[[V]], %arg3,
+// CHECK-NOT: launch.dispatch
 func.func @main(%x: memref<8x6xf32>, %y: memref<5x6xf32>, %r: memref<2x4x5xf32>, %b: memref<5xf32>) -> memref<2x4x5xf32> {
   %t = memref.alloc() : memref<8x5xf32>
   repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#x, #y, #z] iterators [parallel, parallel, reduction] ins(%x, %y : memref<8x6xf32>, memref<5x6xf32>) outs(%t : memref<8x5xf32>) attributes {repro.init = [0.0 : f32]} {
@@ -176,8 +176,8 @@ func.func @main(%x: memref<3x9x5xf32>, %y: memref<4x3xf32>) -> memref<4x11x7xf32
 // Pairs may interleave; a third is too far apart.
 
 // CHECK: func.func @main
-// CHECK-COUNT-11: call @
-// CHECK-NOT: call @
+// CHECK-COUNT-11: launch.dispatch @
+// CHECK-NOT: launch.dispatch @
 func.func @main(%x: memref<8x8xf32>, %y: memref<8x8xf32>) -> (memref<8x8xf32>, memref<8x8xf32>, memref<8x8xf32>, memref<8xf32>) {
   %t0 = memref.alloc() : memref<8x8xf32>
   repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#x, #y, #z] iterators [parallel, parallel, reduction] ins(%x, %y : memref<8x8xf32>, memref<8x8xf32>) outs(%t0 : memref<8x8xf32>) attributes {repro.init = [0.0 : f32]} {

@@ -26,8 +26,8 @@
 // CHECK-NOT: scf.forall
 // CHECK: func.func @main
 // CHECK-NOT: memref<256xf32>{{$}}
-// CHECK: call @kernel_0
-// CHECK: call @kernel_1
+// CHECK: launch.dispatch @kernel_0
+// CHECK: launch.dispatch @kernel_1
 func.func @main(%x: memref<256x256xf32>) -> (memref<256x256xf32>, memref<256xf32>) {
   %sum = memref.alloc() : memref<256xf32>
   repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold> maps [#rows, #row] iterators [parallel, reduction] ins(%x : memref<256x256xf32>) outs(%sum : memref<256xf32>) attributes {repro.init = [0.0 : f32]} {

@@ -12,8 +12,11 @@
 // CHECK: linalg.generic
 // CHECK-NOT: func.func private
 // CHECK-LABEL: func.func @main
-// CHECK: call @kernel_0
-// CHECK: call @kernel_0
+// CHECK-SAME: (%[[X:.*]]: memref<4xf32>, %[[Y:.*]]: memref<8xf32>)
+// CHECK-NOT: subview
+// CHECK: launch.dispatch @kernel_0(%[[X]], %{{.*}}) : memref<4xf32>, memref<4xf32>
+// CHECK: %[[PART:.*]] = launch.view %[[Y]][16] : memref<8xf32> to memref<4xf32>
+// CHECK: launch.dispatch @kernel_0(%[[PART]], %{{.*}}) : memref<4xf32>, memref<4xf32>
 func.func @main(%x: memref<4xf32>, %y: memref<8xf32>) -> memref<4xf32> {
   %part = memref.subview %y[4] [4] [1] : memref<8xf32> to memref<4xf32, strided<[1], offset: 4>>
   %a = memref.alloc() : memref<4xf32>

@@ -8,15 +8,15 @@
 // its own buffer; an element-wise result takes the place of an operand that
 // nobody reads afterwards.
 
-// CHECK-LABEL: func.func @main
-// CHECK-SAME: (%[[S:[a-z0-9]+]]: memref<16xf32>, %[[X:[a-z0-9]+]]: memref<16xf32>, %[[Y:[a-z0-9]+]]: memref<16xf32> {repro.name = "y"}, %[[A:[a-z0-9]+]]: memref<64xi8>)
-// CHECK-SAME: repro.plan_inputs = 1 : i64, repro.plan_live_bytes = 64 : i64, repro.plan_outputs = 1 : i64, repro.plan_states = 1 : i64
-// CHECK: %[[T0:.*]] = memref.view %[[A]][%c0{{.*}}]
-// CHECK: call @kernel_0(%[[X]], %[[T0]],
-// CHECK: call @kernel_0(%[[T0]], %[[T0]],
-// CHECK: call @kernel_0(%[[T0]], %[[Y]],
-// CHECK: call @kernel_1(%[[S]], %[[X]], %[[S]],
-// CHECK: return{{$}}
+// CHECK-LABEL: launch.plan @main
+// CHECK-SAME: states(%[[S:[a-z0-9]+]]: memref<16xf32>) inputs(%[[X:[a-z0-9]+]]: memref<16xf32>)
+// CHECK-SAME: outputs(%[[Y:[a-z0-9]+]]: memref<16xf32> {repro.name = "y"}) arena(%[[A:[a-z0-9]+]]: memref<64xi8>) live 64 messages []
+// CHECK: %[[T0:.*]] = launch.view %[[A]][0]
+// CHECK: launch.dispatch @kernel_0(%[[X]], %[[T0]])
+// CHECK: launch.dispatch @kernel_0(%[[T0]], %[[T0]])
+// CHECK: launch.dispatch @kernel_0(%[[T0]], %[[Y]])
+// CHECK: launch.dispatch @kernel_1(%[[S]], %[[X]], %[[S]]) :
+// CHECK-NEXT: }
 func.func @main(%s: memref<16xf32>, %x: memref<16xf32>) -> (memref<16xf32>, memref<16xf32> {repro.name = "y"})
     attributes {repro.num_state = 1 : i64} {
   %t0 = memref.alloc() : memref<16xf32>
@@ -55,11 +55,11 @@ func.func @main(%s: memref<16xf32>, %x: memref<16xf32>) -> (memref<16xf32>, memr
 // A kernel that reads other elements than it writes cannot work in place: the new
 // state is copied at the end.
 
-// CHECK-LABEL: func.func @main
-// CHECK-SAME: (%[[S:[a-z0-9]+]]: memref<16xf32>, %[[A:[a-z0-9]+]]: memref<64xi8>)
-// CHECK: %[[T:.*]] = memref.view %[[A]]
-// CHECK: call @kernel_0(%[[S]], %[[T]],
-// CHECK: call @copy_0(%[[T]], %[[S]],
+// CHECK-LABEL: launch.plan @main
+// CHECK-SAME: states(%[[S:[a-z0-9]+]]: memref<16xf32>) inputs() outputs() arena(%[[A:[a-z0-9]+]]: memref<64xi8>)
+// CHECK: %[[T:.*]] = launch.view %[[A]]
+// CHECK: launch.dispatch @kernel_0(%[[S]], %[[T]])
+// CHECK: launch.dispatch @copy_0(%[[T]], %[[S]])
 func.func @main(%s: memref<16xf32>) -> memref<16xf32> attributes {repro.num_state = 1 : i64} {
   %n = memref.alloc() : memref<16xf32>
   linalg.generic {indexing_maps = [#back, #id], iterator_types = ["parallel"]} ins(%s : memref<16xf32>) outs(%n : memref<16xf32>) {
@@ -76,12 +76,13 @@ func.func @main(%s: memref<16xf32>) -> memref<16xf32> attributes {repro.num_stat
 // (E1) while a check can still fail no state is written: the update before the
 // check goes to the arena. The first write looks at the error.
 
-// CHECK-LABEL: func.func @main
-// CHECK-SAME: (%[[S:[a-z0-9]+]]: memref<16xf32>, %[[A:[a-z0-9]+]]: memref<{{.*}}xi8>)
-// CHECK: %[[T:.*]] = memref.view %[[A]]
-// CHECK: call @kernel_0(%[[S]], %[[T]],
-// CHECK: call @kernel_1
-// CHECK: call @copy_0(%[[T]], %[[S]], {{.*}} {repro.check}
+// CHECK-LABEL: launch.plan @main
+// CHECK-SAME: states(%[[S:[a-z0-9]+]]: memref<16xf32>) inputs() outputs() arena(%[[A:[a-z0-9]+]]: memref<{{.*}}xi8>)
+// CHECK-SAME: messages ["not a number"]
+// CHECK: %[[T:.*]] = launch.view %[[A]]
+// CHECK: launch.dispatch @kernel_0(%[[S]], %[[T]])
+// CHECK: launch.dispatch @kernel_1
+// CHECK: launch.dispatch @copy_0(%[[T]], %[[S]]) checked
 func.func @main(%s: memref<16xf32>) -> memref<16xf32> attributes {repro.num_state = 1 : i64} {
   %n = memref.alloc() : memref<16xf32>
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%s : memref<16xf32>) outs(%n : memref<16xf32>) {
@@ -103,12 +104,12 @@ func.func @main(%s: memref<16xf32>) -> memref<16xf32> attributes {repro.num_stat
 
 // States that change places: one goes through a temporary.
 
-// CHECK-LABEL: func.func @main
-// CHECK-SAME: (%[[A:[a-z0-9]+]]: memref<4xf32>, %[[B:[a-z0-9]+]]: memref<4xf32>, %{{.*}}: memref<64xi8>)
-// CHECK: %[[T:.*]] = memref.view
-// CHECK: call @copy_0(%[[B]], %[[T]],
-// CHECK: call @copy_0(%[[A]], %[[B]],
-// CHECK: call @copy_0(%[[T]], %[[A]],
+// CHECK-LABEL: launch.plan @main
+// CHECK-SAME: states(%[[A:[a-z0-9]+]]: memref<4xf32>, %[[B:[a-z0-9]+]]: memref<4xf32>) inputs() outputs() arena(%{{.*}}: memref<64xi8>)
+// CHECK: %[[T:.*]] = launch.view
+// CHECK: launch.dispatch @copy_0(%[[B]], %[[T]])
+// CHECK: launch.dispatch @copy_0(%[[A]], %[[B]])
+// CHECK: launch.dispatch @copy_0(%[[T]], %[[A]])
 func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) -> (memref<4xf32>, memref<4xf32>) attributes {repro.num_state = 2 : i64} {
   return %b, %a : memref<4xf32>, memref<4xf32>
 }
@@ -121,7 +122,7 @@ func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) -> (memref<4xf32>, memref<
 
 // CHECK: func.func private @kernel_0(%{{.*}}: memref<16xf32> {llvm.noalias, repro.access = "read"}, %{{.*}}: memref<16xf32> {llvm.noalias, repro.access = "write"}
 // CHECK: func.func private @kernel_1(%{{.*}}: memref<16xf32> {repro.access = "read"}, %{{.*}}: memref<16xf32> {repro.access = "write"}
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: launch.plan @main
 func.func @main(%s: memref<16xf32>) -> (memref<16xf32>, memref<16xf32>) attributes {repro.num_state = 1 : i64} {
   %y = memref.alloc() : memref<16xf32>
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%s : memref<16xf32>) outs(%y : memref<16xf32>) {
@@ -147,16 +148,16 @@ func.func @main(%s: memref<16xf32>) -> (memref<16xf32>, memref<16xf32>) attribut
 // alone: not for a transposed operand, not for one of another type. An operand
 // that is free becomes one of two results.
 
-// CHECK-LABEL: func.func @main
-// CHECK: %[[T:.*]] = memref.view
-// CHECK: call @kernel_0(%{{.*}}, %[[T]],
-// CHECK: %[[U:.*]] = memref.view
-// CHECK: call @kernel_1(%[[T]], %[[U]],
-// CHECK: %[[V:.*]] = memref.view
-// CHECK: call @kernel_2(%[[U]], %[[V]],
-// CHECK: %[[W:.*]] = memref.view
-// CHECK: call @kernel_3(%[[V]], %[[U]], %[[U]], %[[W]],
-// CHECK: call @kernel_4(%[[U]], %[[W]], %{{.*}},
+// CHECK-LABEL: launch.plan @main
+// CHECK: %[[T:.*]] = launch.view
+// CHECK: launch.dispatch @kernel_0(%{{.*}}, %[[T]])
+// CHECK: %[[U:.*]] = launch.view
+// CHECK: launch.dispatch @kernel_1(%[[T]], %[[U]])
+// CHECK: %[[V:.*]] = launch.view
+// CHECK: launch.dispatch @kernel_2(%[[U]], %[[V]])
+// CHECK: %[[W:.*]] = launch.view
+// CHECK: launch.dispatch @kernel_3(%[[V]], %[[U]], %[[U]], %[[W]])
+// CHECK: launch.dispatch @kernel_4(%[[U]], %[[W]], %{{.*}})
 func.func @main(%x: memref<4x4xf32>) -> memref<4x4xf32> attributes {repro.num_state = 0 : i64} {
   %t = memref.alloc() : memref<4x4xf32>
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : memref<4x4xf32>) outs(%t : memref<4x4xf32>) {
@@ -201,12 +202,12 @@ func.func @main(%x: memref<4x4xf32>) -> memref<4x4xf32> attributes {repro.num_st
 
 // An operand that is read later keeps its buffer.
 
-// CHECK-LABEL: func.func @main
-// CHECK: %[[T:.*]] = memref.view
-// CHECK: call @kernel_0(%{{.*}}, %[[T]],
-// CHECK: %[[U:.*]] = memref.view
-// CHECK: call @kernel_0(%[[T]], %[[U]],
-// CHECK: call @kernel_1(%[[T]], %[[U]], %{{.*}},
+// CHECK-LABEL: launch.plan @main
+// CHECK: %[[T:.*]] = launch.view
+// CHECK: launch.dispatch @kernel_0(%{{.*}}, %[[T]])
+// CHECK: %[[U:.*]] = launch.view
+// CHECK: launch.dispatch @kernel_0(%[[T]], %[[U]])
+// CHECK: launch.dispatch @kernel_1(%[[T]], %[[U]], %{{.*}})
 func.func @main(%x: memref<16xf32>) -> memref<16xf32> attributes {repro.num_state = 0 : i64} {
   %t = memref.alloc() : memref<16xf32>
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : memref<16xf32>) outs(%t : memref<16xf32>) {
@@ -240,12 +241,12 @@ func.func @main(%x: memref<16xf32>) -> memref<16xf32> attributes {repro.num_stat
 // A product that goes on to the new state writes it in place of the old one,
 // unless that is one of its factors.
 
-// CHECK-LABEL: func.func @main
-// CHECK-SAME: (%[[S:[a-z0-9]+]]: memref<4x4xf32>, %[[T:[a-z0-9]+]]: memref<4x4xf32>, %[[X:[a-z0-9]+]]: memref<4x4xf32>, %[[A:[a-z0-9]+]]: memref<64xi8>)
-// CHECK: call @kernel_0(%[[X]], %[[S]], %[[S]],
-// CHECK: %[[V:.*]] = memref.view %[[A]]
-// CHECK: call @kernel_1(%[[X]], %[[T]], %[[V]],
-// CHECK: call @copy_0(%[[V]], %[[T]],
+// CHECK-LABEL: launch.plan @main
+// CHECK-SAME: states(%[[S:[a-z0-9]+]]: memref<4x4xf32>, %[[T:[a-z0-9]+]]: memref<4x4xf32>) inputs(%[[X:[a-z0-9]+]]: memref<4x4xf32>) outputs() arena(%[[A:[a-z0-9]+]]: memref<64xi8>)
+// CHECK: launch.dispatch @kernel_0(%[[X]], %[[S]], %[[S]])
+// CHECK: %[[V:.*]] = launch.view %[[A]]
+// CHECK: launch.dispatch @kernel_1(%[[X]], %[[T]], %[[V]])
+// CHECK: launch.dispatch @copy_0(%[[V]], %[[T]])
 func.func @main(%s: memref<4x4xf32>, %t: memref<4x4xf32>, %x: memref<4x4xf32>) -> (memref<4x4xf32>, memref<4x4xf32>) attributes {repro.num_state = 2 : i64} {
   %u = memref.alloc() : memref<4x4xf32>
   memref.alloca_scope {
@@ -287,11 +288,12 @@ func.func @main(%s: memref<4x4xf32>, %t: memref<4x4xf32>, %x: memref<4x4xf32>) -
 
 // The dimensions of the product need not be in the order of the state's.
 
-// CHECK-LABEL: func.func @main
-// CHECK-SAME: (%[[S:[a-z0-9]+]]: memref<1x4x8xf32>, %[[X:[a-z0-9]+]]: memref<8x3xf32>, %[[Y:[a-z0-9]+]]: memref<3x4xf32>, %{{[a-z0-9]+}}: memref<0xi8>)
-// CHECK: %[[VIEW:.*]] = memref.reinterpret_cast %[[S]]
-// CHECK: call @kernel_0(%[[X]], %[[Y]], %[[VIEW]], %{{[a-z_0-9]+}},
-// CHECK-NOT: call
+// CHECK-LABEL: launch.plan @main
+// CHECK-SAME: states(%[[S:[a-z0-9]+]]: memref<1x4x8xf32>) inputs(%[[X:[a-z0-9]+]]: memref<8x3xf32>, %[[Y:[a-z0-9]+]]: memref<3x4xf32>) outputs() arena(%{{[a-z0-9]+}}: memref<0xi8>)
+// CHECK: %[[OLD:.*]] = launch.view %[[S]][0] : memref<1x4x8xf32> to memref<8x4xf32, strided<[1, 8]>>
+// CHECK: %[[NEW:.*]] = launch.view %[[S]][0] : memref<1x4x8xf32> to memref<4x8xf32>
+// CHECK: launch.dispatch @kernel_0(%[[X]], %[[Y]], %[[OLD]], %[[NEW]])
+// CHECK-NOT: launch.dispatch
 func.func @main(%s: memref<1x4x8xf32>, %x: memref<8x3xf32>, %y: memref<3x4xf32>) -> memref<1x4x8xf32> attributes {repro.num_state = 1 : i64} {
   %new = memref.alloc() : memref<1x4x8xf32>
   %old = memref.reinterpret_cast %s to offset: [0], sizes: [8, 4], strides: [1, 8] : memref<1x4x8xf32> to memref<8x4xf32, strided<[1, 8]>>

@@ -1,0 +1,43 @@
+//===- Launch.h - Launches of kernels on buffers ----------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_LAUNCH_LAUNCH_H
+#define REPRO_LAUNCH_LAUNCH_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributeInterfaces.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+
+#include "dialects/Launch/IR/LaunchDialect.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/Launch/IR/LaunchOps.h.inc"
+
+namespace mlir::repro::launch {
+
+/// Number of a kernel function's arguments after the buffers: scratch, error,
+/// begin, end.
+constexpr unsigned numTrailingKernelArgs = 4;
+
+/// Argument attribute of a kernel: "read", "write" or "readwrite".
+constexpr StringRef accessAttrName = "repro.access";
+
+/// An element of n bits takes the next power of two of bytes.
+int64_t getElementBytes(Type element);
+
+/// Bytes of a buffer of static shape.
+int64_t getBufferBytes(MemRefType type);
+
+} // namespace mlir::repro::launch
+
+#endif // REPRO_LAUNCH_LAUNCH_H

@@ -1,0 +1,295 @@
+//===- LaunchDialect.cpp - Launches of kernels on buffers -----------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Launch/IR/Launch.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::launch;
+
+#include "dialects/Launch/IR/LaunchDialect.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/Launch/IR/LaunchOps.cpp.inc"
+
+void LaunchDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Launch/IR/LaunchOps.cpp.inc"
+      >();
+}
+
+int64_t launch::getElementBytes(Type element) {
+  if (element.isIndex())
+    return 8;
+  return llvm::PowerOf2Ceil(
+      llvm::divideCeil(element.getIntOrFloatBitWidth(), 8));
+}
+
+int64_t launch::getBufferBytes(MemRefType type) {
+  return type.getNumElements() * getElementBytes(type.getElementType());
+}
+
+/// The bytes from the first element of a buffer to the end of the last one;
+/// nothing where they are dynamic, too many, or lie before the first one.
+static std::optional<int64_t> getExtent(MemRefType type) {
+  SmallVector<int64_t> strides;
+  int64_t offset = 0;
+  if (!type || !type.hasStaticShape() ||
+      !type.getElementType().isIntOrIndexOrFloat() ||
+      failed(type.getStridesAndOffset(strides, offset)) || offset != 0)
+    return std::nullopt;
+  if (llvm::is_contained(type.getShape(), 0))
+    return 0;
+  int64_t last = 0;
+  for (auto [size, stride] : llvm::zip_equal(type.getShape(), strides)) {
+    int64_t step = 0;
+    if (stride < 0 || llvm::MulOverflow(size - 1, stride, step) ||
+        llvm::AddOverflow(last, step, last))
+      return std::nullopt;
+  }
+  int64_t bytes = 0;
+  if (llvm::AddOverflow(last, int64_t(1), last) ||
+      llvm::MulOverflow(last, getElementBytes(type.getElementType()), bytes))
+    return std::nullopt;
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// PlanOp
+//===----------------------------------------------------------------------===//
+
+static constexpr StringLiteral nameAttrName = "repro.name";
+
+ParseResult PlanOp::parse(OpAsmParser &parser, OperationState &result) {
+  Builder &builder = parser.getBuilder();
+  StringAttr symbol;
+  if (parser.parseSymbolName(symbol, getSymNameAttrName(result.name),
+                             result.attributes))
+    return failure();
+  SmallVector<OpAsmParser::Argument> arguments;
+  auto parseArguments = [&](StringRef keyword, StringAttr count) {
+    size_t before = arguments.size();
+    if (parser.parseKeyword(keyword) ||
+        parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren,
+                                 /*allowType=*/true, /*allowAttrs=*/true))
+      return failure();
+    if (count)
+      result.addAttribute(count,
+                          builder.getI64IntegerAttr(arguments.size() - before));
+    return success();
+  };
+  if (failed(parseArguments("states", getNumStatesAttrName(result.name))) ||
+      failed(parseArguments("inputs", getNumInputsAttrName(result.name))) ||
+      failed(parseArguments("outputs", getNumOutputsAttrName(result.name))))
+    return failure();
+  SmallVector<Attribute> names;
+  for (const OpAsmParser::Argument &argument : arguments) {
+    StringAttr name = argument.attrs
+                          ? argument.attrs.getAs<StringAttr>(nameAttrName)
+                          : StringAttr();
+    names.push_back(name ? name : builder.getStringAttr(""));
+  }
+  int64_t live = 0;
+  ArrayAttr messages;
+  if (failed(parseArguments("arena", {})) || parser.parseKeyword("live") ||
+      parser.parseInteger(live) || parser.parseKeyword("messages") ||
+      parser.parseAttribute(messages))
+    return failure();
+  result.addAttribute(getNamesAttrName(result.name),
+                      builder.getArrayAttr(names));
+  result.addAttribute(getLiveBytesAttrName(result.name),
+                      builder.getI64IntegerAttr(live));
+  result.addAttribute(getMessagesAttrName(result.name), messages);
+  if (parser.parseOptionalAttrDictWithKeyword(result.attributes))
+    return failure();
+  Region *body = result.addRegion();
+  if (parser.parseRegion(*body, arguments))
+    return failure();
+  if (body->empty())
+    body->emplaceBlock();
+  return success();
+}
+
+void PlanOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  printer.printSymbolName(getSymName());
+  unsigned position = 0;
+  auto printArguments = [&](StringRef keyword,
+                            ArrayRef<BlockArgument> arguments) {
+    printer << ' ' << keyword << '(';
+    llvm::interleaveComma(arguments, printer, [&](BlockArgument argument) {
+      NamedAttrList attributes;
+      if (position < getNames().size())
+        if (auto name = cast<StringAttr>(getNames()[position]); !name.empty())
+          attributes.set(nameAttrName, name);
+      printer.printRegionArgument(argument, attributes);
+      ++position;
+    });
+    printer << ')';
+  };
+  printArguments("states", getStates());
+  printArguments("inputs", getInputs());
+  printArguments("outputs", getOutputs());
+  printArguments("arena", getArena());
+  printer << " live " << getLiveBytes() << " messages " << getMessages();
+  printer.printOptionalAttrDictWithKeyword(
+      (*this)->getAttrs(),
+      {getSymNameAttrName(), getNumStatesAttrName(), getNumInputsAttrName(),
+       getNumOutputsAttrName(), getNamesAttrName(), getLiveBytesAttrName(),
+       getMessagesAttrName()});
+  printer << ' ';
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+LogicalResult PlanOp::verify() {
+  uint64_t arguments = getBody().getNumArguments();
+  // The sum of the three may be too large for 64 bits.
+  uint64_t left = arguments;
+  for (uint64_t count : {getNumStates(), getNumInputs(), getNumOutputs()}) {
+    if (count > left)
+      return emitOpError("has ")
+             << arguments << " arguments, expected " << getNumStates()
+             << " states, " << getNumInputs() << " inputs, " << getNumOutputs()
+             << " outputs and an arena";
+    left -= count;
+  }
+  if (left != 1)
+    return emitOpError("expected one argument behind the outputs, the arena, "
+                       "got ")
+           << left;
+  if (getNames().size() != arguments - 1)
+    return emitOpError("expected a name, perhaps an empty one, of each of ")
+           << arguments - 1 << " states, inputs and outputs, got "
+           << getNames().size();
+  for (Type type : getBody().getArgumentTypes()) {
+    auto buffer = dyn_cast<MemRefType>(type);
+    if (!buffer || !buffer.getLayout().isIdentity() || !getExtent(buffer))
+      return emitOpError("expected buffers of static shape that begin at their "
+                         "first byte, got ")
+             << type;
+  }
+  auto arena = cast<MemRefType>(getArena().getType());
+  if (arena.getRank() != 1 || !arena.getElementType().isInteger(8))
+    return emitOpError("expected an arena of bytes, got ") << arena;
+  if (getLiveBytes() > uint64_t(arena.getDimSize(0)))
+    return emitOpError("has an arena of ")
+           << arena.getDimSize(0) << " bytes, but " << getLiveBytes()
+           << " bytes of temporaries live at once";
+  return success();
+}
+
+LogicalResult PlanOp::verifyRegions() {
+  for (Operation &op : getBody().front())
+    if (!isa<DispatchOp, ViewOp, ConstantOp>(op))
+      return op.emitError("expected launches, views and constants in a plan, "
+                          "got '")
+             << op.getName() << "'";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// DispatchOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult DispatchOp::verify() {
+  if (getGrid().has_value() != getBlock().has_value())
+    return emitOpError("expected both a grid and a block, or neither");
+  if (getSharedBytes() && !getGrid())
+    return emitOpError("expected a grid with shared memory");
+  for (std::optional<ArrayRef<int64_t>> sizes : {getGrid(), getBlock()})
+    if (sizes && (sizes->size() != 3 ||
+                  llvm::any_of(*sizes, [](int64_t size) { return size < 1; })))
+      return emitOpError("expected three positive sizes of a grid or a block");
+  return success();
+}
+
+/// Whether a plan lets nobody write this buffer.
+static bool isReadOnly(Value buffer) {
+  while (auto view = buffer.getDefiningOp<ViewOp>())
+    buffer = view.getSource();
+  if (buffer.getDefiningOp<ConstantOp>())
+    return true;
+  auto argument = dyn_cast<BlockArgument>(buffer);
+  auto plan = argument ? dyn_cast<PlanOp>(argument.getOwner()->getParentOp())
+                       : PlanOp();
+  return plan && llvm::is_contained(plan.getInputs(), argument);
+}
+
+LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  SymbolRefAttr kernel = getKernel();
+  Operation *root =
+      symbolTable.lookupNearestSymbolFrom(*this, kernel.getRootReference());
+  // Code holds its kernels as bytes.
+  if (root && !kernel.getNestedReferences().empty() &&
+      !root->hasTrait<OpTrait::SymbolTable>())
+    return success();
+  auto function = dyn_cast_or_null<FunctionOpInterface>(
+      symbolTable.lookupNearestSymbolFrom(*this, kernel));
+  if (!function)
+    return emitOpError("expected a kernel function, got '") << kernel << "'";
+  // A device finds its share of the work itself and has no scratch memory.
+  unsigned others = getGrid() ? 1 : numTrailingKernelArgs;
+  ArrayRef<Type> types = function.getArgumentTypes();
+  if (types.size() != getBuffers().size() + others)
+    return emitOpError("has ")
+           << getBuffers().size() << " buffers, but '" << kernel << "' takes "
+           << types.size() << " arguments, of which " << others
+           << " are no buffers";
+  for (auto [index, buffer] : llvm::enumerate(getBuffers())) {
+    // In the dialects of targets buffers are pointers.
+    if (isa<MemRefType>(types[index]) && types[index] != buffer.getType())
+      return emitOpError("has a buffer of type ")
+             << buffer.getType() << ", but '" << kernel << "' takes "
+             << types[index];
+    auto access = function.getArgAttrOfType<StringAttr>(index, accessAttrName);
+    if (access && access != "read" && isReadOnly(buffer))
+      return emitOpError("lets '")
+             << kernel << "' write a constant or an input";
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ViewOp, ConstantOp
+//===----------------------------------------------------------------------===//
+
+Value ViewOp::getViewSource() { return getSource(); }
+
+LogicalResult ViewOp::verify() {
+  auto source = dyn_cast<MemRefType>(getSource().getType());
+  auto result = dyn_cast<MemRefType>(getType());
+  std::optional<int64_t> available = getExtent(source);
+  std::optional<int64_t> needed = getExtent(result);
+  if (!available || !needed)
+    return emitOpError("expected buffers of static shape and strides without "
+                       "an offset");
+  if (*needed == 0)
+    return success();
+  if (int64_t(getOffset()) > *available - *needed)
+    return emitOpError("has ") << *needed << " bytes at byte " << getOffset()
+                               << " of a buffer of " << *available << " bytes";
+  if (getOffset() % getElementBytes(result.getElementType()))
+    return emitOpError("expected an offset that is a multiple of the bytes of "
+                       "an element, got ")
+           << getOffset();
+  return success();
+}
+
+LogicalResult ConstantOp::verify() {
+  auto type = dyn_cast<MemRefType>(getType());
+  ShapedType value = getValue().getShapedType();
+  if (!type || !type.getLayout().isIdentity() || !getExtent(type) ||
+      type.getShape() != value.getShape() ||
+      type.getElementType() != value.getElementType())
+    return emitOpError("expected a buffer of the elements of ") << value;
+  return success();
+}

@@ -1,0 +1,175 @@
+// RUN: %repro-opt %s --split-input-file --verify-diagnostics
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// expected-error @+1 {{has an arena of 64 bytes, but 65 bytes of temporaries live at once}}
+launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 65 messages [] {
+}
+
+// -----
+
+// expected-error @+1 {{expected an arena of bytes, got 'memref<64xf32>'}}
+launch.plan @main states() inputs() outputs() arena(%a: memref<64xf32>) live 0 messages [] {
+}
+
+// -----
+
+// expected-error @+1 {{expected buffers of static shape that begin at their first byte, got 'memref<?xf32>'}}
+launch.plan @main states(%s: memref<?xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+}
+
+// -----
+
+// expected-error @+1 {{expected buffers of static shape that begin at their first byte, got 'memref<4xf32, strided<[1], offset: 1>>'}}
+launch.plan @main states() inputs(%x: memref<4xf32, strided<[1], offset: 1>>) outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+}
+
+// -----
+
+// expected-error @+1 {{expected buffers of static shape that begin at their first byte, got 'f32'}}
+launch.plan @main states() inputs(%x: f32) outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+}
+
+// -----
+
+// The sum of the counts is 2^64 + 1.
+// expected-error @+1 {{has 2 arguments, expected 9223372036854775807 states, 9223372036854775807 inputs, 3 outputs and an arena}}
+"launch.plan"() <{sym_name = "main", num_states = 9223372036854775807 : i64, num_inputs = 9223372036854775807 : i64, num_outputs = 3 : i64, names = [""], live_bytes = 0 : i64, messages = []}> ({
+^bb0(%s: memref<4xf32>, %a: memref<64xi8>):
+}) : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected one argument behind the outputs, the arena, got 2}}
+"launch.plan"() <{sym_name = "main", num_states = 0 : i64, num_inputs = 0 : i64, num_outputs = 0 : i64, names = [""], live_bytes = 0 : i64, messages = []}> ({
+^bb0(%s: memref<4xf32>, %a: memref<64xi8>):
+}) : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected a name, perhaps an empty one, of each of 1 states, inputs and outputs, got 0}}
+"launch.plan"() <{sym_name = "main", num_states = 1 : i64, num_inputs = 0 : i64, num_outputs = 0 : i64, names = [], live_bytes = 0 : i64, messages = []}> ({
+^bb0(%s: memref<4xf32>, %a: memref<64xi8>):
+}) : () -> ()
+
+// -----
+
+launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{expected launches, views and constants in a plan, got 'memref.copy'}}
+  memref.copy %s, %s : memref<4xf32> to memref<4xf32>
+}
+
+// -----
+
+launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{expected a kernel function, got '@nothing'}}
+  launch.dispatch @nothing(%s) : memref<4xf32>
+}
+
+// -----
+
+func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+
+launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{has 1 buffers, but '@copy' takes 6 arguments, of which 4 are no buffers}}
+  launch.dispatch @copy(%s) : memref<4xf32>
+}
+
+// -----
+
+func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+
+launch.plan @main states(%s: memref<4xf32>, %t: memref<8xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{has a buffer of type 'memref<8xf32>', but '@copy' takes 'memref<4xf32>'}}
+  launch.dispatch @copy(%s, %t) : memref<4xf32>, memref<8xf32>
+}
+
+// -----
+
+func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+
+launch.plan @main states(%s: memref<4xf32>) inputs(%x: memref<4xf32>) outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{lets '@copy' write a constant or an input}}
+  launch.dispatch @copy(%s, %x) : memref<4xf32>, memref<4xf32>
+}
+
+// -----
+
+func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+
+launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  %c = launch.constant dense<0.0> : tensor<8xf32> as memref<8xf32>
+  %part = launch.view %c[16] : memref<8xf32> to memref<4xf32>
+  // expected-error @+1 {{lets '@copy' write a constant or an input}}
+  launch.dispatch @copy(%s, %part) : memref<4xf32>, memref<4xf32>
+}
+
+// -----
+
+func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+
+launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{expected both a grid and a block, or neither}}
+  launch.dispatch @copy(%s, %s) grid [1, 1, 1] : memref<4xf32>, memref<4xf32>
+}
+
+// -----
+
+func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+
+launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{expected three positive sizes of a grid or a block}}
+  launch.dispatch @copy(%s, %s) grid [1, 1, 1] block [0, 1, 1] : memref<4xf32>, memref<4xf32>
+}
+
+// -----
+
+func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+
+launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{expected a grid with shared memory}}
+  launch.dispatch @copy(%s, %s) shared 16 : memref<4xf32>, memref<4xf32>
+}
+
+// -----
+
+launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{has 16 bytes at byte 52 of a buffer of 64 bytes}}
+  %v = launch.view %a[52] : memref<64xi8> to memref<4xf32>
+}
+
+// -----
+
+launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{has 36 bytes at byte 32 of a buffer of 64 bytes}}
+  %v = launch.view %a[32] : memref<64xi8> to memref<3x1xf32, strided<[4, 1]>>
+}
+
+// -----
+
+launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{expected an offset that is a multiple of the bytes of an element, got 2}}
+  %v = launch.view %a[2] : memref<64xi8> to memref<4xf32>
+}
+
+// -----
+
+launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{expected buffers of static shape and strides without an offset}}
+  %v = launch.view %a[0] : memref<64xi8> to memref<4xf32, strided<[1], offset: 4>>
+}
+
+// -----
+
+// Neither the number of elements nor that of bytes is one of 64 bits.
+launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{expected buffers of static shape and strides without an offset}}
+  %v = launch.view %a[0] : memref<64xi8> to memref<2x2xf32, strided<[9223372036854775807, 9223372036854775807]>>
+}
+
+// -----
+
+launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{expected a buffer of the elements of 'tensor<4xf32>'}}
+  %c = launch.constant dense<0.0> : tensor<4xf32> as memref<4xi32>
+}
