@@ -40,10 +40,12 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(createCSEPass());
   manager.addNestedPass<func::FuncOp>(createReproCanonicalize());
   manager.addNestedPass<func::FuncOp>(createCSEPass());
-  ReproOutlineKernelsOptions outline;
-  outline.fuseRows = options.fuseRows;
-  outline.fuseEpilogues = options.fuseEpilogues;
-  manager.addPass(createReproOutlineKernels(outline));
+  manager.addPass(createReproNumberChecks());
+  if (options.fuseEpilogues)
+    manager.addNestedPass<func::FuncOp>(createReproFuseEpilogues());
+  if (options.fuseRows)
+    manager.addNestedPass<func::FuncOp>(createReproFuseRows());
+  manager.addPass(createReproOutlineKernels());
   manager.addPass(createReproPlanBuffers());
 }
 

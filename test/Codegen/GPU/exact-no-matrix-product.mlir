@@ -1,4 +1,4 @@
-// RUN: %repro-opt %s -repro-bufferize -repro-outline-kernels -repro-plan-buffers -repro-expand-device-kernels=arch=sm_90 -verify-diagnostics
+// RUN: %repro-opt %s -repro-bufferize -repro-number-checks -repro-outline-kernels -repro-plan-buffers -repro-expand-device-kernels=arch=sm_90 -verify-diagnostics
 
 // repro-decompose-exact would have made integers of it.
 func.func @main(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<f32> attributes {repro.num_state = 0 : i64} {

@@ -12,11 +12,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FuseEpilogues.h"
-
 #include "Kernel.h"
 #include "RowBlocks.h"
 
+#include "Codegen/Schedule/Buffers/Passes.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,6 +24,11 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROFUSEEPILOGUES
+#include "lib/Codegen/Schedule/Buffers/Passes.h.inc"
+} // namespace mlir::repro
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -376,9 +380,16 @@ void EpilogueFusion::write() {
   fold.erase();
 }
 
-void mlir::repro::fuseEpilogues(func::FuncOp main) {
-  Block &body = main.getBody().front();
-  for (auto fold : llvm::make_early_inc_range(body.getOps<FoldOp>()))
-    if (std::optional<EpilogueFusion> fusion = EpilogueFusion::match(fold))
-      fusion->write();
-}
+namespace {
+struct FuseEpilogues
+    : public repro::impl::ReproFuseEpiloguesBase<FuseEpilogues> {
+  void runOnOperation() override {
+    if (!getOperation().getBody().hasOneBlock())
+      return;
+    for (auto fold : llvm::make_early_inc_range(
+             getOperation().getBody().front().getOps<FoldOp>()))
+      if (std::optional<EpilogueFusion> fusion = EpilogueFusion::match(fold))
+        fusion->write();
+  }
+};
+} // namespace

@@ -13,17 +13,23 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FuseRows.h"
-
 #include "Kernel.h"
 #include "RowBlocks.h"
 
+#include "Codegen/Schedule/Buffers/Passes.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <deque>
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROFUSEROWS
+#include "lib/Codegen/Schedule/Buffers/Passes.h.inc"
+} // namespace mlir::repro
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -241,8 +247,7 @@ private:
   void grow(size_t position, int64_t rows);
 
   func::FuncOp main;
-  /// The structured ops of `main`; null where a run has been, a scope or a
-  /// call.
+  /// The structured ops of `main`; null where a run or a scope is.
   SmallVector<Operation *> ops;
 };
 
@@ -395,4 +400,11 @@ void RowFuser::run() {
     }
 }
 
-void mlir::repro::fuseRows(func::FuncOp main) { RowFuser(main).run(); }
+namespace {
+struct FuseRows : public repro::impl::ReproFuseRowsBase<FuseRows> {
+  void runOnOperation() override {
+    if (getOperation().getBody().hasOneBlock())
+      RowFuser(getOperation()).run();
+  }
+};
+} // namespace

@@ -1,5 +1,5 @@
-// RUN: %repro-opt %s --split-input-file --repro-outline-kernels=fuse-epilogues | FileCheck %s
-// RUN: %repro-opt %s --split-input-file --repro-outline-kernels | FileCheck %s --check-prefix=ALONE
+// RUN: %repro-opt %s --split-input-file --pass-pipeline='builtin.module(repro-number-checks,func.func(repro-fuse-epilogues),repro-outline-kernels)' | FileCheck %s
+// RUN: %repro-opt %s --split-input-file --repro-number-checks --repro-outline-kernels | FileCheck %s --check-prefix=ALONE
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 

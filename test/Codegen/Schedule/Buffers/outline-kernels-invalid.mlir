@@ -41,3 +41,11 @@ func.func @main(%x: memref<4xf32>) -> memref<4xf32> {
 // expected-error @+1 {{expected a function 'main' of one block}}
 module {
 }
+
+// -----
+
+func.func @main(%x: memref<4xf32>, %t: memref<5xf32>, %i: memref<4x1xi64>) -> memref<5xf32> {
+  // expected-error @+1 {{expected the number of its message, which repro-number-checks gives it}}
+  repro.scatter add ins(%x, %i : memref<4xf32>, memref<4x1xi64>) outs(%t : memref<5xf32>)
+  return %t : memref<5xf32>
+}

@@ -6,7 +6,6 @@
 
 // Equal operations share a kernel, also on parts of buffers.
 
-// CHECK: module attributes {repro.messages = []}
 // CHECK: func.func private @kernel_0(%{{.*}}: memref<4xf32> {repro.access = "read"}, %{{.*}}: memref<4xf32> {repro.access = "write"},
 // CHECK-SAME: %{{.*}}: memref<?xi8>, %{{.*}}: memref<1xi64>, %{{.*}}: index, %{{.*}}: index)
 // CHECK: linalg.generic
@@ -33,26 +32,4 @@ func.func @main(%x: memref<4xf32>, %y: memref<8xf32>) -> memref<4xf32> {
     linalg.yield %r : f32
   }
   return %b : memref<4xf32>
-}
-
-// -----
-
-#id = affine_map<(i) -> (i)>
-
-// (E1) checks have messages with their place.
-
-// CHECK: module attributes {repro.messages = ["no good", "model.py:7: scatter index out of range for a tensor of shape [4]"]}
-// CHECK: cf.assert %{{.*}}, "no good" {repro.message = 0 : i64}
-// CHECK: repro.scatter add {{.*}}repro.message = 1 : i64
-func.func @main(%x: memref<4xindex>, %t: memref<5xf32>, %i: memref<4x1xi64>) -> memref<4xf32> {
-  %a = memref.alloc() : memref<4xf32>
-  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : memref<4xindex>) outs(%a : memref<4xf32>) {
-  ^bb0(%u: index, %o: f32):
-    %r = memref.load %t[%u] : memref<5xf32>
-    %ok = arith.cmpf ord, %r, %r : f32
-    cf.assert %ok, "no good" loc(unknown)
-    linalg.yield %r : f32
-  }
-  repro.scatter add ins(%a, %i : memref<4xf32>, memref<4x1xi64>) outs(%a : memref<4xf32>) loc("model.py":7:3)
-  return %a : memref<4xf32>
 }

@@ -1,0 +1,73 @@
+//===- NumberChecks.cpp - The messages of a program's checks --------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernel.h"
+
+#include "Codegen/Schedule/Buffers/Passes.h"
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPRONUMBERCHECKS
+#include "lib/Codegen/Schedule/Buffers/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+namespace {
+struct NumberChecks : public repro::impl::ReproNumberChecksBase<NumberChecks> {
+  void runOnOperation() override;
+};
+} // namespace
+
+/// "file.py:3: " where the location names a file, innermost first.
+static std::string describe(Location loc) {
+  std::string text;
+  loc->walk([&](Location inner) {
+    auto file = dyn_cast<FileLineColLoc>(inner);
+    if (!file)
+      return WalkResult::advance();
+    text = (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ": ")
+               .str();
+    return WalkResult::interrupt();
+  });
+  return text;
+}
+
+/// What the user reads where the check fails.
+static std::string getMessage(Operation *check) {
+  std::string text = describe(check->getLoc());
+  if (auto assertion = dyn_cast<cf::AssertOp>(check))
+    return text + assertion.getMsg().str();
+  llvm::raw_string_ostream stream(text);
+  stream << "scatter index out of range for a tensor of shape [";
+  llvm::interleaveComma(
+      cast<ShapedType>(cast<ScatterOp>(check).getOutputs()[0].getType())
+          .getShape(),
+      stream);
+  stream << "]";
+  return text;
+}
+
+void NumberChecks::runOnOperation() {
+  ModuleOp module = getOperation();
+  Builder builder(module);
+  llvm::SetVector<Attribute> messages;
+  module.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (!isa<cf::AssertOp, ScatterOp>(op))
+      return;
+    Attribute message = builder.getStringAttr(getMessage(op));
+    messages.insert(message);
+    auto number =
+        std::distance(messages.begin(), llvm::find(messages, message));
+    op->setAttr(messageAttrName, builder.getI64IntegerAttr(number));
+  });
+  module->setAttr(messagesAttrName,
+                  builder.getArrayAttr(messages.getArrayRef()));
+}

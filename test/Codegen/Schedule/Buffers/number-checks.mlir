@@ -1,0 +1,23 @@
+// RUN: %repro-opt %s --repro-number-checks | FileCheck %s
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#id = affine_map<(i) -> (i)>
+
+// (E1) checks have messages with their place.
+
+// CHECK: module attributes {repro.messages = ["no good", "model.py:7: scatter index out of range for a tensor of shape [4]"]}
+// CHECK: cf.assert %{{.*}}, "no good" {repro.message = 0 : i64}
+// CHECK: repro.scatter add {{.*}}repro.message = 1 : i64
+func.func @main(%x: memref<4xindex>, %t: memref<5xf32>, %i: memref<4x1xi64>) -> memref<4xf32> {
+  %a = memref.alloc() : memref<4xf32>
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : memref<4xindex>) outs(%a : memref<4xf32>) {
+  ^bb0(%u: index, %o: f32):
+    %r = memref.load %t[%u] : memref<5xf32>
+    %ok = arith.cmpf ord, %r, %r : f32
+    cf.assert %ok, "no good" loc(unknown)
+    linalg.yield %r : f32
+  }
+  repro.scatter add ins(%a, %i : memref<4xf32>, memref<4x1xi64>) outs(%a : memref<4xf32>) loc("model.py":7:3)
+  return %a : memref<4xf32>
+}
