@@ -21,6 +21,7 @@ COMMANDS = {
     "repro": "from repro_mlir.cli import main",
     "repro-opt": "from repro_mlir._tools import repro_opt as main",
     "repro-lsp-server": "from repro_mlir._tools import repro_lsp_server as main",
+    "repro-translate": "from repro_mlir._tools import repro_translate as main",
 }
 
 

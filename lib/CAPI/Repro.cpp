@@ -20,6 +20,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -132,4 +133,9 @@ int reproLspServerMain(int argc, char **argv) {
   DialectRegistry registry;
   repro::registerDialects(registry);
   return failed(MlirLspServerMain(argc, argv, registry));
+}
+
+int reproTranslateMain(int argc, char **argv) {
+  repro::registerTranslations();
+  return failed(mlirTranslateMain(argc, argv, "repro-mlir translator"));
 }

@@ -51,6 +51,7 @@ MLIR_CAPI_EXPORTED bool reproCanBeExact(MlirOperation op);
  * (docs/identity.md) as well as text. */
 MLIR_CAPI_EXPORTED int reproOptMain(int argc, char **argv);
 MLIR_CAPI_EXPORTED int reproLspServerMain(int argc, char **argv);
+MLIR_CAPI_EXPORTED int reproTranslateMain(int argc, char **argv);
 
 #ifdef __cplusplus
 }

@@ -19,6 +19,10 @@ void registerDialects(DialectRegistry &registry);
 /// Registers the passes and named pipelines, once per process.
 void registerPasses();
 
+/// Registers what `repro-translate` makes of compiled modules; not for a
+/// process that has a command line of its own.
+void registerTranslations();
+
 } // namespace repro
 } // namespace mlir
 

@@ -21,3 +21,8 @@ def repro_opt() -> None:
 def repro_lsp_server() -> None:
     """The `repro-lsp-server` command."""
     _execute("repro-lsp-server")
+
+
+def repro_translate() -> None:
+    """The `repro-translate` command."""
+    _execute("repro-translate")

@@ -1,0 +1,50 @@
+//===- RegisterTranslations.cpp - From a plan and kernels to bytes --------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Pipelines/Registration.h"
+
+#include "Codegen/GPU/Lowering/ReadDevicePlan.h"
+#include "Pipelines/CPU.h"
+
+#include "mlir/Tools/mlir-translate/Translation.h"
+
+#include "llvm/Support/CommandLine.h"
+
+using namespace mlir;
+
+void repro::registerTranslations() {
+  static llvm::cl::opt<std::string> level(
+      "level", llvm::cl::desc("the CPU level that the kernels are made for"),
+      llvm::cl::init("x86-64-v3"));
+  static TranslateFromMLIRRegistration artifact(
+      "launch-to-artifact",
+      "what the pipeline 'cpu' leaves to the bytes that the executor runs",
+      [](ModuleOp module, raw_ostream &stream) -> LogicalResult {
+        const Level *found = findLevel(level);
+        if (!found)
+          return module.emitError("unknown CPU level '")
+                 << level << "', expected one of " << listLevels();
+        FailureOr<std::string> bytes =
+            translateToArtifact(module, *found, /*jobs=*/1);
+        if (failed(bytes))
+          return failure();
+        stream << *bytes;
+        return success();
+      },
+      registerDialects);
+  static TranslateFromMLIRRegistration json(
+      "launch-to-json",
+      "the launches that the pipeline 'gpu' leaves to those of a bundle",
+      [](ModuleOp module, raw_ostream &stream) -> LogicalResult {
+        std::string plan, constants;
+        if (failed(readDevicePlan(module, plan, constants)))
+          return failure();
+        stream << plan << '\n';
+        return success();
+      },
+      registerDialects);
+}
