@@ -86,11 +86,11 @@ struct DropUnitStride : public OpRewritePattern<SliceOp> {
 struct Canonicalize : public repro::impl::ReproCanonicalizeBase<Canonicalize> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet all(context);
-    for (Dialect *dialect : context->getLoadedDialects())
-      if (!isArithmetic(dialect))
+    for (StringRef name : getTrustedDialects())
+      if (Dialect *dialect = context->getLoadedDialect(name))
         dialect->getCanonicalizationPatterns(all);
     for (RegisteredOperationName name : context->getRegisteredOperations())
-      if (!isArithmetic(&name.getDialect()))
+      if (llvm::is_contained(getTrustedDialects(), name.getDialectNamespace()))
         name.getCanonicalizationPatterns(all, context);
     populateExactFolding(all);
     all.add<NarrowByInteger<arith::IndexCastOp>,

@@ -28,7 +28,15 @@ static bool isStep(Operation *op) {
   return fold && fold.getStep() == op;
 }
 
-bool repro::isArithmetic(Dialect *dialect) {
+ArrayRef<StringRef> repro::getTrustedDialects() {
+  static constexpr StringRef names[] = {
+      "affine", "bufferization", "builtin", "cf",     "func",
+      "gpu",    "index",         "launch",  "linalg", "memref",
+      "repro",  "scf",           "tensor",  "ub",     "vector"};
+  return names;
+}
+
+static bool isArithmetic(Dialect *dialect) {
   return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(dialect);
 }
 
@@ -37,7 +45,8 @@ bool repro::isArithmetic(Dialect *dialect) {
 /// indices: one to i8 and back is folded to the index itself.
 static bool hasSafeFolder(Operation *op) {
   if (!isArithmetic(op->getDialect()))
-    return true;
+    return llvm::is_contained(getTrustedDialects(),
+                              op->getName().getDialectNamespace());
   return isa<arith::SelectOp, arith::AddIOp, arith::SubIOp, arith::MulIOp,
              arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::CmpIOp,
              arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::MaxSIOp,

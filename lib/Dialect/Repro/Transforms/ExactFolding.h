@@ -10,11 +10,13 @@
 
 #include "mlir/IR/PatternMatch.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
 namespace mlir::repro {
 
-/// Whether the operations of `dialect` compute numbers, so that upstream's
-/// patterns and folders are not to be trusted with them.
-bool isArithmetic(Dialect *dialect);
+/// The dialects whose canonicalization patterns and folders are trusted: they
+/// move data and control, and compute nothing but indices.
+ArrayRef<StringRef> getTrustedDialects();
 
 /// (V3) constants, the identities that keep every bit, and the folders of
 /// operations that move data or compute integers. For a driver that does not

@@ -30,6 +30,17 @@ func.func @rounded_twice(%i: i64) -> bf16 {
   return %1 : bf16
 }
 
+// Only what moves data and control is canonicalized: not the arithmetic of
+// other dialects, whatever MLIR folds of it.
+// CHECK-LABEL: func @other_arithmetic
+// CHECK: %[[WIDE:.*]] = llvm.zext
+// CHECK: return %[[WIDE]]
+func.func @other_arithmetic() -> i64 {
+  %one = llvm.mlir.constant(1 : i32) : i32
+  %wide = llvm.zext %one : i32 to i64
+  return %wide : i64
+}
+
 // (F6) A body without a step would be folded in another order.
 // CHECK-LABEL: func @step_of_nothing
 // CHECK: arith.addi
