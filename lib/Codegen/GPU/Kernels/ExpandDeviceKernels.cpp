@@ -183,10 +183,11 @@ private:
 
   LogicalResult findAlignments();
 
+  launch::PlanOp plan;
   gpu::GPUModuleOp device;
   FailureOr<Architecture> architecture;
   int64_t failureWords = 0;
-  /// Of each buffer that a kernel function takes, in all its calls.
+  /// Of each buffer that a kernel function takes, in all its launches.
   DenseMap<Operation *, SmallVector<int64_t>> alignments;
   llvm::StringMap<DeviceKernelFactory> factories;
 };
