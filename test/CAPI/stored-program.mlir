@@ -17,6 +17,6 @@
 // CPU: llvm.func @kernel_0
 // CPU: llvm.fsub
 
-// GPU: gpu.container_module
+// GPU: launch.plan @main
 
 // CUT: error: (H2) byte {{[0-9]+}} of the stored program: expected no more bytes than the bytes have

@@ -19,6 +19,7 @@ FILES = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "lib
 SCHEMA = json.loads((ROOT / "docs" / "machine.schema.json").read_text())
 sys.path.insert(0, str(ROOT / "test" / "Codegen" / "GPU"))
 import device_kit  # noqa: E402
+import kit  # noqa: E402
 
 PROGRAM = """
 func.func @main(%a: tensor<{a}x{t}>, %b: tensor<{b}x{t}>, %c: tensor<{m}x{n}x{t}>) -> tensor<{m}x{n}x{t}>
@@ -118,7 +119,7 @@ def test_multiprocessors_choose_the_blocks(tmp_path: Path) -> None:
         code = device_code.compile(program, write(tmp_path, "sm_75", multiprocessors=count))
         launches.add(len(code.plan["launches"]))
         code = device_code.DeviceCode("sm_75", code.ptx, code.constants, code.plan)
-        got = device_kit.run_code(code, device_kit.read_program(program), inputs)[0]
+        got = device_kit.run_code(code, kit.read(program), inputs)[0]
         assert np.array_equal(got, np.ascontiguousarray(want).view(np.uint32)), count
     assert len(launches) == 2
 

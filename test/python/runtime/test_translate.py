@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import repro_mlir
 from repro_mlir import runtime
+from repro_mlir.canonical import to_bytes
 from repro_mlir.runtime import device_code
 
 TOOLS = Path(repro_mlir.__path__[0]) / "_mlir_libs"
@@ -35,22 +36,30 @@ func.func @main(%s: tensor<16xf32> {repro.name = "s"}, %x: tensor<16xf32>, %i: t
 """
 
 
-def run(tool: str, *options: str, text: bytes) -> bytes:
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """The program as a file; places in messages are those of the bytes."""
+    path = tmp_path / "program"
+    path.write_bytes(to_bytes(PROGRAM))
+    return path
+
+
+def run(tool: str, *options: str | Path, text: bytes = b"") -> bytes:
     """The output of a tool."""
     return subprocess.run([TOOLS / tool, *options], input=text, capture_output=True, check=True).stdout
 
 
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v4", "aarch64"])
-def test_artifact(level: str) -> None:
-    module = run("repro-opt", f"--pass-pipeline=builtin.module(cpu{{level={level}}})", text=PROGRAM.encode())
+def test_artifact(level: str, stored: Path) -> None:
+    module = run("repro-opt", f"--pass-pipeline=builtin.module(cpu{{level={level}}})", stored)
     artifact = run("repro-translate", "--launch-to-artifact", f"--level={level}", text=module)
-    assert artifact == bytes(runtime.compile(PROGRAM, level))
+    assert artifact == bytes(runtime.compile(stored.read_bytes(), level))
 
 
-def test_device_plan() -> None:
-    module = run("repro-opt", "--pass-pipeline=builtin.module(gpu{arch=sm_90})", text=PROGRAM.encode())
+def test_device_plan(stored: Path) -> None:
+    module = run("repro-opt", "--pass-pipeline=builtin.module(gpu{arch=sm_90})", stored)
     plan = json.loads(run("repro-translate", "--launch-to-json", text=module))
-    assert plan == device_code.compile(PROGRAM, "sm_90").plan
+    assert plan == device_code.compile(stored.read_bytes(), "sm_90").plan
 
 
 @pytest.mark.parametrize(
