@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import ReproError
+from .frontends import torch as frontend
 from .frontends.interface import CaptureOptions, ImportedProgram
 from .frontends.torch.programs import training_program
 from .program import Program
 
 if TYPE_CHECKING:
-    from .frontends.torch import Captured
+    from .frontends.torch import Captured, Form
 
 OPTIONS = tuple(sorted([*(field.name for field in fields(CaptureOptions)), "nonfinite_loss"]))
 """What `training()` may choose of what `Trainer` takes."""
@@ -50,6 +51,10 @@ class Training:
         """
         options = {name: value for name, value in self.options.items() if name != "nonfinite_loss"}
         return training_program(self.model, self.loss_fn, self.optimizer, batch, CaptureOptions(**options))
+
+    def form(self, imported: ImportedProgram[Captured]) -> Form:
+        """What the program depends on now: where it is the same as at the capture, so is the program."""
+        return frontend.form_of(self.model, self.loss_fn, imported.bindings.optimizer_structure())
 
 
 def allow_exact_digits(exact_digits: int | None, script: object) -> None:

@@ -64,7 +64,7 @@ class Trainer:
         with repro_mlir.Trainer(model, loss_fn, optimizer, receipt="run.receipt") as trainer:
             trainer.fit(loader, steps)
 
-    A receipt has one program, and its steps alone change the state: until it is closed, anything else is refused.
+    It says which program each step ran, and what the user did to the state between two steps.
     """
 
     def __init__(
@@ -216,7 +216,11 @@ class Trainer:
         recorder = self._recorder
         if recorder is not None:
             kinds = step.executable.program.inputs
-            inputs = recorder.take([as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)])
+            arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+            inputs = recorder.take(step.program, arrays)
+            if step.executable.resident and step.recorded is not recorder.last:
+                # The user has changed the state.
+                step.kept.load()
         position = _Position(self._done.steps + 1, self._done.cursor + 1)
         begun = self._begun = _Begun(step, inputs, position, step.kept.completed)
         self._running = True
@@ -268,6 +272,7 @@ class Trainer:
                 step.push()
             if recorder is not None and recorder.steps < begun.position.steps:
                 recorder.commit(begun.inputs, list(step.kept.outputs.values()))
+                step.recorded = recorder.last
             self._done = begun.position
         self._begun = None
 
@@ -396,14 +401,12 @@ class Trainer:
             self._recorder, self._done = recorder, _Position(recorder.steps, recorder.cursor)
 
     def _check_recorded(self, program: Program, form: Form) -> None:
-        """ReproError where a receipt is open and has another program."""
-        if self._recorder is None or self._step is None:
-            return
-        recorded = self._step.program
-        if (program.hash, *_kinds(program)) != (recorded.hash, *_kinds(recorded)):
+        """ReproError where a receipt is open and has other state tensors than the program."""
+        if self._recorder is not None and program.state != self._recorder.kinds:
+            last = next(reversed(self._known))
             raise ReproError(
-                f"{frontend.difference(self._step.form, form)} has changed, and with it the program: "
-                "a receipt has one program; change it back, or close the receipt first"
+                f"{frontend.difference(last, form)} has changed, and with it the tensors that are the state: "
+                "all programs of a receipt have the same; change it back, or close the receipt first"
             )
 
     def _refresh(self) -> None:
@@ -450,15 +453,25 @@ class Trainer:
             passed = 1 + sum(1 for _ in itertools.islice(batches, used - 1))
             if passed < used:
                 raise ReproError(f"expected more than {used} batches, which the receipt has used, got {passed}")
+            self._restore(_as_tuple(first))
             return batches, self.steps
         return batches, 0
+
+    def _restore(self, batch: tuple[Any, ...]) -> None:
+        """Goes back to the state of a resumed receipt: what gives the batches may have written to the tensors."""
+        with self._lock:
+            step, recorder = self._present(batch), self._recorder
+            assert recorder is not None
+            with deferred_signals():
+                recorder.restore()
+                step.push()
+                step.kept.load()
 
     def close(self) -> None:
         """Finishes the receipt, if one is written; no step can be run afterwards. See `ReceiptOptions`.
 
         Raises:
-          ReproError: it cannot be written, a step computed again differs from what it has, or somebody else has written
-            the state since the last step.
+          ReproError: it cannot be written, or a step computed again differs from what it has.
         """
         with self._lock:
             self._settle()
@@ -525,14 +538,13 @@ class Trainer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `state_dict` gave, of a trainer of the same model and optimizer: the steps that follow are,
-        bit by bit, those of that run. The batches are the caller's: `cursor` says how many have been used.
+        bit by bit, those of that run. The batches are the caller's: `cursor` says how many have been used. An open
+        receipt records the state as the user's, and its `steps` and `cursor` go on.
 
         Raises:
-          ReproError: a dict that does not fit, and nothing is changed; or a receipt is open, which cannot say it.
+          ReproError: a dict that does not fit, and nothing is changed.
         """
         with self._lock:
-            if self._recorder is not None:
-                raise ReproError("a receipt is open, and cannot say that another state is loaded: close it first")
             former = self._begun, self._step, self._broken
             with suppress(ReproError):
                 # Some buffers are in no state_dict. What is lost stays so.
@@ -554,7 +566,8 @@ class Trainer:
             self._options = replace(self._options, seed=state["seed"])
             signed = (state["seed"] + 2**63) % 2**64 - 2**63
             self._random = {"seed": np.array(signed, np.int64), "step": np.array(state["random_step"], np.int64)}
-            self._done = _Position(state["steps"], state["cursor"])
+            if self._recorder is None:
+                self._done = _Position(state["steps"], state["cursor"])
             self._nonfinite = None
             self._broken = None
 
@@ -597,13 +610,18 @@ class _Known:
 
 @dataclass
 class _Step:
-    """A captured step on the present tensors of model and optimizer."""
+    """A captured step on the present tensors of model and optimizer.
+
+    Attributes:
+      recorded: the state that `kept` has, as the receipt names it; None where that is not known.
+    """
 
     form: Form
     known: _Known
     binding: Binding
     kept: Kept
     look: Callable[[], Watch]
+    recorded: tuple[bytes, ...] | None = None
 
     def __post_init__(self) -> None:
         self.watch = self.look()
@@ -683,10 +701,6 @@ class _Begun:
     @property
     def completed(self) -> bool:
         return self.step.kept.completed != self.before
-
-
-def _kinds(program: Program) -> tuple[Any, ...]:
-    return program.state, program.inputs, program.outputs
 
 
 def _as_tuple(batch: Any) -> tuple[Any, ...]:

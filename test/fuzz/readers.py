@@ -65,9 +65,11 @@ def attempt(read: Callable[[], object], *refusals: type[Exception]) -> str:
 
 def _read_receipt(path: Path) -> None:
     receipt = Receipt(path)
-    for step in range(1, receipt.log.steps + 1):
-        receipt.inputs(step)
-    _ = receipt.program
+    for record in range(1, receipt.log.records + 1):
+        if receipt.log[record].program is None:
+            receipt.change(record)
+        else:
+            receipt.inputs(record)
     check_consistency(receipt, unfinished=False, key=None)
 
 

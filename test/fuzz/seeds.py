@@ -132,7 +132,7 @@ def write_receipt(path: Path, wrong_step: int | None = None) -> None:
     executable = repro_mlir.compile(program, "reference")
     recorder = Recorder(ReceiptOptions(path, checkpoint_every=2), program, "reference", 1)
     for step, inputs in enumerate(handmade.steps(STEPS), 1):
-        given = recorder.take(inputs)
+        given = recorder.take(program, inputs)
         _, outputs = executable(recorder.state, *given)
         if step == wrong_step:
             _flip(recorder.state["w"])

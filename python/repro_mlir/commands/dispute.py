@@ -175,6 +175,6 @@ def _published(path: str | None) -> Published | None:
     if path is None:
         return None
     receipt = Receipt(path)
-    steps = receipt.log.steps
+    records = receipt.log.records
     link0 = receipt.header.first_link()
-    return Published(link0, steps, receipt.log[steps].chain if steps else link0)
+    return Published(link0, records, receipt.log[records].chain if records else link0)

@@ -58,7 +58,8 @@ def _verify(options: argparse.Namespace) -> int:
     receipt = Receipt(options.receipt)
     key = read_public_key(options.key) if options.key else None
     start = time.perf_counter()
-    report = {"receipt": options.receipt, "program": receipt.header.program, "target": options.target}
+    programs = [each.identity for each in receipt.header.programs]
+    report = {"receipt": options.receipt, "programs": programs, "target": options.target}
     try:
         verified = verify(
             receipt,
@@ -106,7 +107,8 @@ def _verify(options: argparse.Namespace) -> int:
         tell(json.dumps(report))
         return 0
     tell(f"right    {len(verified.chosen)} of {verified.steps} steps, {len(verified.executed)} run on {options.target}")
-    tell(f"program  {receipt.header.program}")
+    for i, identity in enumerate(programs):
+        tell(f"{'program' if i == 0 else '':8} {identity}")
     tell(f"chain    {verified.chain}")
     if verified.state_hash is not None:
         tell(f"state    {verified.state_hash}")

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from ..compiler import check_target
 from ..errors import ReproError
 from ..operators import OperatorGraph
@@ -76,6 +78,12 @@ def _diff_script(
             return EagerSide(graph, batches.imported.bindings)
         return TargetSide(graph, target, threads)
 
+    def inputs() -> Sequence[np.ndarray]:
+        given = batches.take()
+        if batches.program.hash != program.hash:
+            raise ReproError(f"batch {batches.taken} of {batches.script} takes another program: expected fewer steps")
+        return given
+
     sides = side(targets[0]), side(targets[1])
     with Progress(steps, "comparing") as progress:
-        return find_difference(graph, sides, batches.take, steps, ulps, progress.advance)
+        return find_difference(graph, sides, inputs, steps, ulps, progress.advance)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -36,10 +37,10 @@ class Bound:
     bytes: int
 
 
-def bound(graph: OperatorGraph, steps: int, index: int, header: int, *, first: bool) -> Bound:
+def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first: bool) -> Bound:
     """The bound of a dispute that ends at an operator, for one party.
 
-    With n steps, m operators and an operator that takes i values from p operators, there are
+    With n records, m operators and an operator that takes i values from p operators, there are
 
         7 + ceil(log2 n) + ceil(log2 m)         questions, and to the first party 2 + i more;
         256 * questions + 67 * hashes + header  bytes, and of the first party 64 * p more.
@@ -49,14 +50,14 @@ def bound(graph: OperatorGraph, steps: int, index: int, header: int, *, first: b
 
     Args:
       graph: the operators of the program.
-      steps: of the shorter run.
+      records: of the shorter run.
       index: of the operator.
       header: bytes of the header.
       first: whether the party is the one that is asked for the program and the operator's inputs.
     """
     program, operator = graph.program, graph.operators[index]
     levels = _log2(len(graph.operators))
-    questions = _common_questions(graph, steps)
+    questions = _common_questions(graph, records)
     hashes = 2 * (len(program.state) + len(program.inputs) + len(program.outputs))
     hashes += len(operator.inputs) + len(operator.outputs)
     claims = 0
@@ -70,14 +71,15 @@ def bound(graph: OperatorGraph, steps: int, index: int, header: int, *, first: b
     return Bound(questions, _QUESTION * questions + _HASH * hashes + _CLAIM * claims + header)
 
 
-def most_questions(graph: OperatorGraph, steps: int) -> int:
-    """The questions of a dispute about any operator, for either party; a prover answers no more."""
-    return _common_questions(graph, steps) + _FIRST_ALONE + most_inputs(graph)
+def most_questions(graphs: Sequence[OperatorGraph], records: int) -> int:
+    """The questions of a dispute about any operator of the programs of a run, for either party; a prover answers no
+    more."""
+    return max(_common_questions(graph, records) + _FIRST_ALONE + most_inputs(graph) for graph in graphs)
 
 
-def question_bytes(graph: OperatorGraph) -> int:
-    """The bytes of a question: a prover reads no more."""
-    return _QUESTION + _CLAIM * most_inputs(graph)
+def question_bytes(graphs: Sequence[OperatorGraph]) -> int:
+    """The bytes of a question about a run of these programs: a prover reads no more."""
+    return _QUESTION + _CLAIM * max(most_inputs(graph) for graph in graphs)
 
 
 @lru_cache(maxsize=8)
@@ -86,8 +88,8 @@ def most_inputs(graph: OperatorGraph) -> int:
     return max((len(operator.inputs) for operator in graph.operators), default=0)
 
 
-def _common_questions(graph: OperatorGraph, steps: int) -> int:
-    return 7 + _log2(steps) + _log2(len(graph.operators))
+def _common_questions(graph: OperatorGraph, records: int) -> int:
+    return 7 + _log2(records) + _log2(len(graph.operators))
 
 
 def _log2(count: int) -> int:

@@ -24,6 +24,7 @@ from .verdict import Evidence, Verdict
 
 def judge_operator(
     graph: OperatorGraph,
+    record: int,
     step: int,
     index: int,
     parties: tuple[Party, Party],
@@ -34,13 +35,14 @@ def judge_operator(
     """Judges the first operator whose claims differ.
 
     Args:
+      record, step: the record of the chain, and which step it is.
       claims: what each party says of it; both are bound to these by their trees.
       tops: the node at the top of each party's tree; all operators before `index` are the same in both.
       arguments: the hashes of the arguments of the step, on which both agree.
     """
     operator = graph.operators[index]
     try:
-        right = _right_inputs(graph, step, operator, parties[0], tops[0], arguments)
+        right = _right_inputs(graph, record, operator, parties[0], tops[0], arguments)
     except Fault as fault:
         return Verdict("conduct", (parties[0].name,), {parties[0].name: str(fault)}, step, str(operator), operator)
     wrong = {}
@@ -55,7 +57,7 @@ def judge_operator(
     _check_size(operator, step)
     try:
         arrays = [
-            parties[0].tensor(step, index, "input", i, value, digest)
+            parties[0].tensor(record, index, "input", i, value, digest)
             for i, (value, digest) in enumerate(zip(operator.inputs, right, strict=True))
         ]
     except Fault as fault:
@@ -75,7 +77,7 @@ def judge_operator(
             continue
         place = next(i for i, (a, b) in enumerate(zip(claim.outputs, digests, strict=True)) if a != b)
         wrong[party.name] = f"{operator.outputs[place].name} of step {step} is not what {operator.name} gives"
-        shown = _shown(party, step, operator, place, claim, outputs[place])
+        shown = _shown(party, record, operator, place, claim, outputs[place])
         if isinstance(shown, str):
             wrong[party.name] += f"; {shown}"
         else:
@@ -102,11 +104,11 @@ def _recomputed(alone: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndar
 
 
 def _right_inputs(
-    graph: OperatorGraph, step: int, operator: Operator, party: Party, top: bytes, arguments: Sequence[bytes]
+    graph: OperatorGraph, record: int, operator: Operator, party: Party, top: bytes, arguments: Sequence[bytes]
 ) -> list[bytes]:
     """The hashes that the inputs of an operator must have: of arguments, and of what earlier operators gave."""
     indices = sorted({value.producer for value in operator.inputs if value.producer is not None})
-    claims = dict(zip(indices, party.producers(step, graph, indices, top), strict=True))
+    claims = dict(zip(indices, party.producers(record, graph, indices, top), strict=True))
     return [
         arguments[value.position] if value.producer is None else claims[value.producer].outputs[value.position]
         for value in operator.inputs
@@ -114,12 +116,12 @@ def _right_inputs(
 
 
 def _shown(
-    party: Party, step: int, operator: Operator, place: int, claim: OperatorClaim, right: np.ndarray
+    party: Party, record: int, operator: Operator, place: int, claim: OperatorClaim, right: np.ndarray
 ) -> ElementDifference | str:
     """The first element in which a party's tensor is wrong; or why that cannot be told."""
     value = operator.outputs[place]
     try:
-        array = party.tensor(step, operator.index, "output", place, value, claim.outputs[place])
+        array = party.tensor(record, operator.index, "output", place, value, claim.outputs[place])
     except Fault as fault:
         return f"it does not show its tensor ({fault})"
     found = first_difference(array, right, value.kind)

@@ -24,6 +24,9 @@ CONNECTIONS = 32
 
 HEADER_BYTES = 1 << 24
 
+STEP_BYTES = 1 << 24
+"""Of the answer with the hashes of a record whose program is not known yet."""
+
 OPERATOR_BYTES = 3_000_000_000
 """Of the tensors of the operator in dispute: the answer with one of them must be a message, of less than 4 GiB."""
 

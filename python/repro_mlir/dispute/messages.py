@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ReproError
 from ..receipts import canonical_json, shapes
-from ..receipts.form import RUN
+from ..receipts.form import check_run
 from .limits import REASON_CHARACTERS
 
 PROTOCOL = 3
@@ -28,7 +28,7 @@ _step, _number = shapes.number(1), shapes.number(0)
 
 _QUESTIONS = {
     "opening": _question(),
-    "program": _question(),
+    "program": _question(identity=shapes.digest),
     "link": _question(step=_number),
     "step": _question(step=_number),
     "operators": _question(step=_step),
@@ -39,11 +39,16 @@ _QUESTIONS = {
 }
 
 _ANSWERS = {
-    "opening": shapes.record({"protocol": _number, "header": RUN, "steps": _number, "link": shapes.digest}),
+    "opening": shapes.record(
+        {"protocol": _number, "header": check_run, "records": _number, "steps": _number, "link": shapes.digest}
+    ),
     "program": shapes.record({"data": shapes.text}),
     "link": shapes.record({"link": shapes.digest}),
-    # The initial state has no link before it.
-    "step": shapes.record({"cursor": _number, "state": _digests} | _claim, {"before": shapes.digest}),
+    # The initial state has no link before it; a change of the state has no program.
+    "step": shapes.record(
+        {"cursor": _number, "state": _digests} | _claim,
+        {"before": shapes.digest, "steps": _number, "program": shapes.digest},
+    ),
     "operators": shapes.record({"top": shapes.digest}),
     "nodes": shapes.record({"left": shapes.digest, "right": shapes.digest}),
     "operator": shapes.record(_claim),

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..arrays import check_canonical, from_bytes
+from ..arrays import TensorType, check_canonical, from_bytes
 from ..canonical import examine
 from ..errors import ReproError
 from ..limits import VARIABLE
@@ -25,7 +25,7 @@ from ..operators.tracing import value_hash
 from ..program import Program, read_signature
 from ..receipts import canonical_json, merkle
 from ..receipts.commitments import Commitment, first_link, next_link
-from ..receipts.form import Signature
+from ..receipts.form import Signature, tensors_from_json
 from ..untrusted import NoProgram, admit
 from . import limits
 from .channels import Channel, Silence, TooLong
@@ -71,25 +71,29 @@ class Opening:
 
     Attributes:
       header: the fields of the header.
-      signature: one of them.
+      state: the state tensors that it names.
+      signature: all tensors that it names; None in a header of version 2, which names no program.
       link0: the link that follows from the header.
-      steps: how many steps.
+      records: how many records.
+      steps: how many of them are steps.
       link: the link after the last.
     """
 
     header: dict[str, Any]
-    signature: Signature
+    state: tuple[TensorType, ...]
+    signature: Signature | None
     link0: bytes
+    records: int
     steps: int
     link: bytes
 
 
 @dataclass(frozen=True)
 class Published:
-    """What a party made known of its run before the dispute: link 0, the number of steps and the last link."""
+    """What a party made known of its run before the dispute: link 0, the number of records and the last link."""
 
     link0: bytes
-    steps: int
+    records: int
     link: bytes
 
 
@@ -127,18 +131,22 @@ class Party:
         answer = self._ask({"ask": "opening"}, _SHORT + limits.HEADER_BYTES)
         if answer["protocol"] != PROTOCOL:
             raise Fault(f"protocol {answer['protocol']}, expected {PROTOCOL}")
-        header, steps, link = answer["header"], answer["steps"], bytes.fromhex(answer["link"])
+        header, records, link = answer["header"], answer["records"], bytes.fromhex(answer["link"])
+        is_first = "program" in header
         try:
-            signature = Signature.from_json(header["signature"])
+            signature = Signature.from_json(header["signature"]) if is_first else None
+            state = signature.state if signature is not None else tensors_from_json(header["state"])
         except ReproError as error:
             raise Fault(f"a header with a signature that none can be: {error}") from None
         # The message is canonical, and so is each part of it.
         link0 = first_link(canonical_json.dump(header))
-        if steps == 0 and link != link0:
+        if records == 0 and link != link0:
             raise Fault("a link of no steps that does not follow from its header")
-        if self._published is not None and self._published != Published(link0, steps, link):
+        if answer["steps"] > records or (is_first and answer["steps"] < records):
+            raise Fault(f"{answer['steps']} steps in {records} records")
+        if self._published is not None and self._published != Published(link0, records, link):
             raise Fault("another run than the one that it published")
-        return Opening(header, signature, link0, steps, link)
+        return Opening(header, state, signature, link0, records, answer["steps"], link)
 
     @_judges
     def program(self, identity: str) -> Program:
@@ -148,82 +156,104 @@ class Party:
         """
         before = self.traffic.received
         try:
-            text = self._ask({"ask": "program"}, _SHORT + limits.program_bytes())["data"]
+            text = self._ask({"ask": "program", "identity": identity}, _SHORT + limits.program_bytes())["data"]
         except TooLong as error:
             raise ReproError(f"{self.name}'s program: {error} (see {VARIABLE} in docs/security.md)") from None
         self.traffic.program += self.traffic.received - before
         return _admitted(_decoded(text, "the program"), identity)
 
     @_judges
-    def link(self, step: int) -> bytes:
-        """The link after a step."""
-        return bytes.fromhex(self._ask({"ask": "link", "step": step}, _SHORT)["link"])
+    def link(self, record: int) -> bytes:
+        """The link after a record."""
+        return bytes.fromhex(self._ask({"ask": "link", "step": record}, _SHORT)["link"])
 
     @_judges
-    def step(self, step: int, link: bytes, program: Program, initial: bytes, before: bytes | None = None) -> Commitment:
-        """The commitment of a step, which `link` follows from.
+    def step(self, record: int, link: bytes, opening: Opening, before: bytes | None = None) -> Commitment:
+        """The commitment of a record, which `link` follows from.
 
         Args:
-          initial: what the root of step 0 must be.
+          opening: what the party said first; record 0 must be the initial state of its header.
           before: the link before it, where the party has given that already.
         """
-        counts = {
-            "state": len(program.state),
-            "inputs": len(program.inputs) if step else 0,
-            "outputs": len(program.outputs) if step else 0,
-        }
-        answer = self._ask({"ask": "step", "step": step}, _SHORT + _DIGEST_TEXT * sum(counts.values()))
-        found = {role: _digests(answer, role, count) for role, count in counts.items()}
-        commitment = Commitment(answer["cursor"], found["state"], found["inputs"], found["outputs"])
-        if ("before" in answer) != (step > 0):
-            raise Fault("expected a link before each step but step 0")
-        if step == 0:
-            if commitment.root != initial:
+        tensors = opening.signature if record else None
+        size = _DIGEST_TEXT * len(opening.state)
+        if tensors is not None:
+            size += _DIGEST_TEXT * (len(tensors.inputs) + len(tensors.outputs))
+        elif record:
+            size += limits.STEP_BYTES
+        answer = self._ask({"ask": "step", "step": record}, _SHORT + size)
+        state = _digests(answer, "state", len(opening.state))
+        is_named = record > 0 and opening.signature is None
+        if ("steps" in answer) != is_named or ("program" in answer and not is_named):
+            raise Fault("expected steps and program of each record but record 0, and in version 1 of none")
+        steps, program = answer.get("steps"), answer.get("program")
+        commitment = Commitment(
+            answer["cursor"],
+            state,
+            _digests(answer, "inputs"),
+            _digests(answer, "outputs"),
+            steps,
+            None if program is None else bytes.fromhex(program),
+        )
+        if program is None and (record == 0 or is_named) and (commitment.inputs or commitment.outputs):
+            raise Fault("a state that the user gave, with inputs or outputs")
+        if ("before" in answer) != (record > 0):
+            raise Fault("expected a link before each record but record 0")
+        if record == 0:
+            if commitment.root.hex() != opening.header["initial"]:
                 raise Fault("an initial state that is not the one of its header")
             return commitment
         said = bytes.fromhex(answer["before"])
-        if next_link(said, step, commitment.root) != link:
-            raise Fault(f"a commitment of step {step} that its chain does not hold")
+        if next_link(said, record, commitment.root) != link:
+            raise Fault(f"a commitment of record {record} that its chain does not hold")
         if before not in (None, said):
-            raise Fault(f"another link before step {step} than it gave as that of step {step - 1}")
+            raise Fault(f"another link before record {record} than it gave as that of record {record - 1}")
         return commitment
+
+    @_judges
+    def check_tensors(self, record: int, claim: Commitment, program: Program) -> None:
+        """Whether a commitment of a step can be one of its program."""
+        for role in ("state", "inputs", "outputs"):
+            given, due = len(getattr(claim, role)), len(getattr(program, role))
+            if given != due:
+                raise Fault(f"expected {due} hashes as {role!r}, got {given}")
 
     # --- The operators of a step ---
 
     @_judges
-    def operators(self, step: int) -> bytes:
+    def operators(self, record: int) -> bytes:
         """The node at the top of the tree over the operators of a step."""
-        return bytes.fromhex(self._ask({"ask": "operators", "step": step}, _SHORT)["top"])
+        return bytes.fromhex(self._ask({"ask": "operators", "step": record}, _SHORT)["top"])
 
     @_judges
-    def nodes(self, step: int, level: int, index: int, node: bytes) -> tuple[bytes, bytes]:
+    def nodes(self, record: int, level: int, index: int, node: bytes) -> tuple[bytes, bytes]:
         """The two nodes under a node of that tree."""
-        answer = self._ask({"ask": "nodes", "step": step, "level": level, "index": index}, _SHORT)
+        answer = self._ask({"ask": "nodes", "step": record, "level": level, "index": index}, _SHORT)
         left, right = bytes.fromhex(answer["left"]), bytes.fromhex(answer["right"])
         if merkle.node(left, right) != node:
-            raise Fault(f"nodes that are not below node {index} of level {level} of the operators of step {step}")
+            raise Fault(f"nodes that are not below node {index} of level {level} of the operators of record {record}")
         return left, right
 
     @_judges
-    def operator(self, step: int, graph: OperatorGraph, index: int, leaf: bytes) -> OperatorClaim:
+    def operator(self, record: int, graph: OperatorGraph, index: int, leaf: bytes) -> OperatorClaim:
         """What stands behind a leaf."""
         operator = graph.operators[index]
         counts = len(operator.inputs), len(operator.outputs)
-        answer = self._ask({"ask": "operator", "step": step, "index": index}, _SHORT + _DIGEST_TEXT * sum(counts))
+        answer = self._ask({"ask": "operator", "step": record, "index": index}, _SHORT + _DIGEST_TEXT * sum(counts))
         claim = OperatorClaim(_digests(answer, "inputs", counts[0]), _digests(answer, "outputs", counts[1]))
         if claim.leaf(bytes.fromhex(graph.program.hash), index) != leaf:
-            raise Fault(f"{operator} of step {step}: another claim than the one that it is committed to")
+            raise Fault(f"{operator} of record {record}: another claim than the one that it is committed to")
         return claim
 
     @_judges
-    def producers(self, step: int, graph: OperatorGraph, indices: Sequence[int], top: bytes) -> list[OperatorClaim]:
+    def producers(self, record: int, graph: OperatorGraph, indices: Sequence[int], top: bytes) -> list[OperatorClaim]:
         """The claims of several operators, each proved to be in the tree under `top`."""
         if not indices:
             return []
         count = len(graph.operators)
         operators = [graph.operators[index] for index in indices]
         digests = sum(len(o.inputs) + len(o.outputs) + count.bit_length() for o in operators)
-        question = {"ask": "producers", "step": step, "indices": list(indices)}
+        question = {"ask": "producers", "step": record, "indices": list(indices)}
         given = self._ask(question, _SHORT * (1 + len(indices)) + _DIGEST_TEXT * digests)["claims"]
         if len(given) != len(indices):
             raise Fault(f"expected the claims of {len(indices)} operators")
@@ -234,16 +264,16 @@ class Party:
             leaf = claim.leaf(bytes.fromhex(graph.program.hash), operator.index)
             path = _digests(entry, "path")
             if not merkle.proves(path, leaf, operator.index, count, merkle.seal(count, top)):
-                raise Fault(f"{operator} of step {step}: a claim that its tree does not hold")
+                raise Fault(f"{operator} of record {record}: a claim that its tree does not hold")
             claims.append(claim)
         return claims
 
     @_judges
-    def tensor(self, step: int, index: int, role: str, position: int, value: Value, digest: bytes) -> np.ndarray:
+    def tensor(self, record: int, index: int, role: str, position: int, value: Value, digest: bytes) -> np.ndarray:
         """The elements of an input or output of an operator, which has this hash."""
         kind = value.kind
         size = kind.nbytes
-        question = {"ask": "tensor", "step": step, "index": index, "role": role, "position": position}
+        question = {"ask": "tensor", "step": record, "index": index, "role": role, "position": position}
         before = self.traffic.received
         text = self._ask(question, _SHORT + limits.base64_bytes(size))["data"]
         self.traffic.tensors += self.traffic.received - before
@@ -302,7 +332,7 @@ def _admitted(data: bytes, identity: str) -> Program:
         raise Fault("a program that is none") from None
     examined = examine(data)
     if not examined.is_named(identity):
-        raise Fault(f"a program with the identity {examined.identity}, its header says {identity}")
+        raise Fault(f"a program with the identity {examined.identity}, its record says {identity}")
     return replace(read_signature(data), untrusted=True)
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..canonical import examine
 from ..errors import ReceiptWrong, StepFailed
 from ..hashing import tensor_bytes
-from ..operators import Operator, Value
+from ..operators import Operator, OperatorGraph, Value
 from ..operators.commitments import OperatorTree, commit_operators
 from ..receipts import canonical_json, merkle
 from . import bounds, limits
@@ -57,13 +58,13 @@ class Prover:
         itself. ReproError where the run cannot be repeated here.
         """
         try:
-            return encode(self.reply(decode_question(question, bounds.question_bytes(self.run.graph))))
+            return encode(self.reply(decode_question(question, bounds.question_bytes(self.run.graphs))))
         except (NoMessage, QuestionError, ReceiptWrong, StepFailed) as error:
             return refusal(str(error))
 
     def reply(self, question: Message) -> Message:
         """The answer to one question. QuestionError for one that has none."""
-        limit = bounds.most_questions(self.run.graph, self.run.steps)
+        limit = bounds.most_questions(self.run.graphs, self.run.records)
         if self._asked == limit:
             raise QuestionError(f"expected at most {limit} questions in a dispute")
         self._asked += 1
@@ -74,10 +75,14 @@ class Prover:
     def _opening(self) -> Message:
         run = self.run
         header = canonical_json.load(run.header, "the header")
-        return {"protocol": PROTOCOL, "header": header, "steps": run.steps, "link": run.link(run.steps).hex()}
+        counts = {"records": run.records, "steps": run.steps}
+        return {"protocol": PROTOCOL, "header": header, "link": run.link(run.records).hex()} | counts
 
-    def _program(self) -> Message:
-        return {"data": _base64(self.run.graph.program.data)}
+    def _program(self, identity: str) -> Message:
+        graph = next((each for each in self.run.graphs if examine(each.program.data).is_named(identity)), None)
+        if graph is None:
+            raise QuestionError(f"the run has no program {identity}")
+        return {"data": _base64(graph.program.data)}
 
     def _link(self, step: int) -> Message:
         return {"link": self.run.link(self._checked(step)).hex()}
@@ -90,11 +95,15 @@ class Prover:
             "inputs": _hex(commitment.inputs),
             "outputs": _hex(commitment.outputs),
         }
+        if commitment.steps is not None:
+            answer["steps"] = commitment.steps
+        if commitment.program is not None:
+            answer["program"] = commitment.program.hex()
         return answer | ({"before": self.run.link(step - 1).hex()} if step else {})
 
     def _checked(self, step: int) -> int:
-        if step > self.run.steps:
-            raise QuestionError(f"expected a step of at most {self.run.steps}, got {step}")
+        if step > self.run.records:
+            raise QuestionError(f"expected a record of at most {self.run.records}, got {step}")
         return step
 
     # --- The operators of a step ---
@@ -116,8 +125,9 @@ class Prover:
 
     def _producers(self, step: int, indices: list[int]) -> Message:
         tree = self.tree(step)
-        if len(indices) > bounds.most_inputs(self.run.graph):
-            raise QuestionError(f"expected at most {bounds.most_inputs(self.run.graph)} operators, got {len(indices)}")
+        most = bounds.most_inputs(self._graph_of(step))
+        if len(indices) > most:
+            raise QuestionError(f"expected at most {most} operators, got {len(indices)}")
         return {
             "claims": [self._claim(tree, index) | {"path": _hex(merkle.path(tree.levels, index))} for index in indices]
         }
@@ -143,14 +153,14 @@ class Prover:
         """The operators of the step in dispute; runs it."""
         self._settle_on_step(step)
         if self._tree is None:
-            self._tree = commit_operators(self.run.graph, self.run.tracer(step), self.run.arrays(step))
+            self._tree = commit_operators(self._graph_of(step), self.run.tracer(step), self.run.arrays(step))
         return self._tree
 
     def _values_of(self, step: int, operator: Operator) -> dict[Value, np.ndarray]:
         """What the operator in dispute takes and gives; runs the step as far as that."""
         if self._values is None:
             arrays = self.run.arrays(step)
-            found = dict(zip(self.run.graph.arguments, arrays, strict=True))
+            found = dict(zip(self._graph_of(step).arguments, arrays, strict=True))
             wanted = {*operator.inputs, *operator.outputs}
             for each, values in self.run.tracer(step).run(arrays):
                 found.update((v, a) for v, a in zip(each.outputs, values, strict=True) if v in wanted)
@@ -161,8 +171,15 @@ class Prover:
 
     def _settle_on_step(self, step: int) -> None:
         if self._step_in_dispute not in (None, self._checked(step)):
-            raise QuestionError(f"this dispute is about step {self._step_in_dispute}, not about step {step}")
+            raise QuestionError(f"this dispute is about record {self._step_in_dispute}, not about record {step}")
+        self._graph_of(step)
         self._step_in_dispute = step
+
+    def _graph_of(self, step: int) -> OperatorGraph:
+        graph = self.run.graph_of(step)
+        if graph is None:
+            raise QuestionError(f"record {step} is a change of the state, which no operator computed")
+        return graph
 
     def _settle_on_operator(self, index: int) -> Operator:
         operator = self._operator_at(index)
@@ -172,7 +189,8 @@ class Prover:
         return operator
 
     def _operator_at(self, index: int) -> Operator:
-        operators = self.run.graph.operators
+        assert self._step_in_dispute is not None
+        operators = self._graph_of(self._step_in_dispute).operators
         if index >= len(operators):
             raise QuestionError(f"expected an operator below {len(operators)}, got {index}")
         return operators[index]

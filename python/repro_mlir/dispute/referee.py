@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ..arrays import TensorType
+from ..canonical import examine
 from ..errors import ReproError
 from ..operators import OperatorGraph
 from ..program import Program
@@ -21,7 +22,7 @@ from .channels import Channel
 from .judgement import judge_operator
 from .messages import Message
 from .party import Fault, Opening, Party, Published
-from .terms import Terms
+from .terms import Due, Terms
 from .verdict import Verdict
 
 _T = TypeVar("_T")
@@ -104,19 +105,23 @@ class _Referee:
         openings = self.both(lambda _, party: party.opening())
         self._compare_headers(openings)
         self._compare_lengths(openings)
-        found = self._first_different_step(openings)
+        found = self._first_different_record(openings)
         if found is None:
             return _agreement(openings)
-        step, links, before = found
-        self.step = step
-        header = openings[0].header
-        graph = OperatorGraph(self._program(header))
-        initial = bytes.fromhex(header["initial"])
-        claims = self.both(lambda i, party: party.step(step, links[i], graph.program, initial, before))
-        # Both gave the same link before this step, so that both must have the same to show for it.
-        previous = self.both(lambda _, party: party.step(step - 1, before, graph.program, initial))[0]
-        self._judge_data(graph.program, step, claims, previous.cursor)
-        return self._narrow(graph, step, claims, (*previous.state, *claims[0].inputs))
+        record, links, before = found
+        # The records of version 2 say which step they are.
+        self.step = record if openings[0].signature is not None else None
+        claims = self.both(lambda i, party: party.step(record, links[i], openings[i], before))
+        # Both gave the same link before this record, so that both must have the same to show for it.
+        previous = self.both(lambda i, party: party.step(record - 1, before, openings[i]))[0]
+        self.step = record if openings[0].signature is not None else (previous.steps or 0) + 1
+        due = self._due(record, claims, previous.cursor)
+        self._judge_kinds(claims, previous, due, openings)
+        identity = claims[0].program
+        program = self._program(openings[0].header["program"] if identity is None else identity.hex())
+        self.both(lambda i, party: party.check_tensors(record, claims[i], program))
+        self._judge_data(program, self.step, claims, previous.cursor, due)
+        return self._narrow(OperatorGraph(program), record, claims, (*previous.state, *claims[0].inputs))
 
     # --- What was run ---
 
@@ -133,7 +138,7 @@ class _Referee:
             self._check_numerics(openings[0].header)
             return
         path, mine_value, other = different
-        if not wrong and len({opening.header["program"] for opening in openings}) == 1:
+        if not wrong and len({opening.header.get("program", None) for opening in openings} - {None}) == 1:
             wrong = self._false_signatures(openings)
         reasons = wrong or {"A": f"{path} is {mine_value}", "B": f"{path} is {other}"}
         raise Ended(Verdict("header", tuple(wrong), reasons, subject=path))
@@ -147,10 +152,13 @@ class _Referee:
 
     def _false_signatures(self, openings: tuple[Opening, Opening]) -> dict[str, str]:
         """The parties whose header gives the program's tensors another type than the program, and why."""
-        program = self._program(openings[0].header)
+        if any(opening.signature is None for opening in openings):
+            return {}
+        program = self._program(openings[0].header["program"])
         due = [[(kind.element, kind.shape) for kind in kinds] for kinds in _tensors(program)]
         wrong = {}
         for opening, party in zip(openings, self.parties, strict=True):
+            assert opening.signature is not None
             if [[(kind.element, kind.shape) for kind in kinds] for kinds in _tensors(opening.signature)] != due:
                 wrong[party.name] = "header.signature is not that of the program"
         return wrong
@@ -167,11 +175,8 @@ class _Referee:
         if wrong:
             raise Ended(Verdict("length", tuple(wrong), wrong, subject="the number of steps"))
 
-    def _program(self, header: Message) -> Program:
-        identity = header["program"]
-        if self.program is not None:
-            if self.program.hash != identity:
-                raise ReproError(f"the runs are of program {identity}, the referee has {self.program.hash}")
+    def _program(self, identity: str) -> Program:
+        if self.program is not None and examine(self.program.data).is_named(identity):
             return self.program
         refused: ReproError | None = None
         for party in self.parties:
@@ -185,13 +190,15 @@ class _Referee:
         assert refused is not None
         raise refused
 
-    def _first_different_step(self, openings: tuple[Opening, Opening]) -> tuple[int, tuple[bytes, bytes], bytes] | None:
-        """The first step whose links differ, both links, and the link before, which is one; None where none differ."""
-        last = min(opening.steps for opening in openings)
+    def _first_different_record(
+        self, openings: tuple[Opening, Opening]
+    ) -> tuple[int, tuple[bytes, bytes], bytes] | None:
+        """The first record whose links differ, both links, and the one link before it; None where none differ."""
+        last = min(opening.records for opening in openings)
         agreed = openings[0].link0
         if last == 0:
             return None
-        links = self.both(lambda i, party: openings[i].link if openings[i].steps == last else party.link(last))
+        links = self.both(lambda i, party: openings[i].link if openings[i].records == last else party.link(last))
         if links[0] == links[1]:
             return None
         low, high = 0, last
@@ -204,18 +211,75 @@ class _Referee:
                 high, links = middle, now
         return high, links, agreed
 
-    def _links(self, step: int) -> tuple[bytes, bytes]:
-        return self.both(lambda _, party: party.link(step))
+    def _links(self, record: int) -> tuple[bytes, bytes]:
+        return self.both(lambda _, party: party.link(record))
 
     # --- Data ---
 
+    def _due(
+        self, record: int, claims: tuple[Commitment, Commitment], taken_before: int
+    ) -> tuple[Due | None, Due | None]:
+        """What the terms say of the record, for each party: one may have skipped batches."""
+        terms = self.terms
+        if terms is None:
+            return None, None
+        first, second = (
+            terms.record(record, claim) if 0 <= claim.cursor - taken_before <= limits.SKIPPED_BATCHES else None
+            for claim in claims
+        )
+        return first, second
+
+    def _judge_kinds(
+        self,
+        claims: tuple[Commitment, Commitment],
+        previous: Commitment,
+        due: tuple[Due | None, Due | None],
+        openings: tuple[Opening, Opening],
+    ) -> None:
+        """Ends the dispute where a party, or both, changed the state, or the steps are of different programs."""
+        if openings[0].signature is not None:
+            return
+        step = (previous.steps or 0) + 1
+        wrong = {}
+        for party, claim, right in zip(self.parties, claims, due, strict=True):
+            is_change = claim.program is None
+            if claim.steps != step - is_change:
+                wrong[party.name] = f"counts {claim.steps} steps, expected {step - is_change}"
+            elif is_change and claim.cursor < previous.cursor:
+                wrong[party.name] = f"counts {claim.cursor} batches before step {step}, expected {previous.cursor}"
+            elif right is not None and is_change != (right.state is not None):
+                wrong[party.name] = f"{_kind(claim, step)}, the terms say {_kind(right, step)}"
+            elif right is not None and claim.program != right.program:
+                wrong[party.name] = f"{_kind(claim, step)}, the terms say {_kind(right, step)}"
+            elif right is not None and right.state is not None and claim.state != right.state:
+                wrong[party.name] = f"{_kind(claim, step)} to another state than the terms say"
+        if wrong:
+            raise Ended(Verdict("data", tuple(wrong), wrong, self.step, f"what step {step} began with"))
+        if claims[0].program == claims[1].program and claims[0].program is not None:
+            return
+        subject = "the program" if all(claim.program is not None for claim in claims) else "a change of the state"
+        kinds = [_kind(claim, step) for claim in claims]
+        if kinds[0] == kinds[1]:
+            pairs = zip(openings[0].state, claims[0].state, claims[1].state, strict=True)
+            name = next((f"state {kind.name}" for kind, a, b in pairs if a != b), "the count of batches")
+            kinds = [f"{told}: {name} is another than the other party's" for told in kinds]
+        reasons = {
+            party.name: f"{told}; no terms say which is right" for party, told in zip(self.parties, kinds, strict=True)
+        }
+        raise Ended(Verdict("data", (), reasons, self.step, subject))
+
     def _judge_data(
-        self, program: Program, step: int, claims: tuple[Commitment, Commitment], taken_before: int
+        self,
+        program: Program,
+        step: int,
+        claims: tuple[Commitment, Commitment],
+        taken_before: int,
+        due: tuple[Due | None, Due | None],
     ) -> None:
         names = [kind.name for kind in program.inputs]
         wrong = {}
         subject = ""
-        for party, claim in zip(self.parties, claims, strict=True):
+        for party, claim, right in zip(self.parties, claims, due, strict=True):
             if claim.cursor <= taken_before:
                 wrong[party.name] = f"step {step} takes no batch"
                 subject = subject or "the count of batches"
@@ -226,14 +290,13 @@ class _Referee:
                 wrong[party.name] = f"step {step} skips more than {limits.SKIPPED_BATCHES:,} batches"
                 subject = subject or "the count of batches"
                 continue
-            due = self.terms.inputs(step, claim.cursor)
-            if due is None:
+            if right is None:
                 continue
-            if len(due) != len(names):
-                raise ReproError(f"the terms give {len(due)} inputs of step {step}, expected {len(names)}")
-            for name, taken, right in zip(names, claim.inputs, due, strict=True):
-                if taken != right:
-                    wrong[party.name] = f"{name} of step {step} has {_told(taken)}, the terms say {_told(right)}"
+            if len(right.inputs) != len(names):
+                raise ReproError(f"the terms give {len(right.inputs)} inputs of step {step}, expected {len(names)}")
+            for name, taken, agreed in zip(names, claim.inputs, right.inputs, strict=True):
+                if taken != agreed:
+                    wrong[party.name] = f"{name} of step {step} has {_told(taken)}, the terms say {_told(agreed)}"
                     subject = subject or name
                     break
         if wrong:
@@ -253,15 +316,16 @@ class _Referee:
     def _narrow(
         self,
         graph: OperatorGraph,
-        step: int,
+        record: int,
         claims: tuple[Commitment, Commitment],
         arguments: tuple[bytes, ...],
     ) -> Verdict:
+        step = self.step or record
         if not graph.operators:
-            return self._compare_results(graph, step, claims, arguments, b"")
-        tops = self.both(lambda _, party: party.operators(step))
+            return self._compare_results(graph, record, claims, arguments, b"")
+        tops = self.both(lambda _, party: party.operators(record))
         if tops[0] == tops[1]:
-            return self._compare_results(graph, step, claims, arguments, tops[0])
+            return self._compare_results(graph, record, claims, arguments, tops[0])
         widths = [len(graph.operators)]
         while widths[-1] > 1:
             widths.append((widths[-1] + 1) // 2)
@@ -271,28 +335,28 @@ class _Referee:
                 # A last node without neighbour stands for itself.
                 index *= 2
                 continue
-            below = self._below(step, level, index, nodes)
+            below = self._below(record, level, index, nodes)
             side = 0 if below[0][0] != below[1][0] else 1
             nodes = below[0][side], below[1][side]
             index = 2 * index + side
-        found = self.both(lambda i, party: party.operator(step, graph, index, nodes[i]))
-        return judge_operator(graph, step, index, self.parties, found, tops, arguments)
+        found = self.both(lambda i, party: party.operator(record, graph, index, nodes[i]))
+        return judge_operator(graph, record, step, index, self.parties, found, tops, arguments)
 
     def _below(
-        self, step: int, level: int, index: int, nodes: tuple[bytes, bytes]
+        self, record: int, level: int, index: int, nodes: tuple[bytes, bytes]
     ) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-        return self.both(lambda i, party: party.nodes(step, level, index, nodes[i]))
+        return self.both(lambda i, party: party.nodes(record, level, index, nodes[i]))
 
     def _compare_results(
         self,
         graph: OperatorGraph,
-        step: int,
+        record: int,
         claims: tuple[Commitment, Commitment],
         arguments: tuple[bytes, ...],
         top: bytes,
     ) -> Verdict:
         """The operators are agreed on: a commitment that says something else is wrong."""
-        program = graph.program
+        program, step = graph.program, self.step or record
         names = [
             *(f"state {kind.name}" for kind in program.state),
             *(f"output {kind.name}" for kind in program.outputs),
@@ -304,7 +368,7 @@ class _Referee:
             right = arguments[value.position]
         else:
             producer = value.producer
-            claim = self.both(lambda _, party: party.producers(step, graph, [producer], top))[0][0]
+            claim = self.both(lambda _, party: party.producers(record, graph, [producer], top))[0][0]
             right = claim.outputs[value.position]
         wrong = {
             party.name: f"{names[place]} of step {step} is not what its operators gave"
@@ -320,11 +384,20 @@ def _tensors(of: Program | Signature) -> tuple[tuple[TensorType, ...], ...]:
 
 
 def _agreement(openings: tuple[Opening, Opening]) -> Verdict:
-    if openings[0].steps == openings[1].steps:
+    if openings[0].records == openings[1].records:
         return Verdict("agreement", (), {})
     steps = min(opening.steps for opening in openings)
     reasons = {name: f"{opening.steps} steps" for name, opening in zip(NAMES, openings, strict=True)}
     return Verdict("length", (), reasons, subject=f"the first {steps} steps agree")
+
+
+def _kind(of: Commitment | Due, step: int) -> str:
+    """What a record is, of the next step `step`."""
+    return (
+        f"step {step} runs {of.program.hex()}"
+        if of.program is not None
+        else f"the user changes the state before step {step}"
+    )
 
 
 def _told(value: Any) -> str:

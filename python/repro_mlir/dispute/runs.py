@@ -18,43 +18,52 @@ from ..program import Program
 from ..receipts import canonical_json
 from ..receipts.commitments import Commitment, commit, first_link, next_link
 from ..receipts.file_list import list_files
-from ..receipts.form import NUMERICS, Header, Signature
+from ..receipts.form import NUMERICS, Header, ListedProgram
 from ..receipts.receipt import Receipt
-from ..receipts.verification import InputSource, Replay, steps_to_execute
+from ..receipts.verification import InputSource, Replay, records_to_execute
 
 Arrays = list[np.ndarray]
 
 
 class Run(Protocol):
-    """A run as its prover knows it. Steps count from 1; step 0 is the initial state."""
+    """A run as its prover knows it. Records count from 1: steps, and changes of the state by the user; record 0 is the
+    initial state."""
 
     @property
-    def graph(self) -> OperatorGraph:
-        """The operators of the program."""
+    def graphs(self) -> Sequence[OperatorGraph]:
+        """The operators of each program."""
 
     @property
     def header(self) -> bytes:
         """What was to be run and from where: canonical JSON (C4)."""
 
     @property
+    def records(self) -> int:
+        """How many records there are."""
+
+    @property
     def steps(self) -> int:
-        """How many steps were run."""
+        """How many of them are steps."""
 
-    def link(self, step: int) -> bytes:
-        """The link of the chain after a step."""
+    def link(self, record: int) -> bytes:
+        """The link of the chain after a record."""
 
-    def commitment(self, step: int) -> Commitment:
-        """The commitment of a step."""
+    def commitment(self, record: int) -> Commitment:
+        """The commitment of a record."""
 
-    def arrays(self, step: int) -> Arrays:
-        """The state before step `step` (from 1) and the inputs of that step, as arrays.py holds them."""
+    def graph_of(self, record: int) -> OperatorGraph | None:
+        """The operators of the program of a step; None for a change."""
 
-    def tracer(self, step: int) -> Tracer:
-        """What runs step `step` operator by operator."""
+    def arrays(self, record: int) -> Arrays:
+        """The state before a step and its inputs, as arrays.py holds them."""
+
+    def tracer(self, record: int) -> Tracer:
+        """What runs a step operator by operator."""
 
 
 class RecordedRun:
-    """A run of a few steps in memory: it executes them, keeps every state and commits to all."""
+    """A run of a few steps of one program in memory: it executes them, keeps every state and commits to all, as
+    receipts of version 1 do."""
 
     def __init__(
         self,
@@ -80,8 +89,8 @@ class RecordedRun:
         self._tracer = tracer
         self.states: list[Arrays] = [[value.copy() for value in program.initial]]
         initial = commit(program, 0, self.states[0])
-        signature = Signature(program.state, program.inputs, program.outputs, program.num_hyper_parameters)
-        fields = Header(NUMERICS, program.hash, signature, initial.root.hex(), "", True, 1).run()
+        programs = (ListedProgram.of(program),)
+        fields = Header(NUMERICS, program.state, initial.root.hex(), programs, True, 1, version=1).run()
         self.header = canonical_json.dump(fields | (header or {}))
         self.commitments = [initial]
         self.links = [first_link(self.header)]
@@ -99,20 +108,31 @@ class RecordedRun:
         self.links.append(next_link(self.links[-1], step, commitment.root))
 
     @property
+    def graphs(self) -> Sequence[OperatorGraph]:
+        return (self.graph,)
+
+    @property
+    def records(self) -> int:
+        return len(self.inputs)
+
+    @property
     def steps(self) -> int:
         return len(self.inputs)
 
-    def link(self, step: int) -> bytes:
-        return self.links[step]
+    def link(self, record: int) -> bytes:
+        return self.links[record]
 
-    def commitment(self, step: int) -> Commitment:
-        return self.commitments[step]
+    def commitment(self, record: int) -> Commitment:
+        return self.commitments[record]
 
-    def arrays(self, step: int) -> Arrays:
-        return [*self.states[step - 1], *self.inputs[step - 1]]
+    def graph_of(self, record: int) -> OperatorGraph:
+        return self.graph
 
-    def tracer(self, step: int) -> Tracer:
-        return self._tracer(step) if self._tracer else Tracer(self.graph)
+    def arrays(self, record: int) -> Arrays:
+        return [*self.states[record - 1], *self.inputs[record - 1]]
+
+    def tracer(self, record: int) -> Tracer:
+        return self._tracer(record) if self._tracer else Tracer(self.graph)
 
 
 class ReceiptRun:
@@ -139,47 +159,62 @@ class ReceiptRun:
         self._threads = threads
         self._inputs = inputs
         self._last: tuple[int, Arrays] | None = None
+        self._tracers: dict[int, Tracer] = {}
 
     @cached_property
-    def graph(self) -> OperatorGraph:
-        return OperatorGraph(self._receipt.program)
+    def graphs(self) -> Sequence[OperatorGraph]:
+        return [OperatorGraph(self._receipt.program_at(i)) for i in range(len(self._receipt.header.programs))]
 
     @property
     def header(self) -> bytes:
         return canonical_json.dump(self._receipt.header.run())
 
     @property
+    def records(self) -> int:
+        return self._receipt.log.records
+
+    @property
     def steps(self) -> int:
         return self._receipt.log.steps
 
-    def link(self, step: int) -> bytes:
-        return self._receipt.log[step].chain if step else self._receipt.header.first_link()
+    def link(self, record: int) -> bytes:
+        return self._receipt.log[record].chain if record else self._receipt.header.first_link()
 
-    def commitment(self, step: int) -> Commitment:
-        return self._receipt.log[step].commitment if step else self._initial
+    def commitment(self, record: int) -> Commitment:
+        return self._receipt.log[record].commitment if record else self._initial
 
-    def arrays(self, step: int) -> Arrays:
+    def graph_of(self, record: int) -> OperatorGraph | None:
+        program = self._receipt.log[record].program if record else None
+        return None if program is None else self.graphs[program]
+
+    def state_after(self, record: int) -> Arrays:
+        """The state after a record, as arrays.py holds it; it is run to from a kept one."""
+        replay = Replay(self._receipt, self._target, self._threads, self._inputs)
+        for earlier in records_to_execute([record] if record else [], list_files(self._receipt.path).kept):
+            replay.run(earlier)
+        return [array.copy() for array in replay.state_before(record + 1).values()]
+
+    def arrays(self, record: int) -> Arrays:
         # A script gives its batches in order, once.
-        if self._last is None or self._last[0] != step:
+        if self._last is None or self._last[0] != record:
             replay = self._replay
-            for earlier in steps_to_execute([step], list_files(self._receipt.path).kept)[:-1]:
+            for earlier in records_to_execute([record], list_files(self._receipt.path).kept)[:-1]:
                 replay.run(earlier)
-            state, inputs = replay.before(step)
-            self._last = step, [*(array.copy() for array in state.values()), *inputs]
+            state = [array.copy() for array in replay.state_before(record).values()]
+            self._last = record, [*state, *replay.inputs(record)]
         return self._last[1]
 
-    def tracer(self, step: int) -> Tracer:
-        return self._tracer
+    def tracer(self, record: int) -> Tracer:
+        program = self._receipt.log[record].program
+        assert program is not None
+        if program not in self._tracers:
+            self._tracers[program] = Tracer(self.graphs[program], self._target, self._threads)
+        return self._tracers[program]
 
     @cached_property
     def _initial(self) -> Commitment:
-        program = self._receipt.program
-        return commit(program, 0, program.initial)
+        return Commitment(0, self._receipt.state_digests(0))
 
     @cached_property
     def _replay(self) -> Replay:
         return Replay(self._receipt, self._target, self._threads, self._inputs)
-
-    @cached_property
-    def _tracer(self) -> Tracer:
-        return Tracer(self.graph, self._target, self._threads)

@@ -53,7 +53,7 @@ def serve_files(run: Run, folder: Path, total: float = limits.TOTAL_SECONDS) -> 
     answered = 0
     with suppress(TimeoutError):
         while True:
-            limit = bounds.question_bytes(run.graph)
+            limit = bounds.question_bytes(run.graphs)
             question = files.read("question", answered + 1, limit, time.monotonic() + limits.patience(total))
             files.write("answer", answered + 1, _answer(prover, question))
             answered += 1
@@ -92,7 +92,7 @@ class _Server:
         self._run = run
         self._token = token
         self._patience = limits.patience(total)
-        self._question_limit = bounds.question_bytes(run.graph)
+        self._question_limit = bounds.question_bytes(run.graphs)
         self._peers: dict[_Peer, threading.Thread] = {}
         # Of the dictionary; and of the run, of which one question is answered at a time.
         self._lock, self._work = threading.Lock(), threading.Lock()

@@ -11,14 +11,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ReproError
+from ..receipts.commitments import Commitment
 from ..receipts.comparison import first_different_field
 from ..receipts.receipt import Receipt, digests_of
 from ..receipts.script_inputs import ScriptBatches
 from . import limits
 
-DueInputs = Callable[[int, int], tuple[bytes, ...] | None]
-"""Gives the hash (H1) of each input of a step, from 1, after which so many batches have been taken from the data; None
-where nobody knows."""
+
+@dataclass(frozen=True)
+class Due:
+    """What a record was to be given.
+
+    Attributes:
+      inputs: the hash (H1) of each input of the step.
+      program: the identity (H2) of its program; None where the header has it, and of a change.
+      state: of a change, the hash (H1) of each state tensor after it; None for a step.
+    """
+
+    inputs: tuple[bytes, ...]
+    program: bytes | None = None
+    state: tuple[bytes, ...] | None = None
+
+
+DueRecord = Callable[[int, Commitment], Due | None]
+"""Gives what a record, from 1, was to be given, of which a party has this commitment; None where nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -26,28 +42,33 @@ class Terms:
     """What was to be run.
 
     Attributes:
-      header: fields that a header must have; fields that are not named here are free.
-      inputs: what each step was to be given.
+      header: fields that a header must have, or what gives them for a header of either version; fields that are not
+        named here are free.
+      record: what each record was to be given.
       steps: how many steps; None where that is free.
     """
 
-    header: Mapping[str, Any]
-    inputs: DueInputs = lambda step, cursor: None
+    header: Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    record: DueRecord = lambda record, claim: None
     steps: int | None = None
 
     def first_breach(self, header: Mapping[str, Any]) -> tuple[str, str, str] | None:
         """The first field of a header that breaks the terms: its path, its value and what was agreed."""
-        return first_different_field({name: header.get(name) for name in self.header}, self.header)
+        due = self.header(header) if callable(self.header) else self.header
+        return first_different_field({name: header.get(name) for name in due}, due)
 
 
 def terms_of_receipt(receipt: Receipt) -> Terms:
     """What was run in `receipt` is what was to be run; its results, and after how many steps it ended, do not count."""
 
-    def due(step: int, cursor: int) -> tuple[bytes, ...] | None:
-        if not 1 <= step <= receipt.log.steps:
+    def due(number: int, claim: Commitment) -> Due | None:
+        if not 1 <= number <= receipt.log.records:
             return None
-        commitment = receipt.log[step].commitment
-        return commitment.inputs if commitment.cursor == cursor else None
+        record = receipt.log[number]
+        found = record.commitment
+        if found.cursor != claim.cursor:
+            return None
+        return Due(found.inputs, found.program, found.state if record.program is None else None)
 
     return Terms(receipt.header.run(), due)
 
@@ -61,16 +82,19 @@ def terms_of_script(script: str, exact_digits: int | None = None, seconds: float
       ReproError: a script that cannot be captured.
     """
     source = ScriptBatches(script, exact_digits)
-    program = source.program
-    found: list[tuple[bytes, ...]] = []
+    found: list[Due] = []
 
-    def due(step: int, cursor: int) -> tuple[bytes, ...] | None:
-        deadline = time.monotonic() + seconds
+    def due(number: int, claim: Commitment) -> Due | None:
+        deadline, cursor = time.monotonic() + seconds, claim.cursor
+        if claim.steps is not None and claim.program is None:
+            # What the user does to the state is no part of a script's batches.
+            return None
         # Batches come in their order; those on the way may be asked for later.
         while len(found) < cursor:
             if time.monotonic() > deadline:
                 raise ReproError(f"no verdict: {script} gave {len(found)} of {cursor} batches within {seconds:g} s")
-            found.append(digests_of(program.inputs, source.take()))
+            inputs = source.take()
+            found.append(Due(digests_of(source.program.inputs, inputs), bytes.fromhex(source.program.hash)))
         return found[cursor - 1] if cursor >= 1 else None
 
     return Terms(source.run, due)

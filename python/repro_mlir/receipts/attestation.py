@@ -22,7 +22,8 @@ from .signing import PrivateKey
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "urn:repro-mlir:receipt:v1"
+PREDICATE_TYPES = {1: "urn:repro-mlir:receipt:v1", 2: "urn:repro-mlir:receipt:v2"}
+"""By the version of the receipt."""
 
 _CHUNK = 1 << 23
 
@@ -39,15 +40,17 @@ def statement(receipt: Receipt) -> dict[str, Any]:
     check_consistency(receipt, unfinished=False, key=None)
     seal, header = receipt.seal, receipt.header
     assert seal is not None
+    identities = [each.identity for each in header.programs]
+    programs = {"program": identities[0]} if header.version == 1 else {"programs": identities}
     return {
         "_type": STATEMENT_TYPE,
         "subject": [
             {"name": name, "digest": {"sha256": _sha256(receipt.path / name)}} for name in sorted([*seal.files, SEAL])
         ],
-        "predicateType": PREDICATE_TYPE,
-        "predicate": {
+        "predicateType": PREDICATE_TYPES[header.version],
+        "predicate": programs
+        | {
             "numerics": header.numerics,
-            "program": header.program,
             "initial": header.initial,
             "steps": seal.steps,
             "chain": seal.chain.hex(),

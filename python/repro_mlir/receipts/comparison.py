@@ -1,33 +1,50 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What differs between two commitments to the same step."""
+"""What differs between two records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .commitments import Commitment
-from .form import Signature
+from .form import Header, Record, Signature
 
 
-def differences(signature: Signature, expected: Commitment, actual: Commitment) -> Iterator[tuple[str, str, str]]:
+def differences(header: Header, expected: Record, actual: Record) -> Iterator[tuple[str, str, str]]:
     """Place, expected and actual value of each difference: causes before consequences.
 
-    Places are "cursor", "input NAME", "output NAME" and "state NAME"; values are hashes (H1) in hexadecimal or numbers.
+    Places are "program", "cursor", "input NAME", "output NAME" and "state NAME"; values are hashes (H1), identities
+    (H2) or numbers. Nothing else is compared where the programs differ, or one is a change and the other a step.
+
+    Args:
+      header: with the programs of `expected`.
     """
-    if expected.cursor != actual.cursor:
-        yield "cursor", str(expected.cursor), str(actual.cursor)
+    ours, theirs = expected.commitment, actual.commitment
+    if (expected.program is None) != (actual.program is None) or ours.program != theirs.program:
+        yield "program", ran(expected), ran(actual)
+        return
+    if ours.cursor != theirs.cursor:
+        yield "cursor", str(ours.cursor), str(theirs.cursor)
+    signature = Signature(header.state, (), (), 0)
+    if expected.program is not None:
+        signature = header.programs[expected.program].signature
     roles = (
-        ("input", signature.inputs, expected.inputs, actual.inputs),
-        ("output", signature.outputs, expected.outputs, actual.outputs),
-        ("state", signature.state, expected.state, actual.state),
+        ("input", signature.inputs, ours.inputs, theirs.inputs),
+        ("output", signature.outputs, ours.outputs, theirs.outputs),
+        ("state", signature.state, ours.state, theirs.state),
     )
-    for role, kinds, ours, theirs in roles:
-        for kind, one, other in zip(kinds, ours, theirs, strict=True):
-            if one != other:
-                yield f"{role} {kind.name}", one.hex(), other.hex()
+    for role, kinds, one, other in roles:
+        for kind, a, b in zip(kinds, one, other, strict=True):
+            if a != b:
+                yield f"{role} {kind.name}", a.hex(), b.hex()
+
+
+def ran(record: Record) -> str:
+    """The program of a record, or that it is a change of the state."""
+    if record.program is None:
+        return "a change of the state by the user"
+    return record.commitment.program.hex() if record.commitment.program else "a step"
 
 
 def first_different_field(first: Any, second: Any, path: str = "header") -> tuple[str, str, str] | None:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +15,14 @@ import blake3
 
 from ..errors import ReceiptWrong, ReproError
 from ..files import open_regular
-from . import checkpoints
-from .form import CHECKPOINTS, HEADER, INPUTS, PROGRAM, SEAL, STEPS, FileDigest
+from .form import CHANGES, CHECKPOINTS, HEADER, INPUTS, PROGRAMS, SEAL, STEPS, FileDigest, Header
+from .kept_tensors import changes, checkpoints
+from .step_log import StepLog
 from .storage import PARTIAL
 
 _CHUNK = 1 << 23
+_FOLDERS = (CHECKPOINTS, CHANGES, PROGRAMS)
+_PROGRAM = re.compile(PROGRAMS + r"/[0-9a-f]{64}\.repro", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -27,32 +31,37 @@ class FileList:
 
     Attributes:
       names: of all files, as paths within the receipt with "/", sorted; whatever is no regular file among them.
-      kept: the steps after which the state is kept, ascending.
+      kept: the records after which the state is kept, ascending.
+      changed: the records of which there is a file with what the user changed, ascending.
     """
 
     names: tuple[str, ...]
     kept: tuple[int, ...]
+    changed: tuple[int, ...]
 
 
 def list_files(receipt: Path) -> FileList:
     """The files of a receipt.
 
     Raises:
-      ReproError: `checkpoints` is no directory of its own, such as a link to one, or cannot be read.
+      ReproError: a folder of the receipt is no directory of its own, such as a link to one, or cannot be read.
     """
     names = []
     try:
         for entry in os.scandir(receipt):
-            if entry.name != CHECKPOINTS:
+            if entry.name not in _FOLDERS:
                 names.append(entry.name)
             elif entry.is_symlink() or not entry.is_dir():
                 raise ReproError(f"{entry.path}: expected a directory")
             else:
-                names += [f"{CHECKPOINTS}/{inner.name}" for inner in os.scandir(entry.path)]
+                names += [f"{entry.name}/{inner.name}" for inner in os.scandir(entry.path)]
     except OSError as error:
         raise ReproError(f"cannot read {error.filename or receipt}: {error.strerror}") from None
-    steps = (checkpoints.step_of(name) for name in names)
-    return FileList(tuple(sorted(names)), tuple(sorted(step for step in steps if step is not None)))
+    kept, changed = (
+        tuple(sorted(record for name in names if (record := files.record_of(name)) is not None))
+        for files in (checkpoints, changes)
+    )
+    return FileList(tuple(sorted(names)), kept, changed)
 
 
 def describe_files(receipt: Path) -> dict[str, FileDigest]:
@@ -71,29 +80,47 @@ def describe_file(path: Path) -> FileDigest:
     return FileDigest(size, hasher.hexdigest())
 
 
-def leftovers(found: FileList) -> list[str]:
-    """The files that a write left behind when it was cut off; nothing reads them."""
-    partial = [name.removesuffix(PARTIAL) for name in found.names if name.endswith(PARTIAL)]
-    return [f"{name}{PARTIAL}" for name in partial if name == SEAL or checkpoints.step_of(name) is not None]
+def leftovers(found: FileList, header: Header, records: int) -> list[str]:
+    """The files that a write left behind when it was cut off; nothing reads them.
+
+    Args:
+      header: of the receipt.
+      records: how many records the receipt has.
+    """
+    whole = (SEAL, HEADER) if header.version > 1 else (SEAL,)
+    partial = [name for name in found.names if name.endswith(PARTIAL) and _is_kept(name.removesuffix(PARTIAL), whole)]
+    if header.version == 1:
+        return partial
+    listed = {header.program_file(i) for i in range(len(header.programs))}
+    programs = [name for name in found.names if _PROGRAM.fullmatch(name) and name not in listed]
+    return partial + programs + [changes.name_of(record) for record in found.changed if record > records]
 
 
-def check_names(found: FileList, listed: Iterable[str] | None, steps: int, every: int) -> None:
+def _is_kept(name: str, whole: Sequence[str]) -> bool:
+    is_tensors = any(files.record_of(name) is not None for files in (checkpoints, changes))
+    return name in whole or is_tensors or _PROGRAM.fullmatch(name) is not None
+
+
+def check_names(found: FileList, listed: Iterable[str] | None, header: Header, log: StepLog) -> None:
     """Checks which files there are.
 
     Args:
       found: those of the receipt.
       listed: the names that the seal has; None without a seal.
-      steps: how many steps the receipt has.
-      every: how many lie between two kept states at most.
+      header, log: of the receipt.
     Raises:
       ReceiptWrong: a file that is missing, or one that belongs to no receipt or is not listed.
     """
-    needed = {HEADER, PROGRAM, STEPS, INPUTS, checkpoints.name_of(0)}
+    needed = {HEADER, STEPS, INPUTS, checkpoints.name_of(0)}
+    needed |= {header.program_file(i) for i in range(len(header.programs))}
+    needed |= {changes.name_of(record) for record in log.change_records()}
     if listed is not None:
-        needed |= {SEAL} | {checkpoints.name_of(step) for step in (*range(every, steps + 1, every), steps)}
-    allowed = needed | {checkpoints.name_of(step) for step in found.kept if step <= steps}
+        every = header.checkpoint_every
+        kept = [log.record_of(step) for step in range(every, log.steps + 1, every)]
+        needed |= {SEAL} | {checkpoints.name_of(record) for record in (*kept, log.records)}
+    allowed = needed | {checkpoints.name_of(record) for record in found.kept if record <= log.records}
     if listed is None:
-        allowed |= {*leftovers(found)}
+        allowed |= {*leftovers(found, header, log.records)}
     for name in sorted(needed - set(found.names)):
         raise ReceiptWrong(name, "no such file in the receipt")
     for name in found.names:

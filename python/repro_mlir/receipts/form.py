@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import blake3
 
 from ..arrays import TensorType
 from ..errors import ReproError
@@ -17,64 +20,86 @@ from .options import NONFINITE_LOSS
 if TYPE_CHECKING:
     from ..program import Program
 
-FORMAT, VERSION = "repro-receipt", 1
+FORMAT, VERSION = "repro-receipt", 2
+VERSIONS = (1, 2)
+"""Those that are read. A receipt of version 1 has one program, and nobody but its steps changes the state."""
+
 NUMERICS = 1
 """The version of the numerics page whose bits this release computes."""
 
-HEADER, SEAL, STEPS, INPUTS, PROGRAM = "receipt.json", "seal.json", "steps.jsonl", "inputs.bin", "program.mlir"
-CHECKPOINTS = "checkpoints"
+HEADER, SEAL, STEPS, INPUTS = "receipt.json", "seal.json", "steps.jsonl", "inputs.bin"
+CHECKPOINTS, CHANGES, PROGRAMS = "checkpoints", "changes", "programs"
 
+MOST_PROGRAMS = 1024
+"""How many programs a run may have: whoever verifies it compiles them all."""
+
+_FIRST_PROGRAM = "program.mlir"
 _SEAL_MAGIC = b"repro-seal-v1\0\0\0"
 
 _ELEMENTS = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "i64", "i32", "i16", "i8", "i1")
 _TENSOR = shapes.record(
     {"name": shapes.text, "element": shapes.choice(*_ELEMENTS), "shape": shapes.array(shapes.number(0))}
 )
-_SIGNATURE = shapes.record(
-    {
-        "state": shapes.array(_TENSOR),
-        "inputs": shapes.array(_TENSOR),
-        "outputs": shapes.array(_TENSOR),
-        "num_hyper_parameters": shapes.number(0),
-    }
-)
-RUN = shapes.record(
-    {
-        "numerics": shapes.number(1),
-        "program": shapes.digest,
-        "signature": _SIGNATURE,
-        "initial": shapes.digest,
-        "nonfinite_loss": shapes.choice(*NONFINITE_LOSS),
-    }
-)
-"""What is run and from where; see `Header.run`."""
+_STEP_TENSORS = {
+    "inputs": shapes.array(_TENSOR),
+    "outputs": shapes.array(_TENSOR),
+    "num_hyper_parameters": shapes.number(0),
+}
+_RUN = {
+    "numerics": shapes.number(1),
+    "initial": shapes.digest,
+    "nonfinite_loss": shapes.choice(*NONFINITE_LOSS),
+}
+_RUNS = {
+    1: shapes.record(
+        _RUN | {"program": shapes.digest, "signature": shapes.record({"state": shapes.array(_TENSOR)} | _STEP_TENSORS)}
+    ),
+    2: shapes.record(_RUN | {"state": shapes.array(_TENSOR)}),
+}
 
-_HEADER = shapes.record(
-    {
-        "format": shapes.choice(FORMAT),
-        "version": shapes.number(1),
-        "run": RUN,
-        "program": shapes.digest,
-        "data": shapes.record(
-            {"kind": shapes.choice("stored", "external")},
-            {"script": shapes.record({"name": shapes.text, "blake3": shapes.digest})},
-        ),
-        "checkpoint_every": shapes.number(1),
-        "environment": shapes.mapping(shapes.text),
-    }
-)
-_STEP = shapes.record(
-    {
-        "step": shapes.number(1),
-        "cursor": shapes.number(1),
-        "state": shapes.array(shapes.digest),
-        "inputs": shapes.array(shapes.digest),
-        "outputs": shapes.array(shapes.digest),
-        "root": shapes.digest,
-        "chain": shapes.digest,
-    },
-    {"loss": shapes.hexadecimal()},
-)
+
+def check_run(value: Any, where: str) -> None:
+    """ReproError for JSON that is no `Header.run`, of whichever version."""
+    _RUNS[1 if isinstance(value, dict) and "program" in value else 2](value, where)
+
+
+_HEADER = {
+    "format": shapes.choice(FORMAT),
+    "version": shapes.number(1),
+    "data": shapes.record(
+        {"kind": shapes.choice("stored", "external")},
+        {"script": shapes.record({"name": shapes.text, "blake3": shapes.digest})},
+    ),
+    "checkpoint_every": shapes.number(1),
+    "environment": shapes.mapping(shapes.text),
+}
+_HEADERS = {
+    1: shapes.record(_HEADER | {"run": _RUNS[1], "program": shapes.digest}),
+    2: shapes.record(
+        _HEADER
+        | {
+            "run": _RUNS[2],
+            "programs": shapes.array(
+                shapes.record({"identity": shapes.digest, "blake3": shapes.digest} | _STEP_TENSORS)
+            ),
+        }
+    ),
+}
+_RECORD = {
+    "step": shapes.number(0),
+    "cursor": shapes.number(0),
+    "state": shapes.array(shapes.digest),
+    "root": shapes.digest,
+    "chain": shapes.digest,
+}
+_STEP = _RECORD | {"step": shapes.number(1), "cursor": shapes.number(1)}
+_STEP |= {"inputs": shapes.array(shapes.digest), "outputs": shapes.array(shapes.digest)}
+_LOSS = {"loss": shapes.hexadecimal()}
+_FIRST_STEP = shapes.record(_STEP, _LOSS)
+_KINDS = {
+    "step": shapes.record(_STEP | {"kind": shapes.choice("step"), "program": shapes.number(0)}, _LOSS),
+    "change": shapes.record(_RECORD | {"kind": shapes.choice("change")}),
+}
 _SEAL = shapes.record(
     {
         "steps": shapes.number(0),
@@ -96,13 +121,13 @@ class Signature:
     num_hyper_parameters: int
 
     def as_json(self) -> dict[str, Any]:
-        def listed(kinds: tuple[TensorType, ...]) -> list[dict[str, Any]]:
-            return [{"name": kind.name, "element": kind.element, "shape": list(kind.shape)} for kind in kinds]
+        return {"state": tensors_as_json(self.state)} | self.step_as_json()
 
+    def step_as_json(self) -> dict[str, Any]:
+        """All but the state."""
         return {
-            "state": listed(self.state),
-            "inputs": listed(self.inputs),
-            "outputs": listed(self.outputs),
+            "inputs": tensors_as_json(self.inputs),
+            "outputs": tensors_as_json(self.outputs),
             "num_hyper_parameters": self.num_hyper_parameters,
         }
 
@@ -113,11 +138,53 @@ class Signature:
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Signature:
-        state, inputs, outputs = (
-            tuple(TensorType(each["name"], each["element"], tuple(each["shape"])) for each in value[role])
-            for role in ("state", "inputs", "outputs")
-        )
+        """Raises ReproError for tensors that none can be."""
+        state, inputs, outputs = (tensors_from_json(value[role]) for role in ("state", "inputs", "outputs"))
         return Signature(state, inputs, outputs, value["num_hyper_parameters"])
+
+    def check(self, where: str) -> None:
+        """ReproError where it is that of no program."""
+        if self.num_hyper_parameters > len(self.inputs):
+            raise ReproError(
+                f"{where}: expected at most {len(self.inputs)} hyper-parameters, got {self.num_hyper_parameters}"
+            )
+        for role, kinds in (("state", self.state), ("inputs", self.inputs), ("outputs", self.outputs)):
+            if len({kind.name for kind in kinds}) < len(kinds):
+                raise ReproError(f"{where}.{role}: a name occurs twice")
+
+
+def tensors_as_json(kinds: Sequence[TensorType]) -> list[dict[str, Any]]:
+    """Names and types of tensors as JSON."""
+    return [{"name": kind.name, "element": kind.element, "shape": list(kind.shape)} for kind in kinds]
+
+
+def tensors_from_json(value: list[dict[str, Any]]) -> tuple[TensorType, ...]:
+    """What `tensors_as_json` gave. ReproError for tensors that none can be."""
+    return tuple(TensorType(each["name"], each["element"], tuple(each["shape"])) for each in value)
+
+
+@dataclass(frozen=True)
+class ListedProgram:
+    """A program of a run.
+
+    Attributes:
+      identity: its identity (H2), in hexadecimal.
+      signature: its tensors; the state is the same for all programs of a run.
+      digest: BLAKE3 of its file, in hexadecimal.
+    """
+
+    identity: str
+    signature: Signature
+    digest: str
+
+    @staticmethod
+    def of(program: Program) -> ListedProgram:
+        """A program as receipts of this version list it."""
+        return ListedProgram(program.hash, Signature.of(program), blake3.blake3(program.data).hexdigest())
+
+    def stored_inputs(self, batches: bool) -> tuple[TensorType, ...]:
+        """The inputs of a step in inputs.bin: all, or without `batches` the hyper-parameters alone."""
+        return self.signature.inputs if batches else self.signature.inputs[: self.signature.num_hyper_parameters]
 
 
 @dataclass(frozen=True)
@@ -126,42 +193,38 @@ class Header:
 
     Attributes:
       numerics: version of the numerics page.
-      program: identity of the program (H2), in hexadecimal.
-      signature: its tensors.
+      state: the state tensors.
       initial: root of the initial state (C3), in hexadecimal.
-      text_hash: BLAKE3 of program.mlir, in hexadecimal.
+      programs: that with which the run began, and the others in the order of their first steps.
       stored: whether inputs.bin has the batches, or the hyper-parameters alone.
       checkpoint_every: steps between two checkpoints.
       environment: where the run began, for information only.
       script: name and BLAKE3 of the script that gave the batches, for information only.
       nonfinite_loss: one of `NONFINITE_LOSS`; with "stop" no step follows one whose loss is not finite.
+      version: one of `VERSIONS`.
     """
 
     numerics: int
-    program: str
-    signature: Signature
+    state: tuple[TensorType, ...]
     initial: str
-    text_hash: str
+    programs: tuple[ListedProgram, ...]
     stored: bool
     checkpoint_every: int
     environment: dict[str, str] = field(default_factory=dict)
     script: tuple[str, str] | None = None
     nonfinite_loss: str = "warn"
+    version: int = VERSION
 
     def run(self) -> dict[str, Any]:
         """What is run and from where, as JSON: what link 0 stands for."""
-        return {
-            "numerics": self.numerics,
-            "program": self.program,
-            "signature": self.signature.as_json(),
-            "initial": self.initial,
-            "nonfinite_loss": self.nonfinite_loss,
-        }
+        run = {"numerics": self.numerics, "initial": self.initial, "nonfinite_loss": self.nonfinite_loss}
+        if self.version == 1:
+            return run | {"program": self.programs[0].identity, "signature": self.programs[0].signature.as_json()}
+        return run | {"state": tensors_as_json(self.state)}
 
-    @property
-    def stored_inputs(self) -> tuple[TensorType, ...]:
-        """The inputs in inputs.bin: all, or the hyper-parameters alone."""
-        return self.signature.inputs if self.stored else self.signature.inputs[: self.signature.num_hyper_parameters]
+    def program_file(self, index: int) -> str:
+        """The file of a program within the receipt."""
+        return _FIRST_PROGRAM if self.version == 1 else program_file(self.programs[index].identity)
 
     def first_link(self) -> bytes:
         """(C4) Link 0 of the chain: two honest runs of the same thing have the same, wherever they run."""
@@ -172,54 +235,70 @@ class Header:
         data: dict[str, Any] = {"kind": "stored" if self.stored else "external"}
         if self.script is not None:
             data["script"] = {"name": self.script[0], "blake3": self.script[1]}
-        return canonical_json.dump(
-            {
-                "format": FORMAT,
-                "version": VERSION,
-                "run": self.run(),
-                "program": self.text_hash,
-                "data": data,
-                "checkpoint_every": self.checkpoint_every,
-                "environment": self.environment,
-            }
-        )
+        value: dict[str, Any] = {
+            "format": FORMAT,
+            "version": self.version,
+            "run": self.run(),
+            "data": data,
+            "checkpoint_every": self.checkpoint_every,
+            "environment": self.environment,
+        }
+        if self.version == 1:
+            return canonical_json.dump(value | {"program": self.programs[0].digest})
+        programs = [
+            {"identity": each.identity, "blake3": each.digest} | each.signature.step_as_json() for each in self.programs
+        ]
+        return canonical_json.dump(value | {"programs": programs})
 
     @staticmethod
     def load(data: bytes, where: str) -> Header:
         """Reads receipt.json. ReproError for anything else, and for another version of format or numerics."""
         value = canonical_json.load(data, where)
+        version = VERSION
         if isinstance(value, dict):
             # Before the shape: another version may have another.
-            _check_version(value, where)
-        _HEADER(value, where)
-        run, data_ = value["run"], value["data"]
-        signature = Signature.from_json(run["signature"])
-        if signature.num_hyper_parameters > len(signature.inputs):
-            raise ReproError(
-                f"{where}: run.signature: expected at most {len(signature.inputs)} hyper-parameters, "
-                f"got {signature.num_hyper_parameters}"
-            )
-        for role, kinds in (("state", signature.state), ("inputs", signature.inputs), ("outputs", signature.outputs)):
-            if len({kind.name for kind in kinds}) < len(kinds):
-                raise ReproError(f"{where}: run.signature.{role}: a name occurs twice")
-        script = data_.get("script")
+            version = _version(value, where)
+        _HEADERS[version](value, where)
+        run, data_, script = value["run"], value["data"], value["data"].get("script")
+        programs = []
+        if version == 1:
+            signature = Signature.from_json(run["signature"])
+            signature.check(f"{where}: run.signature")
+            programs.append(ListedProgram(run["program"], signature, value["program"]))
+        elif not 1 <= len(value["programs"]) <= MOST_PROGRAMS:
+            raise ReproError(f"{where}: expected 1 to {MOST_PROGRAMS} programs, got {len(value['programs'])}")
+        else:
+            for i, each in enumerate(value["programs"]):
+                signature = Signature.from_json(run | each)
+                signature.check(f"{where}: programs[{i}]")
+                programs.append(ListedProgram(each["identity"], signature, each["blake3"]))
+            if len({each.identity for each in programs}) < len(programs):
+                raise ReproError(f"{where}: a program is listed twice")
         return Header(
             run["numerics"],
-            run["program"],
-            signature,
+            programs[0].signature.state,
             run["initial"],
-            value["program"],
+            tuple(programs),
             data_["kind"] == "stored",
             value["checkpoint_every"],
             value["environment"],
             (script["name"], script["blake3"]) if script else None,
             run["nonfinite_loss"],
+            version,
         )
 
 
-def _check_version(value: dict[str, Any], where: str) -> None:
-    if value.get("format") == FORMAT and value.get("version") != VERSION:
-        raise ReproError(f"{where}: expected version {VERSION} of the receipt format, got {value.get('version')!r}")
+def program_file(identity: str) -> str:
+    """The file, within a receipt of this version, of the program with an identity."""
+    return f"{PROGRAMS}/{identity}.repro"
+
+
+def _version(value: dict[str, Any], where: str) -> int:
+    version = value.get("version")
+    if value.get("format") == FORMAT and (type(version) is not int or version not in VERSIONS):
+        raise ReproError(
+            f"{where}: expected version {' or '.join(map(str, VERSIONS))} of the receipt format, got {version!r}"
+        )
     run = value.get("run")
     numerics = run.get("numerics") if isinstance(run, dict) else None
     if isinstance(numerics, int) and numerics != NUMERICS:
@@ -227,17 +306,19 @@ def _check_version(value: dict[str, Any], where: str) -> None:
             f"{where}: a receipt of numerics {numerics}, and this release computes numerics {NUMERICS}: "
             "verify it with a release of its version"
         )
+    return version if version in VERSIONS else VERSION
 
 
 @dataclass(frozen=True)
-class StepRecord:
-    """A line of steps.jsonl.
+class Record:
+    """A line of steps.jsonl: a step, or a change of the state by the user.
 
     Attributes:
-      step: from 1.
+      step: how many steps the state has seen: the number of a step, and of the one before a change.
       commitment: the digests.
       root: of the commitment (C2).
-      chain: the link of this step (C5).
+      chain: the link of this record (C5).
+      program: of a step, the position of its program in `Header.programs`; None for a change.
       loss: the bytes of the output `loss` as in (H1), if there is one of shape []; for the reader.
     """
 
@@ -245,38 +326,71 @@ class StepRecord:
     commitment: Commitment
     root: bytes
     chain: bytes
+    program: int | None
     loss: bytes | None = None
+
+    @property
+    def follows(self) -> int:
+        """The step that it is, or that follows the change."""
+        return self.step + (self.program is None)
 
     def dump(self) -> bytes:
         """The line with its line feed."""
-        value = {
+        value: dict[str, Any] = {
             "step": self.step,
             "cursor": self.commitment.cursor,
             "state": [digest.hex() for digest in self.commitment.state],
-            "inputs": [digest.hex() for digest in self.commitment.inputs],
-            "outputs": [digest.hex() for digest in self.commitment.outputs],
             "root": self.root.hex(),
             "chain": self.chain.hex(),
         }
+        if self.commitment.steps is not None:
+            value["kind"] = "change" if self.program is None else "step"
+        if self.program is not None:
+            value["inputs"] = [digest.hex() for digest in self.commitment.inputs]
+            value["outputs"] = [digest.hex() for digest in self.commitment.outputs]
+            if self.commitment.steps is not None:
+                value["program"] = self.program
         if self.loss is not None:
             value["loss"] = self.loss.hex()
         return canonical_json.dump(value) + b"\n"
 
     @staticmethod
-    def load(line: bytes, signature: Signature, where: str) -> StepRecord:
+    def load(line: bytes, header: Header, where: str) -> Record:
         """Reads a line without its line feed. ReproError for anything else."""
         value = canonical_json.load(line, where)
-        _STEP(value, where)
-        digests = {}
-        for role, kinds in (("state", signature.state), ("inputs", signature.inputs), ("outputs", signature.outputs)):
-            if len(value[role]) != len(kinds):
-                raise ReproError(f"{where}: expected {len(kinds)} digests of {role}, got {len(value[role])}")
-            digests[role] = tuple(bytes.fromhex(digest) for digest in value[role])
-        return StepRecord(
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if header.version == 1:
+            _FIRST_STEP(value, where)
+        else:
+            _KINDS[kind if isinstance(kind, str) and kind in _KINDS else "step"](value, where)
+        program = value.get("program", None if kind == "change" else 0)
+        if program is not None and program >= len(header.programs):
+            raise ReproError(f"{where}: program {program}, and the receipt has {len(header.programs)}")
+        due: dict[str, int] = {"state": len(header.state)}
+        if program is not None:
+            signature = header.programs[program].signature
+            due |= {"inputs": len(signature.inputs), "outputs": len(signature.outputs)}
+        for role, count in due.items():
+            if len(value[role]) != count:
+                raise ReproError(f"{where}: expected {count} digests of {role}, got {len(value[role])}")
+        state, inputs, outputs = (
+            tuple(bytes.fromhex(digest) for digest in value.get(role, ())) for role in ("state", "inputs", "outputs")
+        )
+        named = program is not None and header.version > 1
+        commitment = Commitment(
+            value["cursor"],
+            state,
+            inputs,
+            outputs,
+            value["step"] if header.version > 1 else None,
+            bytes.fromhex(header.programs[program].identity) if named else None,
+        )
+        return Record(
             value["step"],
-            Commitment(value["cursor"], digests["state"], digests["inputs"], digests["outputs"]),
+            commitment,
             bytes.fromhex(value["root"]),
             bytes.fromhex(value["chain"]),
+            program,
             bytes.fromhex(value["loss"]) if "loss" in value else None,
         )
 

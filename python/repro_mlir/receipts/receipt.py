@@ -22,9 +22,10 @@ from ..hashing import tensor_digests
 from ..limits import limits
 from ..program import Program, read_untrusted
 from ..untrusted import NoProgram
-from . import canonical_json, checkpoints
+from . import canonical_json
 from .commitments import Commitment
-from .form import HEADER, INPUTS, PROGRAM, SEAL, STEPS, Header, Seal
+from .form import HEADER, INPUTS, SEAL, STEPS, Header, Seal
+from .kept_tensors import changes, checkpoints
 from .step_log import StepLog, StoredInputs
 
 
@@ -36,7 +37,8 @@ def digests_of(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> tup
 def _check_memory(header: Header, where: str) -> None:
     """ReproError where a state or the inputs of a step are more than is read; a file may have holes for all of it."""
     most = limits().archive_bytes
-    for what, kinds in (("a state", header.signature.state), ("inputs", header.signature.inputs)):
+    inputs = (("inputs", each.signature.inputs) for each in header.programs)
+    for what, kinds in (("a state", header.state), *inputs):
         if (size := tensor_record.size_of(kinds)) > most:
             raise ReproError(f"{where}: {what} of {size:,} bytes, expected at most {most:,}")
 
@@ -67,78 +69,122 @@ class Receipt:
         seal = self.path / SEAL
         # A link to nothing, say, is there too.
         there = os.path.lexists(seal)
+        self._programs: dict[int, Program] = {}
         self.seal = Seal.load(read_regular(seal, canonical_json.LIMIT), str(seal)) if there else None
 
     @cached_property
     def log(self) -> StepLog:
-        """The records of the steps."""
-        return StepLog(self.path / STEPS, self.header.signature)
-
-    @cached_property
-    def stored_inputs(self) -> StoredInputs:
-        """The form of inputs.bin."""
-        return StoredInputs(self.header.stored_inputs)
+        """The records of the steps and of what the user did between them."""
+        return StepLog(self.path / STEPS, self.header)
 
     @property
     def inputs_path(self) -> Path:
         """inputs.bin."""
         return self.path / INPUTS
 
-    def inputs(self, step: int) -> list[np.ndarray]:
-        """The inputs of a step that the receipt has: all, or the hyper-parameters alone."""
-        return self.stored_inputs.read(self.inputs_path, step)
+    def stored_inputs(self, program: int) -> StoredInputs:
+        """The form of the inputs of a step in inputs.bin."""
+        return StoredInputs(self.header.programs[program].stored_inputs(self.header.stored))
 
-    @cached_property
+    def inputs(self, record: int) -> list[np.ndarray]:
+        """The inputs of a step, by its record, that the receipt has: all, or the hyper-parameters alone."""
+        found = self.log[record]
+        assert found.program is not None
+        form = self.stored_inputs(found.program)
+        return form.read(self.inputs_path, self.log.inputs_end(record - 1), f"step {found.step}")
+
+    @property
     def program(self) -> Program:
-        """The program with its initial state.
+        """The program with which the run began; raises as `program_at`."""
+        return self.program_at(0)
+
+    def program_at(self, index: int) -> Program:
+        """A program of the run, with the initial state of the run.
 
         Raises:
-          ReceiptWrong: program.mlir is not the program that the header names.
+          ReceiptWrong: its file is not the program that the header names.
         """
-        header, signature = self.header, self.header.signature
-        data = read_regular(self.path / PROGRAM, limits().text_bytes)
+        if index not in self._programs:
+            self._programs[index] = self._read_program(index)
+        return self._programs[index]
+
+    def _read_program(self, index: int) -> Program:
+        header, name = self.header, self.header.program_file(index)
+        listed = header.programs[index]
+        data = read_regular(self.path / name, limits().text_bytes)
         found = blake3.blake3(data).hexdigest()
-        if found != header.text_hash:
-            raise ReceiptWrong(PROGRAM, "not the file that receipt.json names", None, header.text_hash, found)
+        if found != listed.digest:
+            raise ReceiptWrong(name, f"not the file that {HEADER} names", None, listed.digest, found)
         try:
-            data = read_untrusted(data, self.path / PROGRAM, is_text=True)
+            data = read_untrusted(data, self.path / name, is_text=header.version == 1)
         except NoProgram:
-            raise ReceiptWrong(PROGRAM, "expected a canonical program") from None
+            raise ReceiptWrong(name, "expected a canonical program") from None
         examined = examine(data)
-        if not examined.is_named(header.program):
-            raise ReceiptWrong(
-                PROGRAM, "another program than receipt.json names", None, header.program, examined.identity
-            )
-        kinds = signature.state, signature.inputs, signature.outputs
+        named = examined.is_named(listed.identity) if header.version == 1 else examined.identity == listed.identity
+        if not named:
+            message = f"another program than {HEADER} names"
+            raise ReceiptWrong(name, message, None, listed.identity, examined.identity)
+        kinds = header.state, listed.signature.inputs, listed.signature.outputs
         try:
             examined.check(*kinds)
         except ReproError as error:
             raise ReceiptWrong(HEADER, f"the signature is not that of the program: {error}") from None
-        return Program(data, *kinds, signature.num_hyper_parameters, self._initial, untrusted=True)
+        return Program(data, *kinds, listed.signature.num_hyper_parameters, self._initial, untrusted=True)
 
     @cached_property
     def _initial(self) -> tuple[np.ndarray, ...]:
-        arrays = checkpoints.read(self.path, 0, self.header.signature.state)
-        root = Commitment(0, digests_of(self.header.signature.state, arrays)).root.hex()
+        arrays = checkpoints.read(self.path, 0, self.header.state)
+        root = Commitment(0, digests_of(self.header.state, arrays)).root.hex()
         if root != self.header.initial:
-            place = str(checkpoints.path_of(self.path, 0).relative_to(self.path))
-            raise ReceiptWrong(place, "not the initial state that receipt.json names", None, self.header.initial, root)
+            message = "not the initial state that receipt.json names"
+            raise ReceiptWrong(checkpoints.name_of(0), message, None, self.header.initial, root)
         return tuple(arrays)
 
-    def state_after(self, step: int) -> dict[str, np.ndarray]:
+    def state_digests(self, record: int) -> tuple[bytes, ...]:
+        """(H1) of each state tensor after a record."""
+        return self.log[record].commitment.state if record else self._initial_digests
+
+    @cached_property
+    def _initial_digests(self) -> tuple[bytes, ...]:
+        return digests_of(self.header.state, self._initial)
+
+    def state_after(self, record: int) -> dict[str, np.ndarray]:
         """New arrays with a kept state, by name.
 
         Raises:
-          ReceiptWrong: not the state that the step's record names.
+          ReceiptWrong: not the state that the record names.
         """
-        kinds = self.header.signature.state
-        if step == 0:
-            return self.program.initial_state()
-        arrays = checkpoints.read(self.path, step, kinds)
-        place = str(checkpoints.path_of(self.path, step).relative_to(self.path))
-        found = digests_of(kinds, arrays)
-        for kind, expected, actual in zip(kinds, self.log[step].commitment.state, found, strict=True):
-            if expected != actual:
-                message = f"tensor {kind.name} is not that of the step's record"
-                raise ReceiptWrong(place, message, step, expected.hex(), actual.hex())
+        kinds = self.header.state
+        if record == 0:
+            return {kind.name: array.copy() for kind, array in zip(kinds, self._initial, strict=True)}
+        arrays = checkpoints.read(self.path, record, kinds)
+        self._compare(checkpoints.name_of(record), record, kinds, self.log[record].commitment.state, arrays)
         return {kind.name: array for kind, array in zip(kinds, arrays, strict=True)}
+
+    def change(self, record: int) -> dict[str, np.ndarray]:
+        """The tensors that the user changed, by name.
+
+        Raises:
+          ReceiptWrong: not those that the record names, or none.
+        """
+        pairs = zip(self.header.state, self.state_digests(record - 1), self.log[record].commitment.state, strict=True)
+        changed = [(kind, after) for kind, before, after in pairs if before != after]
+        if not changed:
+            raise ReceiptWrong(STEPS, "a change of the state that changes nothing", self.log[record].follows)
+        kinds = [kind for kind, _ in changed]
+        arrays = changes.read(self.path, record, kinds)
+        self._compare(changes.name_of(record), record, kinds, [digest for _, digest in changed], arrays)
+        return {kind.name: array for kind, array in zip(kinds, arrays, strict=True)}
+
+    def _compare(
+        self,
+        place: str,
+        record: int,
+        kinds: Sequence[TensorType],
+        digests: Sequence[bytes],
+        arrays: Sequence[np.ndarray],
+    ) -> None:
+        for kind, expected, actual in zip(kinds, digests, digests_of(kinds, arrays), strict=True):
+            if expected != actual:
+                message = f"tensor {kind.name} is not that of the record"
+                raise ReceiptWrong(place, message, self.log[record].follows, expected.hex(), actual.hex())

@@ -14,6 +14,7 @@ from pathlib import Path
 import blake3
 import numpy as np
 
+from ..arrays import TensorType
 from ..errors import ReceiptWrong, ReproError
 from ..hashing import tensor_bytes, tensor_digests
 from ..program import Program
@@ -21,7 +22,7 @@ from . import writer
 from .commitments import Commitment, commit
 from .comparison import differences
 from .environment import describe
-from .form import NUMERICS, STEPS, Header, Seal, Signature
+from .form import NUMERICS, STEPS, Header, ListedProgram, Record, Seal
 from .options import ReceiptOptions
 from .signing import PrivateKey
 from .step_log import StoredInputs, loss_of
@@ -30,13 +31,14 @@ from .step_log import StoredInputs, loss_of
 class Recorder:
     """Writes the receipt of one run.
 
-    A step is recorded by `take`, then the step itself, then `commit`. The state is hashed before a step too: nobody
-    else may have written it since the step before.
+    A step is recorded by `take`, then the step itself, then `commit`. The state is hashed before a step too: what
+    somebody else has written since the step before is recorded as a change.
 
     Attributes:
       state: the state tensors by name; the run goes on from here and changes them in place.
-      steps: how many steps are recorded. A resumed run begins at its last checkpoint; steps that the receipt has beyond
-        it are computed again and compared.
+      records: how many records the run has: of steps, and of changes by the user. A resumed run begins at its last
+        checkpoint; records that the receipt has beyond it are made again and compared.
+      steps: how many of them are steps.
       cursor: how many batches have been taken from the data, those of failed steps included.
     """
 
@@ -57,15 +59,14 @@ class Recorder:
         if options.checkpoint_every < 1:
             raise ReproError(f"expected at least 1 step between checkpoints, got {options.checkpoint_every}")
         self._path = Path(options.path)
+        self._kinds = program.state
         self._program = program
         self._key = PrivateKey(options.sign) if options.sign is not None else None
-        self._inputs = StoredInputs(program.inputs)
         header = Header(
             NUMERICS,
-            program.hash,
-            Signature.of(program),
+            program.state,
             commit(program, 0, program.initial).root.hex(),
-            blake3.blake3(program.text.encode()).hexdigest(),
+            (ListedProgram.of(program),),
             options.store_batches,
             options.checkpoint_every,
             describe(target, threads),
@@ -81,18 +82,21 @@ class Recorder:
                 writer.create(self._path, header, program)
             elif not options.resume:
                 raise ReproError(f"{self._path} exists: resume it, or give the receipt another name")
-            self._writer = writer.ReceiptWriter(self._path, header)
+            self._writer = writer.ReceiptWriter(self._path, header, program)
         except OSError as error:
             raise self._cannot_write(error) from None
         self.state = self._writer.state
-        self.steps = self._writer.kept
-        self.cursor = self._writer.log[self.steps].commitment.cursor if self.steps else 0
+        log = self._writer.log
+        self.records = self._writer.kept
+        last = log[self.records] if self.records else None
+        self.steps = last.step if last else 0
+        self.cursor = last.commitment.cursor if last else 0
         if self.steps and nonfinite_loss == "stop":
-            loss = loss_of(self._writer.log[self.steps], header.signature)
+            loss = loss_of(log[log.record_of(self.steps)], self._writer.header)
             if loss is not None and not math.isfinite(loss):
                 self._writer.close()
                 raise ReproError(f"{self._path}: the run has stopped, as step {self.steps} gave the loss {loss}")
-        self._record = b""
+        self._inputs = b""
         # The step that has been computed and hashed, while it is not recorded.
         self._computed: Commitment | None = None
         # No step runs while the hashing threads do.
@@ -105,19 +109,29 @@ class Recorder:
             array[...] = self.state[name]
         self.state = state
 
-    def take(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Begins a step.
+    def restore(self) -> None:
+        """Takes the values of the last kept state again, before the first step of a run that is resumed."""
+        for name, array in self.state.items():
+            array[...] = self._writer.state[name]
+
+    def take(self, program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Begins a step: records what somebody else has written since the last one.
 
         Args:
+          program: of the step; its state tensors are those with which the run began.
           inputs: in the order of the program.
         Returns:
           what the step must read: copies with canonical NaNs (V4), as the receipt has them.
         Raises:
-          ReproError: somebody else has written the state since the last step.
+          ReproError: a change or a program that the receipt cannot say, or that could not be written.
+          ReceiptWrong: not the change that the receipt has.
         """
-        self._check_untouched(self._last)
-        self._record = self._inputs.encode(inputs)
-        return self._inputs.decode(self._record, f"step {self.steps + 1}")
+        self._writer.check_program(program)
+        self._note_change()
+        self._program = program
+        form = StoredInputs(program.inputs)
+        self._inputs = form.encode(inputs)
+        return form.decode(self._inputs, f"step {self.steps + 1}")
 
     def skip(self) -> None:
         """Says that the step of `take` has failed: the receipt counts its batch and has no record of it."""
@@ -131,9 +145,21 @@ class Recorder:
           ReceiptWrong: a step computed again is not the one that the receipt has.
         """
         if self._computed is None:
-            arrays = self._arrays()
-            self._computed = commit(self._program, self.cursor + 1, arrays, inputs, outputs, self._hashers)
+            steps = self.steps + 1 if self._writer.header.version > 1 else None
+            self._computed = commit(
+                self._program, self.cursor + 1, self._arrays(), inputs, outputs, self._hashers, steps=steps
+            )
         self.finish(outputs)
+
+    @property
+    def kinds(self) -> tuple[TensorType, ...]:
+        """The state tensors of all programs of the run."""
+        return self._kinds
+
+    @property
+    def last(self) -> tuple[bytes, ...]:
+        """The hashes (H1) of the state after the last record: another object after each."""
+        return self._last
 
     @property
     def can_finish(self) -> bool:
@@ -145,26 +171,31 @@ class Recorder:
         computed = self._computed
         if computed is None:
             return
-        step = self.steps + 1
-        if step <= self._writer.recorded:
-            self._compare(step, computed)
+        record, step = self.records + 1, self.steps + 1
+        if record <= self._writer.recorded:
+            self._compare(record, Record(step, computed, b"", b"", 0))
         else:
             with self._writing():
-                self._writer.append(step, computed, self._record, self._loss(outputs))
+                program = self._writer.list_program(self._program)
+                self._writer.append_step(record, step, program, computed, self._inputs, self._loss(outputs))
         if step % self._writer.header.checkpoint_every == 0:
-            self._keep(step, computed.state)
-        self._last, self.cursor, self.steps, self._computed = computed.state, computed.cursor, step, None
+            self._keep(record, computed.state)
+        self._last, self.cursor = computed.state, computed.cursor
+        self.records, self.steps, self._computed = record, step, None
 
     def seal(self) -> Seal:
-        """Ends the run: keeps the last state and writes seal.json.
+        """Ends the run: records what was written since its last step, keeps the last state and writes seal.json.
 
         Raises:
-          ReproError: the receipt has more steps than this run, or cannot be written, or somebody else has written the
-            state since the last step.
+          ReproError: the receipt has more steps than this run, or cannot be written.
         """
-        if self.steps < self._writer.recorded:
-            raise ReproError(f"{self._path}: has {self._writer.recorded} steps, this run ended after {self.steps}")
-        self._keep(self.steps, self._last)
+        recorded, log = self._writer.recorded, self._writer.log
+        if self.records < recorded and log[recorded].step > self.steps:
+            raise ReproError(f"{self._path}: has {log[recorded].step} steps, this run ended after {self.steps}")
+        self._note_change()
+        if self.records < recorded:
+            raise ReproError(f"{self._path}: has a change of the state at its end, and this run has none")
+        self._keep(self.records, self._last)
         with self._writing():
             return self._writer.seal(self.steps, self._last, self._key)
 
@@ -174,35 +205,46 @@ class Recorder:
         self._writer.close()
 
     def _arrays(self) -> list[np.ndarray]:
-        return [self.state[kind.name] for kind in self._program.state]
+        return [self.state[kind.name] for kind in self._kinds]
 
     def _digests(self) -> tuple[bytes, ...]:
-        kinds = self._program.state
-        arrays = self._arrays()
-        return tuple(
-            tensor_digests([(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)], self._hashers)
-        )
+        pairs = zip(self._arrays(), self._kinds, strict=True)
+        return tuple(tensor_digests([(array, kind.element) for array, kind in pairs], self._hashers))
 
-    def _check_untouched(self, digests: Sequence[bytes]) -> None:
-        for kind, expected, actual in zip(self._program.state, digests, self._digests(), strict=True):
-            if expected != actual:
-                raise ReproError(
-                    f"state {kind.name} has been written since step {self.steps}, and a receipt cannot say that: "
-                    f"write the former values back, or begin another receipt; {self._path} can be resumed"
-                )
+    def _note_change(self) -> None:
+        """Records what was written since the last record."""
+        digests = self._digests()
+        if digests == self._last:
+            return
+        triples = zip(self._kinds, self._last, digests, strict=True)
+        kinds = [kind for kind, before, after in triples if before != after]
+        if self._writer.header.version == 1:
+            raise ReproError(
+                f"state {kinds[0].name} has been written since step {self.steps}, and a receipt of version 1 cannot "
+                f"say that: write the former values back, or begin another receipt; {self._path} can be resumed"
+            )
+        record, commitment = self.records + 1, Commitment(self.cursor, digests, steps=self.steps)
+        if record <= self._writer.recorded:
+            self._compare(record, Record(self.steps, commitment, b"", b"", None))
+        else:
+            with self._writing():
+                arrays = [self.state[kind.name] for kind in kinds]
+                self._writer.append_change(record, self.steps, commitment, kinds, arrays)
+        self.records, self._last = record, digests
 
-    def _keep(self, step: int, digests: Sequence[bytes]) -> None:
+    def _keep(self, record: int, digests: Sequence[bytes]) -> None:
         """Keeps the state, which must have these digests still."""
-        self._check_untouched(digests)
+        for kind, expected, actual in zip(self._kinds, digests, self._digests(), strict=True):
+            if expected != actual:
+                raise ReproError(f"state {kind.name} has been written while step {self.steps + 1} was recorded")
         with self._writing():
-            self._writer.keep(step, self._arrays())
+            self._writer.keep(record, self._arrays())
 
-    def _compare(self, step: int, commitment: Commitment) -> None:
-        """A step computed again must be the one that was recorded before the run was cut off."""
-        recorded = self._writer.log[step].commitment
-        signature = self._writer.header.signature
-        for place, expected, actual in differences(signature, recorded, commitment):
-            raise ReceiptWrong(place, f"not as {self._path / STEPS} has it", step, expected, actual)
+    def _compare(self, number: int, record: Record) -> None:
+        """A record made again must be the one that was there before the run was cut off."""
+        recorded = self._writer.log[number]
+        for place, expected, actual in differences(self._writer.header, recorded, record):
+            raise ReceiptWrong(place, f"not as {self._path / STEPS} has it", record.follows, expected, actual)
 
     def _loss(self, outputs: Sequence[np.ndarray]) -> bytes | None:
         for kind, array in zip(self._program.outputs, outputs, strict=True):

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from ..canonical import examine
 from ..errors import ReceiptWrong, ReproError
+from ..program import Program
 from ..script import load_training
 from .commitments import commit
 from .comparison import first_different_field
-from .form import NUMERICS, Signature
+from .form import NUMERICS, ListedProgram, Signature, tensors_as_json
 from .receipt import Receipt
 
 
@@ -22,9 +25,9 @@ class ScriptBatches:
 
     Attributes:
       script: its path.
-      program: captured as `Trainer` does.
-      imported: what the frontend gave, which has what ties it to the script's objects.
-      run: what the script runs, as `run` in receipt.json; without `nonfinite_loss` where the script leaves it open.
+      first: the program of the first batch, captured as `Trainer` does.
+      program: that of the last batch that was given; another one where the script has changed what it depends on.
+      imported: what the frontend gave, which has what ties `program` to the script's objects.
       exact_digits: the option with which it was captured.
       taken: how many batches have been given.
     """
@@ -37,23 +40,42 @@ class ScriptBatches:
         given = load_training(script, exact_digits)
         self.script = script
         self.exact_digits: int | None = given.options.get("exact_digits")
+        self._given = given
         self._batches = iter(given.batches)
         self.taken = 0
         self._first = self._next()
         self.program, self.imported = given.capture(self._first)
-        self.run = {
+        self.first = self.program
+        self._known = {given.form(self.imported): (self.program, self.imported)}
+
+    def run(self, like: Mapping[str, Any]) -> dict[str, Any]:
+        """What the script runs, as `Header.run`; without `nonfinite_loss` where the script leaves it open.
+
+        Args:
+          like: a `Header.run`, whose version it has, and whose name of the program where that is one of its names.
+        """
+        run: dict[str, Any] = {
             "numerics": NUMERICS,
-            "program": self.program.hash,
-            "signature": Signature.of(self.program).as_json(),
-            "initial": commit(self.program, 0, self.program.initial).root.hex(),
+            "initial": commit(self.first, 0, self.first.initial).root.hex(),
         }
-        if "nonfinite_loss" in given.options:
-            self.run["nonfinite_loss"] = given.options["nonfinite_loss"]
+        if "program" in like:
+            named = examine(self.first.data).is_named(like["program"])
+            run["program"] = like["program"] if named else self.first.hash
+            run["signature"] = Signature.of(self.first).as_json()
+        else:
+            run["state"] = tensors_as_json(self.first.state)
+        if "nonfinite_loss" in self._given.options:
+            run["nonfinite_loss"] = self._given.options["nonfinite_loss"]
+        return run
 
     def take(self) -> list[np.ndarray]:
         """The inputs of the next batch, hyper-parameters first. ReproError where there is none."""
         batch = self._first if self.taken == 0 else self._next()
         self.taken += 1
+        form = self._given.form(self.imported)
+        if form not in self._known:
+            self._known[form] = self._given.capture(batch)
+        self.program, self.imported = self._known[form]
         return self.imported.read_inputs(batch)
 
     def _next(self) -> tuple[object, ...]:
@@ -68,7 +90,7 @@ class ScriptInputs:
     """Gives the inputs of batches in ascending order, as `Trainer` would take them from the script.
 
     Attributes:
-      run: see `ScriptBatches`.
+      run: see `ScriptBatches.run`.
     """
 
     def __init__(self, receipt: Receipt, source: ScriptBatches) -> None:
@@ -80,14 +102,27 @@ class ScriptInputs:
         """
         self._source = source
         self._inputs: list[np.ndarray] = []
-        self.run = self._source.run
-        theirs = {name: value for name, value in receipt.header.run().items() if name in self.run}
+        theirs = receipt.header.run()
+        self.run = source.run(theirs)
         # What is wrong with the names is of no interest in another program.
-        for name in ("program", "numerics", *sorted(self.run)):
+        self.check_program(receipt.header.programs[0], None, source.first)
+        for name in ("numerics", *sorted(self.run)):
             different = first_different_field(theirs[name], self.run[name], name)
             if different is not None:
                 place, expected, actual = different
                 raise ReceiptWrong(place, f"not that of {source.script}", None, expected, actual)
+
+    def check_program(self, listed: ListedProgram, step: int | None, program: Program | None = None) -> None:
+        """ReceiptWrong where a receipt lists another program or other names; by default than the last batch has."""
+        program = program or self._source.program
+        message = f"not that of {self._source.script}"
+        if not examine(program.data).is_named(listed.identity):
+            raise ReceiptWrong("program", message, step, listed.identity, program.hash)
+        theirs, ours = listed.signature.as_json(), Signature.of(program).as_json()
+        different = first_different_field(theirs, ours, "signature")
+        if different is not None:
+            place, expected, actual = different
+            raise ReceiptWrong(place, message, step, expected, actual)
 
     def __call__(self, number: int) -> Sequence[np.ndarray]:
         """The inputs of a batch, from 1, hyper-parameters first. ReproError where the script gives too few batches."""

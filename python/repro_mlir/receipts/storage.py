@@ -90,19 +90,21 @@ class Lock:
     """Keeps a second process from writing the same receipt; it ends with the process."""
 
     def __init__(self, path: Path) -> None:
-        """Takes the lock. ReproError where another process has it."""
-        self._descriptor = open_descriptor(path)
+        """Takes the lock of a directory. ReproError where another process has it."""
+        self._descriptor: int | None = None
         try:
             import fcntl
         except ImportError:
             # No such locks on this system.
             return
+        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
-            raise ReproError(f"{path.parent}: another process writes this receipt") from None
+            raise ReproError(f"{path}: another process writes this receipt") from None
 
     def release(self) -> None:
         """Gives the lock back."""
-        os.close(self._descriptor)
+        if self._descriptor is not None:
+            os.close(self._descriptor)

@@ -18,11 +18,11 @@ import numpy as np
 from ..compiler import Executable, compile
 from ..errors import ReceiptWrong, ReproError, StepFailed
 from ..progress import Progress
-from .commitments import Commitment, commit
+from .commitments import commit
 from .comparison import differences
 from .consistency import DigestsWrong, check_consistency
 from .file_list import list_files
-from .form import STEPS
+from .form import STEPS, Record
 from .receipt import Receipt
 from .script_inputs import ScriptInputs
 
@@ -93,32 +93,34 @@ def verify(
             check_consistency(receipt, unfinished=unfinished, key=key, advance=progress.advance)
     except DigestsWrong as wrong:
         raise _located(receipt, wrong, target, threads) from None
-    link = receipt.log[receipt.log.steps].chain
+    log = receipt.log
+    link = log[log.records].chain
     if chain is not None and link != chain:
         raise ReceiptWrong("chain", "another run than the one expected", None, link.hex(), chain.hex())
-    chosen = choose_steps(steps, receipt.log.steps, draw)
+    chosen = choose_steps(steps, log.steps, draw)
     kept = list_files(receipt.path).kept
-    executed = steps_to_execute(chosen, kept)
+    executed = records_to_execute([log.record_of(step) for step in chosen], kept)
     replay = Replay(receipt, target, threads, inputs)
     with Progress(len(executed), f"running on {target}") as progress:
         # What is wrong first is found first.
-        unchecked = deque(step for step in kept if 0 < step <= receipt.log.steps)
-        for step in executed:
-            while unchecked and unchecked[0] < step:
+        unchecked = deque(record for record in kept if 0 < record <= log.records)
+        for record in executed:
+            while unchecked and unchecked[0] < record:
                 receipt.state_after(unchecked.popleft())
-            replay.check(step)
-            progress.advance(f"step {step}")
-        for step in unchecked:
-            receipt.state_after(step)
+            replay.check(record)
+            progress.advance(f"step {log[record].follows}")
+        for record in unchecked:
+            receipt.state_after(record)
+    run = tuple(log[record].step for record in executed if log[record].program is not None)
     return Verified(
-        receipt.log.steps,
+        log.steps,
         tuple(chosen),
-        tuple(executed),
+        run,
         link.hex(),
         receipt.seal.state_hash if receipt.seal else None,
         receipt.seal.signature[0].hex() if receipt.seal and receipt.seal.signature else None,
         receipt.seal is not None,
-        tuple(_not_checked(receipt, executed, key, chain, inputs)),
+        tuple(_not_checked(receipt, run, key, chain, inputs)),
     )
 
 
@@ -134,6 +136,10 @@ def _not_checked(
         yield "whether program, names, hyper-parameters, initial state and batches are those wanted: no script"
     elif "nonfinite_loss" not in inputs.run:
         yield f"nonfinite_loss, {receipt.header.nonfinite_loss} in the receipt: the script leaves it open"
+    changes = [receipt.log[record].step for record in receipt.log.change_records()]
+    if changes:
+        told = ", ".join(map(str, changes[:5])) + (" and more" if len(changes) > 5 else "")
+        yield f"whether the state that the user gave after step {told} is the one wanted: it is data, like a batch"
     run = set(executed)
     open_gaps = [gap for step, gap in _skipped(receipt) if inputs is None or step not in run]
     if open_gaps:
@@ -151,7 +157,7 @@ def _skipped(receipt: Receipt) -> Iterator[tuple[int, int]]:
     """Each step before which batches were taken that no step has a record of, and how many."""
     cursor = 0
     for step in range(1, receipt.log.steps + 1):
-        now = receipt.log[step].commitment.cursor
+        now = receipt.log[receipt.log.record_of(step)].commitment.cursor
         if now > cursor + 1:
             yield step, now - cursor - 1
         cursor = now
@@ -180,75 +186,123 @@ def choose_steps(text: str, steps: int, draw: random.Random | None = None) -> li
     return list(range(first, last + 1))
 
 
-def steps_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """The steps to run, ascending: each chosen one, and those before it back to the nearest kept state."""
+def records_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
+    """The records to run, ascending: each chosen one, and those before it back to the nearest kept state."""
     needed: set[int] = set()
-    for step in chosen:
-        needed.update(range(max((each for each in kept if each < step), default=0) + 1, step + 1))
+    for record in chosen:
+        needed.update(range(max((each for each in kept if each < record), default=0) + 1, record + 1))
     return sorted(needed)
 
 
 class Replay:
-    """Runs steps of a receipt again, in ascending order."""
+    """Runs records of a receipt again, in ascending order."""
 
     def __init__(
         self, receipt: Receipt, target: str = "cpu", threads: int | None = None, inputs: InputSource | None = None
     ) -> None:
-        """Compiles the program. ReproError for an unknown target, or where nobody gives the batches."""
+        """Compiles the first program; others when a step needs them. ReproError for an unknown target, or where nobody
+        gives the batches."""
         if not receipt.header.stored and inputs is None:
             raise ReproError(f"{receipt.path}: the receipt does not store the batches: their script is needed")
         self._receipt = receipt
         self._source = inputs
-        self._executable: Executable = compile(receipt.program, target, threads)
-        self._pool = ThreadPoolExecutor(self._executable.threads, "repro-hash")
+        self._target, self._threads = target, threads
+        self._executables: dict[int, Executable] = {}
+        self._pool = ThreadPoolExecutor(self._executable(0).threads, "repro-hash")
         self._state: dict[str, np.ndarray] = {}
         self._position = -1
 
-    def before(self, step: int) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
-        """The state before a step, which must be kept or have been run to, and the inputs of the step."""
-        if self._position != step - 1:
-            self._state = self._receipt.state_after(step - 1)
-            self._position = step - 1
+    def _executable(self, program: int) -> Executable:
+        if program not in self._executables:
+            self._executables[program] = compile(self._receipt.program_at(program), self._target, self._threads)
+        return self._executables[program]
+
+    def state_before(self, number: int) -> dict[str, np.ndarray]:
+        """The state before a record, which must be kept or have been run to."""
+        if self._position != number - 1:
+            self._state = self._receipt.state_after(number - 1)
+            self._position = number - 1
+        return self._state
+
+    def inputs(self, number: int) -> list[np.ndarray]:
+        """The inputs of a step, by its record; before, the batches are passed over that have no step."""
+        record = self._receipt.log[number]
+        assert record.program is not None
         if self._source is None:
-            return self._state, self._receipt.inputs(step)
-        self._pass_over(step, self._source)
-        return self._state, list(self._source(self._receipt.log[step].commitment.cursor))
+            return self._receipt.inputs(number)
+        self._pass_over(number, record)
+        inputs = list(self._source(record.commitment.cursor))
+        if isinstance(self._source, ScriptInputs):
+            self._source.check_program(self._receipt.header.programs[record.program], record.step)
+        return inputs
 
-    def _pass_over(self, step: int, source: InputSource) -> None:
-        """Runs the batches that were taken before a step and have no record: each must fail (E1)."""
-        first = self._receipt.log[step - 1].commitment.cursor + 1 if step > 1 else 1
-        for number in range(first, self._receipt.log[step].commitment.cursor):
-            try:
-                self._executable(self._state, *source(number))
-            except StepFailed:
+    def _pass_over(self, number: int, record: Record) -> None:
+        """Runs the batches that were taken before a record and have none: each must fail (E1)."""
+        first = self._receipt.log[number - 1].commitment.cursor + 1 if number > 1 else 1
+        last = record.commitment.cursor if record.program is None else record.commitment.cursor - 1
+        for batch in range(first, last + 1):
+            assert self._source is not None
+            if not self._fails(number, self._source(batch)):
+                message = f"batch {batch} has no step, and the program does not fail on it"
+                raise ReceiptWrong(STEPS, message, record.follows)
+
+    def _fails(self, number: int, inputs: Sequence[np.ndarray]) -> bool:
+        """Whether a program that the run may have had at a record fails on inputs: nothing says which it was."""
+        log = self._receipt.log
+        near = (log[each].program for each in range(number, log.records + 1))
+        first = next((program for program in near if program is not None), 0)
+        others = (program for program in range(len(self._receipt.header.programs)) if program != first)
+        kinds = [(array.dtype, array.shape) for array in inputs]
+        for program in (first, *others):
+            signature = self._receipt.header.programs[program].signature
+            if [(kind.dtype, kind.shape) for kind in signature.inputs] != kinds:
                 continue
-            raise ReceiptWrong(STEPS, f"batch {number} has no step, and the program does not fail on it", step)
+            try:
+                self._executable(program)({name: array.copy() for name, array in self._state.items()}, *inputs)
+            except StepFailed:
+                return True
+        return False
 
-    def run(self, step: int) -> Commitment:
-        """Runs a step from the state before it, which must be kept or have been run to; gives its commitment.
+    def run(self, number: int) -> Record:
+        """Runs a step, or gives the state that the user gave, from the state before it, which must be kept or have been
+        run to; gives its record without root and link.
 
         Raises:
-          ReceiptWrong: the step fails a check of the program (E1).
+          ReceiptWrong: the step fails a check of its program (E1).
         """
-        state, inputs = self.before(step)
-        record = self._receipt.log[step]
+        state, record = self.state_before(number), self._receipt.log[number]
+        if record.program is None:
+            if self._source is not None:
+                self._pass_over(number, record)
+            # What is given is data: `change` compares it with the record.
+            for name, array in self._receipt.change(number).items():
+                state[name][...] = array
+            self._position = number
+            return record
+        inputs = self.inputs(number)
         try:
-            _, outputs = self._executable(state, *inputs)
+            _, outputs = self._executable(record.program)(state, *inputs)
         except StepFailed as error:
-            raise ReceiptWrong("step", f"the program refuses these inputs: {error}", step) from None
-        self._position = step
+            raise ReceiptWrong("step", f"the program refuses these inputs: {error}", record.step) from None
+        self._position = number
         # The state is updated in place, in the order of the program.
-        cursor = record.commitment.cursor
-        arrays = list(state.values())
-        return commit(self._receipt.program, cursor, arrays, inputs, list(outputs.values()), self._pool)
+        computed = commit(
+            self._receipt.program_at(record.program),
+            record.commitment.cursor,
+            list(state.values()),
+            inputs,
+            list(outputs.values()),
+            self._pool,
+            steps=record.commitment.steps,
+        )
+        return Record(record.step, computed, b"", b"", record.program)
 
-    def check(self, step: int) -> None:
-        """Runs a step. ReceiptWrong where it gives something else than the receipt says, for the first such tensor."""
-        computed = self.run(step)
-        recorded = self._receipt.log[step].commitment
-        for place, expected, actual in differences(self._receipt.header.signature, recorded, computed):
-            message = f"the receipt does not have what {self._executable.target} computed"
-            raise ReceiptWrong(place, message, step, expected, actual)
+    def check(self, number: int) -> None:
+        """Runs a record. ReceiptWrong where it gives something else than the receipt says, with the first tensor."""
+        computed, recorded = self.run(number), self._receipt.log[number]
+        for place, expected, actual in differences(self._receipt.header, recorded, computed):
+            message = f"the receipt does not have what {self._target} computed"
+            raise ReceiptWrong(place, message, recorded.follows, expected, actual)
 
 
 def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | None) -> ReceiptWrong:
@@ -257,8 +311,9 @@ def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | 
         return wrong
     try:
         replay = Replay(receipt, target, threads)
-        for step in steps_to_execute([wrong.step], list_files(receipt.path).kept):
-            replay.check(step)
+        record = receipt.log.record_of(wrong.step)
+        for number in records_to_execute([record], list_files(receipt.path).kept):
+            replay.check(number)
     except ReceiptWrong as found:
         return found
     except ReproError:

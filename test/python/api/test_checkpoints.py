@@ -118,8 +118,6 @@ def test_a_receipt_begins_with_the_loaded_state(tmp_path: Path) -> None:
     with new_trainer(receipt=tmp_path / "run") as other:
         other.load_state_dict(trainer.state_dict())
         other.fit(batches(3), 4)
-        with pytest.raises(ReproError, match="a receipt is open"):
-            other.load_state_dict(trainer.state_dict())
     assert repro_mlir.verify(tmp_path / "run", target="reference").state_hash == expected_hash()
 
 

@@ -30,8 +30,8 @@ ALLOWED = {
         "hashing", "inspection", "printing", "program", "receipts", "runner", "script", "tensor_file", "trainer",
     },
     "difference": {
-        "arrays", "compiler", "dispute", "errors", "frontends.torch", "operators", "printing", "progress", "receipts",
-        "reference", "script",
+        "arrays", "compiler", "dispute", "errors", "frontends.torch", "operators", "printing", "program", "progress",
+        "receipts", "reference", "script",
     },
     "dispute": {
         "arrays", "canonical", "compiler", "difference", "errors", "files", "hashing", "limits", "operators",

@@ -20,6 +20,20 @@ from repro_mlir.stub_driver import LIBRARY
 DATA = Path(__file__).resolve().parents[2] / "data"
 FORMS = sorted(path.name for path in DATA.iterdir() if path.is_dir() and path.name.startswith("form-"))
 
+RECEIPTS = {
+    "form-1": (
+        5,
+        "f37e21279de1b0202fa6f2af096e434497f690186df7f781e7154465d057c95f",
+        "f5ee639f6f951b0188905b8337c7acc4287751ecc50c92825f0f8093d59430a2",
+    ),
+    "form-2": (
+        5,
+        "1d8006b604eeeb5605f30a58f04b34a2e5b07a54fb0da7cdfd3b599f282f3b07",
+        "5c87975e85d07ae1b4b29c3e78b297bb492f26e653fc3c023255429469e7b0b6",
+    ),
+}
+"""Steps, hash of the last state, and last link."""
+
 everywhere = pytest.mark.parametrize("form", FORMS)
 
 
@@ -54,6 +68,16 @@ def test_bundles(form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert main(["run-bundle", str(DATA / form / "bundle.rmb"), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["state_hash"] == expected(form)["state"] and report["differences"] == []
+
+
+@pytest.mark.parametrize(("form", "version", "programs", "changes"), [("form-1", 1, 1, 0), ("form-2", 2, 2, 1)])
+def test_receipts(form: str, version: int, programs: int, changes: int) -> None:
+    path = DATA / form / "run.receipt"
+    header, log = repro_mlir.Receipt(path).header, repro_mlir.Receipt(path).log
+    assert (header.version, len(header.programs), len(log.change_records())) == (version, programs, changes)
+    verified = repro_mlir.verify(path)
+    assert (verified.steps, verified.state_hash, verified.chain) == RECEIPTS[form]
+    assert main(["dispute", str(path), str(path)]) == 0 and repro_mlir.diff(path, path) is None
 
 
 def test_the_forms_hold_one_program() -> None:

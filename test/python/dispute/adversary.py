@@ -21,10 +21,11 @@ from repro_mlir.canonical import to_bytes
 from repro_mlir.dispute import LocalChannel, RecordedRun, Verdict, settle
 from repro_mlir.dispute.channels import Silence
 from repro_mlir.dispute.messages import Message
-from repro_mlir.dispute.terms import Terms
+from repro_mlir.dispute.terms import Due, Terms
 from repro_mlir.hashing import tensor_digest
 from repro_mlir.operators import OperatorGraph
 from repro_mlir.program import read_signature
+from repro_mlir.receipts.commitments import Commitment
 
 STEPS, STEP = 6, 4
 
@@ -70,11 +71,12 @@ def cheats() -> tuple[RecordedRun, ...]:
 def terms() -> Terms:
     """All that can be agreed on beforehand."""
 
-    def due(step: int, cursor: int) -> tuple[bytes, ...] | None:
+    def due(record: int, claim: Commitment) -> Due | None:
+        cursor = claim.cursor
         if not 1 <= cursor <= STEPS:
             return None
         given = zip(graph().program.inputs, honest().inputs[cursor - 1], strict=True)
-        return tuple(tensor_digest(array, kind.element) for kind, array in given)
+        return Due(tuple(tensor_digest(array, kind.element) for kind, array in given))
 
     return Terms(json.loads(honest().header), due, STEPS)
 

@@ -64,7 +64,7 @@ def test_a_rate_that_was_not_agreed_on(folder: Path) -> None:
 
 def test_what_was_published_counts(folder: Path) -> None:
     receipt = Receipt(folder / "cheat")
-    published = Published(receipt.header.first_link(), receipt.log.steps, receipt.log[receipt.log.steps].chain)
+    published = Published(receipt.header.first_link(), receipt.log.records, receipt.log[receipt.log.records].chain)
     # The cheat repents, too late.
     verdict = settle(local(folder / "honest"), local(folder / "honest"), published=(None, published))
     assert verdict.wrong == ("B",) and "published" in verdict.reasons["B"]

@@ -23,7 +23,7 @@ from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, Verdict, settl
 from repro_mlir.dispute.channels import Silence
 from repro_mlir.dispute.messages import Message, encode
 from repro_mlir.dispute.party import Fault, Party
-from repro_mlir.dispute.terms import Terms
+from repro_mlir.dispute.terms import Due, Terms
 from repro_mlir.errors import ReproError
 from repro_mlir.hashing import tensor_digest
 from repro_mlir.operators import Value
@@ -182,7 +182,7 @@ def test_a_past_that_it_did_not_have() -> None:
         return answer | {"before": "55" * 32} if question["step"] == STEP else answer
 
     verdict = loses(dispute(honest(), Liar(OtherPast(), "step", change)))
-    assert verdict.outcome == "conduct" and f"another link before step {STEP}" in verdict.reasons["B"]
+    assert verdict.outcome == "conduct" and f"another link before record {STEP}" in verdict.reasons["B"]
     loses(dispute(Liar(OtherPast(), "step", change), honest()), "A")
     assert "chain does not hold" in loses(dispute(honest(), OtherPast())).reasons["B"]
 
@@ -346,9 +346,9 @@ def test_a_tree_of_another_size() -> None:
 def terms() -> Terms:
     """The run that was agreed on."""
 
-    def due(step: int, cursor: int) -> tuple[bytes, ...]:
-        given = zip(graph().program.inputs, honest().inputs[cursor - 1], strict=True)
-        return tuple(tensor_digest(array, kind.element) for kind, array in given)
+    def due(record: int, claim: Commitment) -> Due:
+        given = zip(graph().program.inputs, honest().inputs[claim.cursor - 1], strict=True)
+        return Due(tuple(tensor_digest(array, kind.element) for kind, array in given))
 
     return Terms(json.loads(honest().header), due)
 
@@ -406,11 +406,11 @@ def test_batches_that_nobody_can_count() -> None:
             other.links[step] = next_link(other.links[step - 1], step, other.commitments[step].root)
         return other
 
-    def due(step: int, cursor: int) -> tuple[bytes, ...] | None:
-        assert cursor < 2**20
-        return terms().inputs(step, cursor) if cursor <= STEPS else None
+    def due(record: int, claim: Commitment) -> Due | None:
+        assert claim.cursor < 2**20
+        return terms().record(record, claim) if claim.cursor <= STEPS else None
 
-    agreed = dataclasses.replace(terms(), inputs=due)
+    agreed = dataclasses.replace(terms(), record=due)
     for cursor in (2**50, STEP - 1, 0):
         verdict = loses(dispute(honest(), counted(cursor), agreed))
         assert (verdict.outcome, verdict.subject) == ("data", "the count of batches")

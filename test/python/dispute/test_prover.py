@@ -54,7 +54,7 @@ def test_one_step_and_one_operator() -> None:
             {"ask": "nodes", "level": 1, "index": 0},
             {"ask": "operator", "index": 0},
         ):
-            assert f"about step {STEP}" in ask(prover, step=step, **question)["error"]
+            assert f"about record {STEP}" in ask(prover, step=step, **question)["error"]
     assert run.traced == 1
     index = len(graph().operators) - 1
     assert "inputs" in ask(prover, ask="operator", step=STEP, index=index)
@@ -66,7 +66,7 @@ def test_one_step_and_one_operator() -> None:
 def test_no_more_questions_than_a_dispute_has() -> None:
     run = Counting(honest())
     prover = Prover(run)
-    limit = bounds.most_questions(graph(), STEPS)
+    limit = bounds.most_questions([graph()], STEPS)
     assert limit < 40
     for _ in range(limit):
         assert "top" in ask(prover, ask="operators", step=STEP)

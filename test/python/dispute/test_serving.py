@@ -125,7 +125,7 @@ class NoWork:
     """A run that nobody may ask."""
 
     def __init__(self, run: Any) -> None:
-        self.graph = run.graph
+        self.graphs = run.graphs
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"a stranger had {name} looked up")

@@ -6,16 +6,18 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from repro_mlir import Receipt
 from repro_mlir.hashing import combine_digests
-from repro_mlir.receipts import canonical_json, checkpoints
+from repro_mlir.receipts import canonical_json
 from repro_mlir.receipts.commitments import Commitment, next_link
 from repro_mlir.receipts.file_list import describe_files
-from repro_mlir.receipts.form import Header, StepRecord
+from repro_mlir.receipts.form import Header, Record
+from repro_mlir.receipts.kept_tensors import checkpoints
 from repro_mlir.receipts.receipt import digests_of
 
 
@@ -24,6 +26,16 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
     data = bytearray(path.read_bytes())
     data[offset] ^= 1 << bit
     path.write_bytes(data)
+
+
+def program_path(path: Path) -> Path:
+    """The file of the first program of a receipt."""
+    return path / Receipt(path).header.program_file(0)
+
+
+def with_program(header: Header, **changes: Any) -> Header:
+    """A header with other fields of its first program."""
+    return replace(header, programs=(replace(header.programs[0], **changes), *header.programs[1:]))
 
 
 def cut(path: Path, size: int) -> None:
@@ -47,7 +59,8 @@ def forge(
     header: Callable[[Header], Header] = lambda header: header,
     steps: Callable[[list[tuple[Commitment, list[np.ndarray], bytes | None]]], None] = lambda steps: None,
 ) -> None:
-    """Changes the header, or commitment, inputs and loss of steps, and makes roots, chain, inputs and seal agree."""
+    """Changes the header, or commitment, inputs and loss of the steps of a run of one program without changes, and
+    makes roots, chain, inputs and seal agree."""
     receipt = Receipt(path)
     log = receipt.log
     numbers = range(1, log.steps + 1)
@@ -55,14 +68,16 @@ def forge(
     steps(given)
     changed = header(receipt.header)
     (path / "receipt.json").write_bytes(changed.dump())
-    kinds = changed.stored_inputs
+    kinds = changed.programs[0].stored_inputs(changed.stored)
+    program = bytes.fromhex(changed.programs[0].identity)
     cursors = sorted(commitment.cursor for commitment, _, _ in given)
     link, lines, inputs = changed.first_link(), [], []
     for step, (commitment, arrays, loss) in enumerate(given, 1):
-        commitment = Commitment(cursors[step - 1], commitment.state, digests_of(kinds, arrays), commitment.outputs)
+        digests = digests_of(kinds, arrays)
+        commitment = Commitment(cursors[step - 1], commitment.state, digests, commitment.outputs, step, program)
         link = next_link(link, step, commitment.root)
-        lines.append(StepRecord(step, commitment, commitment.root, link, loss).dump())
-        inputs.append(receipt.stored_inputs.encode(arrays))
+        lines.append(Record(step, commitment, commitment.root, link, 0, loss).dump())
+        inputs.append(receipt.stored_inputs(0).encode(arrays))
     (path / "steps.jsonl").write_bytes(b"".join(lines))
     (path / "inputs.bin").write_bytes(b"".join(inputs))
 

@@ -29,7 +29,7 @@ def run(source: Receipt, executable: Executable, path: Path, steps: int) -> None
     recorder = Recorder(options, source.program, "cpu", 1)
     try:
         while recorder.steps < steps:
-            inputs = recorder.take(source.inputs(1 + recorder.cursor % source.log.steps))
+            inputs = recorder.take(source.program, source.inputs(1 + recorder.cursor % source.log.steps))
             _, outputs = executable(recorder.state, *inputs)
             recorder.commit(inputs, list(outputs.values()))
         recorder.seal()

@@ -24,15 +24,15 @@ import blake3
 import numpy as np
 import pytest
 import repro_mlir
-from forgery import edit, reseal
+from forgery import edit, reseal, with_program
 from repro_mlir import Receipt, ReceiptOptions, ReproError, compile
 from repro_mlir.canonical import examine, to_bytes
 from repro_mlir.errors import StepFailed
 from repro_mlir.hashing import combine_digests, tensor_bytes
-from repro_mlir.receipts import checkpoints
 from repro_mlir.receipts.commitments import Commitment, next_link
 from repro_mlir.receipts.consistency import MOST_SKIPPED
-from repro_mlir.receipts.form import Header, Signature, StepRecord
+from repro_mlir.receipts.form import Header, Record, Signature
+from repro_mlir.receipts.kept_tensors import checkpoints
 from repro_mlir.receipts.receipt import digests_of
 from repro_mlir.receipts.recorder import Recorder
 from repro_mlir.receipts.script_inputs import ScriptInputs
@@ -45,9 +45,12 @@ STEPS, EVERY, BAD = 8, 3, 3
 class Agreed:
     """What was to be run: stands for `ScriptBatches` without a capture."""
 
-    def __init__(self, run: dict[str, Any], batches: Sequence[Batch]) -> None:
-        self.script, self.run, self.taken = "script.py", run, 0
+    def __init__(self, first: repro_mlir.Program, run: dict[str, Any], batches: Sequence[Batch]) -> None:
+        self.script, self.first, self.program, self._run, self.taken = "script.py", first, first, run, 0
         self._batches = batches
+
+    def run(self, like: dict[str, Any]) -> dict[str, Any]:
+        return self._run
 
     def take(self) -> Batch:
         if self.taken == len(self._batches):
@@ -78,7 +81,7 @@ class Forged:
         receipt = Receipt(path)
         self.path = path
         self.header: Header = receipt.header
-        self.signature = self.header.signature
+        self.signature = self.header.programs[0].signature
         self.text = receipt.program.text
         self.initial = [array.copy() for array in receipt.program.initial]
         self.steps: list[Step] = []
@@ -93,7 +96,7 @@ class Forged:
         """Really computes everything from the initial state and the inputs, as an honest run of another thing."""
         program = replace(Receipt(self.path).program, data=to_bytes(self.text))
         executable = compile(program, "cpu", 1)
-        signature = self.header.signature
+        signature = self.header.programs[0].signature
         names = [kind.name for kind in program.state]
         state = {name: array.copy() for name, array in zip(names, self.initial, strict=True)}
         self.kept = {0: self.initial}
@@ -109,22 +112,26 @@ class Forged:
                 self.kept[number] = arrays
 
     def write(self) -> None:
-        header, kinds = self.header, self.header.signature
+        header, kinds = self.header, self.header.programs[0].signature
         if types_of(kinds) != types_of(self.signature):
             # The lie is in the header alone.
             kinds = self.signature
         root = Commitment(0, digests_of(kinds.state, self.initial)).root.hex()
-        text_hash = blake3.blake3(self.text.encode()).hexdigest()
-        self.header = header = replace(header, initial=root, text_hash=text_hash)
+        data = to_bytes(self.text)
+        digest = blake3.blake3(data).hexdigest()
+        self.header = header = with_program(replace(header, initial=root), digest=digest)
         (self.path / "receipt.json").write_bytes(header.dump())
-        (self.path / "program.mlir").write_text(self.text)
+        shutil.rmtree(self.path / "programs")
+        (self.path / "programs").mkdir()
+        (self.path / header.program_file(0)).write_bytes(data)
         link, lines, inputs = header.first_link(), [], []
+        identity = bytes.fromhex(header.programs[0].identity)
         for number, step in enumerate(self.steps, 1):
             stored = [array for array, _ in zip(step.inputs, kinds.inputs, strict=False)]
             digests = digests_of(kinds.inputs, stored)
-            commitment = Commitment(step.cursor, tuple(step.state), digests, tuple(step.outputs))
+            commitment = Commitment(step.cursor, tuple(step.state), digests, tuple(step.outputs), number, identity)
             link = next_link(link, number, commitment.root)
-            lines.append(StepRecord(number, commitment, commitment.root, link, step.loss).dump())
+            lines.append(Record(number, commitment, commitment.root, link, 0, step.loss).dump())
             inputs += [tensor_bytes(a, k.element) for a, k in zip(stored, kinds.inputs, strict=False)]
         (self.path / "steps.jsonl").write_bytes(b"".join(lines))
         (self.path / "inputs.bin").write_bytes(b"".join(inputs))
@@ -151,7 +158,7 @@ class Cheat:
 def honest(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], list[Batch]]:
     """A receipt whose third batch failed (E1), what was to be run, and its batches."""
     source = Receipt(finished)
-    number = source.header.signature.num_hyper_parameters
+    number = source.header.programs[0].signature.num_hyper_parameters
     batches = [[array.copy() for array in source.inputs(step)] for step in range(1, STEPS + 1)]
     bad = copy.deepcopy(batches[BAD - 1])
     bad[number + 1][0] = 77
@@ -160,7 +167,7 @@ def honest(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     executable = compile(source.program, "cpu", 1)
     recorder = Recorder(ReceiptOptions(path, checkpoint_every=EVERY), source.program, "cpu", 1)
     for batch in batches:
-        inputs = recorder.take(batch)
+        inputs = recorder.take(source.program, batch)
         try:
             _, outputs = executable(recorder.state, *inputs)
         except StepFailed:
@@ -187,9 +194,10 @@ def of_signature(change: Callable[[dict[str, Any]], object]) -> Callable[[Forged
     """A change of the signature in receipt.json, which stays readable."""
 
     def apply(forged: Forged) -> None:
-        value = forged.header.signature.as_json()
+        value = forged.header.programs[0].signature.as_json()
         change(value)
-        forged.header = replace(forged.header, signature=Signature.from_json(value))
+        signature = Signature.from_json(value)
+        forged.header = replace(with_program(forged.header, signature=signature), state=signature.state)
 
     return apply
 
@@ -204,12 +212,12 @@ def swap_names(role: str, i: int, j: int) -> Callable[[dict[str, Any]], None]:
 
 def swap_in_text(forged: Forged, one: str, other: str) -> None:
     text = forged.text.replace(f'"{one}"', '"\0"').replace(f'"{other}"', f'"{one}"').replace('"\0"', f'"{other}"')
-    assert text != forged.text and examine(to_bytes(text)).identity == forged.header.program
+    assert text != forged.text and examine(to_bytes(text)).identity == forged.header.programs[0].identity
     forged.text = text
 
 
 def names(receipt: Receipt) -> Iterator[Cheat]:
-    state = receipt.header.signature.state
+    state = receipt.header.programs[0].signature.state
     same = [
         (i, j)
         for i in range(len(state))
@@ -226,10 +234,10 @@ def names(receipt: Receipt) -> Iterator[Cheat]:
             swap_in_text(forged, state[i].name, state[j].name)
 
         yield Cheat(f"{state[i].name} and {state[j].name} swapped everywhere", rebuilt(both), "script")
-    for number in range(receipt.header.signature.num_hyper_parameters):
+    for number in range(receipt.header.programs[0].signature.num_hyper_parameters):
         change = of_signature(lambda value, number=number: value.update(num_hyper_parameters=number))
         yield Cheat(f"{number} hyper-parameters", rebuilt(change), "script")
-    inputs = receipt.header.signature.inputs
+    inputs = receipt.header.programs[0].signature.inputs
     for i in range(1, 3):
         yield Cheat(f"inputs 0 and {i} swapped in receipt.json", rebuilt(of_signature(swap_names("inputs", 0, i))))
 
@@ -256,7 +264,7 @@ def programs(receipt: Receipt) -> Iterator[Cheat]:
 
         def change(forged: Forged, changed: str = changed) -> None:
             forged.text = changed
-            forged.header = replace(forged.header, program=examine(to_bytes(changed)).identity)
+            forged.header = with_program(forged.header, identity=examine(to_bytes(changed)).identity)
 
         yield Cheat(f"{new} for {old}, run", rebuilt(change, rerun=True), "script")
         yield Cheat(f"{new} for {old}, not run", rebuilt(change))
@@ -271,7 +279,7 @@ def programs(receipt: Receipt) -> Iterator[Cheat]:
 
 
 def data(receipt: Receipt) -> Iterator[Cheat]:
-    number = receipt.header.signature.num_hyper_parameters
+    number = receipt.header.programs[0].signature.num_hyper_parameters
 
     for step in range(STEPS):
 
@@ -297,8 +305,8 @@ def data(receipt: Receipt) -> Iterator[Cheat]:
         forged.initial[i].reshape(-1)[0] += 1
         forged.kept[0] = forged.initial
 
-    for i in range(0, len(receipt.header.signature.state), 3):
-        kind = receipt.header.signature.state[i]
+    for i in range(0, len(receipt.header.programs[0].signature.state), 3):
+        kind = receipt.header.programs[0].signature.state[i]
         change = lambda forged, i=i: initial(forged, i)  # noqa: E731
         yield Cheat(f"initial {kind.name}, run", rebuilt(change, rerun=True), "script")
         if kind.name != "seed":
@@ -358,7 +366,7 @@ def states(receipt: Receipt) -> Iterator[Cheat]:
 
         def lie(forged: Forged, step: int = step) -> None:
             forged.kept[step][0].reshape(-1)[0] += 1
-            forged.steps[step - 1].state = [*digests_of(forged.header.signature.state, forged.kept[step])]
+            forged.steps[step - 1].state = [*digests_of(forged.header.programs[0].signature.state, forged.kept[step])]
 
         yield Cheat(f"another state after step {step}, in its record too", rebuilt(lie))
     yield Cheat("a state after the end", rebuilt(lambda forged: forged.kept.update({9: forged.kept[8]})))
@@ -421,7 +429,8 @@ def forms(receipt: Receipt) -> Iterator[Cheat]:
         for name in ("notes.txt", "checkpoints/notes", "checkpoints/07.safetensors", "seal.json.partial"):
             listed = "listed" if sealed else "not listed"
             yield Cheat(f"a file {name}, {listed}", add(name, b"x", sealed))
-    for name in ("program.mlir", "steps.jsonl", "inputs.bin", "receipt.json", "seal.json", "checkpoints"):
+    links = ("steps.jsonl", "inputs.bin", "receipt.json", "seal.json", "checkpoints", "programs")
+    for name in (receipt.header.program_file(0), *links):
         yield Cheat(f"a link as {name}", link(name))
     yield Cheat("a file elsewhere listed", beside_the_seal)
     yield Cheat("a space in receipt.json", raw("receipt.json", lambda d: d.replace(b":", b": ", 1)))
@@ -436,7 +445,7 @@ def forms(receipt: Receipt) -> Iterator[Cheat]:
     for numerics in (0, 2, True, "1"):
         change = lambda v, numerics=numerics: v["run"].update(numerics=numerics)  # noqa: E731
         yield Cheat(f"numerics {numerics!r}", json_of("receipt.json", change))
-    yield Cheat("version 2", json_of("receipt.json", lambda v: v.update(version=2)))
+    yield Cheat("version 3", json_of("receipt.json", lambda v: v.update(version=3)))
     yield Cheat("steps in the seal", json_of("seal.json", lambda v: v.update(steps=7)))
     yield Cheat("no steps in the seal", json_of("seal.json", lambda v: v.update(steps=0)))
     yield Cheat("the state in the seal", json_of("seal.json", lambda v: v.update(state_hash="0" * 64)))
@@ -463,10 +472,10 @@ def all_cheats(receipt: Receipt) -> list[Cheat]:
     return [cheat for kind in kinds for cheat in kind(receipt)]
 
 
-def is_right(path: Path, run: dict[str, Any] | None, batches: Sequence[Batch], chain: bytes | None = None) -> bool:
+def is_right(path: Path, agreed: Agreed | None, chain: bytes | None = None) -> bool:
     try:
         receipt = Receipt(path)
-        inputs = ScriptInputs(receipt, Agreed(run, batches)) if run is not None else None
+        inputs = ScriptInputs(receipt, copy.copy(agreed)) if agreed is not None else None
         repro_mlir.verify(receipt, threads=1, inputs=inputs, chain=chain)
     except ReproError:
         return False
@@ -475,8 +484,8 @@ def is_right(path: Path, run: dict[str, Any] | None, batches: Sequence[Batch], c
 
 def test_no_cheat_is_right(honest: tuple[Path, dict[str, Any], list[Batch]], tmp_path: Path) -> None:
     path, run, batches = honest
-    link = Receipt(path).log[STEPS].chain
-    assert is_right(path, None, []) and is_right(path, run, batches, link)
+    link, agreed = Receipt(path).log[STEPS].chain, Agreed(Receipt(path).program, run, batches)
+    assert is_right(path, None) and is_right(path, agreed, link)
     cheats = all_cheats(Receipt(path))
     assert len(cheats) >= 100 and len({cheat.name for cheat in cheats}) == len(cheats)
     wrong = []
@@ -484,9 +493,9 @@ def test_no_cheat_is_right(honest: tuple[Path, dict[str, Any], list[Batch]], tmp
         forged = Path(shutil.copytree(path, tmp_path / str(number)))
         cheat.apply(forged)
         # What a weaker verifier sees, a stronger one sees too; it must be the weakest that is named.
-        seen = {"plain": not is_right(forged, None, [])}
-        seen["script"] = seen["plain"] or not is_right(forged, run, batches)
-        seen["chain"] = seen["script"] or not is_right(forged, run, batches, link)
+        seen = {"plain": not is_right(forged, None)}
+        seen["script"] = seen["plain"] or not is_right(forged, agreed)
+        seen["chain"] = seen["script"] or not is_right(forged, agreed, link)
         if next((needs for needs, found in seen.items() if found), None) != cheat.needs:
             wrong.append(f"{cheat.name}: expected to be seen by {cheat.needs}, got {seen}")
         shutil.rmtree(forged)
@@ -501,7 +510,7 @@ def test_what_was_not_checked(honest: tuple[Path, dict[str, Any], list[Batch]]) 
     for text in ("6 of 8 steps", "no script", "the 1 batches without a step", "no signature", "no link"):
         assert text in alone, text
     receipt = Receipt(path)
-    inputs = ScriptInputs(receipt, Agreed(run, batches))
+    inputs = ScriptInputs(receipt, Agreed(receipt.program, run, batches))
     assert repro_mlir.verify(receipt, threads=1, inputs=inputs, chain=link).not_checked == (
         "who vouches for the run: no signature",
     )

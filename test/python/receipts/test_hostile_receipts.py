@@ -12,7 +12,7 @@ import blake3
 import hostile
 import numpy as np
 import pytest
-from forgery import edit, reseal
+from forgery import edit, program_path, reseal
 from repro_mlir import Receipt, ReceiptOptions, compile
 from repro_mlir.arrays import TensorType
 from repro_mlir.canonical import to_bytes
@@ -21,6 +21,9 @@ from repro_mlir.program import Program
 from repro_mlir.receipts.recorder import Recorder
 
 pytestmark = pytest.mark.timeout(120)
+
+FIRST = Path(__file__).resolve().parents[2] / "data" / "form-1" / "run.receipt"
+"""A receipt of version 1, which has its program as text."""
 
 TEXTS = hostile.BEFORE_PARSING | hostile.IN_THE_CHILD
 NO_PROGRAM = {"large splat", "no UTF-8", "no MLIR", "zero bytes", "not canonical"}
@@ -34,7 +37,7 @@ def write(path: Path, text: bytes, initial: float = 1) -> Path:
     recorder = Recorder(ReceiptOptions(path), program, "reference", 1)
     executable = compile(program, "reference", 1)
     for _ in range(2):
-        executable(recorder.state, *recorder.take([]))
+        executable(recorder.state, *recorder.take(program, []))
         recorder.commit([], [])
     recorder.seal()
     recorder.close()
@@ -48,9 +51,25 @@ def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def with_text(right: Path, path: Path, text: bytes) -> Path:
-    """A copy with another program.mlir, whose hashes agree with it but for the identity."""
+def with_program(right: Path, path: Path, data: bytes) -> Path:
+    """A copy with another program, whose hashes agree with it but for the identity."""
     shutil.copytree(right, path)
+    program_path(path).write_bytes(data)
+    edit(path / "receipt.json", lambda value: value["programs"][0].update(blake3=blake3.blake3(data).hexdigest()))
+    reseal(path)
+    return path
+
+
+@pytest.mark.parametrize("name", hostile.NOT_STORED)
+def test_hostile_data(right: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    path = with_program(right, tmp_path / "hostile", hostile.NOT_STORED[name][0])
+    status, said = answer(capsys, "verify", path, "--target", "reference")
+    assert status == 1 and said == f"WRONG    {program_path(path).relative_to(path)}: expected a canonical program\n"
+
+
+def with_text(path: Path, text: bytes) -> Path:
+    """A receipt of version 1 with another program.mlir, whose hashes agree with it but for the identity."""
+    shutil.copytree(FIRST, path)
     (path / "program.mlir").write_bytes(text)
     edit(path / "receipt.json", lambda value: value.update(program=blake3.blake3(text).hexdigest()))
     reseal(path)
@@ -71,8 +90,8 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_hostile_text(right: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    path = with_text(right, tmp_path / "hostile", TEXTS[name][0])
+def test_hostile_text(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    path = with_text(tmp_path / "hostile", TEXTS[name][0])
     status, said = answer(capsys, "verify", path, "--target", "reference")
     if name in NO_PROGRAM:
         assert status == 1 and said == "WRONG    program.mlir: expected a canonical program\n"
@@ -85,11 +104,12 @@ def test_hostile_text(right: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 def test_every_command(
     right: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, name: str
 ) -> None:
-    path = with_text(right, tmp_path / "hostile", TEXTS[name][0])
-    other = write(tmp_path / "other", hostile.program(), 2)
+    path = with_text(tmp_path / "hostile", TEXTS[name][0])
+    # They differ, so that diff reads the program.
+    edit(path / "receipt.json", lambda value: value["run"].update(initial="0" * 64))
     arguments = {
         "dispute": ["dispute", path, right, "--target", "reference"],
-        "diff": ["diff", path, other, "--targets", "reference"],
+        "diff": ["diff", path, FIRST, "--targets", "reference"],
         "serve": ["dispute", "--serve", path, "--listen", f"unix:{tmp_path / 'socket'}"],
     }
     status, said = answer(capsys, *arguments[command])
@@ -109,10 +129,10 @@ def test_endless_compile_time(
 def test_text_of_more_than_the_limit(
     right: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    size = (right / "program.mlir").stat().st_size
+    size = program_path(right).stat().st_size
     monkeypatch.setenv("REPRO_MLIR_LIMITS", f"text_bytes={size - 1}")
     status, said = answer(capsys, "verify", right, "--target", "reference")
-    assert status == 2 and f"program.mlir: expected at most {size - 1:,} bytes, got {size:,}" in said
+    assert status == 2 and f"{program_path(right)}: expected at most {size - 1:,} bytes, got {size:,}" in said
     monkeypatch.setenv("REPRO_MLIR_LIMITS", f"text_bytes={size}")
     assert main(["verify", str(right), "--target", "reference"]) == 0
 
@@ -124,7 +144,10 @@ def test_tensors_of_more_than_the_memory(
     """A file with holes has any size: what the header asks for is compared with the memory first."""
     path = Path(shutil.copytree(right, tmp_path / "large"))
     large = {"name": "a", "element": "f64", "shape": [1 << 40]}
-    edit(path / "receipt.json", lambda value: value["run"]["signature"].update({role: [large]}))
+    edit(
+        path / "receipt.json",
+        lambda value: (value["run"] if role == "state" else value["programs"][0]).update({role: [large]}),
+    )
     os.truncate(path / "checkpoints" / "0.safetensors", 1 << 43)
     status, said = answer(capsys, "verify", path)
     assert status == 2 and "receipt.json: " in said and "of 8,796,093,022,208 bytes, expected at most" in said
@@ -136,5 +159,5 @@ def test_lines_that_are_no_records(right: Path, tmp_path: Path) -> None:
     with open(path / "steps.jsonl", "ab") as file:
         file.write(b"\n" * (1 << 25))
     log = Receipt(path).log
-    assert log.steps < 1 << 22 and len(Receipt(path).log[2].commitment.state) == 1
+    assert log.records < 1 << 22 and len(Receipt(path).log[2].commitment.state) == 1
     assert main(["verify", str(path), "--target", "reference"]) == 2

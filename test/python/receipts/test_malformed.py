@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forgery import reseal
+from forgery import program_path, reseal
 from recorded_run import run
 from repro_mlir import Receipt, ReproError, compile
 from repro_mlir.cli import main
 from repro_mlir.receipts import canonical_json
 
-FILES = ["receipt.json", "seal.json", "steps.jsonl", "inputs.bin", "program.mlir", "checkpoints/0.safetensors"]
+FILES = ["receipt.json", "seal.json", "steps.jsonl", "inputs.bin", "checkpoints/0.safetensors"]
 VALUES = [None, True, False, 0, -1, 3, 2**53 - 1, "", "x", "0" * 64, "f" * 63, [], {}, [[]], ["a"], {"a": 1}]
 # Per kind; twice as many of the first kind.
 COUNT = 250
@@ -26,7 +26,7 @@ COUNT = 250
 
 def damage_bytes(path: Path, draw: random.Random) -> None:
     """Changes, drops, doubles or inserts a few bytes of a file."""
-    file = path / draw.choice(FILES)
+    file = draw.choice([*(path / name for name in FILES), program_path(path)])
     data = bytearray(file.read_bytes())
     at, size = draw.randrange(len(data)), draw.choice([1, 1, 2, 9, 100])
     kind = draw.randrange(4)
@@ -91,7 +91,7 @@ def test_damaged_receipts(
         if status == 0 and damage is damage_deeply:
             # What is for information only may say anything.
             changed, honest = (json.loads((each / "receipt.json").read_bytes()) for each in (path, finished))
-            assert changed["run"] == honest["run"] and changed["program"] == honest["program"]
+            assert changed["run"] == honest["run"] and changed["programs"] == honest["programs"]
             shutil.rmtree(path)
             continue
         assert status in answers, (number, status, captured)

@@ -22,7 +22,7 @@ from repro_mlir.hashing import state_hash
 from repro_mlir.program import Program
 from repro_mlir.receipts.recorder import Recorder
 from repro_mlir.receipts.step_log import StoredInputs
-from repro_mlir.receipts.verification import choose_steps, steps_to_execute
+from repro_mlir.receipts.verification import choose_steps, records_to_execute
 
 
 def test_an_honest_receipt_is_right(finished: Path) -> None:
@@ -34,7 +34,7 @@ def test_an_honest_receipt_is_right(finished: Path) -> None:
         f"checkpoints/{step}.safetensors" for step in (0, 3, 6, 8)
     }
     assert verified.state_hash == receipt.seal.state_hash
-    assert {"seed", "step"} <= {kind.name for kind in receipt.header.signature.state}
+    assert {"seed", "step"} <= {kind.name for kind in receipt.header.programs[0].signature.state}
 
 
 def test_the_receipt_has_what_the_trainer_had(finished: Path, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_the_receipt_has_what_the_trainer_had(finished: Path, tmp_path: Path) ->
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, **options)
     losses = trainer.fit(batches, STEPS)
     receipt = repro_mlir.Receipt(finished)
-    assert receipt.header.program == trainer.program.hash
+    assert receipt.header.programs[0].identity == trainer.program.hash
     assert [np.frombuffer(receipt.log[i + 1].loss, np.float32)[0] for i in range(STEPS)] == losses
     state = receipt.state_after(STEPS)
     assert state_hash([(state[kind.name], kind.element) for kind in trainer.program.state]) == trainer.state_hash()
@@ -193,7 +193,7 @@ def recorded(program: Program, path: Path, source: repro_mlir.Receipt, steps: in
     recorder = Recorder(ReceiptOptions(path), program, "cpu", 1)
     try:
         for step in range(1, steps + 1):
-            inputs = recorder.take(source.inputs(step))
+            inputs = recorder.take(program, source.inputs(step))
             _, outputs = executable(recorder.state, *inputs)
             recorder.commit(inputs, list(outputs.values()))
         recorder.seal()
@@ -237,8 +237,8 @@ def test_choosing_steps() -> None:
     for text in ("", "none", "sample:0", "sample:", "0", "4", "3-2", "1-4", "1-", "-1", "1,2"):
         with pytest.raises(ReproError, match="expected"):
             choose_steps(text, 3)
-    assert steps_to_execute([2, 5, 12], [0, 3, 4, 10]) == [1, 2, 5, 11, 12]
-    assert steps_to_execute([], [0]) == []
+    assert records_to_execute([2, 5, 12], [0, 3, 4, 10]) == [1, 2, 5, 11, 12]
+    assert records_to_execute([], [0]) == []
 
 
 SCRIPT = """

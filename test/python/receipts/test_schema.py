@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from repro_mlir import Receipt, ReproError
 from repro_mlir.receipts import canonical_json
-from repro_mlir.receipts.form import Header, Seal, Signature, StepRecord
+from repro_mlir.receipts.form import Header, Record, Seal
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -30,13 +30,13 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return [place for key in keys for place in ((value, key), *places(value[key]))]
 
 
-def readable(part: str, value: Any, signature: Signature) -> bool:
+def readable(part: str, value: Any, header: Header) -> bool:
     data = canonical_json.dump(value)
     try:
         if part == "receipt":
             Header.load(data, "here")
         elif part == "step":
-            StepRecord.load(data, signature, "here")
+            Record.load(data, header, "here")
         else:
             Seal.load(data, "here")
     except ReproError as error:
@@ -51,9 +51,9 @@ def test_the_schema_agrees_with_the_reader(finished: Path, part: str) -> None:
     honest = json.loads((finished / name).read_bytes().splitlines()[0])
     if part == "seal":
         honest["signature"] = {"key": "0" * 64, "ed25519": "1" * 128}
-    signature = Receipt(finished).header.signature
+    header = Receipt(finished).header
     check = validator(part)
-    assert check.is_valid(honest) and readable(part, honest, signature)
+    assert check.is_valid(honest) and readable(part, honest, header)
     draw = random.Random(2)
     refused = 0
     for _ in range(400):
@@ -66,6 +66,6 @@ def test_the_schema_agrees_with_the_reader(finished: Path, part: str) -> None:
             container["other"] = container[key]
         else:
             container[key] = draw.choice(VALUES)
-        assert check.is_valid(value) == readable(part, value, signature), (key, value)
+        assert check.is_valid(value) == readable(part, value, header), (key, value)
         refused += not check.is_valid(value)
     assert refused > 100

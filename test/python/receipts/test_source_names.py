@@ -6,6 +6,7 @@
 from pathlib import Path
 
 import pytest
+import repro_mlir
 from repro_mlir.cli import main
 
 pytest.importorskip("torch")
@@ -44,7 +45,7 @@ def test_names_of_source_files_are_relative_to_the_script(tmp_path: Path, capsys
     receipt = tmp_path / "run"
     assert main(["train", str(secret / "script.py"), "--steps", "2", "--receipt", str(receipt), "--threads", "1"]) == 0
     assert main(["compile", str(secret / "script.py"), "-o", str(tmp_path / "program.repro")]) == 0
-    text = (receipt / "program.mlir").read_text()
+    text = repro_mlir.Receipt(receipt).program.text
     assert '"parts/model.py":11:' in text and '"script.py":' in text
     files = [tmp_path / "program.repro", *(path for path in receipt.rglob("*") if path.is_file())]
     for path in files:

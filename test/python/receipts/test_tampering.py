@@ -3,6 +3,7 @@
 
 """Every single change of a finished receipt is detected, with its place."""
 
+import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,13 +14,14 @@ from typing import Any
 import blake3
 import pytest
 import repro_mlir
-from forgery import cut, edit, flip, forge
+from forgery import cut, edit, flip, forge, program_path, with_program
 from receipt_runs import STEPS, train
 from repro_mlir import Receipt, ReceiptOptions, ReproError
 from repro_mlir.canonical import examine, to_bytes
 from repro_mlir.cli import main
 from repro_mlir.errors import ReceiptWrong
 from repro_mlir.receipts.commitments import Commitment, commit
+from repro_mlir.receipts.form import program_file
 from repro_mlir.receipts.step_log import StoredInputs
 from repro_mlir.tensor_file import tensor_header
 
@@ -38,7 +40,7 @@ class Change:
 
 def tensors_in_files(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
     """A bit of each tensor of each kept state, and of each input of each step."""
-    kinds = receipt.header.signature.state
+    kinds = receipt.header.programs[0].signature.state
     for step in (0, 3, 6, 8):
         offset = len(tensor_header(kinds))
         for kind in kinds:
@@ -52,10 +54,10 @@ def tensors_in_files(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
                 place,
             )
             offset += size
-    record = receipt.stored_inputs.size
+    record = receipt.stored_inputs(0).size
     for step in STEP_RANGE:
         offset = (step - 1) * record
-        for kind in receipt.header.signature.inputs:
+        for kind in receipt.header.programs[0].signature.inputs:
             size = StoredInputs([kind]).size
             at = offset + draw.randrange(size)
             yield Change(
@@ -73,7 +75,7 @@ def other(digits: str) -> str:
 
 def records(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
     """A digit of each kind of hash and number in each record; records swapped, dropped and doubled."""
-    signature = receipt.header.signature
+    signature = receipt.header.programs[0].signature
     for step in STEP_RANGE:
         for role, kinds in (("state", signature.state), ("outputs", signature.outputs)):
             for i in draw.sample(range(len(kinds)), 2):
@@ -134,22 +136,33 @@ def headers(receipt: Receipt) -> Iterator[Change]:
     def change(file: str, name: str, edited: Callable[[Any], None], place: str) -> Change:
         return Change(f"{file}: {name}", lambda path: edit(path / file, edited), None, place)
 
+    def of_program(key: str) -> Callable[[Any], None]:
+        return lambda v: v["programs"][0].update({key: other(v["programs"][0][key])})
+
     header = [
         (
             "numerics",
             lambda v: v["run"].update(numerics=2),
             "receipt of numerics 2, and this release computes numerics 1",
         ),
-        ("version", lambda v: v.update(version=2), "expected version 1 of the receipt format, got 2"),
-        ("program", lambda v: v["run"].update(program=other(v["run"]["program"])), "receipt.json: not the file"),
+        ("version", lambda v: v.update(version=3), "expected version 1 or 2 of the receipt format, got 3"),
+        (
+            "program",
+            lambda v: v["programs"][0].update(identity=other(v["programs"][0]["identity"])),
+            "receipt.json: not the file",
+        ),
         ("initial", lambda v: v["run"].update(initial=other(v["run"]["initial"])), "receipt.json: not the file"),
-        ("text", lambda v: v.update(program=other(v["program"])), "receipt.json: not the file"),
+        (
+            "text",
+            lambda v: v["programs"][0].update(blake3=other(v["programs"][0]["blake3"])),
+            "receipt.json: not the file",
+        ),
         ("every", lambda v: v.update(checkpoint_every=4), "receipt.json: not the file"),
         ("target", lambda v: v["environment"].update(target="cuda"), "receipt.json: not the file"),
-        ("name", lambda v: v["run"]["signature"]["state"][0].update(name="other"), "receipt.json: not the file"),
-        ("shape", lambda v: v["run"]["signature"]["inputs"][1].update(shape=[5, 5]), "receipt.json: not the file"),
-        ("hyper", lambda v: v["run"]["signature"].update(num_hyper_parameters=0), "receipt.json: not the file"),
-        ("inputs", lambda v: v["run"]["signature"]["inputs"].pop(), ""),
+        ("name", lambda v: v["run"]["state"][0].update(name="other"), "receipt.json: not the file"),
+        ("shape", lambda v: v["programs"][0]["inputs"][1].update(shape=[5, 5]), "receipt.json: not the file"),
+        ("hyper", lambda v: v["programs"][0].update(num_hyper_parameters=0), "receipt.json: not the file"),
+        ("inputs", lambda v: v["programs"][0]["inputs"].pop(), ""),
         ("kind", lambda v: v["data"].update(kind="external"), "receipt.json: not the file"),
     ]
     for name, edited, place in header:
@@ -166,12 +179,18 @@ def headers(receipt: Receipt) -> Iterator[Change]:
         ),
         (
             "not there",
-            lambda v: v["files"].update({"other": v["files"]["program.mlir"]}),
+            lambda v: v["files"].update({"other": v["files"]["steps.jsonl"]}),
             "other: only in seal.json, expected in the receipt and in seal.json",
         ),
         ("no header", lambda v: v["files"].pop("receipt.json"), "seal.json: does not list receipt.json"),
     ]
-    for name in ("receipt.json", "program.mlir", "steps.jsonl", "inputs.bin", "checkpoints/6.safetensors"):
+    for name in (
+        "receipt.json",
+        receipt.header.program_file(0),
+        "steps.jsonl",
+        "inputs.bin",
+        "checkpoints/6.safetensors",
+    ):
         for key in ("blake3", "bytes"):
 
             def file(value: dict[str, Any], name: str = name, key: str = key) -> None:
@@ -186,7 +205,7 @@ def headers(receipt: Receipt) -> Iterator[Change]:
 
 def truncations(receipt: Receipt) -> Iterator[Change]:
     """Each file cut at several places, or absent."""
-    files = ["receipt.json", "seal.json", "steps.jsonl", "inputs.bin", "program.mlir"]
+    files = ["receipt.json", "seal.json", "steps.jsonl", "inputs.bin", receipt.header.program_file(0)]
     files += [f"checkpoints/{step}.safetensors" for step in (0, 3, 6, 8)]
     for file in files:
         size = (receipt.path / file).stat().st_size
@@ -197,7 +216,8 @@ def truncations(receipt: Receipt) -> Iterator[Change]:
                 -1,
                 file,
             )
-        place = file if file == "checkpoints/0.safetensors" else file.partition("/")[0]
+        whole = file == "checkpoints/0.safetensors" or file.startswith("programs/")
+        place = file if whole else file.partition("/")[0]
         yield Change(f"{file} removed", lambda path, file=file: (path / file).unlink(), -1, place)
 
 
@@ -218,16 +238,17 @@ def programs(receipt: Receipt) -> Iterator[Change]:
         assert changed != text, old
         yield Change(
             f"{old} for {new} in the program",
-            lambda path, t=changed: (path / "program.mlir").write_text(t),
+            lambda path, t=changed: program_path(path).write_bytes(to_bytes(t)),
             None,
-            "program.mlir: not",
+            ".repro: not the file",
         )
 
         def with_hashes(path: Path, t: str = changed) -> None:
-            (path / "program.mlir").write_text(t)
-            text_hash = blake3.blake3(t.encode()).hexdigest()
-            identity = examine(to_bytes(t)).identity
-            forge(path, header=lambda header: replace(header, program=identity, text_hash=text_hash))
+            data = to_bytes(t)
+            identity, digest = examine(data).identity, blake3.blake3(data).hexdigest()
+            os.rename(program_path(path), path / program_file(identity))
+            (path / program_file(identity)).write_bytes(data)
+            forge(path, header=lambda header: with_program(header, identity=identity, digest=digest))
 
         yield Change(
             f"{old} for {new}, and all hashes", with_hashes, step, "the receipt does not have what cpu computed"
@@ -236,7 +257,7 @@ def programs(receipt: Receipt) -> Iterator[Change]:
 
 def forgeries(receipt: Receipt) -> Iterator[Change]:
     """A lie at one step, with roots, chain, inputs and seal made to agree: only running the step shows it."""
-    signature = receipt.header.signature
+    signature = receipt.header.programs[0].signature
 
     def at(step: int, change: Callable[[list[Any]], None]) -> Callable[[Path], None]:
         def steps(given: list[Any]) -> None:
@@ -334,7 +355,7 @@ def test_every_change_is_detected_at_its_place(finished: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("file", ["checkpoints/8.safetensors", "inputs.bin"])
 def test_V4_a_nan_that_no_run_writes(finished: Path, tmp_path: Path, file: str) -> None:
-    signature = Receipt(finished).header.signature
+    signature = Receipt(finished).header.programs[0].signature
     kinds, offset = signature.inputs, 0
     if file != "inputs.bin":
         kinds, offset = signature.state, len(tensor_header(signature.state))
