@@ -173,7 +173,7 @@ def test_a_second_signal_while_a_step_is_recorded(tmp_path: Path, monkeypatch: p
     trainer = new_trainer(receipt=tmp_path / "run")
     trainer.step(*batch(0))
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **named: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
