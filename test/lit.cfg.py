@@ -48,7 +48,7 @@ def cpu_flags() -> set[str]:
 config.name = "repro-mlir"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir"]
-config.excludes = ["Inputs", "fuzz", "python"]
+config.excludes = ["Inputs", "data", "fuzz", "python"]
 config.test_source_root = str(ROOT / "test")
 config.test_exec_root = str(ROOT / "build" / "test")
 
