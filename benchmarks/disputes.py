@@ -17,11 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-_TESTS = Path(__file__).resolve().parents[1] / "test" / "python"
-sys.path[:0] = [str(_TESTS / folder) for folder in ("differential", "operators", "dispute")]
-from dispute_runs import STEPS, bounds, chain, dispute, effective_fault, faulty, graph, honest, run  # noqa: E402
-from repro_mlir.dispute import RecordedRun, Verdict  # noqa: E402
-from repro_mlir.operators import OperatorGraph  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
+from repro_mlir.audit.dispute import RecordedRun, Verdict
+from repro_mlir.audit.operators import OperatorGraph
+from support.dispute_runs import STEPS, bounds, chain, dispute, effective_fault, faulty, graph, honest, run
 
 CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
 """Operators and steps."""

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import repro_mlir
 import torch
-from repro_mlir import runtime
+from repro_mlir.compilation.cache import cached_compile
+from repro_mlir.execute.cpu import CpuBackend
 from training_models import STEPS, Step, eager
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -43,7 +44,7 @@ def memory(step: Step, peer: bool, program_file: str, level: str, threads: int) 
         result = {"peak": _peak(run)}
     else:
         program = repro_mlir.Program.load(program_file)
-        executable = runtime.load(runtime.cached_compile(program.data, level), threads)
+        executable = CpuBackend(cached_compile(program.data, level), threads)
         states = list(program.initial_state().values())
         batch = [value.numpy() for value in step.make()[2]]
         hyper_parameters = [kind.empty() for kind in executable.inputs[: program.num_hyper_parameters]]

@@ -6,7 +6,8 @@
 import torch
 from case import OURS, Case, Contestants, Setting
 from gradients import GivenGradient
-from repro_mlir import runtime
+from repro_mlir.compilation.cache import cached_compile
+from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch.programs import training_program
 
@@ -30,7 +31,7 @@ def _build(setting: Setting) -> Contestants:
     gradients = tuple(torch.randn(_SIZE) for _ in range(_TENSORS))
     ours = torch.optim.AdamW(model.parameters(), **_SETTINGS)
     program, imported = training_program(model, None, ours, gradients, CaptureOptions())
-    executable = runtime.load(runtime.cached_compile(program.data, setting.level), setting.threads)
+    executable = CpuBackend(cached_compile(program.data, setting.level), setting.threads)
     states = list(program.initial_state().values())
     inputs = imported.read_inputs(gradients)
     outputs = [kind.empty() for kind in executable.outputs]

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from case import Setting
 from programs import compiled
-from repro_mlir import runtime
-from repro_mlir.canonical import to_bytes
+from repro_mlir.compilation.cache import cached_compile
+from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.program.canonical import to_bytes
 from timing import interleaved
 
 # Chains of dependent multiply-adds: as many as hide their latency and as the registers of a level can hold (a chain
@@ -53,8 +54,8 @@ def fma_peak(setting: Setting, seconds: float = 0.2) -> float:
     inputs = [np.zeros(_ELEMENTS, np.float32)]
     runs = {}
     for chains in _CHAINS:
-        artifact = runtime.cached_compile(to_bytes(_fma_program(chains)), setting.level)
-        executable = runtime.load(artifact, setting.threads)
+        artifact = cached_compile(to_bytes(_fma_program(chains)), setting.level)
+        executable = CpuBackend(artifact, setting.threads)
         outputs = [kind.empty() for kind in executable.outputs]
         runs[str(chains)] = partial(executable.run, [], inputs, outputs)
     a = torch.ones(_PRODUCT, _PRODUCT)

@@ -10,7 +10,8 @@ import repro_mlir
 import torch
 from case import Setting
 from gradients import Function
-from repro_mlir import runtime
+from repro_mlir.compilation.cache import cached_compile
+from repro_mlir.execute.cpu import CpuBackend
 
 
 class _Module(torch.nn.Module):
@@ -45,7 +46,7 @@ def compiled(
     """
     if name not in _programs:
         _programs[name] = repro_mlir.capture(_Module(function), tuple(arguments), attention_block=attention_block)
-    executable = runtime.load(runtime.cached_compile(_programs[name].data, setting.level), setting.threads)
+    executable = CpuBackend(cached_compile(_programs[name].data, setting.level), setting.threads)
     inputs = [value.numpy() for value in arguments]
     outputs = [kind.empty() for kind in executable.outputs]
     executable.run([], inputs, outputs)

@@ -25,7 +25,7 @@ import torch
 import worker
 from case import SampledCase
 from report import add_percentages, line, summary
-from repro_mlir import runtime
+from repro_mlir.compilation import cpu
 from repro_mlir.progress import Progress
 
 # What holds PyTorch, oneDNN and MKL to a level; nothing for the best one.
@@ -65,7 +65,7 @@ def _commit() -> str:
 
 
 def _default_levels() -> list[str]:
-    native = runtime.native_level()
+    native = cpu.native_level()
     return [native, *(["x86-64-v3"] if native == "x86-64-v4" else [])]
 
 
@@ -89,8 +89,8 @@ def main() -> int:
         parser.error(f"--threads: expected numbers such as 1,2, got {options.threads!r}")
     levels = options.level or _default_levels()
     for level in levels:
-        if level not in runtime.runnable_levels():
-            parser.error(f"--level: expected one of {', '.join(runtime.runnable_levels())}, got {level!r}")
+        if level not in cpu.runnable_levels():
+            parser.error(f"--level: expected one of {', '.join(cpu.runnable_levels())}, got {level!r}")
 
     report: dict[str, Any] = {"machine": _machine(), "peaks": [], "rows": [], "failures": []}
     sampled = sum(isinstance(case, SampledCase) for case in cases)
@@ -100,7 +100,7 @@ def main() -> int:
             command = [sys.executable, str(_WORKER), "--level", level, "--threads", options.threads]
             command += [f"--seconds={options.seconds}", *(f"--filter={text}" for text in options.filter)]
             command += ["--sampled"] if level == levels[0] else []
-            environment = os.environ | (_LIMITS.get(level, {}) if level != runtime.native_level() else {})
+            environment = os.environ | (_LIMITS.get(level, {}) if level != cpu.native_level() else {})
             with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
                 assert process.stdout is not None
                 for text in process.stdout:

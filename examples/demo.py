@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 import repro_mlir
-from repro_mlir import runtime
-from repro_mlir.hashing import state_hash
+from repro_mlir.compilation import cpu
+from repro_mlir.execute import qemu
+from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.progress import Progress
 
 EXAMPLES = ("names_gpt", "digits_cnn")
@@ -107,10 +108,10 @@ def run(example: Example, job: Job) -> Result:
 
 def plan(name: str, steps: int) -> Iterator[Job]:
     """The jobs of an example; the slowest first."""
-    available = runtime.runnable_levels()
+    available = cpu.runnable_levels()
     yield Job(name, "reference", 1, SLOW_STEPS["reference"])
     yield Job(name, "ptx-emulator", 1, SLOW_STEPS["ptx-emulator"])
-    if "aarch64" not in available and runtime.emulation.is_available():
+    if "aarch64" not in available and qemu.is_available():
         yield Job(name, "cpu:aarch64", 1, SLOW_STEPS["cpu:aarch64"])
     if "x86-64-v2" in available:
         yield Job(name, "cpu:x86-64-v2", 1, SLOW_STEPS["cpu:x86-64-v2"])

@@ -25,10 +25,11 @@ from pathlib import Path
 from unittest import mock
 
 import repro_mlir
-from repro_mlir import ReceiptOptions, ReproError, dispute
-from repro_mlir.dispute import LocalChannel, Prover, ReceiptRun, Verdict
+from repro_mlir import ReceiptOptions, ReproError
+from repro_mlir.audit import dispute
+from repro_mlir.audit.dispute import LocalChannel, Prover, ReceiptRun, Verdict
+from repro_mlir.audit.receipts.recorder import Recorder
 from repro_mlir.errors import ReceiptWrong
-from repro_mlir.receipts.recorder import Recorder
 
 EXAMPLES = ("digits_cnn", "names_gpt")
 # Slow targets get a sample.

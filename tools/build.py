@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 PACKAGES = BUILD / "python_packages"
 COMMANDS = {
-    "repro": "from repro_mlir.cli import main",
+    "repro": "from repro_mlir.cli.main import main",
     "repro-opt": "from repro_mlir._tools import repro_opt as main",
     "repro-lsp-server": "from repro_mlir._tools import repro_lsp_server as main",
     "repro-translate": "from repro_mlir._tools import repro_translate as main",

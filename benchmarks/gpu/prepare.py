@@ -21,16 +21,16 @@ import conformance
 import numpy as np
 import repro_mlir
 from cases import Call, Module, Training, calls, trainings
-from inputs import arrays
-from repro_mlir.assembler import assemble, find_assembler
-from repro_mlir.bundling import capture_steps, expect, write_bundle
+from repro_mlir.bundle.runner.packing import write_runner
+from repro_mlir.bundle.writer import capture_steps, expect, write_bundle
+from repro_mlir.compilation.assembler import assemble, find_assembler
+from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions
+from repro_mlir.frontends.script import load_training
 from repro_mlir.frontends.torch.programs import training_program
-from repro_mlir.gpu_code import compile_for
-from repro_mlir.hashing import tensor_hash
-from repro_mlir.runner.packing import write_runner
-from repro_mlir.script import load_training
+from repro_mlir.numerics.hashing import tensor_hash
+from support.inputs import arrays
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -27,7 +27,7 @@ _LOST = 3
 def run_part(part: str, directory: Path, output: Path, seconds: float) -> int:
     """Runs a part in this process; returns 0, or 3 if another process is to go on."""
     from machine import describe
-    from repro_mlir.runner import Device
+    from repro_mlir.bundle.runner import Device
     from results import ContextLost, Results
     from run_operations import run_operations
     from run_programs import run_programs

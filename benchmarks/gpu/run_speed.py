@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from cases import Call, Training, calls, trainings
-from inputs import arrays
 from machine import peak_flops, torch_on_gpu
-from repro_mlir.hashing import tensor_hash
-from repro_mlir.runner import Device, Session
+from repro_mlir.bundle.runner import Device, Session
+from repro_mlir.numerics.hashing import tensor_hash
 from results import Results
 from run_programs import facts_of, steps_of
+from support.inputs import arrays
 
 _BANDWIDTH = "bandwidth of a copy, GB/s"
 _ROUNDS = 3
@@ -97,7 +97,7 @@ def _call(case: Call, facts: dict[str, Any], path: Path, device: Device) -> tupl
             return ours, None, bits
     tensors = [torch.from_numpy(value).cuda() for value in given]
     torch.cuda.synchronize()
-    from repro_mlir.runner import Bundle
+    from repro_mlir.bundle.runner import Bundle
 
     bundle = Bundle(path)
     bound = {kind.name: tensor for kind, tensor in zip(bundle.inputs, tensors, strict=True)}

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // A shared library with the entry points of libcuda.so.1 that the runner
-// (python/repro_mlir/runner) uses, by their documented signatures. There is one
+// (python/repro_mlir/bundle/runner) uses, by their documented signatures. There is one
 // device; its kernels run on the PTX emulator, its memory is the host's, and
 // everything is done when a call returns. It takes PTX, but no machine code.
 //

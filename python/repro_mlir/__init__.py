@@ -13,41 +13,41 @@ from typing import TYPE_CHECKING
 from .lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from .arrays import TensorType
-    from .compiler import Executable, compile, targets
-    from .data import batches, permutation
-    from .difference.find import diff
+    from .audit.difference.find import diff
+    from .audit.receipts.options import ReceiptOptions
+    from .audit.receipts.receipt import Receipt
+    from .audit.receipts.verification import verify
     from .errors import ReproError
-    from .exact import Contraction, contractions, exact_contractions
+    from .execute.executable import Executable, compile, targets
     from .frontends.torch.initialization import initialize
     from .frontends.torch.programs import capture
+    from .numerics.tensors import TensorType
     from .program import Program
-    from .receipts.options import ReceiptOptions
-    from .receipts.receipt import Receipt
-    from .receipts.verification import verify
-    from .schedules import cosine_with_warmup
-    from .trainer import Trainer
+    from .program.exact import Contraction, contractions, exact_contractions
+    from .train.data import batches, permutation
+    from .train.schedules import cosine_with_warmup
+    from .train.trainer import Trainer
 
 _HOMES = {
-    "Contraction": "exact",
-    "Executable": "compiler",
+    "Contraction": "program.exact",
+    "Executable": "execute.executable",
     "Program": "program",
-    "Receipt": "receipts.receipt",
-    "ReceiptOptions": "receipts.options",
+    "Receipt": "audit.receipts.receipt",
+    "ReceiptOptions": "audit.receipts.options",
     "ReproError": "errors",
-    "TensorType": "arrays",
-    "Trainer": "trainer",
-    "batches": "data",
+    "TensorType": "numerics.tensors",
+    "Trainer": "train.trainer",
+    "batches": "train.data",
     "capture": "frontends.torch.programs",
-    "compile": "compiler",
-    "contractions": "exact",
-    "cosine_with_warmup": "schedules",
-    "diff": "difference.find",
-    "exact_contractions": "exact",
+    "compile": "execute.executable",
+    "contractions": "program.exact",
+    "cosine_with_warmup": "train.schedules",
+    "diff": "audit.difference.find",
+    "exact_contractions": "program.exact",
     "initialize": "frontends.torch.initialization",
-    "permutation": "data",
-    "targets": "compiler",
-    "verify": "receipts.verification",
+    "permutation": "train.data",
+    "targets": "execute.executable",
+    "verify": "audit.receipts.verification",
 }
 
 __all__ = [

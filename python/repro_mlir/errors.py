@@ -16,6 +16,10 @@ class ProgramError(ReproError):
     """A program that is not canonical, or arguments that do not fit it, as the reference interpreter finds it."""
 
 
+class CompileError(ReproError):
+    """A program that cannot be compiled; the message names the place and what was expected."""
+
+
 class NonFiniteLoss(ReproError):
     """A step whose loss is NaN or infinite, in a run that stops there: the state is that after the step."""
 

@@ -5,7 +5,7 @@
 
     python test/data/write.py form-2
 
-What is written once stays as it is: later versions read it (test/python/api/test_stored_files.py).
+What is written once stays as it is: later versions read it (test/python/program/test_stored_files.py).
 """
 
 import json
@@ -13,9 +13,9 @@ import os
 import sys
 from pathlib import Path
 
-from repro_mlir.bundling import capture_steps, expect, write_bundle
-from repro_mlir.gpu_code import compile_for
-from repro_mlir.script import load_training
+from repro_mlir.bundle.writer import capture_steps, expect, write_bundle
+from repro_mlir.compilation.device_code import compile_for
+from repro_mlir.frontends.script import load_training
 
 HERE = Path(__file__).parent
 STEPS = 2

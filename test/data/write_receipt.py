@@ -5,7 +5,7 @@
 
     python test/data/write_receipt.py form-2
 
-What is written once stays as it is: later versions read it (test/python/api/test_stored_files.py).
+What is written once stays as it is: later versions read it (test/python/program/test_stored_files.py).
 """
 
 import sys

@@ -21,17 +21,16 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import handmade
 import numpy as np
 from damage import mutate
-from repro_mlir.cli import main
-from repro_mlir.dispute import Prover
-from repro_mlir.dispute.addresses import connect, listen
-from repro_mlir.dispute.connection import Stranger, accept
-from repro_mlir.dispute.connection import connect as shake_hands
-from repro_mlir.runner.driver import LIBRARY_VARIABLE
-from repro_mlir.stub_driver import LIBRARY
-from repro_mlir.tensor_file import write_tensors
+from repro_mlir.audit.dispute import Prover
+from repro_mlir.audit.dispute.addresses import connect, listen
+from repro_mlir.audit.dispute.connection import Stranger, accept
+from repro_mlir.audit.dispute.connection import connect as shake_hands
+from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.bundle.stub_driver import LIBRARY
+from repro_mlir.cli.main import main
+from repro_mlir.files.tensor_file import write_tensors
 from seeds import (
     Reader,
     change_archive,
@@ -44,6 +43,7 @@ from seeds import (
     write_bundle_of_two_steps,
     write_receipt,
 )
+from support import handmade
 
 _TOKEN = b"token of the fuzzers"
 _LIMIT = 1 << 26

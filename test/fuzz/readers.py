@@ -26,25 +26,26 @@ from pathlib import Path
 
 import commands
 import forked
-import handmade
 import in_process
-import random_programs
 from damage import mutate
 from journal import Journal
-from mutations import change as change_tokens
-from repro_mlir import ReproError, emulator, runtime
-from repro_mlir.canonical import from_bytes, to_bytes
-from repro_mlir.dispute import LocalChannel, Prover, settle
+from repro_mlir import ReproError
+from repro_mlir.audit.dispute import LocalChannel, Prover, settle
+from repro_mlir.audit.receipts.consistency import check_consistency
+from repro_mlir.audit.receipts.receipt import Receipt
+from repro_mlir.bundle.runner import Bundle
+from repro_mlir.compilation import cpu
 from repro_mlir.errors import ProgramError
+from repro_mlir.execute import emulator
+from repro_mlir.execute.artifact import read_artifact
+from repro_mlir.files.tensor_file import read_tensors, write_tensors
 from repro_mlir.program import Program
-from repro_mlir.receipts.consistency import check_consistency
-from repro_mlir.receipts.receipt import Receipt
+from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference.stored import read_program
-from repro_mlir.runner import Bundle
-from repro_mlir.runtime.artifact import read_artifact
-from repro_mlir.tensor_file import read_tensors, write_tensors
 from repro_mlir.untrusted import admit, admit_text
 from seeds import Reader, conversations, of_archive, of_receipt, runs, write_bundle_of_two_steps
+from support import handmade, random_programs
+from support.mutations import change as change_tokens
 
 LIMITS = forked.Limits(seconds=30, memory=8 << 30, batch=500)
 MOST_FINDINGS = 10
@@ -106,7 +107,7 @@ def tensors(folder: Path) -> Reader:
 
 def artifact(folder: Path) -> Reader:
     """What inspects artifacts; test/fuzz/native has the reader of the executor."""
-    right = runtime.compile(random_programs.program(0).program, runtime.native_level())
+    right = cpu.compile(random_programs.program(0).program, cpu.native_level())
     return Reader([right], lambda data: attempt(lambda: read_artifact(data), ValueError))
 
 

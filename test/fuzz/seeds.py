@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import blake3
-import handmade
 import numpy as np
 import repro_mlir
 from damage import mutate
-from repro_mlir.bundling import expect, write_bundle
-from repro_mlir.dispute import LocalChannel, Prover, RecordedRun, settle
-from repro_mlir.operators import OperatorGraph, Tracer
-from repro_mlir.receipts.options import ReceiptOptions
-from repro_mlir.receipts.recorder import Recorder
+from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, settle
+from repro_mlir.audit.operators import OperatorGraph, Tracer
+from repro_mlir.audit.receipts.options import ReceiptOptions
+from repro_mlir.audit.receipts.recorder import Recorder
+from repro_mlir.bundle.writer import expect, write_bundle
+from support import handmade
 
 Change = Callable[[bytes, Sequence[bytes], random.Random], bytes]
 

@@ -20,21 +20,21 @@ import time
 from pathlib import Path
 
 import forked
-import inputs as values
-import kit
 import numpy as np
-import random_programs
-from catalogue import Case
-from device_kit import check as check_device
 from journal import Journal
-from repro_mlir import ReproError, ir, runtime
-from repro_mlir.errors import ProgramError, StepFailed
+from repro_mlir import ReproError, ir
+from repro_mlir.compilation import cpu
+from repro_mlir.errors import CompileError, ProgramError, StepFailed
+from repro_mlir.execute import qemu
 from repro_mlir.passmanager import PassManager
-from repro_mlir.runtime import emulation
 from repro_mlir.untrusted import admit_text
+from support import inputs as values
+from support import kit, random_programs
+from support.catalogue import Case
+from support.device_kit import check as check_device
 
 LIMITS = forked.Limits(seconds=120, memory=16 << 30, batch=100)
-LEVELS = [level for level in runtime.runnable_levels() if level.startswith("x86-64")] or [runtime.native_level()]
+LEVELS = [level for level in cpu.runnable_levels() if level.startswith("x86-64")] or [cpu.native_level()]
 HERE = [kit.Configuration(level, threads) for level in LEVELS for threads in (1, 2)]
 AARCH64 = kit.Configuration("aarch64", 2)
 MOST_BYTES = 1 << 24
@@ -56,7 +56,7 @@ def verify(text: str) -> str | None:
 def targets(number: int) -> tuple[list[kit.Configuration], str | None]:
     """The CPU configurations on which a program runs, and the architecture of the device emulator in its turn."""
     where = list(HERE)
-    if number % 50 == 7 and emulation.is_available():
+    if number % 50 == 7 and qemu.is_available():
         where.append(AARCH64)
     return where, ("sm_90" if number % 20 else "sm_75") if number % 10 == 0 else None
 
@@ -135,7 +135,7 @@ def near(number: int) -> str:
         return compare(case, number)
     except (ProgramError, MemoryError) as error:
         return f"finding: accepted by the verifier, refused by the interpreter: {error}"
-    except runtime.CompileError as error:
+    except CompileError as error:
         return f"finding: accepted by the verifier, refused by the compiler: {error}"
 
 

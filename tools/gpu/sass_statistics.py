@@ -24,8 +24,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from repro_mlir.assembler import find_assembler
-from repro_mlir.runtime import device_code
+from repro_mlir.compilation import gpu as device_code
+from repro_mlir.compilation.assembler import find_assembler
 
 PROGRAM = """
 func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>

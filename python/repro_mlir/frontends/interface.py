@@ -11,8 +11,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ..arrays import TensorType, as_array
 from ..errors import ReproError
+from ..numerics.tensors import TensorType
+from .arrays import as_array
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..arrays import TensorType
+    from ..numerics.tensors import TensorType
 
 _FRAMEWORKS = ("torch",)
 

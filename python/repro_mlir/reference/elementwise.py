@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import StepFailed
+from ..numerics.formats import ElementType, from_bits, sign_extend, to_bits
 from . import arithmetic, functions, integers
-from .formats import ElementType, from_bits, sign_extend, to_bits
 from .program import Operation
 
 Evaluate = Callable[..., Any]

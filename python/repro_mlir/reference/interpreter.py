@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..errors import ProgramError
+from ..numerics.environment import float_environment
+from ..numerics.formats import ElementType, canonical, from_bits, round_to_format
 from .elementwise import evaluator
-from .environment import float_environment
-from .formats import ElementType, canonical, from_bits, round_to_format
 from .movement import MOVEMENTS
 from .program import Operation, Program, ValueType
 from .stored import read_program

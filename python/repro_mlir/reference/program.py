@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ProgramError, StepFailed
-from .formats import ElementType
+from ..numerics.formats import ElementType
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import ProgramError
-from .environment import float_environment
+from ..numerics.elements import ELEMENTS
+from ..numerics.environment import float_environment
+from ..numerics.formats import ElementType, element_type, from_bits
 from .folds import AnyOrder, Exact, FoldOrder, Order, Sequential
-from .formats import ElementType, element_type, from_bits
 from .indexing import Division, IndexMap, IndexSum
 from .program import Body, Operation, Program, ValueType
 
@@ -28,8 +29,7 @@ _BODY_MAGIC = b"repro-program-v2\0"
 _VERSION = 1
 _BODY, _NAMES, _MESSAGES, _ORIGINS = range(4)
 
-_ELEMENT_NAMES = "f64", "f32", "bf16", "f16", "f8E4M3FN", "f8E5M2", "i1", "i8", "i16", "i32", "i64", "index"
-_ELEMENTS = {name.encode().ljust(16, b"\0"): element_type(name) for name in _ELEMENT_NAMES}
+_ELEMENTS = {name.encode().ljust(16, b"\0"): element_type(name) for name in (*ELEMENTS, "index")}
 
 _MAX_RANK = 24
 _MAX_TENSOR_BYTES = 1 << 40

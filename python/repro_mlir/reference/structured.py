@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from . import arithmetic, folds, ordering, random
+from ..numerics import philox as random
+from ..numerics.formats import ElementType, round_to_format, sign_extend
+from . import arithmetic, folds, ordering
 from .bodies import CompiledBody
 from .elementwise import evaluator
-from .formats import ElementType, round_to_format, sign_extend
 from .indexing import Along, Block, Index, IndexMap, view
 from .program import Operation
 

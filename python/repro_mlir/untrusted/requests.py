@@ -65,12 +65,12 @@ def _sizes(bounds: Limits) -> dict[str, int]:
 
 
 def compile_native(data: bytes, level: str) -> bytes:
-    """As `runtime.compile`, in a child process. ReproError where that fails in any way."""
+    """As `compilation.cpu.compile`, in a child process. ReproError where that fails in any way."""
     return _SERVER.ask("compile_native", data, limits().compile_seconds, f"compiled for {level}", level=level)
 
 
 def compile_device(data: bytes, architecture: str, assembled: bool) -> bytes:
-    """As `gpu_code.compile_data`, in a child process. ReproError where that fails in any way."""
+    """As `compilation.device_code.compile_data`, in a child process. ReproError where that fails in any way."""
     return _SERVER.ask(
         "compile_device",
         data,

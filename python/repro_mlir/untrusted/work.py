@@ -11,11 +11,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .. import ir, tensor_record
-from ..canonical import read_module, to_bytes
-from ..compiler import compile as compile_program
+from .. import ir
 from ..errors import ReproError, StepFailed
+from ..execute.executable import compile as compile_program
+from ..files import tensor_record
 from ..program import read_signature
+from ..program.canonical import read_module, to_bytes
 
 _DIALECTS = ("arith", "builtin", "cf", "func", "linalg", "math", "repro", "tensor")
 _MODULES = ["reference.interpreter", *(f"dialects.{name}" for name in _DIALECTS)]
@@ -77,14 +78,14 @@ def read_text(data: bytes, **limits: int) -> bytes:
 
 def compile_native(data: bytes, *, level: str) -> bytes:
     """An artifact. ValueError with the first error of the compiler."""
-    from ..runtime.compilation import compile
+    from ..compilation.cpu import compile
 
     return compile(data, level)
 
 
 def compile_device(data: bytes, *, architecture: str, assembled: bool) -> bytes:
     """Device code as the cache keeps it. ReproError where there is none."""
-    from ..gpu_code import compile_data
+    from ..compilation.device_code import compile_data
 
     return compile_data(data, architecture, assembled)
 

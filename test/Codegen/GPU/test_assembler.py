@@ -4,18 +4,15 @@
 """ptxas takes the PTX of every architecture, and no kernel spills.
 
 Each case of the catalogue goes to one architecture, the next case to the next one; with REPRO_DEVICE_SHARE=1 all cases
-to all of them. test/python/coverage does the same with PyTorch's operators, test/python/api/test_golden.py with the
-examples.
+to all of them. test/python/coverage does the same with PyTorch's operators, test/python/examples/test_golden.py with
+the examples.
 """
 
 from __future__ import annotations
 
-import assembling
-import device_kit  # noqa: F401  (puts the catalogue's folder on the path)
 import pytest
-from repro_mlir.runtime import device_code
-
-import catalogue  # isort: skip
+from repro_mlir.compilation import gpu as device_code
+from support import assembling, catalogue
 
 ARCHITECTURES = device_code.architectures()
 SHARE = min(assembling.SHARE, len(ARCHITECTURES))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 
-import device_kit
 import numpy as np
 import pytest
-from repro_mlir import runtime
-from repro_mlir.runtime import device_code
+from repro_mlir.compilation import gpu as device_code
+from repro_mlir.errors import CompileError
+from support import device_kit
 
 STEP = """
 func.func @main(%w: tensor<8xf32> {repro.name = "w"}, %x: tensor<8xf32>, %i: tensor<i64>)
@@ -76,5 +76,5 @@ func.func @main(%a: tensor<3x4xf32>, %b: tensor<3xf32>, %c: tensor<4xf32>) -> te
 
 
 def test_unknown_architecture() -> None:
-    with pytest.raises(runtime.CompileError, match="unknown architecture 'sm_20', expected one of sm_75, "):
+    with pytest.raises(CompileError, match="unknown architecture 'sm_20', expected one of sm_75, "):
         device_code.compile(STEP, "sm_20")

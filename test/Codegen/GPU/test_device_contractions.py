@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import device_kit
 import numpy as np
 import pytest
-from repro_mlir import runtime
+from repro_mlir.compilation import cpu
+from repro_mlir.execute.cpu import CpuBackend
+from support import device_kit
 
 PROGRAM = """
 func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{c}xf32>) -> tensor<{c}xf32>
@@ -51,7 +52,7 @@ def test_tiles(batch: int, m: int, n: int, k: int, chunk: int, layout: str) -> N
     random = np.random.default_rng(m * n + k)
     inputs = [random.standard_normal(shape, np.float32) for shape in (a, b, c)]
     inputs[0].reshape(-1)[:4] = -0.0, 1e-42, np.inf, -3e38
-    want = runtime.load(runtime.compile(program)).run([], [x.copy() for x in inputs])[0]
+    want = CpuBackend(cpu.compile(program)).run([], [x.copy() for x in inputs])[0]
     got = device_kit.run(program, inputs, "sm_75")[0]
     assert np.array_equal(got, np.ascontiguousarray(want).view(np.uint32))
 
@@ -70,6 +71,6 @@ def test_threads_and_architectures(arch: str, m: int, n: int, k: int, chunk: int
     program = PROGRAM.format(**text, am="i, k", bm="k, j", chunk=chunk)
     random = np.random.default_rng(m + k)
     inputs = [random.standard_normal(shape, np.float32) for shape in (a, b, c)]
-    want = runtime.load(runtime.compile(program)).run([], [x.copy() for x in inputs])[0]
+    want = CpuBackend(cpu.compile(program)).run([], [x.copy() for x in inputs])[0]
     got = device_kit.run(program, inputs, arch, **options)[0]
     assert np.array_equal(got, np.ascontiguousarray(want).view(np.uint32))

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import os
 
-import device_kit
 import pytest
-from assembling import SHARE
 from hypothesis import HealthCheck, given, settings
-
-import catalogue  # isort: skip  (device_kit has put its folder on the path)
-import random_programs  # isort: skip
+from support import catalogue, device_kit, random_programs
+from support.assembling import SHARE
 
 EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60")) // 3
 CASES = list(catalogue.cases())

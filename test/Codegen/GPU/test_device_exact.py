@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import device_kit
 import numpy as np
 import pytest
-from repro_mlir.runtime import device_code
+from repro_mlir.compilation import gpu as device_code
+from support import device_kit
 
 PROGRAM = """
 func.func @main(%a: tensor<{a}>, %b: tensor<{b}>, %c: tensor<{c}>) -> tensor<{c}>

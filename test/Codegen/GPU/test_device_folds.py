@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import device_kit
 import numpy as np
 import pytest
-from repro_mlir import runtime
+from repro_mlir.compilation import cpu
+from repro_mlir.execute.cpu import CpuBackend
+from support import device_kit
 
 PROGRAM = """
 func.func @main(%x: tensor<{shape}x{type}>, %y: tensor<{shape}x{type}>, %c: tensor<{result}x{type}>)
@@ -77,7 +78,7 @@ def test_folds(shape: tuple[int, ...], reduced: set[int], order: str, body: str,
     inputs[0].reshape(-1)[::5] *= NUMPY[kind](1e-30)
     inputs[1].reshape(-1)[::5] *= NUMPY[kind](-1e-30)
     inputs[2].reshape(-1)[::2] = -0.0
-    want = runtime.load(runtime.compile(program)).run([], [x.copy() for x in inputs])[0]
+    want = CpuBackend(cpu.compile(program)).run([], [x.copy() for x in inputs])[0]
     want = np.ascontiguousarray(want).view(f"u{want.itemsize}")
     assert np.array_equal(device_kit.run(program, inputs, "sm_75", checked=True)[0], want)
     assert np.array_equal(device_kit.run(program, inputs, "sm_90", order="descending")[0], want)

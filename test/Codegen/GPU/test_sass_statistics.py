@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from repro_mlir.assembler import find_assembler
+from repro_mlir.compilation.assembler import find_assembler
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools" / "gpu"))
 import sass_statistics

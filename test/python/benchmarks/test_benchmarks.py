@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import repro_mlir
-from repro_mlir import runtime
+from repro_mlir.compilation import cpu
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
 
@@ -27,7 +27,7 @@ def run(script: str, *options: str) -> subprocess.CompletedProcess:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory) -> Path:
     file = tmp_path_factory.mktemp("benchmarks") / "report.json"
-    level = runtime.native_level()
+    level = cpu.native_level()
     options = ["--filter", "matmul 64x1000x512 NN", "--threads", "1", "--level", level, "--seconds", "0.001"]
     done = run("run.py", *options, "--json", str(file))
     assert done.returncode == 0, done.stderr
@@ -50,8 +50,8 @@ def test_the_page_holds_the_row_and_its_verdict(report):
     done = run("report.py", str(report))
     assert done.returncode == 0, done.stderr
     assert "| matmul 64x1000x512 NN |" in done.stdout
-    if runtime.native_level() in ("x86-64-v3", "x86-64-v4"):
-        assert "## Goals" in done.stdout and f"| matmul | {runtime.native_level()} | 1 |" in done.stdout
+    if cpu.native_level() in ("x86-64-v3", "x86-64-v4"):
+        assert "## Goals" in done.stdout and f"| matmul | {cpu.native_level()} | 1 |" in done.stdout
 
 
 def test_names_are_unique_and_a_wrong_filter_is_told():

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 PYTHON_TESTS = Path(__file__).resolve().parents[1]
-sys.path += [str(PYTHON_TESTS), str(PYTHON_TESTS / "differential"), str(PYTHON_TESTS.parent / "Codegen" / "GPU")]
+sys.path.insert(0, str(PYTHON_TESTS.parent))
 
 EXPECTED = Path(__file__).with_name("expected.json")
 """Entry to [stage, reason] for each that is not `ok`."""
@@ -101,16 +101,14 @@ def _numpy(tensor: Any) -> Any:
 
 def run_entry(name: str, folder: Path | None = None) -> Outcome:
     """Takes an entry through all stages in this process; never raises an exception."""
-    import assembling
-    import device_kit
-    import kit
     import numpy as np
     import torch
     from opinfo_capture import NoSampleError
-    from repro_mlir.canonical import to_bytes
+    from repro_mlir.compilation import gpu as device_code
     from repro_mlir.program import canonicalize
+    from repro_mlir.program.canonical import to_bytes
     from repro_mlir.reference.interpreter import Interpreter
-    from repro_mlir.runtime import device_code
+    from support import assembling, device_kit, kit
 
     torch.set_num_threads(1)
     stage, backward = "capture", False
@@ -165,8 +163,8 @@ def _worker(name: str, folder: Path | None, pipe: Any) -> None:
 def run_all(names: Sequence[str], jobs: int, folder: Path | None = None, limit: float = 180.0) -> Iterator[Outcome]:
     """Takes entries through all stages, each in a process of its own; yields their outcomes as they end."""
     # Children inherit what the parent has imported.
-    import kit  # noqa: F401
     import opinfo_capture  # noqa: F401
+    from support import kit  # noqa: F401
 
     context = multiprocessing.get_context("fork")
     waiting, running = list(names), []

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import repro_mlir
-from mutations import mutate
 from repro_mlir import ir
+from support.mutations import mutate
 
 ROOT = Path(__file__).resolve().parents[3]
 TOOL = Path(repro_mlir.__path__[0]) / "_mlir_libs" / "repro-opt"

@@ -5,8 +5,8 @@
 
 import numpy as np
 import pytest
-from builder import COLUMN, ROW, Builder, tensor
-from kit import check
+from support.builder import COLUMN, ROW, Builder, tensor
+from support.kit import check
 
 HUGE = 1 << 62
 DOUBLED = "%r0 = arith.addf %x0, %x0 : f32"

@@ -5,11 +5,11 @@
 
 import numpy as np
 import pytest
-from builder import Builder
-from kit import check
 from repro_mlir import compile
-from repro_mlir.canonical import to_bytes
 from repro_mlir.program import read_signature
+from repro_mlir.program.canonical import to_bytes
+from support.builder import Builder
+from support.kit import check
 
 # Float, integer, the bits of the canonical NaN, the bits of infinity.
 FORMATS = [

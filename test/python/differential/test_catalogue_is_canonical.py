@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import re
 
-import catalogue
-import kit
 import pytest
-import random_programs
 from hypothesis import HealthCheck, given, settings
 from repro_mlir import ir, passmanager
 from repro_mlir.errors import StepFailed
+from support import catalogue, kit, random_programs
 
 _VERIFY = "builtin.module(repro-verify-canonical)"
 _FAIL = re.compile(r"outside|step-|assert-False|assert-(in-body|alone).*-True")

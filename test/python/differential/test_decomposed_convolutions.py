@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import convolutions
-import inputs as values
-import kit
 import numpy as np
 import pytest
-from convolutions import General, Layer, Window
-from repro_mlir import runtime
-from repro_mlir.canonical import to_bytes
-from repro_mlir.hashing import tensor_hash
-from repro_mlir.reference.formats import element_type, from_bits
+from repro_mlir.compilation import cpu
+from repro_mlir.compilation.cache import cached_compile
+from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.numerics.formats import element_type, from_bits
+from repro_mlir.numerics.hashing import tensor_hash
+from repro_mlir.program.canonical import to_bytes
+from support import convolutions, kit
+from support import inputs as values
+from support.convolutions import General, Layer, Window
 
 # The first digits of the hashes (H1) of result, input gradient and weight gradient, as numerics v1 has always given
 # them: recorded when PyTorch's frontend wrote the stride phases itself.
@@ -25,7 +26,7 @@ RECORDED = json.loads(Path(__file__).with_name("convolutions.json").read_text())
 
 
 def run(program: str, arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    executable = runtime.load(runtime.cached_compile(to_bytes(program), runtime.native_level()), 2)
+    executable = CpuBackend(cached_compile(to_bytes(program), cpu.native_level()), 2)
     given = [array.view(kind.dtype) for array, kind in zip(arrays, executable.inputs, strict=True)]
     outputs = [kind.empty() for kind in executable.outputs]
     executable.run([], given, outputs)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import imported
-import kit
 import numpy as np
 import pytest
+from repro_mlir.numerics.philox import random_bits, random_uniform
 from repro_mlir.reference.functions import evaluate
-from repro_mlir.reference.random import random_bits, random_uniform
+from support import imported, kit
 
 
 def literal(distribution: str, shape: tuple[int, ...], seed: int, site: int, step: int) -> np.ndarray:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 
-import catalogue
-import kit
 import pytest
-import random_programs
 from hypothesis import HealthCheck, given, settings
-from repro_mlir.runtime import emulation
+from repro_mlir.execute import qemu
+from support import catalogue, kit, random_programs
 
 EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60"))
 
@@ -22,7 +20,7 @@ def test_catalogue(case: catalogue.Case) -> None:
     kit.check(case.program, case.inputs)
 
 
-@pytest.mark.skipif(not emulation.is_available(), reason="no aarch64 compiler or emulator")
+@pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
 @pytest.mark.parametrize(
     "group", ["row-chains-of-other-types", "row-chains-of-parts", "attention", "convolutions", "imported"]
 )

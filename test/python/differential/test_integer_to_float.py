@@ -10,19 +10,13 @@ to f32 or f64 on the way would lose it.
 from __future__ import annotations
 
 import math
-import sys
 from fractions import Fraction
-from pathlib import Path
 
-import inputs
-import kit
 import numpy as np
 import pytest
-from builder import Builder
-from repro_mlir.runtime import emulation
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "Codegen" / "GPU"))
-import device_kit  # isort: skip
+from repro_mlir.execute import qemu
+from support import device_kit, inputs, kit
+from support.builder import Builder
 
 # Bits of the fraction, least exponent of a normal number, bits of the largest number, bits of the NaN.
 FORMATS = {
@@ -95,7 +89,7 @@ def both_kinds(text: str, values: list[np.ndarray], want: list[np.ndarray]) -> N
 def on_other_machines(text: str, values: list[np.ndarray], want: list[np.ndarray]) -> None:
     for arch in ("sm_75", "sm_90"):
         device_kit.check(text, values, arch, want)
-    if emulation.is_available():
+    if qemu.is_available():
         kit.check(text, values, [kit.Configuration("aarch64", 1)], runs=1, want=want)
 
 

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import catalogue
-import kit
 import numpy as np
 import pytest
 from repro_mlir.errors import StepFailed
+from support import catalogue, kit
 
 SOFTMAX = next(case for case in catalogue.whole_programs() if case.name == "softmax")
 HERE = kit.Configuration("x86-64-v3", 1)
@@ -44,7 +43,7 @@ def test_first_difference_names_the_operation(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_inputs_cover_special_values() -> None:
-    import inputs
+    from support import inputs
 
     values = inputs.special("f32")
     assert np.isnan(values).any() and np.isinf(values).any() and (values == 0).sum() == 2

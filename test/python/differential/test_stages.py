@@ -6,20 +6,14 @@
 from __future__ import annotations
 
 import struct
-import sys
-from pathlib import Path
 
-import catalogue
-import kit
 import pytest
-import random_programs
 from hypothesis import HealthCheck, given, settings
 from repro_mlir import ir, passmanager
 from repro_mlir.reference.program import Program
 from repro_mlir.reference.stored import read_program
-
-sys.path.append(str(Path(__file__).parents[1] / "identity"))
-from identity_bytes import ProgramBytes
+from support import catalogue, kit, random_programs
+from support.identity_bytes import ProgramBytes
 
 EXPAND = "func.func(repro-expand-functions)"
 # The check of the step is an assertion from then on.

@@ -4,8 +4,6 @@
 """(K2) convolutions and their gradients as repro.convolution, without inserted zeros."""
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,9 +11,7 @@ import torch.nn.functional as F
 from graph_running import parse_with_llvm
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.tracing import trace
-
-sys.path.append(str(Path(__file__).parents[1] / "differential"))
-from convolutions import FORMS
+from support.convolutions import FORMS
 
 
 def _check(function, arguments: list[torch.Tensor]) -> str:

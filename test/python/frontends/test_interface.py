@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import repro_mlir
-from repro_mlir.arrays import TensorType
 from repro_mlir.frontends.interface import Bindings, ImportedProgram
+from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import program_of
 
 TEXT = """

@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.numerics.formats import element_type, from_bits, round_to_format, sign_extend, to_bits
 from repro_mlir.reference import arithmetic, integers
-from repro_mlir.reference.formats import FLOAT_FORMATS, element_type, from_bits, round_to_format, sign_extend, to_bits
 
 STORAGE = ["bf16", "f16", "f8E4M3FN", "f8E5M2"]
 
 
 def floats(width: int) -> st.SearchStrategy[float]:
     """Floats whose exponents meet often: special values, subnormals, halfway cases."""
-    fmt = FLOAT_FORMATS[f"f{width}"]
+    fmt = ELEMENTS[f"f{width}"].format
     special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, fmt.max_finite, -fmt.max_finite]
     special += [2.0**fmt.min_exponent, 2.0 ** (fmt.min_exponent - fmt.precision + 1)]
     close = st.builds(
@@ -38,7 +39,7 @@ def same(got: float, want: float) -> bool:
 
 
 def exact_fma(a: float, b: float, c: float, width: int) -> float:
-    fmt = FLOAT_FORMATS[f"f{width}"]
+    fmt = ELEMENTS[f"f{width}"].format
     emin = fmt.min_exponent - fmt.precision + 2
     with gmpy2.context(precision=fmt.precision, emin=emin, emax=-fmt.min_exponent + 2, subnormalize=True):
         return float(gmpy2.fma(gmpy2.mpfr(a), gmpy2.mpfr(b), gmpy2.mpfr(c)))
@@ -63,7 +64,7 @@ def test_fma_S1_ties(width: int) -> None:
     """Products on a tie, moved off it by an addend that a wider format cannot hold next to them; and the reverse."""
     rng = np.random.default_rng(0)
     dtype = np.dtype(f"f{width // 8}")
-    p = FLOAT_FORMATS[f"f{width}"].precision
+    p = ELEMENTS[f"f{width}"].format.precision
     n = 3000
     # Odd factors whose product has p + 1 bits lie on a tie.
     high = rng.integers(2 ** (p // 2), 2 ** (p // 2 + 1), n) | 1
@@ -81,7 +82,7 @@ def test_fma_S1_ties(width: int) -> None:
         even_or_odd = 1 + 2.0 ** (1 - p) * np.arange(8)
         cases += [(np.full(8, s * x * down), np.full(8, y), even_or_odd) for s in (-1, 1)]
     # The same at the last place of a subnormal, which is not the p-th bit.
-    place = FLOAT_FORMATS[f"f{width}"].min_exponent - p + 1
+    place = ELEMENTS[f"f{width}"].format.min_exponent - p + 1
     scale = place - 1 - 3 * half
     for x, y in (plus, minus):
         big = (2 ** (p - 2) + np.arange(8)) * 2.0 ** float(place)
@@ -98,7 +99,7 @@ def test_fma_S1_ties(width: int) -> None:
 
 def naive_round(x: float, name: str, saturate: bool = False) -> float:
     """Rounds with MPFR's significand and exponent range."""
-    fmt = FLOAT_FORMATS[name]
+    fmt = ELEMENTS[name].format
     if math.isnan(x) or math.isinf(x):
         if fmt.has_infinity or math.isnan(x):
             return x
@@ -204,7 +205,7 @@ def test_integer_to_float_S3(name: str, width: int, signed: bool) -> None:
     for v, g in zip(x.tolist(), got.tolist(), strict=True):
         value = -int(v) if width == 1 else v
         value = value if signed else value & (2**width - 1)
-        fmt = FLOAT_FORMATS[name]
+        fmt = ELEMENTS[name].format
         with gmpy2.context(precision=fmt.precision):
             want = float(gmpy2.mpfr(value))
         if abs(want) > fmt.max_finite:

@@ -11,25 +11,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 import repro_mlir
 import torch
-from repro_mlir import ReproError, hashing, runtime
-from repro_mlir.arrays import TensorType, as_array
-from repro_mlir.canonical import to_bytes
-from repro_mlir.difference.elements import first_difference
-from repro_mlir.reference.environment import deviation
+from repro_mlir import ReproError
+from repro_mlir.audit.elements import first_difference
+from repro_mlir.bundle.runner.initial import centred_uniform
+from repro_mlir.compilation import cpu, gpu
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.numerics import hashing
+from repro_mlir.numerics.environment import deviation
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter, evaluate_operation
 from repro_mlir.reference.stored import read_program
-from repro_mlir.runner.initial import centred_uniform
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "Codegen" / "GPU"))
-import device_kit  # isort: skip
-import catalogue  # isort: skip  (device_kit has put its folder on the path)
-import kit  # isort: skip
+from support import catalogue, device_kit, kit
 
 C = ctypes.CDLL(None)
 # FE_UPWARD, FE_DOWNWARD and FE_TOWARDZERO of the C library.
@@ -191,8 +189,8 @@ def test_V2_compiler(environment: Callable) -> None:
 
     def run() -> list[object]:
         text = repro_mlir.program.canonicalize(PROGRAM)
-        code = runtime.device_code.compile(text, "sm_90")
-        objects = [runtime.compile(text, level, jobs=2) for level in ("x86-64-v2", "x86-64-v4", "aarch64")]
+        code = gpu.compile(text, "sm_90")
+        objects = [cpu.compile(text, level, jobs=2) for level in ("x86-64-v2", "x86-64-v4", "aarch64")]
         return [text, *objects, code.ptx, code.constants]
 
     want = run()

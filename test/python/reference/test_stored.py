@@ -10,7 +10,6 @@ import math
 import random
 import re
 import struct
-import sys
 import tracemalloc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,23 +18,18 @@ from typing import Any
 import numpy as np
 import pytest
 from repro_mlir import ReproError
-from repro_mlir.canonical import from_bytes, to_bytes
 from repro_mlir.errors import ProgramError
+from repro_mlir.numerics.formats import to_bits
+from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference import folds
-from repro_mlir.reference.formats import to_bits
 from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
 from repro_mlir.reference.program import Body, Operation, Program, ValueType
 from repro_mlir.reference.stored import read_program
+from support import catalogue, random_programs
+from support.stored_samples import EVERYTHING, LINES, MANY_FORMS, PROGRAM
 
-HERE = Path(__file__).parent
-sys.path += [str(HERE.parent / name) for name in ("differential", "identity")]
-import catalogue  # noqa: E402
-import random_programs  # noqa: E402
-from test_program_hash import PROGRAM  # noqa: E402
-from test_second_implementation import EVERYTHING, MANY_FORMS  # noqa: E402
-from test_stored_programs import LINES  # noqa: E402
+PAGE = (Path(__file__).parents[3] / "docs" / "identity.md").read_text()
 
-PAGE = (HERE.parents[2] / "docs" / "identity.md").read_text()
 ENUMERATIONS = {
     row[1]: dict(re.findall(r"(\w+) (\d+)", row[2]))
     for row in re.finditer(r"^\| ([a-z ]+) \| (\w+ 0, [\w ,]+) \|$", PAGE, re.MULTILINE)

@@ -12,13 +12,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hostile import BEFORE_PARSING, DEEP, IN_THE_CHILD, NOT_STORED, TOO_LARGE, generic, program, slow_to_compile
 from repro_mlir import ReproError
-from repro_mlir.canonical import to_bytes
-from repro_mlir.cli import main
+from repro_mlir.cli.main import main
 from repro_mlir.program import Program
+from repro_mlir.program.canonical import to_bytes
 from repro_mlir.untrusted import NoProgram, admit, admit_text, compile_device, compile_native, work
 from repro_mlir.untrusted.requests import _SERVER
+from support.hostile import BEFORE_PARSING, DEEP, IN_THE_CHILD, NOT_STORED, TOO_LARGE, generic, program, slow_to_compile
 
 DATA = to_bytes(program().decode())
 
@@ -119,8 +119,8 @@ def test_compile_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_artifacts_are_those_of_this_process() -> None:
-    from repro_mlir.gpu_code import compile_data
-    from repro_mlir.runtime.compilation import compile
+    from repro_mlir.compilation.cpu import compile
+    from repro_mlir.compilation.device_code import compile_data
 
     data = admit_text(generic("affine_map<(i) -> (i)>"))
     assert compile_native(data, "x86-64-v2") == compile(data, "x86-64-v2")
@@ -133,8 +133,8 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
     """A program that was read from a file meets the compiler of this process nowhere; one's own does."""
     import numpy as np
     import repro_mlir
-    from repro_mlir.arrays import TensorType
-    from repro_mlir.runtime import cache
+    from repro_mlir.compilation import cache
+    from repro_mlir.numerics.tensors import TensorType
 
     monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
     kind = TensorType("a", "f32", (4,))

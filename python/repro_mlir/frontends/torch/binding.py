@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from repro_mlir.arrays import TensorType, as_array
+from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.optimizers import Slot
 from repro_mlir.frontends.torch.resident import Residents, as_they_are
 from repro_mlir.frontends.torch.tensors import to_tensor
+from repro_mlir.numerics.tensors import TensorType
 
 _versions = attrgetter("_version")
 

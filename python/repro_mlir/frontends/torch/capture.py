@@ -15,7 +15,7 @@ import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.utils import stateless
 
-from repro_mlir.arrays import TensorType, as_array
+from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role
 from repro_mlir.frontends.torch.errors import CaptureError
@@ -26,6 +26,7 @@ from repro_mlir.frontends.torch.random_sites import RandomSites
 from repro_mlir.frontends.torch.source_lines import module_names, phase
 from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import trace
+from repro_mlir.numerics.tensors import TensorType
 
 _DEFAULTS = CaptureOptions()
 

@@ -13,9 +13,10 @@ import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
-from repro_mlir.arrays import TensorType, as_array
+from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.tensors import dtype_of, to_tensor
+from repro_mlir.numerics.tensors import TensorType
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.optimizers import OptimizerProgram, Slot

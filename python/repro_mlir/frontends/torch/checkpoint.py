@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from repro_mlir.arrays import as_array
 from repro_mlir.errors import ReproError
-from repro_mlir.files import read_regular
+from repro_mlir.files.regular import read_regular
+from repro_mlir.files.storage import write_whole
+from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
+from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.limits import limits
-from repro_mlir.receipts.storage import write_whole
-from repro_mlir.tensor_file import read_all_tensors, write_tensors
 
 CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"

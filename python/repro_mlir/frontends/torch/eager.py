@@ -19,15 +19,16 @@ import torch
 import torch.fx
 
 from repro_mlir import ir
-from repro_mlir.arrays import TensorType, as_array
-from repro_mlir.canonical import read_module
+from repro_mlir.audit.operators import Operator, OperatorGraph
 from repro_mlir.errors import ReproError
-from repro_mlir.exact import exact_contractions
+from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.tensors import element_of, to_tensor
-from repro_mlir.operators import Operator, OperatorGraph
+from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program, import_program
+from repro_mlir.program.canonical import read_module
+from repro_mlir.program.exact import exact_contractions
 
 _NAMED = re.compile(r'loc\("([^"]*)"(?:\("|\)$)')
 

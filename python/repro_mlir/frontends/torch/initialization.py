@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from repro_mlir.reference.environment import float_environment
-from repro_mlir.reference.random import random_uniform
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.philox import random_uniform
 
 if TYPE_CHECKING:
     import torch

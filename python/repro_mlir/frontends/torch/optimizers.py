@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from repro_mlir.arrays import TensorType
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.optimizer_rules import RULES, Rule
 from repro_mlir.frontends.torch.source_lines import phase
 from repro_mlir.frontends.torch.tensors import dtype_of
+from repro_mlir.numerics.tensors import TensorType
 
 
 @dataclass

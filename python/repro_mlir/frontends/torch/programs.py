@@ -10,11 +10,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from repro_mlir.errors import ReproError
-from repro_mlir.exact import exact_contractions
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.numerics.environment import deviation
 from repro_mlir.program import Program, program_of
+from repro_mlir.program.exact import exact_contractions
 from repro_mlir.progress import working
-from repro_mlir.reference.environment import deviation
 
 if TYPE_CHECKING:
     import torch

@@ -10,27 +10,15 @@ from typing import TypeGuard
 import numpy as np
 import torch
 
-from repro_mlir.arrays import TensorType
 from repro_mlir.errors import ReproError
+from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.numerics.tensors import TensorType
 
-_NAMES = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E5M2": "float8_e5m2",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "i1": "bool",
-}
 # The runner takes this file to machines whose PyTorch is older and has no f8.
-_DTYPES = {element: getattr(torch, name) for element, name in _NAMES.items() if hasattr(torch, name)}
+_DTYPES = {
+    name: getattr(torch, element.library) for name, element in ELEMENTS.items() if hasattr(torch, element.library)
+}
 _ELEMENTS = {dtype: element for element, dtype in _DTYPES.items()}
-# Types that NumPy has no name for: their bits stand for them.
-_BITS = {"bf16": "uint16", "f8E4M3FN": "uint8", "f8E5M2": "uint8"}
 
 
 def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
@@ -40,8 +28,8 @@ def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
 def element_of(dtype: torch.dtype) -> str:
     """MLIR's name of an element type. ReproError for one that programs cannot hold."""
     if dtype not in _ELEMENTS:
-        found = str(dtype).removeprefix("torch.")
-        raise ReproError(f"expected one of the element types {', '.join(_NAMES.values())}, got {found}")
+        found, known = str(dtype).removeprefix("torch."), (element.library for element in ELEMENTS.values())
+        raise ReproError(f"expected one of the element types {', '.join(known)}, got {found}")
     return _ELEMENTS[dtype]
 
 
@@ -66,10 +54,11 @@ def share(tensor: torch.Tensor, kind: TensorType, what: str) -> np.ndarray:
     if element != kind.element:
         raise ReproError(f"{what} {kind.name}: expected elements of {kind.element}, got {element}")
     tensor = tensor.detach()
-    array: np.ndarray = (tensor.view(getattr(torch, _BITS[element])) if element in _BITS else tensor).numpy()
+    held = ELEMENTS[element]
+    array: np.ndarray = (tensor.view(getattr(torch, held.numpy)) if held.is_bits else tensor).numpy()
     return array
 
 
 def to_tensor(array: np.ndarray, element: str) -> torch.Tensor:
     tensor = torch.from_numpy(array)
-    return tensor.view(_DTYPES[element]) if element in _BITS else tensor
+    return tensor.view(_DTYPES[element]) if ELEMENTS[element].is_bits else tensor

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from kernel_runner import LEVELS, compile_kernels, kernel_function
-from repro_mlir import runtime
-from repro_mlir.canonical import to_bytes
+from repro_mlir.compilation import cpu
+from repro_mlir.execute import qemu
+from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.execute.qemu import QemuBackend
+from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
-from repro_mlir.runtime import emulation
 
 #: MLIR element type -> dtype of the reference's arrays and of the memory
 DTYPES = {
@@ -120,10 +122,10 @@ def check_program(text: str, types: Sequence[str], result: str, special: bool = 
     (want,) = Interpreter(to_bytes(text)).run(*arrays)
     memory_type = to_memory(want, result).dtype
     inputs = [x if x.dtype == bool else to_memory(x, t) for x, t in zip(arrays, types, strict=True)]
-    emulated = ["aarch64"] if emulation.is_available() else []
-    for level in dict.fromkeys([*runtime.runnable_levels(), *emulated]):
-        artifact = runtime.compile(text, level)
-        load = runtime.EmulatedExecutable if level in emulated else runtime.load
+    emulated = ["aarch64"] if qemu.is_available() else []
+    for level in dict.fromkeys([*cpu.runnable_levels(), *emulated]):
+        artifact = cpu.compile(text, level)
+        load = QemuBackend if level in emulated else CpuBackend
         for threads in (1, 2):
             executable = load(artifact, threads)
             outputs = [output.empty() for output in executable.outputs]

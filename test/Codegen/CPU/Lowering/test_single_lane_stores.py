@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from repro_mlir import runtime
-from repro_mlir.canonical import to_bytes
+from repro_mlir.compilation import cpu
+from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
 
 PROGRAM = """
@@ -31,7 +32,7 @@ func.func @main(%x: tensor<3x65x{wide}>, %y: tensor<3x{wide}>) -> tensor<3x65x{n
 @pytest.mark.parametrize(
     ("wide", "narrow"), [("f32", "bf16"), ("f32", "f16"), ("f64", "f32"), ("i32", "i8"), ("i32", "i16"), ("i64", "i32")]
 )
-@pytest.mark.parametrize("level", runtime.runnable_levels())
+@pytest.mark.parametrize("level", cpu.runnable_levels())
 def test_nothing_behind_the_last_element_is_written(level: str, wide: str, narrow: str) -> None:
     is_float = wide.startswith("f")
     names = {"add": "addf", "truncate": "truncf"} if is_float else {"add": "addi", "truncate": "trunci"}
@@ -42,7 +43,7 @@ def test_nothing_behind_the_last_element_is_written(level: str, wide: str, narro
     if narrow == "bf16":
         expected = (expected.view(np.uint32) >> 16).astype(np.uint16)
 
-    executable = runtime.load(runtime.compile(text, level), 1)
+    executable = CpuBackend(cpu.compile(text, level), 1)
     dtype = executable.outputs[0].dtype
     guarded = np.frombuffer(bytearray(b"\x5a" * (dtype.itemsize * (3 * 65 + 16))), dtype)
     executable.run([], inputs, [guarded[: 3 * 65].reshape(3, 65)])

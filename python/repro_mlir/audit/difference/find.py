@@ -1,0 +1,89 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""`repro_mlir.diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import ReproError
+from ...execute.executable import check_target
+from ...frontends.script import allow_exact_digits
+from ...progress import Progress
+from ..operators import OperatorGraph
+from ..receipts.script_inputs import ScriptBatches
+from .receipts import diff_receipts
+from .report import Difference
+from .sides import Side, TargetSide, find_difference
+
+EAGER = "eager"
+
+
+def diff(
+    first: str | Path,
+    second: str | Path | None = None,
+    *,
+    targets: Sequence[str] | None = None,
+    steps: int = 1,
+    ulps: int = 0,
+    threads: int | None = None,
+    exact_digits: int | None = None,
+) -> Difference | None:
+    """Where two runs part: the first step, operator, tensor and element.
+
+    Args:
+      first, second: two receipts, whose steps are run again on `targets[0]` (by default "cpu"); or one script that
+        defines `training()`.
+      targets: for a script the two to compare: names as for `compile`, or "eager", which is PyTorch itself.
+      steps: for a script how many steps to run at most.
+      ulps: for a script how far apart elements may be.
+      threads: see `compile`.
+      exact_digits: for a script, in place of its option of that name, see `exact_contractions`.
+    Returns:
+      the first difference, None if there is none.
+    Raises:
+      ReproError: what cannot be compared.
+    """
+    if second is not None:
+        allow_exact_digits(exact_digits, script=None)
+        if targets is not None and len(targets) != 1:
+            raise ReproError(f"expected one target on which to run the receipts' steps, got {', '.join(targets)}")
+        return diff_receipts(first, second, targets[0] if targets else "cpu", threads)
+    if targets is None or len(targets) != 2:
+        raise ReproError("expected two receipts, or a script and two targets")
+    for target in targets:
+        if target != EAGER:
+            check_target(target)
+    return _diff_script(ScriptBatches(str(first), exact_digits), targets, steps, ulps, threads)
+
+
+def _diff_script(
+    batches: ScriptBatches, targets: Sequence[str], steps: int, ulps: int, threads: int | None
+) -> Difference | None:
+    program = batches.program
+    if EAGER in targets:
+        from ...frontends.torch.eager import with_node_names
+
+        program = with_node_names(program, batches.imported.bindings, batches.exact_digits)
+    graph = OperatorGraph(program)
+
+    def side(target: str) -> Side:
+        if target == EAGER:
+            from ...frontends.torch.eager import EagerSide
+
+            return EagerSide(graph, batches.imported.bindings)
+        return TargetSide(graph, target, threads)
+
+    def inputs() -> Sequence[np.ndarray]:
+        given = batches.take()
+        if batches.program.hash != program.hash:
+            raise ReproError(f"batch {batches.taken} of {batches.script} takes another program: expected fewer steps")
+        return given
+
+    sides = side(targets[0]), side(targets[1])
+    with Progress(steps, "comparing") as progress:
+        return find_difference(graph, sides, inputs, steps, ulps, progress.advance)

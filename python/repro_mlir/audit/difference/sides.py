@@ -1,0 +1,132 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Two executions of one program, step by step, until they part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ...execute.executable import compile
+from ...numerics.tensors import TensorType
+from ..operators import Operator, OperatorGraph, Tracer
+from .report import Difference, OperatorDifference, TensorDifference, compare
+
+Arrays = list[np.ndarray]
+
+_LISTED = 200
+"""Operators that a report lists."""
+
+
+class Side(Protocol):
+    """One way to run a program. Arrays are as numerics/tensors.py holds them."""
+
+    name: str
+
+    def results(self, arrays: Sequence[np.ndarray]) -> Arrays:
+        """New state and outputs of a step, from the state before it and its inputs."""
+
+    def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
+        """Each operator in order with what it gave (`Operator.outputs`); None where this side does not know."""
+
+
+class TargetSide:
+    """A target of `compile`."""
+
+    def __init__(self, graph: OperatorGraph, target: str, threads: int | None = None) -> None:
+        self.name = target
+        self._graph = graph
+        self._executable = compile(graph.program, target, threads)
+        self._tracer = Tracer(graph, target, threads)
+
+    def results(self, arrays: Sequence[np.ndarray]) -> Arrays:
+        program = self._graph.program
+        count = len(program.state)
+        state = {kind.name: array.copy() for kind, array in zip(program.state, arrays[:count], strict=True)}
+        _, outputs = self._executable(state, *arrays[count:])
+        return [*state.values(), *outputs.values()]
+
+    def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
+        yield from self._tracer.run(arrays)
+
+
+def find_difference(
+    graph: OperatorGraph,
+    sides: tuple[Side, Side],
+    inputs: Callable[[], Sequence[np.ndarray]],
+    steps: int,
+    ulps: int = 0,
+    advance: Callable[[], None] = lambda: None,
+) -> Difference | None:
+    """Runs both sides from the initial state on the same inputs, each on its own state, until results differ.
+
+    Args:
+      inputs: gives the inputs of the next step.
+      steps: how many at most.
+      ulps: how far apart elements may be.
+      advance: called after each step.
+    Returns:
+      the first difference; None if there is none.
+    """
+    program = graph.program
+    count = len(program.state)
+    states = [list(program.initial), list(program.initial)]
+    for step in range(1, steps + 1):
+        given = list(inputs())
+        arguments = [[*state, *given] for state in states]
+        found = [side.results(arrays) for side, arrays in zip(sides, arguments, strict=True)]
+        results = compare_tensors((*program.state, *program.outputs), found[0], found[1], ulps)
+        if results:
+            return explain(graph, sides, arguments, step, results, ulps)
+        states = [arrays[:count] for arrays in found]
+        advance()
+    return None
+
+
+def explain(
+    graph: OperatorGraph,
+    sides: tuple[Side, Side],
+    arguments: Sequence[Sequence[np.ndarray]],
+    step: int,
+    results: Sequence[TensorDifference],
+    ulps: int,
+) -> Difference:
+    """Where in a step two sides part, which are known to give different results, or were given different arguments."""
+    program = graph.program
+    given = compare_tensors((*program.state, *program.inputs), arguments[0], arguments[1], 0)
+    operators, compared = compare_operators(sides, arguments, ulps)
+    computing = sum(not operator.inline and bool(operator.outputs) for operator in graph.operators)
+    names = sides[0].name, sides[1].name
+    return Difference(names, step, given, operators, tuple(results), (compared, computing), "", graph)
+
+
+def compare_operators(
+    sides: tuple[Side, Side], arguments: Sequence[Sequence[np.ndarray]], ulps: int
+) -> tuple[tuple[OperatorDifference, ...], int]:
+    """The operators that differ, and how many were compared."""
+    found: list[OperatorDifference] = []
+    compared = 0
+    pairs = zip(sides[0].values(arguments[0]), sides[1].values(arguments[1]), strict=True)
+    for (operator, first), (_, second) in pairs:
+        if operator.inline or not operator.outputs or first is None or second is None:
+            continue
+        compared += 1
+        if len(found) == _LISTED:
+            continue
+        kinds = [value.kind for value in operator.outputs]
+        tensors = compare_tensors(kinds, first, second, ulps)
+        if tensors:
+            found.append(OperatorDifference(operator, max(tensors, key=lambda each: each.element.max_ulps or 0)))
+    return tuple(found), compared
+
+
+def compare_tensors(
+    kinds: Sequence[TensorType], first: Sequence[np.ndarray], second: Sequence[np.ndarray], ulps: int
+) -> tuple[TensorDifference, ...]:
+    """Those of several tensors that differ."""
+    pairs = zip(kinds, first, second, strict=True)
+    found = [compare(kind.name, kind, a, b, ulps) for kind, a, b in pairs]
+    return tuple(each for each in found if each is not None)

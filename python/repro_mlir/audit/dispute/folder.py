@@ -1,0 +1,71 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A folder through which a referee and a prover of one user exchange messages.
+
+question-N.json is answered by answer-N.json, N from 1; each file appears whole. The folder is its owner's alone, so
+that nobody else puts a file there, and what lies there is read only if it is a regular file of the size that is due.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+from ...errors import ReproError
+from ...files.regular import read_regular
+
+_POLL = 0.02
+
+
+class Folder:
+    """The files of one dispute."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def check(self, *empty_of: str) -> None:
+        """ReproError where others could write here, or messages with these names are left from another dispute."""
+        try:
+            status = os.stat(self._path)
+        except (OSError, ValueError):
+            raise ReproError(f"{self._path}: expected a folder") from None
+        if not stat.S_ISDIR(status.st_mode):
+            raise ReproError(f"{self._path}: expected a folder")
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise ReproError(f"{self._path}: expected a folder of yours that nobody else can write to (chmod go-w)")
+        for name in empty_of:
+            if os.path.lexists(self._file(name, 1)):
+                raise ReproError(f"{self._path}: expected a folder without messages of another dispute")
+
+    def write(self, name: str, number: int, data: bytes) -> None:
+        """Writes a message that appears with all its bytes. ReproError where it cannot be written."""
+        path = self._file(name, number)
+        partial = path.with_suffix(".partial")
+        try:
+            partial.unlink(missing_ok=True)
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            os.replace(partial, path)
+        except OSError as error:
+            raise ReproError(f"cannot write {path}: {error.strerror}") from None
+
+    def read(self, name: str, number: int, limit: int, deadline: float) -> bytes:
+        """Waits for a message.
+
+        Raises:
+          TimeoutError: not there at the deadline (by time.monotonic).
+          ReproError: no regular file, or one of more than `limit` bytes.
+        """
+        path = self._file(name, number)
+        while not os.path.lexists(path):
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            time.sleep(_POLL)
+        return read_regular(path, limit)
+
+    def _file(self, name: str, number: int) -> Path:
+        return self._path / f"{name}-{number}.json"

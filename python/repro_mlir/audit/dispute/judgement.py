@@ -1,0 +1,128 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""One operator on which two parties differ, recomputed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...errors import ReproError, StepFailed
+from ...files import tensor_record
+from ...limits import VARIABLE
+from ...untrusted import interpret
+from ..elements import ElementDifference, first_difference
+from ..operators import Extraction, Extractor, Operator, OperatorGraph
+from ..operators.commitments import OperatorClaim
+from ..operators.tracing import value_hash
+from . import limits
+from .party import Fault, Party
+from .verdict import Evidence, Verdict
+
+
+def judge_operator(
+    graph: OperatorGraph,
+    record: int,
+    step: int,
+    index: int,
+    parties: tuple[Party, Party],
+    claims: tuple[OperatorClaim, OperatorClaim],
+    tops: tuple[bytes, bytes],
+    arguments: Sequence[bytes],
+) -> Verdict:
+    """Judges the first operator whose claims differ.
+
+    Args:
+      record, step: the record of the chain, and which step it is.
+      claims: what each party says of it; both are bound to these by their trees.
+      tops: the node at the top of each party's tree; all operators before `index` are the same in both.
+      arguments: the hashes of the arguments of the step, on which both agree.
+    """
+    operator = graph.operators[index]
+    try:
+        right = _right_inputs(graph, record, operator, parties[0], tops[0], arguments)
+    except Fault as fault:
+        return Verdict("conduct", (parties[0].name,), {parties[0].name: str(fault)}, step, str(operator), operator)
+    wrong = {}
+    for party, claim in zip(parties, claims, strict=True):
+        for value, said, due in zip(operator.inputs, claim.inputs, right, strict=True):
+            if said != due:
+                wrong[party.name] = f"{operator} of step {step} takes a {value.name} that nobody gave"
+                break
+    if wrong:
+        return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator)
+    # The inputs are right in both, so that what they differ in is what the operator gave.
+    _check_size(operator, step)
+    try:
+        arrays = [
+            parties[0].tensor(record, index, "input", i, value, digest)
+            for i, (value, digest) in enumerate(zip(operator.inputs, right, strict=True))
+        ]
+    except Fault as fault:
+        return Verdict("conduct", (parties[0].name,), {parties[0].name: str(fault)}, step, str(operator), operator)
+    try:
+        alone = Extractor(graph).single(index)
+        outputs = _recomputed(alone, arrays)
+    except StepFailed as error:
+        wrong = {party.name: f"{operator} of step {step} has no result: {error}" for party in parties}
+        return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator)
+    except ReproError as error:
+        raise ReproError(f"no verdict: {operator} of step {step}: {error}") from None
+    digests = tuple(value_hash(value, array) for value, array in zip(operator.outputs, outputs, strict=True))
+    values: dict[str, ElementDifference] = {}
+    for party, claim in zip(parties, claims, strict=True):
+        if claim.outputs == digests:
+            continue
+        place = next(i for i, (a, b) in enumerate(zip(claim.outputs, digests, strict=True)) if a != b)
+        wrong[party.name] = f"{operator.outputs[place].name} of step {step} is not what {operator.name} gives"
+        shown = _shown(party, record, operator, place, claim, outputs[place])
+        if isinstance(shown, str):
+            wrong[party.name] += f"; {shown}"
+        else:
+            values[party.name] = shown
+    evidence = Evidence(alone, tuple(arrays))
+    return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator, values, evidence)
+
+
+def _check_size(operator: Operator, step: int) -> None:
+    """ReproError for an operator whose tensors are more than a referee takes."""
+    size, most = sum(value.kind.nbytes for value in (*operator.inputs, *operator.outputs)), limits.operator_bytes()
+    if size > most:
+        raise ReproError(
+            f"no verdict: {operator} of step {step} takes and gives {size:,} bytes, expected at most {most:,} "
+            f"(see {VARIABLE} in docs/security.md)"
+        )
+
+
+def _recomputed(alone: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of an operator. StepFailed for a check that fails (E1), ReproError where it takes too much."""
+    program = alone.program
+    data = interpret(program.data, tensor_record.encode(arrays, program.inputs))
+    return tensor_record.decode(data, program.outputs, "an output")
+
+
+def _right_inputs(
+    graph: OperatorGraph, record: int, operator: Operator, party: Party, top: bytes, arguments: Sequence[bytes]
+) -> list[bytes]:
+    """The hashes that the inputs of an operator must have: of arguments, and of what earlier operators gave."""
+    indices = sorted({value.producer for value in operator.inputs if value.producer is not None})
+    claims = dict(zip(indices, party.producers(record, graph, indices, top), strict=True))
+    return [
+        arguments[value.position] if value.producer is None else claims[value.producer].outputs[value.position]
+        for value in operator.inputs
+    ]
+
+
+def _shown(
+    party: Party, record: int, operator: Operator, place: int, claim: OperatorClaim, right: np.ndarray
+) -> ElementDifference | str:
+    """The first element in which a party's tensor is wrong; or why that cannot be told."""
+    value = operator.outputs[place]
+    try:
+        array = party.tensor(record, operator.index, "output", place, value, claim.outputs[place])
+    except Fault as fault:
+        return f"it does not show its tensor ({fault})"
+    found = first_difference(array, right, value.kind)
+    return found if found is not None else "its hash is that of no tensor"

@@ -1,0 +1,343 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A prover as its referee sees it: each answer is checked for its form and against what was said before."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from ...errors import ReproError
+from ...files import canonical_json
+from ...limits import VARIABLE
+from ...numerics.tensors import TensorType, check_canonical, from_bytes
+from ...program import Program, read_signature
+from ...program.canonical import examine
+from ...untrusted import NoProgram, admit
+from .. import merkle
+from ..operators import OperatorGraph, Value
+from ..operators.commitments import OperatorClaim
+from ..operators.tracing import value_hash
+from ..receipts.commitments import Commitment, first_link, next_link
+from ..receipts.form import Signature, tensors_from_json
+from . import limits
+from .channels import Channel, Silence, TooLong
+from .messages import PROTOCOL, Message, NoMessage, Refusal, decode_answer, encode
+from .verdict import Traffic
+
+_SHORT = 1 << 12
+_DIGEST_TEXT = 70
+"""Bytes that a digest takes in a message, with quotes and comma."""
+
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
+
+
+class Fault(Exception):
+    """A party that has lost by how it behaved: no answer, no sense, or another story. The text is the reason."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason[: limits.REASON_CHARACTERS])
+
+
+def _judges(method: Callable[Concatenate[Party, _P], _T]) -> Callable[Concatenate[Party, _P], _T]:
+    """A method that asks the party something: a fault of ours in it is an error that names whose answer led there."""
+
+    @functools.wraps(method)
+    def ask(party: Party, *arguments: _P.args, **named: _P.kwargs) -> _T:
+        try:
+            return method(party, *arguments, **named)
+        except (Fault, ReproError):
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"[: limits.REASON_CHARACTERS]
+            raise ReproError(
+                f"no verdict: {party.name}'s answer cannot be judged ({method.__name__}: {reason})"
+            ) from error
+
+    return ask
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a party says that it ran.
+
+    Attributes:
+      header: the fields of the header.
+      state: the state tensors that it names.
+      signature: all tensors that it names; None in a header of version 2, which names no program.
+      link0: the link that follows from the header.
+      records: how many records.
+      steps: how many of them are steps.
+      link: the link after the last.
+    """
+
+    header: dict[str, Any]
+    state: tuple[TensorType, ...]
+    signature: Signature | None
+    link0: bytes
+    records: int
+    steps: int
+    link: bytes
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a party made known of its run before the dispute: link 0, the number of records and the last link."""
+
+    link0: bytes
+    records: int
+    link: bytes
+
+
+class Party:
+    """One side of a dispute, by name.
+
+    Each method that asks raises Fault where the party has lost by its answer, and ReproError where that cannot be told.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        channel: Channel,
+        timeout: float = limits.ANSWER_SECONDS,
+        total: float = limits.TOTAL_SECONDS,
+        published: Published | None = None,
+    ) -> None:
+        """`timeout` is in seconds for each answer, `total` for all of them."""
+        self._published = published
+        self.name = name
+        self.traffic = Traffic()
+        self._channel = channel
+        self._timeout = timeout
+        self._left = total
+
+    def close(self) -> None:
+        """Ends the conversation."""
+        self._channel.close()
+
+    # --- What was run ---
+
+    @_judges
+    def opening(self) -> Opening:
+        """Header, number of steps and last link."""
+        answer = self._ask({"ask": "opening"}, _SHORT + limits.HEADER_BYTES)
+        if answer["protocol"] != PROTOCOL:
+            raise Fault(f"protocol {answer['protocol']}, expected {PROTOCOL}")
+        header, records, link = answer["header"], answer["records"], bytes.fromhex(answer["link"])
+        is_first = "program" in header
+        try:
+            signature = Signature.from_json(header["signature"]) if is_first else None
+            state = signature.state if signature is not None else tensors_from_json(header["state"])
+        except ReproError as error:
+            raise Fault(f"a header with a signature that none can be: {error}") from None
+        # The message is canonical, and so is each part of it.
+        link0 = first_link(canonical_json.dump(header))
+        if records == 0 and link != link0:
+            raise Fault("a link of no steps that does not follow from its header")
+        if answer["steps"] > records or (is_first and answer["steps"] < records):
+            raise Fault(f"{answer['steps']} steps in {records} records")
+        if self._published is not None and self._published != Published(link0, records, link):
+            raise Fault("another run than the one that it published")
+        return Opening(header, state, signature, link0, records, answer["steps"], link)
+
+    @_judges
+    def program(self, identity: str) -> Program:
+        """The program with this identity (H2), without an initial state.
+
+        ReproError also for data that may be the program, but takes too much to be read.
+        """
+        before = self.traffic.received
+        try:
+            text = self._ask({"ask": "program", "identity": identity}, _SHORT + limits.program_bytes())["data"]
+        except TooLong as error:
+            raise ReproError(f"{self.name}'s program: {error} (see {VARIABLE} in docs/security.md)") from None
+        self.traffic.program += self.traffic.received - before
+        return _admitted(_decoded(text, "the program"), identity)
+
+    @_judges
+    def link(self, record: int) -> bytes:
+        """The link after a record."""
+        return bytes.fromhex(self._ask({"ask": "link", "step": record}, _SHORT)["link"])
+
+    @_judges
+    def step(self, record: int, link: bytes, opening: Opening, before: bytes | None = None) -> Commitment:
+        """The commitment of a record, which `link` follows from.
+
+        Args:
+          opening: what the party said first; record 0 must be the initial state of its header.
+          before: the link before it, where the party has given that already.
+        """
+        tensors = opening.signature if record else None
+        size = _DIGEST_TEXT * len(opening.state)
+        if tensors is not None:
+            size += _DIGEST_TEXT * (len(tensors.inputs) + len(tensors.outputs))
+        elif record:
+            size += limits.STEP_BYTES
+        answer = self._ask({"ask": "step", "step": record}, _SHORT + size)
+        state = _digests(answer, "state", len(opening.state))
+        is_named = record > 0 and opening.signature is None
+        if ("steps" in answer) != is_named or ("program" in answer and not is_named):
+            raise Fault("expected steps and program of each record but record 0, and in version 1 of none")
+        steps, program = answer.get("steps"), answer.get("program")
+        commitment = Commitment(
+            answer["cursor"],
+            state,
+            _digests(answer, "inputs"),
+            _digests(answer, "outputs"),
+            steps,
+            None if program is None else bytes.fromhex(program),
+        )
+        if program is None and (record == 0 or is_named) and (commitment.inputs or commitment.outputs):
+            raise Fault("a state that the user gave, with inputs or outputs")
+        if ("before" in answer) != (record > 0):
+            raise Fault("expected a link before each record but record 0")
+        if record == 0:
+            if commitment.root.hex() != opening.header["initial"]:
+                raise Fault("an initial state that is not the one of its header")
+            return commitment
+        said = bytes.fromhex(answer["before"])
+        if next_link(said, record, commitment.root) != link:
+            raise Fault(f"a commitment of record {record} that its chain does not hold")
+        if before not in (None, said):
+            raise Fault(f"another link before record {record} than it gave as that of record {record - 1}")
+        return commitment
+
+    @_judges
+    def check_tensors(self, record: int, claim: Commitment, program: Program) -> None:
+        """Whether a commitment of a step can be one of its program."""
+        for role in ("state", "inputs", "outputs"):
+            given, due = len(getattr(claim, role)), len(getattr(program, role))
+            if given != due:
+                raise Fault(f"expected {due} hashes as {role!r}, got {given}")
+
+    # --- The operators of a step ---
+
+    @_judges
+    def operators(self, record: int) -> bytes:
+        """The node at the top of the tree over the operators of a step."""
+        return bytes.fromhex(self._ask({"ask": "operators", "step": record}, _SHORT)["top"])
+
+    @_judges
+    def nodes(self, record: int, level: int, index: int, node: bytes) -> tuple[bytes, bytes]:
+        """The two nodes under a node of that tree."""
+        answer = self._ask({"ask": "nodes", "step": record, "level": level, "index": index}, _SHORT)
+        left, right = bytes.fromhex(answer["left"]), bytes.fromhex(answer["right"])
+        if merkle.node(left, right) != node:
+            raise Fault(f"nodes that are not below node {index} of level {level} of the operators of record {record}")
+        return left, right
+
+    @_judges
+    def operator(self, record: int, graph: OperatorGraph, index: int, leaf: bytes) -> OperatorClaim:
+        """What stands behind a leaf."""
+        operator = graph.operators[index]
+        counts = len(operator.inputs), len(operator.outputs)
+        answer = self._ask({"ask": "operator", "step": record, "index": index}, _SHORT + _DIGEST_TEXT * sum(counts))
+        claim = OperatorClaim(_digests(answer, "inputs", counts[0]), _digests(answer, "outputs", counts[1]))
+        if claim.leaf(bytes.fromhex(graph.program.hash), index) != leaf:
+            raise Fault(f"{operator} of record {record}: another claim than the one that it is committed to")
+        return claim
+
+    @_judges
+    def producers(self, record: int, graph: OperatorGraph, indices: Sequence[int], top: bytes) -> list[OperatorClaim]:
+        """The claims of several operators, each proved to be in the tree under `top`."""
+        if not indices:
+            return []
+        count = len(graph.operators)
+        operators = [graph.operators[index] for index in indices]
+        digests = sum(len(o.inputs) + len(o.outputs) + count.bit_length() for o in operators)
+        question = {"ask": "producers", "step": record, "indices": list(indices)}
+        given = self._ask(question, _SHORT * (1 + len(indices)) + _DIGEST_TEXT * digests)["claims"]
+        if len(given) != len(indices):
+            raise Fault(f"expected the claims of {len(indices)} operators")
+        claims = []
+        for operator, entry in zip(operators, given, strict=True):
+            inputs = _digests(entry, "inputs", len(operator.inputs))
+            claim = OperatorClaim(inputs, _digests(entry, "outputs", len(operator.outputs)))
+            leaf = claim.leaf(bytes.fromhex(graph.program.hash), operator.index)
+            path = _digests(entry, "path")
+            if not merkle.proves(path, leaf, operator.index, count, merkle.seal(count, top)):
+                raise Fault(f"{operator} of record {record}: a claim that its tree does not hold")
+            claims.append(claim)
+        return claims
+
+    @_judges
+    def tensor(self, record: int, index: int, role: str, position: int, value: Value, digest: bytes) -> np.ndarray:
+        """The elements of an input or output of an operator, which has this hash."""
+        kind = value.kind
+        size = kind.nbytes
+        question = {"ask": "tensor", "step": record, "index": index, "role": role, "position": position}
+        before = self.traffic.received
+        text = self._ask(question, _SHORT + limits.base64_bytes(size))["data"]
+        self.traffic.tensors += self.traffic.received - before
+        data = _decoded(text, f"{role} {position} of operator {index}")
+        if len(data) != size:
+            raise Fault(f"{role} {position} of operator {index}: {len(data)} bytes, expected {size}")
+        array = from_bytes(data, kind).copy()
+        try:
+            check_canonical(array, kind, f"{role} {position} of operator {index}")
+        except ReproError as error:
+            raise Fault(str(error)) from None
+        if value_hash(value, array) != digest:
+            raise Fault(f"{role} {position} of operator {index}: elements that have not the hash it is committed to")
+        return array
+
+    def _ask(self, question: Message, limit: int) -> dict[str, Any]:
+        ask = question["ask"]
+        asked = encode(question)
+        self.traffic.questions += 1
+        self.traffic.sent += len(asked)
+        begin = time.monotonic()
+        try:
+            data = self._channel.exchange(asked, limit, min(self._timeout, max(self._left, 0.0)))
+        except Silence as error:
+            if ask == "program" and isinstance(error, TooLong):
+                raise
+            raise Fault(f"question {ask!r}: {error}") from None
+        finally:
+            self._left -= time.monotonic() - begin
+        self.traffic.received += len(data)
+        try:
+            return decode_answer(data, ask, limit)
+        except Refusal as error:
+            raise Fault(f"question {ask!r}: refused: {error}") from None
+        except NoMessage as error:
+            raise Fault(f"question {ask!r}: {error}") from None
+
+
+def _decoded(text: str, what: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise Fault(f"{what}: expected base64") from None
+
+
+def _admitted(data: bytes, identity: str) -> Program:
+    """The program with these bytes, in which a child process has found nothing that could harm the referee.
+
+    Raises:
+      Fault: no program, or another one than that of the header.
+      ReproError: it takes too much to be read.
+    """
+    try:
+        admit(data)
+    except NoProgram:
+        raise Fault("a program that is none") from None
+    examined = examine(data)
+    if not examined.is_named(identity):
+        raise Fault(f"a program with the identity {examined.identity}, its record says {identity}")
+    return replace(read_signature(data), untrusted=True)
+
+
+def _digests(answer: dict[str, Any], name: str, count: int | None = None) -> tuple[bytes, ...]:
+    if count is not None and len(answer[name]) != count:
+        raise Fault(f"expected {count} hashes as {name!r}, got {len(answer[name])}")
+    return tuple(bytes.fromhex(digest) for digest in answer[name])

@@ -1,0 +1,205 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A prover: answers a referee's questions about its run (docs/disputes.md has the forms)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ...errors import ReceiptWrong, StepFailed
+from ...files import canonical_json
+from ...numerics.hashing import tensor_bytes
+from ...program.canonical import examine
+from .. import merkle
+from ..operators import Operator, OperatorGraph, Value
+from ..operators.commitments import OperatorTree, commit_operators
+from . import bounds, limits
+from .messages import PROTOCOL, Message, NoMessage, decode_question, encode, refusal
+from .runs import Run
+
+
+class QuestionError(ValueError):
+    """A question that has no answer."""
+
+
+class Prover:
+    """Answers the questions of one dispute about a run.
+
+    A dispute is about one step and one operator of it, and takes no more questions than docs/disputes.md says: a
+    referee causes one run of the steps up to that one, and one more of that step for the operator's tensors.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._asked = 0
+        self._step_in_dispute: int | None = None
+        self._operator_in_dispute: int | None = None
+        self._tree: OperatorTree | None = None
+        self._values: dict[Value, np.ndarray] | None = None
+        self._answers: dict[str, Callable[..., Message]] = {
+            "opening": self._opening,
+            "program": self._program,
+            "link": self._link,
+            "step": self._step,
+            "operators": self._operators,
+            "nodes": self._nodes,
+            "operator": self._operator,
+            "producers": self._producers,
+            "tensor": self._tensor,
+        }
+
+    def answer(self, question: bytes) -> bytes:
+        """The answer to one question, both as they travel.
+
+        What is no question, has no answer or is one too many gets {"error": ...}, and so does a run that contradicts
+        itself. ReproError where the run cannot be repeated here.
+        """
+        try:
+            return encode(self.reply(decode_question(question, bounds.question_bytes(self.run.graphs))))
+        except (NoMessage, QuestionError, ReceiptWrong, StepFailed) as error:
+            return refusal(str(error))
+
+    def reply(self, question: Message) -> Message:
+        """The answer to one question. QuestionError for one that has none."""
+        limit = bounds.most_questions(self.run.graphs, self.run.records)
+        if self._asked == limit:
+            raise QuestionError(f"expected at most {limit} questions in a dispute")
+        self._asked += 1
+        return self._answers[question["ask"]](**{key: value for key, value in question.items() if key != "ask"})
+
+    # --- The run ---
+
+    def _opening(self) -> Message:
+        run = self.run
+        header = canonical_json.load(run.header, "the header")
+        counts = {"records": run.records, "steps": run.steps}
+        return {"protocol": PROTOCOL, "header": header, "link": run.link(run.records).hex()} | counts
+
+    def _program(self, identity: str) -> Message:
+        graph = next((each for each in self.run.graphs if examine(each.program.data).is_named(identity)), None)
+        if graph is None:
+            raise QuestionError(f"the run has no program {identity}")
+        return {"data": _base64(graph.program.data)}
+
+    def _link(self, step: int) -> Message:
+        return {"link": self.run.link(self._checked(step)).hex()}
+
+    def _step(self, step: int) -> Message:
+        commitment = self.run.commitment(self._checked(step))
+        answer: Message = {
+            "cursor": commitment.cursor,
+            "state": _hex(commitment.state),
+            "inputs": _hex(commitment.inputs),
+            "outputs": _hex(commitment.outputs),
+        }
+        if commitment.steps is not None:
+            answer["steps"] = commitment.steps
+        if commitment.program is not None:
+            answer["program"] = commitment.program.hex()
+        return answer | ({"before": self.run.link(step - 1).hex()} if step else {})
+
+    def _checked(self, step: int) -> int:
+        if step > self.run.records:
+            raise QuestionError(f"expected a record of at most {self.run.records}, got {step}")
+        return step
+
+    # --- The operators of a step ---
+
+    def _operators(self, step: int) -> Message:
+        return {"top": self.tree(step).levels[-1][0].hex()}
+
+    def _nodes(self, step: int, level: int, index: int) -> Message:
+        levels = self.tree(step).levels
+        if level >= len(levels) or 2 * index + 1 >= len(levels[level - 1]):
+            raise QuestionError(f"no two nodes are below node {index} of level {level}")
+        left, right = levels[level - 1][2 * index : 2 * index + 2]
+        return {"left": left.hex(), "right": right.hex()}
+
+    def _operator(self, step: int, index: int) -> Message:
+        tree = self.tree(step)
+        self._settle_on_operator(index)
+        return self._claim(tree, index)
+
+    def _producers(self, step: int, indices: list[int]) -> Message:
+        tree = self.tree(step)
+        most = bounds.most_inputs(self._graph_of(step))
+        if len(indices) > most:
+            raise QuestionError(f"expected at most {most} operators, got {len(indices)}")
+        return {
+            "claims": [self._claim(tree, index) | {"path": _hex(merkle.path(tree.levels, index))} for index in indices]
+        }
+
+    def _claim(self, tree: OperatorTree, index: int) -> Message:
+        claim = tree.claims[self._operator_at(index).index]
+        return {"inputs": _hex(claim.inputs), "outputs": _hex(claim.outputs)}
+
+    def _tensor(self, step: int, index: int, role: str, position: int) -> Message:
+        self._settle_on_step(step)
+        operator = self._settle_on_operator(index)
+        values = operator.inputs if role == "input" else operator.outputs
+        if position >= len(values):
+            raise QuestionError(f"{operator} has {len(values)} tensors as {role}")
+        value = values[position]
+        if value.kind.nbytes > limits.OPERATOR_BYTES:
+            size, most = value.kind.nbytes, limits.OPERATOR_BYTES
+            raise QuestionError(f"expected a tensor of at most {most:,} bytes, got one of {size:,}")
+        array = self._values_of(step, operator)[value]
+        return {"data": _base64(tensor_bytes(array, value.kind.element))}
+
+    def tree(self, step: int) -> OperatorTree:
+        """The operators of the step in dispute; runs it."""
+        self._settle_on_step(step)
+        if self._tree is None:
+            self._tree = commit_operators(self._graph_of(step), self.run.tracer(step), self.run.arrays(step))
+        return self._tree
+
+    def _values_of(self, step: int, operator: Operator) -> dict[Value, np.ndarray]:
+        """What the operator in dispute takes and gives; runs the step as far as that."""
+        if self._values is None:
+            arrays = self.run.arrays(step)
+            found = dict(zip(self._graph_of(step).arguments, arrays, strict=True))
+            wanted = {*operator.inputs, *operator.outputs}
+            for each, values in self.run.tracer(step).run(arrays):
+                found.update((v, a) for v, a in zip(each.outputs, values, strict=True) if v in wanted)
+                if each.index == operator.index:
+                    break
+            self._values = {value: found[value] for value in wanted}
+        return self._values
+
+    def _settle_on_step(self, step: int) -> None:
+        if self._step_in_dispute not in (None, self._checked(step)):
+            raise QuestionError(f"this dispute is about record {self._step_in_dispute}, not about record {step}")
+        self._graph_of(step)
+        self._step_in_dispute = step
+
+    def _graph_of(self, step: int) -> OperatorGraph:
+        graph = self.run.graph_of(step)
+        if graph is None:
+            raise QuestionError(f"record {step} is a change of the state, which no operator computed")
+        return graph
+
+    def _settle_on_operator(self, index: int) -> Operator:
+        operator = self._operator_at(index)
+        if self._operator_in_dispute not in (None, index):
+            raise QuestionError(f"this dispute is about operator {self._operator_in_dispute}, not about {index}")
+        self._operator_in_dispute = index
+        return operator
+
+    def _operator_at(self, index: int) -> Operator:
+        assert self._step_in_dispute is not None
+        operators = self._graph_of(self._step_in_dispute).operators
+        if index >= len(operators):
+            raise QuestionError(f"expected an operator below {len(operators)}, got {index}")
+        return operators[index]
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _hex(digests: Sequence[bytes]) -> list[str]:
+    return [digest.hex() for digest in digests]

@@ -1,0 +1,404 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The referee: narrows a dispute to one operator and recomputes it (docs/disputes.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from ...errors import ReproError
+from ...numerics.tensors import TensorType
+from ...program import Program
+from ...program.canonical import examine
+from ..operators import OperatorGraph
+from ..receipts.commitments import Commitment
+from ..receipts.comparison import first_different_field
+from ..receipts.form import NUMERICS, Signature
+from . import limits
+from .channels import Channel
+from .judgement import judge_operator
+from .messages import Message
+from .party import Fault, Opening, Party, Published
+from .terms import Due, Terms
+from .verdict import Verdict
+
+_T = TypeVar("_T")
+
+NAMES = ("A", "B")
+
+
+class Ended(Exception):
+    """A verdict that ends a dispute at once."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.outcome)
+        self.verdict = verdict
+
+
+def settle(
+    first: Channel,
+    second: Channel,
+    *,
+    terms: Terms | None = None,
+    program: Program | None = None,
+    timeout: float = limits.ANSWER_SECONDS,
+    total: float = limits.TOTAL_SECONDS,
+    published: tuple[Published | None, Published | None] = (None, None),
+) -> Verdict:
+    """Settles a dispute between the provers A, behind `first`, and B, behind `second`.
+
+    Args:
+      terms: what both agreed on beforehand, by which data are judged; by default the headers where they agree.
+      program: the program of both runs, where the referee has it already; else a party gives it.
+      timeout: seconds that a party has for each answer.
+      total: seconds that a party has for all its answers.
+      published: for each party what it made known before, which it must still say.
+    Returns:
+      the verdict; an honest party is never wrong in it, whatever the other does.
+    Raises:
+      ReproError: terms or a program that no dispute can be about, or a fault of the referee's own, with the party
+        whose answer led to it where that is certain.
+    """
+    parties = (
+        Party("A", first, timeout, total, published[0]),
+        Party("B", second, timeout, total, published[1]),
+    )
+    try:
+        verdict = _Referee(parties, terms, program).run()
+    except Ended as ended:
+        verdict = ended.verdict
+    except ReproError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"[: limits.REASON_CHARACTERS]
+        raise ReproError(f"no verdict: the referee failed ({reason})") from error
+    finally:
+        for party in parties:
+            party.close()
+    return replace(verdict, traffic={party.name: party.traffic for party in parties})
+
+
+@dataclass
+class _Referee:
+    parties: tuple[Party, Party]
+    terms: Terms | None
+    program: Program | None
+    step: int | None = None
+
+    def both(self, ask: Callable[[int, Party], _T]) -> tuple[_T, _T]:
+        """Asks both parties; a party at fault has lost, and the other has not."""
+        answers: list[_T] = []
+        faults: dict[str, str] = {}
+        for i, party in enumerate(self.parties):
+            try:
+                answers.append(ask(i, party))
+            except Fault as fault:
+                faults[party.name] = str(fault)
+        if faults:
+            raise Ended(Verdict("conduct", tuple(faults), faults, self.step))
+        return answers[0], answers[1]
+
+    def run(self) -> Verdict:
+        openings = self.both(lambda _, party: party.opening())
+        self._compare_headers(openings)
+        self._compare_lengths(openings)
+        found = self._first_different_record(openings)
+        if found is None:
+            return _agreement(openings)
+        record, links, before = found
+        # The records of version 2 say which step they are.
+        self.step = record if openings[0].signature is not None else None
+        claims = self.both(lambda i, party: party.step(record, links[i], openings[i], before))
+        # Both gave the same link before this record, so that both must have the same to show for it.
+        previous = self.both(lambda i, party: party.step(record - 1, before, openings[i]))[0]
+        self.step = record if openings[0].signature is not None else (previous.steps or 0) + 1
+        due = self._due(record, claims, previous.cursor)
+        self._judge_kinds(claims, previous, due, openings)
+        identity = claims[0].program
+        program = self._program(openings[0].header["program"] if identity is None else identity.hex())
+        self.both(lambda i, party: party.check_tensors(record, claims[i], program))
+        self._judge_data(program, self.step, claims, previous.cursor, due)
+        return self._narrow(OperatorGraph(program), record, claims, (*previous.state, *claims[0].inputs))
+
+    # --- What was run ---
+
+    def _compare_headers(self, openings: tuple[Opening, Opening]) -> None:
+        different = first_different_field(openings[0].header, openings[1].header)
+        wrong: dict[str, str] = {}
+        if self.terms is not None:
+            for opening, party in zip(openings, self.parties, strict=True):
+                mine = self.terms.first_breach(opening.header)
+                if mine is not None:
+                    different = mine if different is None or different[0] == mine[0] else different
+                    wrong[party.name] = f"{mine[0]} is {mine[1]}, the terms say {mine[2]}"
+        if different is None:
+            self._check_numerics(openings[0].header)
+            return
+        path, mine_value, other = different
+        if not wrong and len({opening.header.get("program", None) for opening in openings} - {None}) == 1:
+            wrong = self._false_signatures(openings)
+        reasons = wrong or {"A": f"{path} is {mine_value}", "B": f"{path} is {other}"}
+        raise Ended(Verdict("header", tuple(wrong), reasons, subject=path))
+
+    def _check_numerics(self, header: Message) -> None:
+        if header["numerics"] != NUMERICS:
+            raise ReproError(
+                f"the runs are of numerics {header['numerics']}, and this release computes numerics {NUMERICS}: "
+                "settle the dispute with a release of their version"
+            )
+
+    def _false_signatures(self, openings: tuple[Opening, Opening]) -> dict[str, str]:
+        """The parties whose header gives the program's tensors another type than the program, and why."""
+        if any(opening.signature is None for opening in openings):
+            return {}
+        program = self._program(openings[0].header["program"])
+        due = [[(kind.element, kind.shape) for kind in kinds] for kinds in _tensors(program)]
+        wrong = {}
+        for opening, party in zip(openings, self.parties, strict=True):
+            assert opening.signature is not None
+            if [[(kind.element, kind.shape) for kind in kinds] for kinds in _tensors(opening.signature)] != due:
+                wrong[party.name] = "header.signature is not that of the program"
+        return wrong
+
+    def _compare_lengths(self, openings: tuple[Opening, Opening]) -> None:
+        due = self.terms.steps if self.terms is not None else None
+        if due is None:
+            return
+        wrong = {
+            party.name: f"{opening.steps} steps, the terms say {due}"
+            for opening, party in zip(openings, self.parties, strict=True)
+            if opening.steps != due
+        }
+        if wrong:
+            raise Ended(Verdict("length", tuple(wrong), wrong, subject="the number of steps"))
+
+    def _program(self, identity: str) -> Program:
+        if self.program is not None and examine(self.program.data).is_named(identity):
+            return self.program
+        refused: ReproError | None = None
+        for party in self.parties:
+            try:
+                return party.program(identity)
+            except Fault as fault:
+                raise Ended(Verdict("conduct", (party.name,), {party.name: str(fault)}, self.step)) from None
+            except ReproError as error:
+                # Text that is too much for the referee may say the same as shorter text of the other party.
+                refused = refused or error
+        assert refused is not None
+        raise refused
+
+    def _first_different_record(
+        self, openings: tuple[Opening, Opening]
+    ) -> tuple[int, tuple[bytes, bytes], bytes] | None:
+        """The first record whose links differ, both links, and the one link before it; None where none differ."""
+        last = min(opening.records for opening in openings)
+        agreed = openings[0].link0
+        if last == 0:
+            return None
+        links = self.both(lambda i, party: openings[i].link if openings[i].records == last else party.link(last))
+        if links[0] == links[1]:
+            return None
+        low, high = 0, last
+        while high - low > 1:
+            middle = (low + high) // 2
+            now = self._links(middle)
+            if now[0] == now[1]:
+                low, agreed = middle, now[0]
+            else:
+                high, links = middle, now
+        return high, links, agreed
+
+    def _links(self, record: int) -> tuple[bytes, bytes]:
+        return self.both(lambda _, party: party.link(record))
+
+    # --- Data ---
+
+    def _due(
+        self, record: int, claims: tuple[Commitment, Commitment], taken_before: int
+    ) -> tuple[Due | None, Due | None]:
+        """What the terms say of the record, for each party: one may have skipped batches."""
+        terms = self.terms
+        if terms is None:
+            return None, None
+        first, second = (
+            terms.record(record, claim) if 0 <= claim.cursor - taken_before <= limits.SKIPPED_BATCHES else None
+            for claim in claims
+        )
+        return first, second
+
+    def _judge_kinds(
+        self,
+        claims: tuple[Commitment, Commitment],
+        previous: Commitment,
+        due: tuple[Due | None, Due | None],
+        openings: tuple[Opening, Opening],
+    ) -> None:
+        """Ends the dispute where a party, or both, changed the state, or the steps are of different programs."""
+        if openings[0].signature is not None:
+            return
+        step = (previous.steps or 0) + 1
+        wrong = {}
+        for party, claim, right in zip(self.parties, claims, due, strict=True):
+            is_change = claim.program is None
+            if claim.steps != step - is_change:
+                wrong[party.name] = f"counts {claim.steps} steps, expected {step - is_change}"
+            elif is_change and claim.cursor < previous.cursor:
+                wrong[party.name] = f"counts {claim.cursor} batches before step {step}, expected {previous.cursor}"
+            elif right is not None and is_change != (right.state is not None):
+                wrong[party.name] = f"{_kind(claim, step)}, the terms say {_kind(right, step)}"
+            elif right is not None and claim.program != right.program:
+                wrong[party.name] = f"{_kind(claim, step)}, the terms say {_kind(right, step)}"
+            elif right is not None and right.state is not None and claim.state != right.state:
+                wrong[party.name] = f"{_kind(claim, step)} to another state than the terms say"
+        if wrong:
+            raise Ended(Verdict("data", tuple(wrong), wrong, self.step, f"what step {step} began with"))
+        if claims[0].program == claims[1].program and claims[0].program is not None:
+            return
+        subject = "the program" if all(claim.program is not None for claim in claims) else "a change of the state"
+        kinds = [_kind(claim, step) for claim in claims]
+        if kinds[0] == kinds[1]:
+            pairs = zip(openings[0].state, claims[0].state, claims[1].state, strict=True)
+            name = next((f"state {kind.name}" for kind, a, b in pairs if a != b), "the count of batches")
+            kinds = [f"{told}: {name} is another than the other party's" for told in kinds]
+        reasons = {
+            party.name: f"{told}; no terms say which is right" for party, told in zip(self.parties, kinds, strict=True)
+        }
+        raise Ended(Verdict("data", (), reasons, self.step, subject))
+
+    def _judge_data(
+        self,
+        program: Program,
+        step: int,
+        claims: tuple[Commitment, Commitment],
+        taken_before: int,
+        due: tuple[Due | None, Due | None],
+    ) -> None:
+        names = [kind.name for kind in program.inputs]
+        wrong = {}
+        subject = ""
+        for party, claim, right in zip(self.parties, claims, due, strict=True):
+            if claim.cursor <= taken_before:
+                wrong[party.name] = f"step {step} takes no batch"
+                subject = subject or "the count of batches"
+                continue
+            if self.terms is None:
+                continue
+            if claim.cursor - taken_before > limits.SKIPPED_BATCHES:
+                wrong[party.name] = f"step {step} skips more than {limits.SKIPPED_BATCHES:,} batches"
+                subject = subject or "the count of batches"
+                continue
+            if right is None:
+                continue
+            if len(right.inputs) != len(names):
+                raise ReproError(f"the terms give {len(right.inputs)} inputs of step {step}, expected {len(names)}")
+            for name, taken, agreed in zip(names, claim.inputs, right.inputs, strict=True):
+                if taken != agreed:
+                    wrong[party.name] = f"{name} of step {step} has {_told(taken)}, the terms say {_told(agreed)}"
+                    subject = subject or name
+                    break
+        if wrong:
+            raise Ended(Verdict("data", tuple(wrong), wrong, step, subject))
+        names.append("the count of batches")
+        said = [[*claim.inputs, claim.cursor] for claim in claims]
+        for name, *pair in zip(names, *said, strict=True):
+            if pair[0] != pair[1]:
+                reasons = {
+                    party.name: f"{name} of step {step} is {_told(value)}; no terms say which is right"
+                    for party, value in zip(self.parties, pair, strict=True)
+                }
+                raise Ended(Verdict("data", (), reasons, step, name))
+
+    # --- Operators ---
+
+    def _narrow(
+        self,
+        graph: OperatorGraph,
+        record: int,
+        claims: tuple[Commitment, Commitment],
+        arguments: tuple[bytes, ...],
+    ) -> Verdict:
+        step = self.step or record
+        if not graph.operators:
+            return self._compare_results(graph, record, claims, arguments, b"")
+        tops = self.both(lambda _, party: party.operators(record))
+        if tops[0] == tops[1]:
+            return self._compare_results(graph, record, claims, arguments, tops[0])
+        widths = [len(graph.operators)]
+        while widths[-1] > 1:
+            widths.append((widths[-1] + 1) // 2)
+        index, nodes = 0, tops
+        for level in range(len(widths) - 1, 0, -1):
+            if 2 * index + 1 == widths[level - 1]:
+                # A last node without neighbour stands for itself.
+                index *= 2
+                continue
+            below = self._below(record, level, index, nodes)
+            side = 0 if below[0][0] != below[1][0] else 1
+            nodes = below[0][side], below[1][side]
+            index = 2 * index + side
+        found = self.both(lambda i, party: party.operator(record, graph, index, nodes[i]))
+        return judge_operator(graph, record, step, index, self.parties, found, tops, arguments)
+
+    def _below(
+        self, record: int, level: int, index: int, nodes: tuple[bytes, bytes]
+    ) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+        return self.both(lambda i, party: party.nodes(record, level, index, nodes[i]))
+
+    def _compare_results(
+        self,
+        graph: OperatorGraph,
+        record: int,
+        claims: tuple[Commitment, Commitment],
+        arguments: tuple[bytes, ...],
+        top: bytes,
+    ) -> Verdict:
+        """The operators are agreed on: a commitment that says something else is wrong."""
+        program, step = graph.program, self.step or record
+        names = [
+            *(f"state {kind.name}" for kind in program.state),
+            *(f"output {kind.name}" for kind in program.outputs),
+        ]
+        said = [(*claim.state, *claim.outputs) for claim in claims]
+        place = next(i for i, (a, b) in enumerate(zip(*said, strict=True)) if a != b)
+        value = graph.results[place]
+        if value.producer is None:
+            right = arguments[value.position]
+        else:
+            producer = value.producer
+            claim = self.both(lambda _, party: party.producers(record, graph, [producer], top))[0][0]
+            right = claim.outputs[value.position]
+        wrong = {
+            party.name: f"{names[place]} of step {step} is not what its operators gave"
+            for party, values in zip(self.parties, said, strict=True)
+            if values[place] != right
+        }
+        operator = None if value.producer is None else graph.operators[value.producer]
+        return Verdict("commitment", tuple(wrong), wrong, step, names[place], operator)
+
+
+def _tensors(of: Program | Signature) -> tuple[tuple[TensorType, ...], ...]:
+    return of.state, of.inputs, of.outputs
+
+
+def _agreement(openings: tuple[Opening, Opening]) -> Verdict:
+    if openings[0].records == openings[1].records:
+        return Verdict("agreement", (), {})
+    steps = min(opening.steps for opening in openings)
+    reasons = {name: f"{opening.steps} steps" for name, opening in zip(NAMES, openings, strict=True)}
+    return Verdict("length", (), reasons, subject=f"the first {steps} steps agree")
+
+
+def _kind(of: Commitment | Due, step: int) -> str:
+    """What a record is, of the next step `step`."""
+    return (
+        f"step {step} runs {of.program.hex()}"
+        if of.program is not None
+        else f"the user changes the state before step {step}"
+    )
+
+
+def _told(value: Any) -> str:
+    return value.hex()[:16] + "..." if isinstance(value, bytes) else str(value)

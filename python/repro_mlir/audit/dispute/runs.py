@@ -1,0 +1,220 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a prover has to defend: a run with its commitments and a way back to any step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...execute.executable import check_target
+from ...files import canonical_json
+from ...program import Program
+from ..operators import OperatorGraph, Tracer
+from ..receipts.commitments import Commitment, commit, first_link, next_link
+from ..receipts.file_list import list_files
+from ..receipts.form import NUMERICS, Header, ListedProgram
+from ..receipts.receipt import Receipt
+from ..receipts.verification import InputSource, Replay, records_to_execute
+
+Arrays = list[np.ndarray]
+
+
+class Run(Protocol):
+    """A run as its prover knows it. Records count from 1: steps, and changes of the state by the user; record 0 is the
+    initial state."""
+
+    @property
+    def graphs(self) -> Sequence[OperatorGraph]:
+        """The operators of each program."""
+
+    @property
+    def header(self) -> bytes:
+        """What was to be run and from where: canonical JSON (C4)."""
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+
+    @property
+    def steps(self) -> int:
+        """How many of them are steps."""
+
+    def link(self, record: int) -> bytes:
+        """The link of the chain after a record."""
+
+    def commitment(self, record: int) -> Commitment:
+        """The commitment of a record."""
+
+    def graph_of(self, record: int) -> OperatorGraph | None:
+        """The operators of the program of a step; None for a change."""
+
+    def arrays(self, record: int) -> Arrays:
+        """The state before a step and its inputs, as numerics/tensors.py holds them."""
+
+    def tracer(self, record: int) -> Tracer:
+        """What runs a step operator by operator."""
+
+
+class RecordedRun:
+    """A run of a few steps of one program in memory: it executes them, keeps every state and commits to all, as
+    receipts of version 1 do."""
+
+    def __init__(
+        self,
+        program: Program,
+        inputs: Sequence[Sequence[np.ndarray]],
+        execute: Callable[[int, Arrays], Arrays],
+        *,
+        tracer: Callable[[int], Tracer] | None = None,
+        header: dict[str, Any] | None = None,
+        graph: OperatorGraph | None = None,
+    ) -> None:
+        """
+        Args:
+          program: the program; the run begins in its initial state.
+          inputs: the inputs of each step.
+          execute: execute(step, state and inputs) gives the new state and the outputs.
+          tracer: runs a step operator by operator; by default the reference interpreter.
+          header: fields of the header in place of those that the run has, or beside them.
+          graph: the operators of the program, where they are known already.
+        """
+        self.graph = graph or OperatorGraph(program)
+        self.inputs = [list(step) for step in inputs]
+        self._tracer = tracer
+        self.states: list[Arrays] = [[value.copy() for value in program.initial]]
+        initial = commit(program, 0, self.states[0])
+        programs = (ListedProgram.of(program),)
+        fields = Header(NUMERICS, program.state, initial.root.hex(), programs, True, 1, version=1).run()
+        self.header = canonical_json.dump(fields | (header or {}))
+        self.commitments = [initial]
+        self.links = [first_link(self.header)]
+        for step, given in enumerate(self.inputs, 1):
+            results = execute(step, [*self.states[-1], *given])
+            self.record(step, given, results)
+
+    def record(self, step: int, given: Sequence[np.ndarray], results: Arrays) -> None:
+        """Commits to the results of the next step."""
+        program = self.graph.program
+        count = len(program.state)
+        self.states.append(results[:count])
+        commitment = commit(program, step, results[:count], given, results[count:])
+        self.commitments.append(commitment)
+        self.links.append(next_link(self.links[-1], step, commitment.root))
+
+    @property
+    def graphs(self) -> Sequence[OperatorGraph]:
+        return (self.graph,)
+
+    @property
+    def records(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def steps(self) -> int:
+        return len(self.inputs)
+
+    def link(self, record: int) -> bytes:
+        return self.links[record]
+
+    def commitment(self, record: int) -> Commitment:
+        return self.commitments[record]
+
+    def graph_of(self, record: int) -> OperatorGraph:
+        return self.graph
+
+    def arrays(self, record: int) -> Arrays:
+        return [*self.states[record - 1], *self.inputs[record - 1]]
+
+    def tracer(self, record: int) -> Tracer:
+        return self._tracer(record) if self._tracer else Tracer(self.graph)
+
+
+class ReceiptRun:
+    """The run of a receipt; steps are repeated from the states that it keeps."""
+
+    def __init__(
+        self,
+        receipt: Receipt | str | Path,
+        target: str = "cpu",
+        threads: int | None = None,
+        inputs: InputSource | None = None,
+    ) -> None:
+        """
+        Args:
+          receipt: a receipt or its directory.
+          target, threads: see `compile`.
+          inputs: gives the inputs of each step; needed where the receipt does not store the batches.
+        Raises:
+          ReproError: no receipt, or an unknown target.
+        """
+        check_target(target)
+        self._receipt = receipt if isinstance(receipt, Receipt) else Receipt(receipt)
+        self._target = target
+        self._threads = threads
+        self._inputs = inputs
+        self._last: tuple[int, Arrays] | None = None
+        self._tracers: dict[int, Tracer] = {}
+
+    @cached_property
+    def graphs(self) -> Sequence[OperatorGraph]:
+        return [OperatorGraph(self._receipt.program_at(i)) for i in range(len(self._receipt.header.programs))]
+
+    @property
+    def header(self) -> bytes:
+        return canonical_json.dump(self._receipt.header.run())
+
+    @property
+    def records(self) -> int:
+        return self._receipt.log.records
+
+    @property
+    def steps(self) -> int:
+        return self._receipt.log.steps
+
+    def link(self, record: int) -> bytes:
+        return self._receipt.log[record].chain if record else self._receipt.header.first_link()
+
+    def commitment(self, record: int) -> Commitment:
+        return self._receipt.log[record].commitment if record else self._initial
+
+    def graph_of(self, record: int) -> OperatorGraph | None:
+        program = self._receipt.log[record].program if record else None
+        return None if program is None else self.graphs[program]
+
+    def state_after(self, record: int) -> Arrays:
+        """The state after a record, as numerics/tensors.py holds it; it is run to from a kept one."""
+        replay = Replay(self._receipt, self._target, self._threads, self._inputs)
+        for earlier in records_to_execute([record] if record else [], list_files(self._receipt.path).kept):
+            replay.run(earlier)
+        return [array.copy() for array in replay.state_before(record + 1).values()]
+
+    def arrays(self, record: int) -> Arrays:
+        # A script gives its batches in order, once.
+        if self._last is None or self._last[0] != record:
+            replay = self._replay
+            for earlier in records_to_execute([record], list_files(self._receipt.path).kept)[:-1]:
+                replay.run(earlier)
+            state = [array.copy() for array in replay.state_before(record).values()]
+            self._last = record, [*state, *replay.inputs(record)]
+        return self._last[1]
+
+    def tracer(self, record: int) -> Tracer:
+        program = self._receipt.log[record].program
+        assert program is not None
+        if program not in self._tracers:
+            self._tracers[program] = Tracer(self.graphs[program], self._target, self._threads)
+        return self._tracers[program]
+
+    @cached_property
+    def _initial(self) -> Commitment:
+        return Commitment(0, self._receipt.state_digests(0))
+
+    @cached_property
+    def _replay(self) -> Replay:
+        return Replay(self._receipt, self._target, self._threads, self._inputs)

@@ -1,0 +1,131 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Two arrays of one type, element by element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..numerics.environment import float_environment
+from ..numerics.formats import ElementType, element_type, from_bits, to_bits
+from ..numerics.tensors import TensorType
+
+
+@dataclass(frozen=True)
+class ElementDifference:
+    """The first element, row-major, in which two arrays differ.
+
+    Attributes:
+      index: its index.
+      first, second: the value of each as shortest decimal text.
+      first_bits, second_bits: the bits of each in hexadecimal, NaNs canonical (V4).
+      ulps: for floats how many steps between neighbouring values lie between the two, for integers their distance;
+        None where one is a NaN.
+      count: how many elements differ.
+      size: how many elements there are.
+      max_ulps: the largest such distance of all elements; None where none has one.
+    """
+
+    index: tuple[int, ...]
+    first: str
+    second: str
+    first_bits: str
+    second_bits: str
+    ulps: int | None
+    count: int
+    size: int
+    max_ulps: int | None
+
+    def __str__(self) -> str:
+        far = "" if self.ulps is None else f", {self.ulps} {'ulp' if self.ulps == 1 else 'ulps'} apart"
+        return (
+            f"element {list(self.index)}: {self.first} ({self.first_bits}) and "
+            f"{self.second} ({self.second_bits}){far}; "
+            f"{self.count} of {self.size} elements differ"
+        )
+
+    def report(self) -> dict[str, Any]:
+        """As JSON."""
+        return {**self.__dict__, "index": list(self.index)}
+
+
+@float_environment()
+def bits_of(array: np.ndarray, kind: TensorType) -> np.ndarray:
+    """The elements of an array, held as numerics/tensors.py says, as unsigned integers; NaNs canonical (V4)."""
+    element = element_type(kind.element)
+    return to_bits(_held(array, element), element)
+
+
+@float_environment()
+def first_difference(first: np.ndarray, second: np.ndarray, kind: TensorType) -> ElementDifference | None:
+    """How two arrays of type `kind` differ, None where all bits are equal (but for those of NaNs)."""
+    a, b = bits_of(first, kind), bits_of(second, kind)
+    different = a != b
+    count = int(np.count_nonzero(different))
+    if count == 0:
+        return None
+    flat = int(np.argmax(different))
+    index = tuple(int(i) for i in np.unravel_index(flat, kind.shape)) if kind.shape else ()
+    distances = ulp_distances(first, second, kind)
+    digits = 2 * a.dtype.itemsize
+    known = distances.reshape(-1)[flat]
+    largest = max(distances.reshape(-1)[different.reshape(-1)], default=-1)
+    return ElementDifference(
+        index,
+        _decimal(a.reshape(-1)[flat], kind),
+        _decimal(b.reshape(-1)[flat], kind),
+        f"0x{int(a.reshape(-1)[flat]):0{digits}x}",
+        f"0x{int(b.reshape(-1)[flat]):0{digits}x}",
+        None if known < 0 else int(known),
+        count,
+        a.size,
+        None if largest < 0 else int(largest),
+    )
+
+
+@float_environment()
+def ulp_distances(first: np.ndarray, second: np.ndarray, kind: TensorType) -> np.ndarray:
+    """How far two arrays are apart, element by element.
+
+    Floats are numbered in their order, -0 and +0 alike, infinity next to the largest finite value.
+
+    Returns:
+      f64 of the arrays' shape (exact below 2^53); -1 where exactly one is a NaN.
+    """
+    element = element_type(kind.element)
+    a, b = _held(first, element), _held(second, element)
+    if not element.is_float:
+        return np.abs(a.astype(np.float64) - b.astype(np.float64))
+    places = []
+    for array in (a, b):
+        bits = to_bits(array, element).astype(np.uint64)
+        sign = np.uint64(1 << (element.width - 1))
+        magnitude = (bits & (sign - np.uint64(1))).astype(np.int64)
+        places.append(np.where(bits & sign != 0, -magnitude, magnitude))
+    with np.errstate(over="ignore"):
+        # Two f64 of opposite sign may be more than 2^63 apart.
+        distance = np.abs(places[0].astype(np.float64) - places[1].astype(np.float64))
+        near = np.abs(places[0] - places[1])
+    distance = np.where(distance < 2.0**53, near, distance)
+    nans = np.isnan(a), np.isnan(b)
+    return np.where(nans[0] & nans[1], 0.0, np.where(nans[0] | nans[1], -1.0, distance))
+
+
+def _held(array: np.ndarray, element: ElementType) -> np.ndarray:
+    """An array of numerics/tensors.py as the interpreter holds it."""
+    array = np.asarray(array)
+    if element.is_storage:
+        return from_bits(np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape), element)
+    return array.astype(element.dtype, copy=False)
+
+
+def _decimal(bits: Any, kind: TensorType) -> str:
+    element = element_type(kind.element)
+    value = from_bits(np.array(bits), element)
+    if not element.is_float:
+        return str(bool(value)) if element.width == 1 else str(int(value))
+    return str(value[()])

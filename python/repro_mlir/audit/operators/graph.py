@@ -1,0 +1,155 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A canonical program as a list of operators and the values that they exchange.
+
+An *operator* is an operation of the one block of `main`, the return excepted. Its index is its position there, so that
+the identity of the program (H2) and the index name it. Constants and `tensor.empty` are operators too, but what they
+give is part of the text of those that use it: such values are *inline*, and nobody has to hand them over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ...execute.reference import Operation, ValueType, read_program
+from ...numerics.tensors import TensorType
+from ...printing import foreign
+from ...program import Program
+
+CONSTANT = "arith.constant"
+EMPTY = "tensor.empty"
+
+
+@dataclass(frozen=True)
+class Value:
+    """An argument of the program or a result of an operator.
+
+    Attributes:
+      producer: index of the operator; None for an argument.
+      position: which of its results, or of the arguments.
+      kind: name, element type and shape as an array; `index` is held as i64, a scalar with shape ().
+      element: MLIR's name of the element type.
+      scalar: whether it is no tensor.
+      inline: whether it is a constant or a tensor without defined elements.
+    """
+
+    producer: int | None
+    position: int
+    kind: TensorType = field(compare=False)
+    element: str = field(compare=False)
+    scalar: bool = field(compare=False)
+    inline: bool = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """An argument's name, or the operator and its index."""
+        return self.kind.name
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operation of `main`.
+
+    Attributes:
+      index: its position in `main`.
+      name: MLIR's name of the operation.
+      operands: the distinct values that it uses, those that its body takes from outside behind its own operands.
+      results: the values that it gives.
+      location: `file:line:column` of the Python line that it comes from; else the module of the model or the phase of
+        the step, such as `module encoder.0`; empty where neither is known.
+    """
+
+    index: int
+    name: str
+    operands: tuple[Value, ...] = field(repr=False)
+    results: tuple[Value, ...] = field(repr=False)
+    location: str
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The operands that have to be computed: all but constants and tensors without defined elements."""
+        return tuple(value for value in self.operands if not value.inline)
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The results that have defined elements: none for `tensor.empty`."""
+        return () if self.name == EMPTY else self.results
+
+    @property
+    def inline(self) -> bool:
+        """Whether it computes nothing: a constant or a `tensor.empty`."""
+        return self.name in (CONSTANT, EMPTY)
+
+    @property
+    def line(self) -> str | None:
+        """`file:line` of its Python source, or the module or phase that it belongs to; None where neither is known."""
+        parts = self.location.rsplit(":", 2)
+        if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
+            return foreign(f"{parts[0]}:{parts[1]}")
+        return foreign(self.location) if self.location else None
+
+    def __str__(self) -> str:
+        return f"operator {self.index} {self.name}" + (f" ({self.line})" if self.line else "")
+
+
+class OperatorGraph:
+    """The operators of a canonical program in order.
+
+    Attributes:
+      program: the program.
+      arguments: the arguments of `main`: state, then inputs.
+      operators: the operators; `operators[i].index == i`.
+      results: what `main` returns: new state, then outputs.
+    """
+
+    def __init__(self, program: Program) -> None:
+        read = read_program(program.data)
+        self.program = program
+        body = read.body
+        kinds = (*program.state, *program.inputs)
+        values: dict[int, Value] = {}
+        for position, (number, kind) in enumerate(zip(body.arguments, kinds, strict=True)):
+            values[number] = Value(None, position, kind, kind.element, False, False)
+        operators = []
+        for index, operation in enumerate(body.operations):
+            operands = tuple(values[number] for number in used_numbers(operation))
+            results = tuple(
+                _result(operation, index, position, kind) for position, kind in enumerate(operation.result_types)
+            )
+            values.update(zip(operation.results, results, strict=True))
+            operators.append(Operator(index, operation.name, operands, results, operation.location))
+        self.arguments = tuple(values[number] for number in body.arguments)
+        self.operators = tuple(operators)
+        self.results = tuple(values[number] for number in body.yields)
+        self.operations = body.operations
+
+    @cached_property
+    def last_uses(self) -> dict[Value, int]:
+        """Index of the last operator that uses a value; the number of operators for what `main` returns."""
+        uses = {value: operator.index for operator in self.operators for value in operator.operands}
+        uses.update((value, len(self.operators)) for value in self.results)
+        return uses
+
+    @cached_property
+    def users(self) -> dict[Value, tuple[int, ...]]:
+        """The indices of the operators that use a value."""
+        found: dict[Value, list[int]] = {}
+        for operator in self.operators:
+            for value in operator.operands:
+                found.setdefault(value, []).append(operator.index)
+        return {value: tuple(indices) for value, indices in found.items()}
+
+
+def used_numbers(operation: Operation) -> list[int]:
+    """The numbers of the distinct values that an operation uses, those of its regions last."""
+    captured = sorted(set().union(*(region.captured() for region in operation.regions)))
+    return list(dict.fromkeys((*operation.operands, *captured)))
+
+
+def _result(operation: Operation, index: int, position: int, kind: ValueType) -> Value:
+    element = kind.element.name
+    name = f"{operation.name}.{index}" + (f"#{position}" if len(operation.results) > 1 else "")
+    held = TensorType(name, "i64" if element == "index" else element, kind.shape or ())
+    return Value(index, position, held, element, kind.shape is None, operation.name in (CONSTANT, EMPTY))

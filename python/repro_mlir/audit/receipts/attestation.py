@@ -1,0 +1,85 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A finished receipt as an in-toto statement in a DSSE envelope, for tools that know these formats.
+
+Statement: github.com/in-toto/attestation, spec/v1/statement.md; envelope: github.com/secure-systems-lab/dsse.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from ...files import canonical_json
+from ...files.regular import open_regular
+from .consistency import check_consistency
+from .form import SEAL
+from .receipt import Receipt
+from .signing import PrivateKey
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPES = {1: "urn:repro-mlir:receipt:v1", 2: "urn:repro-mlir:receipt:v2"}
+"""By the version of the receipt."""
+
+_CHUNK = 1 << 23
+
+
+def statement(receipt: Receipt) -> dict[str, Any]:
+    """The in-toto statement of a finished receipt whose parts agree with each other.
+
+    The subjects are all files of the receipt, each with its SHA-256; the predicate says what was run.
+
+    Raises:
+      ReceiptWrong: the receipt contradicts itself.
+      ReproError: the run has not ended.
+    """
+    check_consistency(receipt, unfinished=False, key=None)
+    seal, header = receipt.seal, receipt.header
+    assert seal is not None
+    identities = [each.identity for each in header.programs]
+    programs = {"program": identities[0]} if header.version == 1 else {"programs": identities}
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [
+            {"name": name, "digest": {"sha256": _sha256(receipt.path / name)}} for name in sorted([*seal.files, SEAL])
+        ],
+        "predicateType": PREDICATE_TYPES[header.version],
+        "predicate": programs
+        | {
+            "numerics": header.numerics,
+            "initial": header.initial,
+            "steps": seal.steps,
+            "chain": seal.chain.hex(),
+            "state_hash": seal.state_hash,
+        },
+    }
+
+
+def _sha256(path: Path) -> str:
+    hasher = hashlib.sha256()
+    with open_regular(path) as file:
+        while chunk := file.read(_CHUNK):
+            hasher.update(chunk)
+    return hasher.hexdigest()
+
+
+def envelope(receipt: Receipt, key: PrivateKey) -> bytes:
+    """The DSSE envelope of `statement`, signed by `key`, as JSON. Its `keyid` is the public key in hexadecimal."""
+    payload = canonical_json.dump(statement(receipt))
+    public, signature = key.sign(_encoded(payload))
+    value = {
+        "payload": base64.b64encode(payload).decode(),
+        "payloadType": PAYLOAD_TYPE,
+        "signatures": [{"keyid": public.hex(), "sig": base64.b64encode(signature).decode()}],
+    }
+    return canonical_json.dump(value)
+
+
+def _encoded(payload: bytes) -> bytes:
+    """DSSE's pre-authentication encoding: what is signed."""
+    kind = PAYLOAD_TYPE.encode()
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)

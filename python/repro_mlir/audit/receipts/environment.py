@@ -1,0 +1,31 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Where a run takes place, for information only."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+
+import numpy as np
+
+
+def describe(target: str, threads: int) -> dict[str, str]:
+    """What a reader of a receipt may want to know; no result depends on it."""
+    from ...compilation.cpu import native_level
+
+    try:
+        version = importlib.metadata.version("repro-mlir")
+    except importlib.metadata.PackageNotFoundError:
+        # Used from a build directory.
+        version = "unknown"
+    return {
+        "repro_mlir": version,
+        "target": target,
+        "threads": str(threads),
+        "level": native_level(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }

@@ -1,0 +1,189 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Receipts as they lie on disk, read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import blake3
+import numpy as np
+
+from ...errors import ReceiptWrong, ReproError
+from ...files import canonical_json, tensor_record
+from ...files.regular import read_regular
+from ...limits import limits
+from ...numerics.hashing import tensor_digests
+from ...numerics.tensors import TensorType
+from ...program import Program, read_untrusted
+from ...program.canonical import examine
+from ...untrusted import NoProgram
+from .commitments import Commitment
+from .form import HEADER, INPUTS, SEAL, STEPS, Header, Seal
+from .kept_tensors import changes, checkpoints
+from .step_log import StepLog, StoredInputs
+
+
+def digests_of(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+    """(H1) of each array."""
+    return tuple(tensor_digests([(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]))
+
+
+def _check_memory(header: Header, where: str) -> None:
+    """ReproError where a state or the inputs of a step are more than is read; a file may have holes for all of it."""
+    most = limits().archive_bytes
+    inputs = (("inputs", each.signature.inputs) for each in header.programs)
+    for what, kinds in (("a state", header.state), *inputs):
+        if (size := tensor_record.size_of(kinds)) > most:
+            raise ReproError(f"{where}: {what} of {size:,} bytes, expected at most {most:,}")
+
+
+class Receipt:
+    """A receipt directory, of a run that has ended or not.
+
+    Each part is read when it is first asked for and then has the form that docs/receipts.md gives it. Whether the parts
+    agree with each other and with what the program computes is for `verify`.
+
+    Attributes:
+      path: the directory.
+      header: receipt.json.
+      seal: seal.json, None while the run has not ended.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Opens a receipt.
+
+        Raises:
+          ReproError: no receipt, or one of another version of format or numerics.
+        """
+        self.path = Path(path)
+        if not self.path.is_dir():
+            raise ReproError(f"{self.path}: expected a receipt, which is a directory with a file {HEADER}")
+        self.header = Header.load(read_regular(self.path / HEADER, canonical_json.LIMIT), str(self.path / HEADER))
+        _check_memory(self.header, str(self.path / HEADER))
+        seal = self.path / SEAL
+        # A link to nothing, say, is there too.
+        there = os.path.lexists(seal)
+        self._programs: dict[int, Program] = {}
+        self.seal = Seal.load(read_regular(seal, canonical_json.LIMIT), str(seal)) if there else None
+
+    @cached_property
+    def log(self) -> StepLog:
+        """The records of the steps and of what the user did between them."""
+        return StepLog(self.path / STEPS, self.header)
+
+    @property
+    def inputs_path(self) -> Path:
+        """inputs.bin."""
+        return self.path / INPUTS
+
+    def stored_inputs(self, program: int) -> StoredInputs:
+        """The form of the inputs of a step in inputs.bin."""
+        return StoredInputs(self.header.programs[program].stored_inputs(self.header.stored))
+
+    def inputs(self, record: int) -> list[np.ndarray]:
+        """The inputs of a step, by its record, that the receipt has: all, or the hyper-parameters alone."""
+        found = self.log[record]
+        assert found.program is not None
+        form = self.stored_inputs(found.program)
+        return form.read(self.inputs_path, self.log.inputs_end(record - 1), f"step {found.step}")
+
+    @property
+    def program(self) -> Program:
+        """The program with which the run began; raises as `program_at`."""
+        return self.program_at(0)
+
+    def program_at(self, index: int) -> Program:
+        """A program of the run, with the initial state of the run.
+
+        Raises:
+          ReceiptWrong: its file is not the program that the header names.
+        """
+        if index not in self._programs:
+            self._programs[index] = self._read_program(index)
+        return self._programs[index]
+
+    def _read_program(self, index: int) -> Program:
+        header, name = self.header, self.header.program_file(index)
+        listed = header.programs[index]
+        data = read_regular(self.path / name, limits().text_bytes)
+        found = blake3.blake3(data).hexdigest()
+        if found != listed.digest:
+            raise ReceiptWrong(name, f"not the file that {HEADER} names", None, listed.digest, found)
+        try:
+            data = read_untrusted(data, self.path / name, is_text=header.version == 1)
+        except NoProgram:
+            raise ReceiptWrong(name, "expected a canonical program") from None
+        examined = examine(data)
+        named = examined.is_named(listed.identity) if header.version == 1 else examined.identity == listed.identity
+        if not named:
+            message = f"another program than {HEADER} names"
+            raise ReceiptWrong(name, message, None, listed.identity, examined.identity)
+        kinds = header.state, listed.signature.inputs, listed.signature.outputs
+        try:
+            examined.check(*kinds)
+        except ReproError as error:
+            raise ReceiptWrong(HEADER, f"the signature is not that of the program: {error}") from None
+        return Program(data, *kinds, listed.signature.num_hyper_parameters, self._initial, untrusted=True)
+
+    @cached_property
+    def _initial(self) -> tuple[np.ndarray, ...]:
+        arrays = checkpoints.read(self.path, 0, self.header.state)
+        root = Commitment(0, digests_of(self.header.state, arrays)).root.hex()
+        if root != self.header.initial:
+            message = "not the initial state that receipt.json names"
+            raise ReceiptWrong(checkpoints.name_of(0), message, None, self.header.initial, root)
+        return tuple(arrays)
+
+    def state_digests(self, record: int) -> tuple[bytes, ...]:
+        """(H1) of each state tensor after a record."""
+        return self.log[record].commitment.state if record else self._initial_digests
+
+    @cached_property
+    def _initial_digests(self) -> tuple[bytes, ...]:
+        return digests_of(self.header.state, self._initial)
+
+    def state_after(self, record: int) -> dict[str, np.ndarray]:
+        """New arrays with a kept state, by name.
+
+        Raises:
+          ReceiptWrong: not the state that the record names.
+        """
+        kinds = self.header.state
+        if record == 0:
+            return {kind.name: array.copy() for kind, array in zip(kinds, self._initial, strict=True)}
+        arrays = checkpoints.read(self.path, record, kinds)
+        self._compare(checkpoints.name_of(record), record, kinds, self.log[record].commitment.state, arrays)
+        return {kind.name: array for kind, array in zip(kinds, arrays, strict=True)}
+
+    def change(self, record: int) -> dict[str, np.ndarray]:
+        """The tensors that the user changed, by name.
+
+        Raises:
+          ReceiptWrong: not those that the record names, or none.
+        """
+        pairs = zip(self.header.state, self.state_digests(record - 1), self.log[record].commitment.state, strict=True)
+        changed = [(kind, after) for kind, before, after in pairs if before != after]
+        if not changed:
+            raise ReceiptWrong(STEPS, "a change of the state that changes nothing", self.log[record].follows)
+        kinds = [kind for kind, _ in changed]
+        arrays = changes.read(self.path, record, kinds)
+        self._compare(changes.name_of(record), record, kinds, [digest for _, digest in changed], arrays)
+        return {kind.name: array for kind, array in zip(kinds, arrays, strict=True)}
+
+    def _compare(
+        self,
+        place: str,
+        record: int,
+        kinds: Sequence[TensorType],
+        digests: Sequence[bytes],
+        arrays: Sequence[np.ndarray],
+    ) -> None:
+        for kind, expected, actual in zip(kinds, digests, digests_of(kinds, arrays), strict=True):
+            if expected != actual:
+                message = f"tensor {kind.name} is not that of the record"
+                raise ReceiptWrong(place, message, self.log[record].follows, expected.hex(), actual.hex())

@@ -1,0 +1,272 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Receipts of runs by `Trainer`, and going on after a run was cut off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import blake3
+import numpy as np
+
+from ...errors import ReceiptWrong, ReproError
+from ...numerics.hashing import tensor_bytes, tensor_digests
+from ...numerics.tensors import TensorType
+from ...program import Program
+from . import writer
+from .commitments import Commitment, commit
+from .comparison import differences
+from .environment import describe
+from .form import NUMERICS, STEPS, Header, ListedProgram, Record, Seal
+from .options import ReceiptOptions
+from .signing import PrivateKey
+from .step_log import StoredInputs, loss_of
+
+
+class Recorder:
+    """Writes the receipt of one run.
+
+    A step is recorded by `take`, then the step itself, then `commit`. The state is hashed before a step too: what
+    somebody else has written since the step before is recorded as a change.
+
+    Attributes:
+      state: the state tensors by name; the run goes on from here and changes them in place.
+      records: how many records the run has: of steps, and of changes by the user. A resumed run begins at its last
+        checkpoint; records that the receipt has beyond it are made again and compared.
+      steps: how many of them are steps.
+      cursor: how many batches have been taken from the data, those of failed steps included.
+    """
+
+    def __init__(
+        self, options: ReceiptOptions, program: Program, target: str, threads: int, nonfinite_loss: str = "warn"
+    ) -> None:
+        """Begins a receipt, or goes on with one.
+
+        Args:
+          options: where and how it is written.
+          program: what is run, with the state in which the run begins.
+          target, threads: for information.
+          nonfinite_loss: see `Header`.
+        Raises:
+          ReproError: there is a receipt already, or one of another run, or of one that has stopped, or it cannot be
+            written.
+        """
+        if options.checkpoint_every < 1:
+            raise ReproError(f"expected at least 1 step between checkpoints, got {options.checkpoint_every}")
+        self._path = Path(options.path)
+        self._kinds = program.state
+        self._program = program
+        self._key = PrivateKey(options.sign) if options.sign is not None else None
+        header = Header(
+            NUMERICS,
+            program.state,
+            commit(program, 0, program.initial).root.hex(),
+            (ListedProgram.of(program),),
+            options.store_batches,
+            options.checkpoint_every,
+            describe(target, threads),
+            _script(options.script),
+            nonfinite_loss,
+        )
+        try:
+            header.dump()
+        except ValueError as error:
+            raise ReproError(f"the receipt cannot name the program's tensors: {error}") from None
+        try:
+            if not self._path.exists():
+                writer.create(self._path, header, program)
+            elif not options.resume:
+                raise ReproError(f"{self._path} exists: resume it, or give the receipt another name")
+            self._writer = writer.ReceiptWriter(self._path, header, program)
+        except OSError as error:
+            raise self._cannot_write(error) from None
+        self.state = self._writer.state
+        log = self._writer.log
+        self.records = self._writer.kept
+        last = log[self.records] if self.records else None
+        self.steps = last.step if last else 0
+        self.cursor = last.commitment.cursor if last else 0
+        if self.steps and nonfinite_loss == "stop":
+            loss = loss_of(log[log.record_of(self.steps)], self._writer.header)
+            if loss is not None and not math.isfinite(loss):
+                self._writer.close()
+                raise ReproError(f"{self._path}: the run has stopped, as step {self.steps} gave the loss {loss}")
+        self._inputs = b""
+        # The step that has been computed and hashed, while it is not recorded.
+        self._computed: Commitment | None = None
+        # No step runs while the hashing threads do.
+        self._hashers = ThreadPoolExecutor(threads, "repro-hash")
+        self._last = self._digests()
+
+    def work_on(self, state: dict[str, np.ndarray]) -> None:
+        """Goes on with other arrays, which get the values of `state` and take its place."""
+        for name, array in state.items():
+            array[...] = self.state[name]
+        self.state = state
+
+    def restore(self) -> None:
+        """Takes the values of the last kept state again, before the first step of a run that is resumed."""
+        for name, array in self.state.items():
+            array[...] = self._writer.state[name]
+
+    def take(self, program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Begins a step: records what somebody else has written since the last one.
+
+        Args:
+          program: of the step; its state tensors are those with which the run began.
+          inputs: in the order of the program.
+        Returns:
+          what the step must read: copies with canonical NaNs (V4), as the receipt has them.
+        Raises:
+          ReproError: a change or a program that the receipt cannot say, or that could not be written.
+          ReceiptWrong: not the change that the receipt has.
+        """
+        self._writer.check_program(program)
+        self._note_change()
+        self._program = program
+        form = StoredInputs(program.inputs)
+        self._inputs = form.encode(inputs)
+        return form.decode(self._inputs, f"step {self.steps + 1}")
+
+    def skip(self) -> None:
+        """Says that the step of `take` has failed: the receipt counts its batch and has no record of it."""
+        self.cursor += 1
+
+    def commit(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Records that the step has run, with the inputs of `take`; may be called again where it was cut short.
+
+        Raises:
+          ReproError: it could not be written.
+          ReceiptWrong: a step computed again is not the one that the receipt has.
+        """
+        if self._computed is None:
+            steps = self.steps + 1 if self._writer.header.version > 1 else None
+            self._computed = commit(
+                self._program, self.cursor + 1, self._arrays(), inputs, outputs, self._hashers, steps=steps
+            )
+        self.finish(outputs)
+
+    @property
+    def kinds(self) -> tuple[TensorType, ...]:
+        """The state tensors of all programs of the run."""
+        return self._kinds
+
+    @property
+    def last(self) -> tuple[bytes, ...]:
+        """The hashes (H1) of the state after the last record: another object after each."""
+        return self._last
+
+    @property
+    def can_finish(self) -> bool:
+        """Whether a step that was cut short has been hashed, so that it can still be recorded."""
+        return self._computed is not None
+
+    def finish(self, outputs: Sequence[np.ndarray]) -> None:
+        """Writes the record of the step that has been hashed; raises as `commit`."""
+        computed = self._computed
+        if computed is None:
+            return
+        record, step = self.records + 1, self.steps + 1
+        if record <= self._writer.recorded:
+            self._compare(record, Record(step, computed, b"", b"", 0))
+        else:
+            with self._writing():
+                program = self._writer.list_program(self._program)
+                self._writer.append_step(record, step, program, computed, self._inputs, self._loss(outputs))
+        if step % self._writer.header.checkpoint_every == 0:
+            self._keep(record, computed.state)
+        self._last, self.cursor = computed.state, computed.cursor
+        self.records, self.steps, self._computed = record, step, None
+
+    def seal(self) -> Seal:
+        """Ends the run: records what was written since its last step, keeps the last state and writes seal.json.
+
+        Raises:
+          ReproError: the receipt has more steps than this run, or cannot be written.
+        """
+        recorded, log = self._writer.recorded, self._writer.log
+        if self.records < recorded and log[recorded].step > self.steps:
+            raise ReproError(f"{self._path}: has {log[recorded].step} steps, this run ended after {self.steps}")
+        self._note_change()
+        if self.records < recorded:
+            raise ReproError(f"{self._path}: has a change of the state at its end, and this run has none")
+        self._keep(self.records, self._last)
+        with self._writing():
+            return self._writer.seal(self.steps, self._last, self._key)
+
+    def close(self) -> None:
+        """Ends the threads and closes the files; without `seal` the receipt is one to resume."""
+        self._hashers.shutdown()
+        self._writer.close()
+
+    def _arrays(self) -> list[np.ndarray]:
+        return [self.state[kind.name] for kind in self._kinds]
+
+    def _digests(self) -> tuple[bytes, ...]:
+        pairs = zip(self._arrays(), self._kinds, strict=True)
+        return tuple(tensor_digests([(array, kind.element) for array, kind in pairs], self._hashers))
+
+    def _note_change(self) -> None:
+        """Records what was written since the last record."""
+        digests = self._digests()
+        if digests == self._last:
+            return
+        triples = zip(self._kinds, self._last, digests, strict=True)
+        kinds = [kind for kind, before, after in triples if before != after]
+        if self._writer.header.version == 1:
+            raise ReproError(
+                f"state {kinds[0].name} has been written since step {self.steps}, and a receipt of version 1 cannot "
+                f"say that: write the former values back, or begin another receipt; {self._path} can be resumed"
+            )
+        record, commitment = self.records + 1, Commitment(self.cursor, digests, steps=self.steps)
+        if record <= self._writer.recorded:
+            self._compare(record, Record(self.steps, commitment, b"", b"", None))
+        else:
+            with self._writing():
+                arrays = [self.state[kind.name] for kind in kinds]
+                self._writer.append_change(record, self.steps, commitment, kinds, arrays)
+        self.records, self._last = record, digests
+
+    def _keep(self, record: int, digests: Sequence[bytes]) -> None:
+        """Keeps the state, which must have these digests still."""
+        for kind, expected, actual in zip(self._kinds, digests, self._digests(), strict=True):
+            if expected != actual:
+                raise ReproError(f"state {kind.name} has been written while step {self.steps + 1} was recorded")
+        with self._writing():
+            self._writer.keep(record, self._arrays())
+
+    def _compare(self, number: int, record: Record) -> None:
+        """A record made again must be the one that was there before the run was cut off."""
+        recorded = self._writer.log[number]
+        for place, expected, actual in differences(self._writer.header, recorded, record):
+            raise ReceiptWrong(place, f"not as {self._path / STEPS} has it", record.follows, expected, actual)
+
+    def _loss(self, outputs: Sequence[np.ndarray]) -> bytes | None:
+        for kind, array in zip(self._program.outputs, outputs, strict=True):
+            if kind.name == "loss" and not kind.shape:
+                return tensor_bytes(array, kind.element)
+        return None
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._cannot_write(error) from None
+
+    def _cannot_write(self, error: OSError) -> ReproError:
+        return ReproError(f"cannot write {error.filename or self._path}: {error.strerror}")
+
+
+def _script(path: str | Path | None) -> tuple[str, str] | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).name, blake3.blake3(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ReproError(f"cannot read {path}: {error.strerror}") from None

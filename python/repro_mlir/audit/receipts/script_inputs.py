@@ -1,0 +1,131 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Batches and hyper-parameters from the script that a run was made with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import ReceiptWrong, ReproError
+from ...frontends.script import load_training
+from ...program import Program
+from ...program.canonical import examine
+from .commitments import commit
+from .comparison import first_different_field
+from .form import NUMERICS, ListedProgram, Signature, tensors_as_json
+from .receipt import Receipt
+
+
+class ScriptBatches:
+    """The program of a script, and the inputs of its batches in their order.
+
+    Attributes:
+      script: its path.
+      first: the program of the first batch, captured as `Trainer` does.
+      program: that of the last batch that was given; another one where the script has changed what it depends on.
+      imported: what the frontend gave, which has what ties `program` to the script's objects.
+      exact_digits: the option with which it was captured.
+      taken: how many batches have been given.
+    """
+
+    def __init__(self, script: str, exact_digits: int | None = None) -> None:
+        """Runs the script and captures its program. ReproError for a script that cannot be run or captured.
+
+        `exact_digits` is as for `load_training`.
+        """
+        given = load_training(script, exact_digits)
+        self.script = script
+        self.exact_digits: int | None = given.options.get("exact_digits")
+        self._given = given
+        self._batches = iter(given.batches)
+        self.taken = 0
+        self._first = self._next()
+        self.program, self.imported = given.capture(self._first)
+        self.first = self.program
+        self._known = {given.form(self.imported): (self.program, self.imported)}
+
+    def run(self, like: Mapping[str, Any]) -> dict[str, Any]:
+        """What the script runs, as `Header.run`; without `nonfinite_loss` where the script leaves it open.
+
+        Args:
+          like: a `Header.run`, whose version it has, and whose name of the program where that is one of its names.
+        """
+        run: dict[str, Any] = {
+            "numerics": NUMERICS,
+            "initial": commit(self.first, 0, self.first.initial).root.hex(),
+        }
+        if "program" in like:
+            named = examine(self.first.data).is_named(like["program"])
+            run["program"] = like["program"] if named else self.first.hash
+            run["signature"] = Signature.of(self.first).as_json()
+        else:
+            run["state"] = tensors_as_json(self.first.state)
+        if "nonfinite_loss" in self._given.options:
+            run["nonfinite_loss"] = self._given.options["nonfinite_loss"]
+        return run
+
+    def take(self) -> list[np.ndarray]:
+        """The inputs of the next batch, hyper-parameters first. ReproError where there is none."""
+        batch = self._first if self.taken == 0 else self._next()
+        self.taken += 1
+        form = self._given.form(self.imported)
+        if form not in self._known:
+            self._known[form] = self._given.capture(batch)
+        self.program, self.imported = self._known[form]
+        return self.imported.read_inputs(batch)
+
+    def _next(self) -> tuple[object, ...]:
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            raise ReproError(f"{self.script}: expected at least {self.taken + 1} batches") from None
+        return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+
+
+class ScriptInputs:
+    """Gives the inputs of batches in ascending order, as `Trainer` would take them from the script.
+
+    Attributes:
+      run: see `ScriptBatches.run`.
+    """
+
+    def __init__(self, receipt: Receipt, source: ScriptBatches) -> None:
+        """
+        Args:
+          source: of which no batch has been taken.
+        Raises:
+          ReceiptWrong: the script runs something else than the receipt: another program, state, name or number.
+        """
+        self._source = source
+        self._inputs: list[np.ndarray] = []
+        theirs = receipt.header.run()
+        self.run = source.run(theirs)
+        # What is wrong with the names is of no interest in another program.
+        self.check_program(receipt.header.programs[0], None, source.first)
+        for name in ("numerics", *sorted(self.run)):
+            different = first_different_field(theirs[name], self.run[name], name)
+            if different is not None:
+                place, expected, actual = different
+                raise ReceiptWrong(place, f"not that of {source.script}", None, expected, actual)
+
+    def check_program(self, listed: ListedProgram, step: int | None, program: Program | None = None) -> None:
+        """ReceiptWrong where a receipt lists another program or other names; by default than the last batch has."""
+        program = program or self._source.program
+        message = f"not that of {self._source.script}"
+        if not examine(program.data).is_named(listed.identity):
+            raise ReceiptWrong("program", message, step, listed.identity, program.hash)
+        theirs, ours = listed.signature.as_json(), Signature.of(program).as_json()
+        different = first_different_field(theirs, ours, "signature")
+        if different is not None:
+            place, expected, actual = different
+            raise ReceiptWrong(place, message, step, expected, actual)
+
+    def __call__(self, number: int) -> Sequence[np.ndarray]:
+        """The inputs of a batch, from 1, hyper-parameters first. ReproError where the script gives too few batches."""
+        while self._source.taken < number:
+            self._inputs = self._source.take()
+        return self._inputs

@@ -1,0 +1,175 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""steps.jsonl and inputs.bin, read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import ReproError
+from ...files import tensor_record
+from ...files.regular import open_regular
+from ...files.tensor_record import size_of
+from ...numerics.formats import element_type, from_bits
+from ...numerics.tensors import TensorType
+from .form import Header, Record
+
+_RECORD = 1024
+"""The most bytes of a record beside its digests of tensors."""
+
+_DIGEST = 67
+"""Bytes of a digest in a record, with quotes and comma."""
+
+_CHUNK = 1 << 20
+
+
+class StepLog:
+    """The records of a run, by their number from 1.
+
+    Attributes:
+      records: how many whole records there are.
+      torn: whether part of a record follows the last one.
+    """
+
+    def __init__(self, path: Path, header: Header) -> None:
+        """Reads the file; the records are parsed when they are asked for."""
+        self._path = path
+        self._header = header
+        tensors = [len(each.signature.inputs) + len(each.signature.outputs) for each in header.programs]
+        # A change has the digests of the state alone.
+        fewest = min(tensors) if header.version == 1 else 0
+        state = len(header.state)
+        self._data = _read_lines(path, _DIGEST * (state + fewest + 2), _RECORD + _DIGEST * (state + max(tensors)))
+        ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
+        self._bounds = np.concatenate([[0], ends + 1]).astype(np.int64)
+        self.records = len(ends)
+        self.torn = self.bytes_of(self.records) < len(self._data)
+        self._input_sizes = [size_of(each.stored_inputs(header.stored)) for each in header.programs]
+        # For the records seen so far: where the inputs end that are stored up to each, and the record of each step.
+        self._input_ends = [0]
+        self._step_records: list[int] = []
+
+    def bytes_of(self, records: int) -> int:
+        """The size of the first `records` records."""
+        return int(self._bounds[records])
+
+    def __getitem__(self, record: int) -> Record:
+        """A record. ReproError for one without the form of a record."""
+        if not 1 <= record <= self.records:
+            raise ReproError(f"{self._path}: expected a record from 1 to {self.records}, got {record}")
+        line = self._data[self._bounds[record - 1] : self._bounds[record] - 1]
+        found = Record.load(line, self._header, f"{self._path}: line {record}")
+        if record == len(self._input_ends):
+            size = 0 if found.program is None else self._input_sizes[found.program]
+            self._input_ends.append(self._input_ends[-1] + size)
+            if found.program is not None:
+                self._step_records.append(record)
+        return found
+
+    @property
+    def steps(self) -> int:
+        """How many of the records are steps. ReproError where one has not the form of a record."""
+        if self._header.version == 1:
+            return self.records
+        self._see(self.records)
+        return len(self._step_records)
+
+    def record_of(self, step: int) -> int:
+        """The record of a step; 0 for step 0. ReproError where there is no such step, or a record before it has not the
+        form of one."""
+        if self._header.version == 1 and 0 <= step <= self.records:
+            return step
+        while 0 < step > len(self._step_records) and len(self._input_ends) <= self.records:
+            self._see(len(self._input_ends))
+        if not 0 <= step <= len(self._step_records):
+            raise ReproError(f"{self._path}: expected a step from 1 to {len(self._step_records)}, got {step}")
+        return self._step_records[step - 1] if step else 0
+
+    def change_records(self) -> list[int]:
+        """The records that are no steps. ReproError as `steps`."""
+        if self._header.version == 1:
+            return []
+        self._see(self.records)
+        return sorted({*range(1, self.records + 1)} - {*self._step_records})
+
+    def inputs_end(self, record: int) -> int:
+        """How many bytes inputs.bin has up to and with a record. ReproError as `steps`."""
+        if self._header.version == 1:
+            return record * self._input_sizes[0]
+        self._see(record)
+        return self._input_ends[record]
+
+    def whole(self) -> int:
+        """How many records there are up to the first that has not the form of a record."""
+        if self._header.version == 1:
+            # Their places do not depend on what they say.
+            return self.records
+        try:
+            self._see(self.records)
+        except ReproError:
+            pass
+        return len(self._input_ends) - 1
+
+    def _see(self, record: int) -> None:
+        while len(self._input_ends) <= record:
+            _ = self[len(self._input_ends)]
+
+
+def loss_of(record: Record, header: Header) -> float | None:
+    """The loss of a step as a number, as far as a float64 holds it; None where its record has none."""
+    for kind in () if record.program is None else header.programs[record.program].signature.outputs:
+        if kind.name == "loss" and not kind.shape and record.loss is not None:
+            (value,) = StoredInputs([kind]).decode(record.loss, f"step {record.step}: loss")
+            return float(from_bits(value, element_type(kind.element))) if kind.dtype.kind == "u" else float(value)
+    return None
+
+
+def _read_lines(path: Path, shortest: int, longest: int) -> bytes:
+    """The file up to lines that are longer, or together shorter, than records: nothing is read that is no record's."""
+    data, begin, lines = bytearray(), 0, 0
+    with open_regular(path) as file:
+        while len(data) - begin <= longest and lines * shortest <= len(data) and (chunk := file.read(_CHUNK)):
+            data += chunk
+            lines += chunk.count(b"\n")
+            begin = data.rfind(b"\n", begin) + 1 or begin
+    return bytes(data)
+
+
+class StoredInputs:
+    """The form of the inputs of a step in inputs.bin: the bytes (H1) of some inputs, one after the other.
+
+    Attributes:
+      size: their bytes.
+    """
+
+    def __init__(self, kinds: Sequence[TensorType]) -> None:
+        """
+        Args:
+          kinds: the inputs.
+        """
+        self._kinds = kinds
+        self.size = size_of(kinds)
+
+    def encode(self, arrays: Sequence[np.ndarray]) -> bytes:
+        """The bytes of these arrays."""
+        return tensor_record.encode(arrays, self._kinds)
+
+    def decode(self, data: bytes, where: str) -> list[np.ndarray]:
+        """The arrays, which cannot be written to. ReproError, with `where` it is, for bytes that `encode` does not give
+        (V4)."""
+        return tensor_record.decode(data, self._kinds, where)
+
+    def read(self, path: Path, begin: int, where: str) -> list[np.ndarray]:
+        """The arrays that begin at an offset of the file. ReproError where the file has not so many bytes."""
+        with open_regular(path) as file:
+            there = os.fstat(file.fileno()).st_size - begin
+            # Before so much is allocated.
+            if there < self.size:
+                raise ReproError(f"{path}: expected {self.size} bytes for {where}, got {max(there, 0)}")
+            file.seek(begin)
+            return self.decode(file.read(self.size), f"{path}: {where}")

@@ -1,0 +1,322 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Verification of receipts: the parts must agree, and the steps, run again, must give what they say."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import ReceiptWrong, ReproError, StepFailed
+from ...execute.executable import Executable, compile
+from ...progress import Progress
+from .commitments import commit
+from .comparison import differences
+from .consistency import DigestsWrong, check_consistency
+from .file_list import list_files
+from .form import STEPS, Record
+from .receipt import Receipt
+from .script_inputs import ScriptInputs
+
+InputSource = Callable[[int], Sequence[np.ndarray]]
+"""Gives the inputs of a batch by its number from 1, as the cursor counts, hyper-parameters first; it is asked in
+ascending order, and for those too of which no step has a record."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found right.
+
+    Attributes:
+      steps: how many the receipt has.
+      chosen: those that were to be verified.
+      executed: those that were run: the chosen ones and the way to them from kept states.
+      chain: the last link, in hexadecimal.
+      state_hash: of the last state (H3), in hexadecimal; None while the run has not ended.
+      signed_by: the public key of the signature, in hexadecimal; None without.
+      sealed: whether the run has ended.
+      not_checked: what this verification leaves open, a line each (docs/receipts.md, "What right means").
+    """
+
+    steps: int
+    chosen: tuple[int, ...]
+    executed: tuple[int, ...]
+    chain: str
+    state_hash: str | None
+    signed_by: str | None
+    sealed: bool
+    not_checked: tuple[str, ...]
+
+
+def verify(
+    receipt: Receipt | str | Path,
+    steps: str = "all",
+    target: str = "cpu",
+    threads: int | None = None,
+    *,
+    unfinished: bool = False,
+    key: bytes | None = None,
+    chain: bytes | None = None,
+    inputs: InputSource | None = None,
+    draw: random.Random | None = None,
+) -> Verified:
+    """Checks a receipt and runs steps of it again, with a progress bar where standard error is a terminal.
+
+    Args:
+      receipt: a receipt or its directory.
+      steps: "all", "sample:N", "A-B" or "A", see `choose_steps`.
+      target, threads: see `compile`.
+      unfinished: whether a receipt of a run that has not ended will do.
+      key: the ed25519 public key (32 bytes) that must have signed.
+      chain: the link (32 bytes) that the last step must have, known from elsewhere.
+      inputs: gives the inputs of each batch; needed where the receipt does not store the batches. Batches that no step
+        has a record of must then fail (E1).
+      draw: chooses the sample.
+    Returns:
+      what was verified.
+    Raises:
+      ReceiptWrong: the receipt contradicts itself, or a step gives something else than it says.
+      ReproError: no receipt, one without steps or of another version, or a target that cannot run here.
+    """
+    if not isinstance(receipt, Receipt):
+        receipt = Receipt(receipt)
+    try:
+        with Progress(receipt.log.steps, "checking") as progress:
+            check_consistency(receipt, unfinished=unfinished, key=key, advance=progress.advance)
+    except DigestsWrong as wrong:
+        raise _located(receipt, wrong, target, threads) from None
+    log = receipt.log
+    link = log[log.records].chain
+    if chain is not None and link != chain:
+        raise ReceiptWrong("chain", "another run than the one expected", None, link.hex(), chain.hex())
+    chosen = choose_steps(steps, log.steps, draw)
+    kept = list_files(receipt.path).kept
+    executed = records_to_execute([log.record_of(step) for step in chosen], kept)
+    replay = Replay(receipt, target, threads, inputs)
+    with Progress(len(executed), f"running on {target}") as progress:
+        # What is wrong first is found first.
+        unchecked = deque(record for record in kept if 0 < record <= log.records)
+        for record in executed:
+            while unchecked and unchecked[0] < record:
+                receipt.state_after(unchecked.popleft())
+            replay.check(record)
+            progress.advance(f"step {log[record].follows}")
+        for record in unchecked:
+            receipt.state_after(record)
+    run = tuple(log[record].step for record in executed if log[record].program is not None)
+    return Verified(
+        log.steps,
+        tuple(chosen),
+        run,
+        link.hex(),
+        receipt.seal.state_hash if receipt.seal else None,
+        receipt.seal.signature[0].hex() if receipt.seal and receipt.seal.signature else None,
+        receipt.seal is not None,
+        tuple(_not_checked(receipt, run, key, chain, inputs)),
+    )
+
+
+def _not_checked(
+    receipt: Receipt, executed: Sequence[int], key: bytes | None, chain: bytes | None, inputs: InputSource | None
+) -> Iterator[str]:
+    steps, seal = receipt.log.steps, receipt.seal
+    if seal is None:
+        yield "how the run ends: it is not sealed"
+    if len(executed) < steps:
+        yield f"{steps - len(executed)} of {steps} steps: they were not run"
+    if not isinstance(inputs, ScriptInputs):
+        yield "whether program, names, hyper-parameters, initial state and batches are those wanted: no script"
+    elif "nonfinite_loss" not in inputs.run:
+        yield f"nonfinite_loss, {receipt.header.nonfinite_loss} in the receipt: the script leaves it open"
+    changes = [receipt.log[record].step for record in receipt.log.change_records()]
+    if changes:
+        told = ", ".join(map(str, changes[:5])) + (" and more" if len(changes) > 5 else "")
+        yield f"whether the state that the user gave after step {told} is the one wanted: it is data, like a batch"
+    run = set(executed)
+    open_gaps = [gap for step, gap in _skipped(receipt) if inputs is None or step not in run]
+    if open_gaps:
+        why = "without a script there is nothing to run" if inputs is None else "the steps after them were not run"
+        yield f"whether the {sum(open_gaps)} batches without a step fail: {why}"
+    if seal is None or seal.signature is None:
+        yield "who vouches for the run: no signature"
+    elif key is None:
+        yield "whose signature it is: no key"
+    if chain is None:
+        yield "whether it is a run agreed on, with all its steps: no link to compare with"
+
+
+def _skipped(receipt: Receipt) -> Iterator[tuple[int, int]]:
+    """Each step before which batches were taken that no step has a record of, and how many."""
+    cursor = 0
+    for step in range(1, receipt.log.steps + 1):
+        now = receipt.log[receipt.log.record_of(step)].commitment.cursor
+        if now > cursor + 1:
+            yield step, now - cursor - 1
+        cursor = now
+
+
+def choose_steps(text: str, steps: int, draw: random.Random | None = None) -> list[int]:
+    """The steps that "all", "sample:N", "A-B" or "A" stand for, ascending.
+
+    Args:
+      steps: how many there are.
+      draw: chooses the sample; by default the system's randomness, which nobody can foresee.
+    Raises:
+      ReproError: another text, or steps that there are not.
+    """
+    if text == "all":
+        return list(range(1, steps + 1))
+    sample = re.fullmatch(r"sample:([1-9]\d{0,8})", text)
+    if sample:
+        return sorted((draw or random.SystemRandom()).sample(range(1, steps + 1), min(int(sample[1]), steps)))
+    span = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
+    if not span:
+        raise ReproError(f"expected the steps as all, sample:N, A-B or A, got {text!r}")
+    first, last = int(span[1]), int(span[2] or span[1])
+    if not 1 <= first <= last <= steps:
+        raise ReproError(f"expected steps from 1 to {steps}, got {text}")
+    return list(range(first, last + 1))
+
+
+def records_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
+    """The records to run, ascending: each chosen one, and those before it back to the nearest kept state."""
+    needed: set[int] = set()
+    for record in chosen:
+        needed.update(range(max((each for each in kept if each < record), default=0) + 1, record + 1))
+    return sorted(needed)
+
+
+class Replay:
+    """Runs records of a receipt again, in ascending order."""
+
+    def __init__(
+        self, receipt: Receipt, target: str = "cpu", threads: int | None = None, inputs: InputSource | None = None
+    ) -> None:
+        """Compiles the first program; others when a step needs them. ReproError for an unknown target, or where nobody
+        gives the batches."""
+        if not receipt.header.stored and inputs is None:
+            raise ReproError(f"{receipt.path}: the receipt does not store the batches: their script is needed")
+        self._receipt = receipt
+        self._source = inputs
+        self._target, self._threads = target, threads
+        self._executables: dict[int, Executable] = {}
+        self._pool = ThreadPoolExecutor(self._executable(0).threads, "repro-hash")
+        self._state: dict[str, np.ndarray] = {}
+        self._position = -1
+
+    def _executable(self, program: int) -> Executable:
+        if program not in self._executables:
+            self._executables[program] = compile(self._receipt.program_at(program), self._target, self._threads)
+        return self._executables[program]
+
+    def state_before(self, number: int) -> dict[str, np.ndarray]:
+        """The state before a record, which must be kept or have been run to."""
+        if self._position != number - 1:
+            self._state = self._receipt.state_after(number - 1)
+            self._position = number - 1
+        return self._state
+
+    def inputs(self, number: int) -> list[np.ndarray]:
+        """The inputs of a step, by its record; before, the batches are passed over that have no step."""
+        record = self._receipt.log[number]
+        assert record.program is not None
+        if self._source is None:
+            return self._receipt.inputs(number)
+        self._pass_over(number, record)
+        inputs = list(self._source(record.commitment.cursor))
+        if isinstance(self._source, ScriptInputs):
+            self._source.check_program(self._receipt.header.programs[record.program], record.step)
+        return inputs
+
+    def _pass_over(self, number: int, record: Record) -> None:
+        """Runs the batches that were taken before a record and have none: each must fail (E1)."""
+        first = self._receipt.log[number - 1].commitment.cursor + 1 if number > 1 else 1
+        last = record.commitment.cursor if record.program is None else record.commitment.cursor - 1
+        for batch in range(first, last + 1):
+            assert self._source is not None
+            if not self._fails(number, self._source(batch)):
+                message = f"batch {batch} has no step, and the program does not fail on it"
+                raise ReceiptWrong(STEPS, message, record.follows)
+
+    def _fails(self, number: int, inputs: Sequence[np.ndarray]) -> bool:
+        """Whether a program that the run may have had at a record fails on inputs: nothing says which it was."""
+        log = self._receipt.log
+        near = (log[each].program for each in range(number, log.records + 1))
+        first = next((program for program in near if program is not None), 0)
+        others = (program for program in range(len(self._receipt.header.programs)) if program != first)
+        kinds = [(array.dtype, array.shape) for array in inputs]
+        for program in (first, *others):
+            signature = self._receipt.header.programs[program].signature
+            if [(kind.dtype, kind.shape) for kind in signature.inputs] != kinds:
+                continue
+            try:
+                self._executable(program)({name: array.copy() for name, array in self._state.items()}, *inputs)
+            except StepFailed:
+                return True
+        return False
+
+    def run(self, number: int) -> Record:
+        """Runs a step, or gives the state that the user gave, from the state before it, which must be kept or have been
+        run to; gives its record without root and link.
+
+        Raises:
+          ReceiptWrong: the step fails a check of its program (E1).
+        """
+        state, record = self.state_before(number), self._receipt.log[number]
+        if record.program is None:
+            if self._source is not None:
+                self._pass_over(number, record)
+            # What is given is data: `change` compares it with the record.
+            for name, array in self._receipt.change(number).items():
+                state[name][...] = array
+            self._position = number
+            return record
+        inputs = self.inputs(number)
+        try:
+            _, outputs = self._executable(record.program)(state, *inputs)
+        except StepFailed as error:
+            raise ReceiptWrong("step", f"the program refuses these inputs: {error}", record.step) from None
+        self._position = number
+        # The state is updated in place, in the order of the program.
+        computed = commit(
+            self._receipt.program_at(record.program),
+            record.commitment.cursor,
+            list(state.values()),
+            inputs,
+            list(outputs.values()),
+            self._pool,
+            steps=record.commitment.steps,
+        )
+        return Record(record.step, computed, b"", b"", record.program)
+
+    def check(self, number: int) -> None:
+        """Runs a record. ReceiptWrong where it gives something else than the receipt says, with the first tensor."""
+        computed, recorded = self.run(number), self._receipt.log[number]
+        for place, expected, actual in differences(self._receipt.header, recorded, computed):
+            message = f"the receipt does not have what {self._target} computed"
+            raise ReceiptWrong(place, message, recorded.follows, expected, actual)
+
+
+def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | None) -> ReceiptWrong:
+    """The tensor whose hash is not what the step gives, where one is found."""
+    if wrong.step is None or not receipt.header.stored:
+        return wrong
+    try:
+        replay = Replay(receipt, target, threads)
+        record = receipt.log.record_of(wrong.step)
+        for number in records_to_execute([record], list_files(receipt.path).kept):
+            replay.check(number)
+    except ReceiptWrong as found:
+        return found
+    except ReproError:
+        # Too much is wrong to run the step.
+        pass
+    return wrong

@@ -1,0 +1,288 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The files of a receipt while its run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import ReproError
+from ...files import storage
+from ...numerics.hashing import combine_digests
+from ...numerics.tensors import TensorType
+from ...program import Program
+from ...program.canonical import examine
+from .commitments import Commitment, next_link
+from .file_list import FileList, describe_files, leftovers, list_files
+from .form import (
+    CHECKPOINTS,
+    HEADER,
+    INPUTS,
+    MOST_PROGRAMS,
+    PROGRAMS,
+    SEAL,
+    STEPS,
+    Header,
+    ListedProgram,
+    Record,
+    Seal,
+    program_file,
+)
+from .kept_tensors import changes, checkpoints
+from .receipt import Receipt
+from .signing import PrivateKey
+from .step_log import StoredInputs
+
+
+def create(path: Path, header: Header, program: Program) -> None:
+    """Writes a receipt without steps: whole, or not at all."""
+    folder = storage.begin_directory(path)
+    for name in (CHECKPOINTS, PROGRAMS):
+        (folder / name).mkdir()
+    storage.write_whole(folder / header.program_file(0), [program.data])
+    checkpoints.write(folder, 0, program.state, program.initial)
+    for name in (STEPS, INPUTS):
+        storage.write_whole(folder / name, [])
+    storage.write_whole(folder / HEADER, [header.dump()])
+    storage.finish_directory(folder, path)
+
+
+@dataclass(frozen=True)
+class _End:
+    """Up to where a receipt is written: a record, its link, and the bytes of steps.jsonl and inputs.bin up to it."""
+
+    record: int
+    link: bytes
+    lines: int
+    inputs: int
+
+
+class ReceiptWriter:
+    """Appends to a receipt and seals it.
+
+    Attributes:
+      header: of the receipt.
+      recorded: how many records the receipt had when it was opened.
+      kept: the last of them after which the state is kept.
+      log: these records.
+    """
+
+    def __init__(self, path: Path, header: Header, program: Program) -> None:
+        """Opens a receipt and removes what a cut-off write left behind.
+
+        Args:
+          header: what is run now.
+          program: with which it begins.
+        Raises:
+          ReproError: a receipt of something else, or one that another process writes.
+        """
+        self._path = path
+        self._lock = storage.Lock(path)
+        try:
+            self._open(header, program)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, header: Header, program: Program) -> None:
+        path = self._path
+        receipt = Receipt(path)
+        self.header = _same_run(receipt.header, header, program, path)
+        log = self.log = receipt.log
+        # The records up to a kept state have been stored before it; after a power failure the files may lack the rest,
+        # or have something else in its place.
+        size, last = receipt.inputs_path.stat().st_size, log.whole()
+        while log.inputs_end(last) > size:
+            last -= 1
+        files = list_files(path)
+        self.kept = max(record for record in files.kept if record <= last)
+        self.recorded = self._whole_records(receipt, last)
+        self.state = receipt.state_after(self.kept)
+        self._sealed = receipt.seal is not None
+        self._drop(files)
+        link = log[self.recorded].chain if self.recorded else self.header.first_link()
+        self._end = _End(self.recorded, link, log.bytes_of(self.recorded), log.inputs_end(self.recorded))
+        self._before = self._end
+        # The last record for which there is a file with what the user changed.
+        self._changed: int | None = None
+        self._steps = storage.AppendOnly(path / STEPS, self._end.lines)
+        self._inputs = storage.AppendOnly(path / INPUTS, self._end.inputs)
+
+    def _whole_records(self, receipt: Receipt, last: int) -> int:
+        """The last record up to which those after the kept state go on from each other."""
+        log = self.log
+        link = log[self.kept].chain if self.kept else self.header.first_link()
+        for number in range(self.kept + 1, last + 1):
+            try:
+                record = log[number]
+                if record.program is None:
+                    receipt.change(number)
+            except ReproError:
+                return number - 1
+            link = next_link(link, number, record.commitment.root)
+            if record.chain != link:
+                return number - 1
+        return last
+
+    def _drop(self, files: FileList) -> None:
+        """Removes what no record that is left needs."""
+        if self.header.version > 1:
+            numbers = range(1, self.recorded + 1)
+            used = max((program for i in numbers if (program := self.log[i].program) is not None), default=0) + 1
+            if used < len(self.header.programs):
+                self._unseal()
+                self._list(self.header.programs[:used])
+        kept = [checkpoints.name_of(record) for record in files.kept if record > self.recorded]
+        for name in (*kept, *leftovers(files, self.header, self.recorded)):
+            (self._path / name).unlink(missing_ok=True)
+
+    def _unseal(self) -> None:
+        if self._sealed:
+            (self._path / SEAL).unlink(missing_ok=True)
+            self._sealed = False
+
+    def _list(self, programs: tuple[ListedProgram, ...]) -> None:
+        header = replace(self.header, programs=programs)
+        storage.write_whole(self._path / HEADER, [header.dump()])
+        self.header = header
+
+    def check_program(self, program: Program) -> None:
+        """ReproError for a program that the receipt cannot list."""
+        programs = self.header.programs
+        if self.header.version == 1:
+            if not examine(program.data).is_named(programs[0].identity):
+                raise ReproError(
+                    f"{self._path}: a receipt of version 1 has one program, and now the step is another one: change it "
+                    "back, or begin another receipt"
+                )
+        elif len(programs) == MOST_PROGRAMS and all(each.identity != program.hash for each in programs):
+            raise ReproError(
+                f"{self._path}: a run of more than {MOST_PROGRAMS} programs: something changes the step again and "
+                "again; change it back, or begin another receipt"
+            )
+
+    def list_program(self, program: Program) -> int:
+        """The position of a program in the list of the run, at whose end it is put where it is not there."""
+        programs = self.header.programs
+        if self.header.version == 1:
+            return 0
+        found = next((i for i, each in enumerate(programs) if each.identity == program.hash), None)
+        if found is not None:
+            return found
+        listed = ListedProgram.of(program)
+        self._unseal()
+        # Only the last program can be one without a step.
+        self.sync()
+        storage.write_whole(self._path / program_file(listed.identity), [program.data])
+        self._list((*programs, listed))
+        return len(programs)
+
+    def append_step(
+        self, record: int, step: int, program: int, commitment: Commitment, inputs: bytes, loss: bytes | None
+    ) -> None:
+        """Records the next step; may be called again for a record that an exception cut short.
+
+        Args:
+          record, step: their numbers.
+          program: its position in the list.
+          inputs: the bytes of all inputs, hyper-parameters first.
+          loss: for `Record`.
+        """
+        size = StoredInputs(self.header.programs[program].stored_inputs(self.header.stored)).size
+        self._append(record, step, program, commitment, inputs[:size], loss)
+
+    def append_change(
+        self,
+        record: int,
+        step: int,
+        commitment: Commitment,
+        kinds: Sequence[TensorType],
+        arrays: Sequence[np.ndarray],
+    ) -> None:
+        """Records a change of the state; may be called again for a record that an exception cut short.
+
+        Args:
+          record: its number.
+          step: how many steps the state has seen.
+          kinds, arrays: the tensors that have changed.
+        """
+        self._unseal()
+        # A file without its record can only be that of the next one.
+        self.sync()
+        self._changed = record
+        changes.write(self._path, record, kinds, arrays)
+        self._append(record, step, None, commitment, b"", None)
+
+    def _append(
+        self, number: int, step: int, program: int | None, commitment: Commitment, inputs: bytes, loss: bytes | None
+    ) -> None:
+        self._unseal()
+        if program is not None and number == self._changed:
+            # The change was cut short, and has been taken back since.
+            changes.path_of(self._path, number).unlink(missing_ok=True)
+        before = self._before if number == self._end.record else self._end
+        link = next_link(before.link, number, commitment.root)
+        line = Record(step, commitment, commitment.root, link, program, loss).dump()
+        self._inputs.rewind(before.inputs)
+        self._inputs.append(inputs)
+        self._steps.rewind(before.lines)
+        self._steps.append(line)
+        self._before, self._end = before, _End(number, link, before.lines + len(line), before.inputs + len(inputs))
+
+    def sync(self) -> None:
+        """Has all records stored."""
+        self._inputs.sync()
+        self._steps.sync()
+
+    def keep(self, record: int, state: Sequence[np.ndarray]) -> None:
+        """Keeps the state after a record, unless it is kept already."""
+        if checkpoints.path_of(self._path, record).exists():
+            return
+        # A kept state without the records before it would be of no use.
+        self.sync()
+        checkpoints.write(self._path, record, self.header.state, state)
+
+    def seal(self, steps: int, state: Sequence[bytes], key: PrivateKey | None) -> Seal:
+        """Writes seal.json.
+
+        Args:
+          steps: how many the run has.
+          state: the hash (H1) of each state tensor at the end.
+          key: signs the seal.
+        """
+        self.sync()
+        seal = Seal(steps, self._end.link, combine_digests(state), describe_files(self._path))
+        if key is not None:
+            seal = replace(seal, signature=key.sign(seal.signed_bytes()))
+        storage.write_whole(self._path / SEAL, [seal.dump()])
+        self._sealed = True
+        return seal
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._inputs.close()
+        self._steps.close()
+        self._lock.release()
+
+
+def _same_run(found: Header, wanted: Header, program: Program, path: Path) -> Header:
+    ours, theirs = wanted.programs[0], found.programs[0]
+    if not examine(program.data).is_named(theirs.identity):
+        raise ReproError(f"{path}: a receipt of program {theirs.identity}, expected this run's, {ours.identity}")
+    if found.initial != wanted.initial:
+        raise ReproError(f"{path}: a receipt of initial state {found.initial}, expected this run's, {wanted.initial}")
+    if theirs.signature != ours.signature:
+        raise ReproError(f"{path}: a receipt whose tensors have other names than this run's")
+    if found.nonfinite_loss != wanted.nonfinite_loss:
+        raise ReproError(
+            f"{path}: a receipt with nonfinite_loss={found.nonfinite_loss!r}, "
+            f"this run asks for {wanted.nonfinite_loss!r}"
+        )
+    if found.stored != wanted.stored:
+        raise ReproError(f"{path}: a receipt {'with' if found.stored else 'without'} batches, this run asks otherwise")
+    return found

@@ -1,0 +1,207 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Reads bundles: device code, launch plans, state and recorded inputs in one file (docs/bundle.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import ReproError
+from ...files import json_shapes as shapes
+from ...files.archive import member_names, read_archive
+from ...files.tensor_file import read_tensors
+from ...limits import limits
+from ...numerics.digest import blake3_of
+from ...numerics.tensors import TensorType
+from ...printing import foreign
+from .execution import TargetCode
+from .initial import initial_array
+from .manifest import (
+    FORMAT,
+    INPUTS,
+    MANIFEST,
+    PROGRAMS,
+    SIGNATURE,
+    STATE,
+    is_member_name,
+    is_runner_member,
+    needed_members,
+    parse_json,
+    read_manifest,
+)
+from .plan import read_plan
+
+_SIGNED_MAGIC = b"repro-bundle-v1\0"
+_SIGNATURE = shapes.record({"key": shapes.hexadecimal(64), "ed25519": shapes.hexadecimal(128)})
+
+
+def is_bundle(path: str | Path) -> bool:
+    """Whether the file is a zip with a manifest of ours; False too if it cannot be read."""
+    return MANIFEST in member_names(path)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a run must give, from the machine that made the bundle.
+
+    Attributes:
+      state: the hash of the state (H3) after so many steps.
+      tensors: the hash of each state tensor (H1) after so many steps, in the order of the program.
+      outputs: the hash of each output (H1) by name, of each step in turn.
+    """
+
+    state: dict[int, str]
+    tensors: dict[int, list[str]]
+    outputs: dict[str, list[str]]
+
+
+class Bundle:
+    """An open bundle.
+
+    Attributes:
+      path: the file.
+      program: the identity of the program (H2).
+      compiler: the version of the compiler that made the code.
+      state, inputs, outputs: as of `Program`.
+      num_hyper_parameters: how many of the inputs come from an optimizer.
+      architectures: for which GPUs there is code, such as "sm_90".
+      steps: for how many steps inputs are recorded.
+      expected: what these steps give, or None.
+      initial_state_hash: of the state before the first step (H3).
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Opens a bundle and checks every member against its checksum.
+
+        Raises:
+          ReproError: no bundle, one of another format or numerics, or a damaged one.
+        """
+        self.path = Path(path)
+        self._data = read_archive(path, is_member_name, "a bundle of repro-mlir")
+        if MANIFEST not in self._data:
+            raise ReproError(f"{path}: expected a bundle of repro-mlir: it has no {MANIFEST}")
+        self._manifest = manifest = read_manifest(self._data[MANIFEST], str(path))
+        self._check_members(manifest)
+        self.program: str = manifest["program"]
+        self.compiler: str = manifest["compiler"]
+        self.state, self.inputs, self.outputs = (
+            tuple(TensorType(t["name"], t["element"], tuple(t["shape"])) for t in manifest[key])
+            for key in ("state", "inputs", "outputs")
+        )
+        self.num_hyper_parameters: int = manifest["num_hyper_parameters"]
+        self.architectures: list[str] = list(manifest["targets"])
+        self.steps: int = manifest["steps"]
+        self.initial_state_hash: str = manifest["initial_state"]
+        given = manifest["expected"]
+        self.expected = given and Expected(
+            {int(step): value for step, value in given["state"].items()},
+            {int(step): value for step, value in given["tensors"].items()},
+            given["outputs"],
+        )
+        held, most = sum(kind.nbytes for kind in self.state), limits().archive_bytes
+        if held > most:
+            raise ReproError(f"{path}: a state of {held:,} bytes, expected at most {most:,}")
+
+    def _check_members(self, manifest: Mapping[str, Any]) -> None:
+        for name, entry in manifest["members"].items():
+            if name not in self._data:
+                raise ReproError(f"{self.path}: no member {foreign(name)}")
+            found = blake3_of(self._data[name]).hex()
+            if found != entry["blake3"] or len(self._data[name]) != entry["bytes"]:
+                raise ReproError(f"{self.path}: {name} is damaged: expected BLAKE3 {entry['blake3']}, got {found}")
+        listed = set(manifest["members"])
+        unlisted = sorted(set(self._data) - listed - {MANIFEST, SIGNATURE})
+        if unlisted:
+            raise ReproError(f"{self.path}: {unlisted[0]} is not in {MANIFEST}")
+        needed = needed_members(manifest)
+        if missing := sorted(needed - listed):
+            raise ReproError(f"{self.path}: no member {foreign(missing[0])}")
+        if unused := sorted(name for name in listed - needed if not is_runner_member(name)):
+            raise ReproError(f"{self.path}: {foreign(unused[0])} belongs to no part of the bundle")
+
+    @cached_property
+    def signature(self) -> tuple[bytes, bytes] | None:
+        """Public key and signature (ed25519) of `signed_bytes`, if the bundle has one; not checked here."""
+        if SIGNATURE not in self._data:
+            return None
+        where = f"{self.path}: {SIGNATURE}"
+        value = parse_json(self._data[SIGNATURE], where)
+        _SIGNATURE(value, where)
+        return bytes.fromhex(value["key"]), bytes.fromhex(value["ed25519"])
+
+    def signed_bytes(self) -> bytes:
+        """What a signature is of: the manifest, which has the digest of every other member."""
+        return signed_bytes(self._data[MANIFEST])
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the program is MLIR text, as in bundles of format 1."""
+        return self._manifest["format"] != FORMAT
+
+    def module(self) -> bytes:
+        """The canonical module as the bundle has it: stored (docs/identity.md), or `has_text`."""
+        return self._data[PROGRAMS[self._manifest["format"]]]
+
+    def member_sizes(self) -> dict[str, int]:
+        """Bytes of each member, not compressed."""
+        return {name: len(data) for name, data in self._data.items()}
+
+    def has_cubin(self, architecture: str) -> bool:
+        """Whether there is machine code for one of `architectures`, beside PTX."""
+        return self._manifest["targets"][architecture]["cubin"] is not None
+
+    def code(self, architecture: str) -> TargetCode:
+        """The code for one of `architectures`. ReproError where it does not fit the bundle."""
+        where = f"{self.path}: {architecture}"
+        try:
+            target = self._manifest["targets"][architecture]
+            members = {key: self._data[target[key]] for key in ("ptx", "plan", "constants")}
+            cubin = None if target["cubin"] is None else self._data[target["cubin"]]
+            plan = read_plan(parse_json(members["plan"], where), len(members["constants"]), where)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ReproError(f"{where}: the target is damaged ({type(error).__name__}: {error})") from None
+        for role, kinds, buffers in (
+            ("state", self.state, plan.states),
+            ("input", self.inputs, plan.inputs),
+            ("output", self.outputs, plan.outputs),
+        ):
+            found = [(buffer.kind.element, buffer.kind.shape, buffer.size) for buffer in buffers]
+            if found != [(kind.element, kind.shape, kind.nbytes) for kind in kinds]:
+                raise ReproError(f"{where}: the {role} buffers of the plan are not those of the program")
+        return TargetCode(architecture, cubin, members["ptx"], plan, members["constants"])
+
+    def initial_state(self) -> list[np.ndarray]:
+        """New arrays with the state before the first step. ReproError where it is not the state that was bundled."""
+        try:
+            entries = [entry["initial"] for entry in self._manifest["state"]]
+            stored = [kind for kind, entry in zip(self.state, entries, strict=True) if entry["from"] == "file"]
+            arrays = iter(read_tensors(stored, self._data[STATE], f"{self.path}: {STATE}") if stored else ())
+            return [
+                next(arrays) if entry["from"] == "file" else initial_array(kind, entry)
+                for kind, entry in zip(self.state, entries, strict=True)
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ReproError(f"{self.path}: the initial state is damaged ({type(error).__name__}: {error})") from None
+
+    @cached_property
+    def _recorded(self) -> tuple[np.ndarray, ...]:
+        kinds = [TensorType(kind.name, kind.element, (self.steps, *kind.shape)) for kind in self.inputs]
+        return read_tensors(kinds, self._data[INPUTS], f"{self.path}: {INPUTS}") if self.steps and kinds else ()
+
+    def recorded_inputs(self, step: int) -> list[np.ndarray]:
+        """The inputs of step 0, 1, ... ReproError where none are recorded."""
+        if self.inputs and not step < self.steps:
+            raise ReproError(f"{self.path} has the inputs of {self.steps} steps, expected those of {step + 1}")
+        return [array[step] for array in self._recorded]
+
+
+def signed_bytes(manifest: bytes) -> bytes:
+    """The bytes that a signature of a bundle is of, from its manifest.json."""
+    return _SIGNED_MAGIC + blake3_of(manifest)

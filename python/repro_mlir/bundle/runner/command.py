@@ -1,0 +1,141 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The command line of the runner."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ...command_line import Parser, positive, run_command
+from ...errors import ReproError
+from ...files.npz import load_inputs
+from ...files.regular import write_file
+from ...files.tensor_file import load_tensors, write_tensors
+from ...numerics.hashing import tensor_hash
+from ...printing import tell
+from .bundle import Bundle, is_bundle
+from .session import Session
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a bundle; returns the exit status.
+
+    Status 1 is for results that are not the expected ones; for what goes wrong see `run_command`.
+    """
+    return run_command("runner", lambda: _options(sys.argv[1:] if arguments is None else arguments), _run)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = Parser(prog="runner", description="Trains what a bundle holds on a GPU.")
+    # `python model.rmb` runs the runner that the bundle carries.
+    own = sys.argv[0] if is_bundle(sys.argv[0]) else None
+    if own is None:
+        parser.add_argument("bundle", metavar="BUNDLE", help="a file written by repro compile --target cuda")
+    add_options(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(arguments)
+    if own is not None:
+        options.bundle = own
+    return options
+
+
+def _run(options: argparse.Namespace) -> int:
+    return run(Bundle(options.bundle), options)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `run`, but the bundle itself and --json."""
+    parser.add_argument(
+        "--steps", type=positive, metavar="N", help="steps (as many as the bundle has inputs for, at least 1)"
+    )
+    parser.add_argument("--device", type=int, default=0, metavar="N", help="which GPU (0)")
+    parser.add_argument("--inputs", metavar="FILE", help=".npz with an array for each input, the same in each step")
+    parser.add_argument("--state", metavar="FILE", help="start from this state (safetensors) instead of the bundle's")
+    parser.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
+    parser.add_argument("--ptx", action="store_true", help="have the driver assemble PTX even where there is a cubin")
+
+
+def run(bundle: Bundle, options: argparse.Namespace) -> int:
+    """Runs steps of a bundle and prints what they gave; 1 where that is not what the bundle expects."""
+    steps = options.steps or max(bundle.steps, 1)
+    inputs = load_inputs(options.inputs, bundle.inputs) if options.inputs else None
+    if inputs is None:
+        bundle.recorded_inputs(steps - 1)
+    with Session(bundle, options.device, use_cubin=not options.ptx) as session:
+        if options.state:
+            arrays = load_tensors(bundle.state, options.state)
+            session.set_state({kind.name: array for kind, array in zip(bundle.state, arrays, strict=True)})
+        elif session.state_hash() != bundle.initial_state_hash:
+            raise ReproError(f"{bundle.path}: the initial state is not the one that was bundled")
+        hashes: dict[str, list[str]] = {kind.name: [] for kind in bundle.outputs}
+        scalars: dict[str, list[float]] = {kind.name: [] for kind in bundle.outputs if not kind.shape}
+        start = time.perf_counter()
+        for step in range(steps):
+            outputs = session.step(*(bundle.recorded_inputs(step) if inputs is None else inputs))
+            for kind in bundle.outputs:
+                hashes[kind.name].append(tensor_hash(outputs[kind.name], kind.element))
+                if not kind.shape:
+                    scalars[kind.name].append(outputs[kind.name].item())
+        seconds = time.perf_counter() - start
+        compares = inputs is None and not options.state
+        differences = _differences(session, bundle, steps, hashes) if compares else None
+        if options.save:
+            state = session.state()
+            write_file(options.save, write_tensors(bundle.state, [state[kind.name] for kind in bundle.state]))
+        report = {
+            "program": bundle.program,
+            "device": session.device.name,
+            "driver": session.device.driver.version(),
+            "code": f"{session.image} for {session.architecture}",
+            "memory": session.allocated,
+            "steps": steps,
+            "outputs": {name: values[-1] for name, values in hashes.items()},
+            "scalars": scalars,
+            "seconds": round(seconds, 4),
+            "state_hash": session.state_hash(),
+            "differences": differences,
+        }
+    _print(report, options.json)
+    if differences:
+        told = "; ".join(differences[:3])
+        tell(f"runner: the results are not those that the bundle expects: {told}", stream=sys.stderr)
+        return 1
+    return 0
+
+
+def _print(report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        tell(json.dumps(report))
+        return
+    for name, values in report["scalars"].items():
+        tell(f"{name:8} {values[-1]:.6f} after {report['steps']} steps (first {values[0]:.6f})")
+    tell(f"state    {report['state_hash']}")
+    tell(f"program  {report['program']}")
+    tell(f"device   {report['device']}, {report['code']}, {report['memory']:,} bytes, CUDA {report['driver']}")
+    tell(f"time     {report['seconds']:.3f} s")
+    if report["differences"] == []:
+        tell("equal to what the bundle expects")
+
+
+def _differences(session: Session, bundle: Bundle, steps: int, hashes: dict[str, list[str]]) -> list[str] | None:
+    """What differs from the bundle's expectation; None if it expects nothing of so many steps."""
+    expected = bundle.expected
+    if expected is None:
+        return None
+    found = []
+    for name, values in expected.outputs.items():
+        for step, (wanted, got) in enumerate(zip(values, hashes[name], strict=False)):
+            if wanted != got:
+                found.append(f"output {name} of step {step + 1}: expected {wanted}, got {got}")
+                break
+    if steps in expected.tensors:
+        digests = [digest.hex() for digest in session.tensor_digests()]
+        pairs = zip(bundle.state, expected.tensors[steps], digests, strict=True)
+        found += [f"state {kind.name}: expected {wanted}, got {got}" for kind, wanted, got in pairs if wanted != got]
+    return found

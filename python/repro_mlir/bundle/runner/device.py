@@ -1,0 +1,264 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""One GPU: its properties, memory, code and a stream."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Callable
+from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
+from typing import Any
+
+import numpy as np
+
+from ...errors import ReproError
+from .driver import (
+    INVALID_IMAGE,
+    INVALID_PTX,
+    NO_BINARY_FOR_GPU,
+    OUT_OF_MEMORY,
+    UNSUPPORTED_PTX_VERSION,
+    Driver,
+    DriverError,
+)
+
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR, _PROCESSORS, _CLOCK_RATE = 75, 76, 16, 13
+_MAX_DYNAMIC_SHARED = 8
+_STATIC_SHARED_LIMIT = 48 * 1024
+_ERROR_LOG, _ERROR_LOG_BYTES = 5, 6
+_LOG_BYTES = 8192
+_NON_BLOCKING = 1
+_CAPTURE_THREAD_LOCAL = 1
+_REJECTED = {INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION}
+
+
+class ImageRejected(ReproError):
+    """Code that the driver does not take: for another architecture, of a newer PTX version, or damaged."""
+
+
+class Device:
+    """A GPU with its primary context, which it shares with other libraries of this process, and a stream of its own."""
+
+    def __init__(self, ordinal: int = 0) -> None:
+        """
+        Args:
+          ordinal: which of the GPUs that the driver sees.
+        Raises:
+          ReproError: no driver, no such GPU.
+          DriverError: a call of the driver failed.
+        """
+        self.driver = driver = Driver()
+        count = c_int()
+        driver.cuDeviceGetCount(byref(count))
+        if not 0 <= ordinal < count.value:
+            raise ReproError(f"expected a GPU from 0 to {count.value - 1}, got {ordinal}")
+        handle = c_int()
+        driver.cuDeviceGet(byref(handle), ordinal)
+        self._handle = handle.value
+        self.ordinal = ordinal
+        self.capability = self._attribute(_CAPABILITY_MAJOR), self._attribute(_CAPABILITY_MINOR)
+        self._stream: Any = None
+        context = c_void_p()
+        driver.cuDevicePrimaryCtxRetain(byref(context), self._handle)
+        driver.cuCtxSetCurrent(context)
+        stream = c_void_p()
+        driver.cuStreamCreate(byref(stream), _NON_BLOCKING)
+        self._stream = stream
+
+    def close(self) -> None:
+        """Gives the stream and the context back."""
+        if self._stream is not None:
+            self.driver.cuStreamDestroy_v2(self._stream)
+            self.driver.cuDevicePrimaryCtxRelease_v2(self._handle)
+            self._stream = None
+
+    def _attribute(self, attribute: int) -> int:
+        value = c_int()
+        self.driver.cuDeviceGetAttribute(byref(value), attribute, self._handle)
+        return value.value
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        text = ctypes.create_string_buffer(256)
+        self.driver.cuDeviceGetName(text, len(text), self._handle)
+        return text.value.decode()
+
+    @property
+    def architecture(self) -> str:
+        """The architecture as the compiler names it, such as sm_90."""
+        return f"sm_{self.capability[0]}{self.capability[1]}"
+
+    @property
+    def memory_bytes(self) -> int:
+        """All of its memory, in bytes."""
+        size = c_size_t()
+        self.driver.cuDeviceTotalMem_v2(byref(size), self._handle)
+        return size.value
+
+    @property
+    def processors(self) -> int:
+        """How many streaming multiprocessors it has."""
+        return self._attribute(_PROCESSORS)
+
+    @property
+    def clock_rate(self) -> int:
+        """The highest clock rate in kHz."""
+        return self._attribute(_CLOCK_RATE)
+
+    def allocate(self, size: int) -> int:
+        """The address of `size` new bytes, aligned to 256. ReproError where there are not as many."""
+        pointer = c_uint64()
+        try:
+            self.driver.cuMemAlloc_v2(byref(pointer), max(size, 1))
+        except DriverError as error:
+            if error.code != OUT_OF_MEMORY:
+                raise
+            raise ReproError(
+                f"out of memory: {self.name} does not have {size:,} bytes free (of {self.memory_bytes:,})"
+            ) from None
+        return pointer.value
+
+    def free(self, pointer: int) -> None:
+        """Frees what `allocate` gave."""
+        self.driver.cuMemFree_v2(pointer)
+
+    def write(self, pointer: int, array: np.ndarray) -> None:
+        """Copies a C-contiguous array to the device; it may be changed when `synchronize` has returned."""
+        if array.nbytes:
+            self.driver.cuMemcpyHtoDAsync_v2(pointer, array.ctypes.data, array.nbytes, self._stream)
+
+    def read(self, pointer: int, array: np.ndarray) -> None:
+        """Copies from the device into a C-contiguous array; its contents are there when `synchronize` has returned."""
+        if array.nbytes:
+            self.driver.cuMemcpyDtoHAsync_v2(array.ctypes.data, pointer, array.nbytes, self._stream)
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copies on the device."""
+        if size:
+            self.driver.cuMemcpyDtoDAsync_v2(target, source, size, self._stream)
+
+    def clear(self, pointer: int, size: int) -> None:
+        """Writes zeros."""
+        if size:
+            self.driver.cuMemsetD8Async(pointer, 0, size, self._stream)
+
+    def synchronize_all(self) -> None:
+        """Waits for everything in this process, such as another library that fills a buffer."""
+        self.driver.cuCtxSynchronize()
+
+    def synchronize(self) -> None:
+        """Waits until all that was asked for is done. DriverError where any of it failed."""
+        self.driver.cuStreamSynchronize(self._stream)
+
+    def load(self, image: bytes, what: str) -> Code:
+        """Loads a cubin, or PTX, which the driver assembles.
+
+        Args:
+          image: the contents.
+          what: its name, for messages.
+        Raises:
+          ImageRejected: the driver does not take it.
+        """
+        log = ctypes.create_string_buffer(_LOG_BYTES)
+        options = (c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
+        values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
+        text = ctypes.create_string_buffer(image)
+        module = c_void_p()
+        try:
+            self.driver.cuModuleLoadDataEx(byref(module), ctypes.cast(text, c_void_p), 2, options, values)
+        except DriverError as error:
+            if error.code not in _REJECTED:
+                raise
+            lines = log.value.decode(errors="replace").split("\n")
+            reason = "; ".join(line.strip() for line in lines if line.strip())[:300]
+            raise ImageRejected(
+                f"{self.name} ({self.architecture}) does not take {what}: {error}{f': {reason}' if reason else ''}"
+            ) from None
+        return Code(self, module)
+
+    def launch(
+        self, function: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, arguments: list[int]
+    ) -> None:
+        """Starts a kernel whose parameters are 64-bit pointers."""
+        values = (c_uint64 * len(arguments))(*arguments)
+        start, size = ctypes.addressof(values), ctypes.sizeof(c_uint64)
+        pointers = (c_void_p * len(arguments))(*(start + size * i for i in range(len(arguments))))
+        self.driver.cuLaunchKernel(function, *grid, *block, shared, self._stream, pointers, None)
+
+    def record(self, work: Callable[[], None]) -> Graph:
+        """The graph of what the function `work` asks of this device; nothing of it runs yet."""
+        driver = self.driver
+        driver.cuStreamBeginCapture_v2(self._stream, _CAPTURE_THREAD_LOCAL)
+        graph = c_void_p()
+        try:
+            work()
+        except BaseException:
+            # The stream leaves its recording; that this fails too would say nothing new.
+            with contextlib.suppress(DriverError):
+                driver.cuStreamEndCapture(self._stream, byref(graph))
+            raise
+        driver.cuStreamEndCapture(self._stream, byref(graph))
+        return Graph(self, graph)
+
+    def event(self) -> Any:
+        """A point in time on the device, after all that was asked for so far."""
+        event = c_void_p()
+        self.driver.cuEventCreate(byref(event), 0)
+        self.driver.cuEventRecord(event, self._stream)
+        return event
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        """Seconds between two events, which it frees; waits for the second."""
+        milliseconds = c_float()
+        self.driver.cuEventSynchronize(end)
+        self.driver.cuEventElapsedTime(byref(milliseconds), start, end)
+        self.driver.cuEventDestroy_v2(start)
+        self.driver.cuEventDestroy_v2(end)
+        return milliseconds.value * 1e-3
+
+
+class Code:
+    """A loaded module."""
+
+    def __init__(self, device: Device, module: Any) -> None:
+        self._device = device
+        self._module = module
+
+    def function(self, name: str, shared: int) -> Any:
+        """The kernel of that name, for `Device.launch` with at most `shared` bytes of dynamic shared memory."""
+        driver = self._device.driver
+        function = c_void_p()
+        driver.cuModuleGetFunction(byref(function), self._module, name.encode())
+        if shared > _STATIC_SHARED_LIMIT:
+            driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared)
+        if driver.has("cuFuncLoad"):
+            # Else the first launch loads the code, which a recording may not permit.
+            driver.cuFuncLoad(function)
+        return function
+
+    def unload(self) -> None:
+        """Frees the module; its functions are gone."""
+        self._device.driver.cuModuleUnload(self._module)
+
+
+class Graph:
+    """Recorded work that runs by one call."""
+
+    def __init__(self, device: Device, graph: Any) -> None:
+        self._device = device
+        self._graph = graph
+        executable = c_void_p()
+        device.driver.cuGraphInstantiateWithFlags(byref(executable), graph, 0)
+        self._executable = executable
+
+    def launch(self) -> None:
+        """Starts the recorded work; it runs after what was asked for before."""
+        self._device.driver.cuGraphLaunch(self._executable, self._device._stream)
+
+    def free(self) -> None:
+        """Frees the graph."""
+        self._device.driver.cuGraphExecDestroy(self._executable)
+        self._device.driver.cuGraphDestroy(self._graph)

@@ -1,0 +1,143 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Arrays in device memory, ours for others and others' for us, without copies.
+
+Other libraries' arrays are taken by __cuda_array_interface__ (version 3 of Numba's page on it) or by DLPack (dlpack.h
+of version 0.8 to 1.x), which also has the types that NumPy lacks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from ...errors import ReproError
+from ...numerics.elements import ELEMENTS
+from ...numerics.tensors import TensorType
+
+_CUDA, _CUDA_MANAGED = 2, 13
+
+
+class DeviceArray:
+    """A buffer of a session as other libraries take it; bf16 and f8 are shown as unsigned integers, their bits."""
+
+    def __init__(self, kind: TensorType, pointer: int, owner: Any) -> None:
+        self.kind = kind
+        self.pointer = pointer
+        # Keeps the memory alive as long as somebody holds the array.
+        self._owner = owner
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3; no stream, as a session returns when its work is done."""
+        return {
+            "shape": self.kind.shape,
+            "typestr": self.kind.dtype.str,
+            "data": (self.pointer, False),
+            "version": 3,
+            "strides": None,
+            "stream": None,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.kind} on the GPU"
+
+
+def on_device(value: Any) -> bool:
+    """Whether the value is an array in GPU memory."""
+    if isinstance(value, DeviceArray):
+        return True
+    if getattr(getattr(value, "device", None), "type", None) == "cpu":
+        return False
+    if hasattr(value, "__dlpack_device__") and not isinstance(value, np.ndarray):
+        return int(value.__dlpack_device__()[0]) in (_CUDA, _CUDA_MANAGED)
+    return _interface(value) is not None
+
+
+def device_pointer(value: Any, kind: TensorType, what: str, ordinal: int) -> int:
+    """The address of another library's contiguous array on GPU number `ordinal`.
+
+    Raises:
+      ReproError: another shape, element type or device than expected, not contiguous, or no array on a GPU.
+    """
+    interface = _interface(value)
+    found: tuple[tuple[int, ...], bool, bool, int]
+    if interface is not None:
+        dtype = np.dtype(interface["typestr"])
+        shape = tuple(interface["shape"])
+        strides = interface.get("strides")
+        contiguous = strides is None or tuple(strides) == _strides(shape, dtype.itemsize)
+        found = shape, dtype == kind.dtype, contiguous, int(interface["data"][0])
+        element = str(dtype)
+    elif hasattr(value, "__dlpack_device__"):
+        device = tuple(map(int, value.__dlpack_device__()))
+        if device not in ((_CUDA, ordinal), (_CUDA_MANAGED, ordinal)):
+            raise ReproError(f"{what} {kind.name}: expected an array on GPU {ordinal}, got one on device {device}")
+        *found_, element = _from_dlpack(value, kind)
+        found = tuple(found_)  # type: ignore[assignment]
+    else:
+        raise ReproError(f"{what} {kind.name}: expected an array on the GPU, got a {type(value).__name__}")
+    shape, fits, contiguous, pointer = found
+    if not fits:
+        raise ReproError(f"{what} {kind.name}: expected elements of {kind.element} ({kind.dtype}), got {element}")
+    if shape != kind.shape:
+        raise ReproError(f"{what} {kind.name}: expected shape {list(kind.shape)}, got {list(shape)}")
+    if not contiguous:
+        raise ReproError(f"{what} {kind.name}: expected a contiguous array, as it is used in place")
+    return pointer
+
+
+def _interface(value: Any) -> dict[str, Any] | None:
+    try:
+        found = value.__cuda_array_interface__
+    except Exception:
+        # torch raises AttributeError, TypeError or RuntimeError for what it cannot show.
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _strides(shape: tuple[int, ...], unit: int) -> tuple[int, ...]:
+    strides = []
+    for extent in reversed(shape):
+        strides.append(unit)
+        unit *= extent
+    return tuple(reversed(strides))
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor of dlpack.h, the start of DLManagedTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+def _from_dlpack(value: Any, kind: TensorType) -> tuple[tuple[int, ...], bool, bool, int, str]:
+    """Shape, whether the elements fit, whether it is contiguous, address, and the element type in words."""
+    # Without a maximal version the capsule is the one of DLPack 0.x, which starts with the tensor itself. It stays
+    # ours and frees the exporter's handle, not the caller's array, when it goes.
+    try:
+        capsule = value.__dlpack__()
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ReproError(f"{kind.name}: cannot share memory by DLPack: {error}") from None
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = ctypes.cast(get(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else _strides(shape, 1)
+    relevant = [(s, e) for s, e, n in zip(strides, _strides(shape, 1), shape, strict=True) if n != 1]
+    fits = (tensor.code, tensor.bits) == ELEMENTS[kind.element].dlpack and tensor.lanes == 1
+    element = f"DLPack type {tensor.code} of {tensor.bits} bits"
+    return shape, fits, all(s == e for s, e in relevant), int(tensor.data or 0) + tensor.byte_offset, element

@@ -1,0 +1,151 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The CUDA driver by ctypes: the entry points that the runner needs, and what their errors mean.
+
+Numbers of attributes, options and errors are those of cuda.h of CUDA 12 and 13; all entry points exist since CUDA 12.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void_p
+from typing import Any
+
+from ...errors import ReproError
+
+LIBRARY_VARIABLE = "REPRO_LIBCUDA"
+"""The environment variable that names another library than libcuda.so.1."""
+
+_handle = POINTER(c_void_p)
+
+_SIGNATURES: dict[str, list[Any]] = {
+    "cuInit": [c_uint],
+    "cuDriverGetVersion": [POINTER(c_int)],
+    "cuDeviceGetCount": [POINTER(c_int)],
+    "cuDeviceGet": [POINTER(c_int), c_int],
+    "cuDeviceGetName": [c_char_p, c_int, c_int],
+    "cuDeviceGetAttribute": [POINTER(c_int), c_int, c_int],
+    "cuDeviceTotalMem_v2": [POINTER(c_size_t), c_int],
+    "cuDevicePrimaryCtxRetain": [_handle, c_int],
+    "cuDevicePrimaryCtxRelease_v2": [c_int],
+    "cuCtxSetCurrent": [c_void_p],
+    "cuCtxSynchronize": [],
+    "cuModuleLoadDataEx": [_handle, c_void_p, c_uint, POINTER(c_int), POINTER(c_void_p)],
+    "cuModuleUnload": [c_void_p],
+    "cuModuleGetFunction": [_handle, c_void_p, c_char_p],
+    "cuFuncSetAttribute": [c_void_p, c_int, c_int],
+    "cuMemAlloc_v2": [POINTER(c_uint64), c_size_t],
+    "cuMemFree_v2": [c_uint64],
+    "cuMemcpyHtoDAsync_v2": [c_uint64, c_void_p, c_size_t, c_void_p],
+    "cuMemcpyDtoHAsync_v2": [c_void_p, c_uint64, c_size_t, c_void_p],
+    "cuMemcpyDtoDAsync_v2": [c_uint64, c_uint64, c_size_t, c_void_p],
+    "cuMemsetD8Async": [c_uint64, ctypes.c_ubyte, c_size_t, c_void_p],
+    "cuStreamCreate": [_handle, c_uint],
+    "cuStreamDestroy_v2": [c_void_p],
+    "cuStreamSynchronize": [c_void_p],
+    "cuLaunchKernel": [c_void_p, *[c_uint] * 7, c_void_p, POINTER(c_void_p), POINTER(c_void_p)],
+    "cuStreamBeginCapture_v2": [c_void_p, c_int],
+    "cuStreamEndCapture": [c_void_p, _handle],
+    "cuGraphInstantiateWithFlags": [_handle, c_void_p, c_ulonglong],
+    "cuGraphLaunch": [c_void_p, c_void_p],
+    "cuGraphExecDestroy": [c_void_p],
+    "cuGraphDestroy": [c_void_p],
+    "cuEventCreate": [_handle, c_uint],
+    "cuEventRecord": [c_void_p, c_void_p],
+    "cuEventSynchronize": [c_void_p],
+    "cuEventElapsedTime": [POINTER(c_float), c_void_p, c_void_p],
+    "cuEventDestroy_v2": [c_void_p],
+    "cuGetErrorName": [c_int, POINTER(c_char_p)],
+    "cuGetErrorString": [c_int, POINTER(c_char_p)],
+}
+
+# What older drivers lack and the runner can do without.
+_OPTIONAL: dict[str, list[Any]] = {
+    # Since CUDA 12.4.
+    "cuFuncLoad": [c_void_p],
+}
+
+OUT_OF_MEMORY = 2
+NO_DEVICE = 100
+INVALID_IMAGE = 200
+NO_BINARY_FOR_GPU = 209
+INVALID_PTX = 218
+UNSUPPORTED_PTX_VERSION = 222
+
+
+class DriverError(ReproError):
+    """A call of the driver that failed.
+
+    Attributes:
+      function: the entry point.
+      code: the CUresult.
+    """
+
+    def __init__(self, function: str, code: int, text: str) -> None:
+        super().__init__(f"the CUDA driver reports {text} ({function})")
+        self.function = function
+        self.code = code
+
+
+class Driver:
+    """The loaded driver: each entry point is a method that raises DriverError where the call fails."""
+
+    def __init__(self) -> None:
+        """Loads libcuda.so.1, or the library that REPRO_LIBCUDA names, and initializes it.
+
+        Raises:
+          ReproError: no such library, or one that is too old.
+          DriverError: the driver cannot be initialized.
+        """
+        name = os.environ.get(LIBRARY_VARIABLE) or "libcuda.so.1"
+        try:
+            library = ctypes.CDLL(name)
+        except OSError as error:
+            raise ReproError(f"expected the CUDA driver {name}, which an NVIDIA driver installs: {error}") from None
+        self._functions: dict[str, Callable[..., int]] = {}
+        for function, arguments in (_SIGNATURES | _OPTIONAL).items():
+            entry = getattr(library, function, None)
+            if entry is None:
+                if function in _OPTIONAL:
+                    continue
+                raise ReproError(f"{name} has no {function}: expected a CUDA driver of version 12 or later")
+            entry.argtypes = arguments
+            entry.restype = c_int
+            self._functions[function] = entry
+        try:
+            self.cuInit(0)
+        except DriverError as error:
+            if error.code == NO_DEVICE:
+                raise ReproError("the CUDA driver finds no GPU") from None
+            raise
+
+    def __getattr__(self, function: str) -> Callable[..., None]:
+        entry = self._functions[function]
+
+        def call(*arguments: Any) -> None:
+            if code := entry(*arguments):
+                raise DriverError(function, code, self.describe(code))
+
+        # Found without this method the next time.
+        setattr(self, function, call)
+        return call
+
+    def has(self, function: str) -> bool:
+        """Whether this driver has an entry point that not all have."""
+        return function in self._functions
+
+    def describe(self, code: int) -> str:
+        """Name, number and meaning of a CUresult."""
+        name, meaning = c_char_p(), c_char_p()
+        self._functions["cuGetErrorName"](code, ctypes.byref(name))
+        self._functions["cuGetErrorString"](code, ctypes.byref(meaning))
+        return f"{(name.value or b'an unknown error').decode()} {code}: {(meaning.value or b'no description').decode()}"
+
+    def version(self) -> str:
+        """The version of CUDA that the driver is for, such as 13.0."""
+        value = c_int()
+        self.cuDriverGetVersion(ctypes.byref(value))
+        return f"{value.value // 1000}.{value.value % 1000 // 10}"

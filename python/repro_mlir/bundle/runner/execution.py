@@ -1,0 +1,181 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Device code with its buffers, ready to run steps."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import ReproError, StepFailed
+from .device import Code, Device, Graph, ImageRejected
+from .driver import DriverError
+from .plan import Plan
+
+ALIGNMENT = 256
+_WORD = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class TargetCode:
+    """What the compiler gives for one architecture."""
+
+    architecture: str
+    cubin: bytes | None
+    ptx: bytes
+    plan: Plan
+    constants: bytes
+
+
+def choose_architecture(names: Sequence[str], capability: tuple[int, int], what: str) -> str:
+    """The best of `names` that a GPU of that compute capability runs.
+
+    PTX for an architecture runs on all later ones; with the suffix `a` it runs on that one alone.
+
+    Raises:
+      ReproError: none does.
+    """
+    number = 10 * capability[0] + capability[1]
+
+    def version(name: str) -> int:
+        digits = name.removeprefix("sm_").rstrip("af")
+        return int(digits) if digits.isdecimal() else 0
+
+    fitting = [
+        name for name in names if version(name) == number or (0 < version(name) < number and name[-1] not in "af")
+    ]
+    if not fitting:
+        raise ReproError(
+            f"{what} has code for {', '.join(names) or 'no GPU'}, which this GPU (sm_{number}) does not run"
+        )
+    return max(fitting, key=lambda name: (version(name), name[-1] in "af"))
+
+
+class Execution:
+    """Code on a device, its buffers in one allocation, and a graph of a whole step.
+
+    Attributes:
+      device: the GPU.
+      plan: the launch plan.
+      image: "cubin" or "PTX", what the driver took.
+      allocated: bytes of device memory.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        code: TargetCode,
+        bound: Mapping[tuple[str, int], int] | None = None,
+        *,
+        use_cubin: bool = True,
+    ) -> None:
+        """
+        Args:
+          device: the GPU.
+          code: for it, see `choose_architecture`.
+          bound: addresses of device memory, by space and number, for buffers that the caller owns.
+          use_cubin: whether to try the cubin before the PTX; the bits are the same.
+        Raises:
+          ReproError: the driver takes none of the code, or memory is short.
+        """
+        self.device = device
+        self.plan = plan = code.plan
+        self._graph: Graph | None = None
+        self._code, self.image = _load(device, code, use_cubin)
+        self._functions = [self._code.function(kernel.name, kernel.shared) for kernel in plan.kernels]
+        bound = bound or {}
+        sizes = {
+            ("error", 0): _WORD.itemsize,
+            ("constant", 0): plan.constant_size,
+            ("arena", 0): plan.arena_size,
+            **{
+                (space, i): buffer.size
+                for space in ("state", "input", "output")
+                for i, buffer in enumerate(plan.buffers(space))
+            },
+        }
+        offsets: dict[tuple[str, int], int] = {}
+        self.allocated = 0
+        for key, size in sizes.items():
+            if key not in bound:
+                offsets[key] = self.allocated
+                self.allocated += -(-size // ALIGNMENT) * ALIGNMENT
+        self._base = device.allocate(self.allocated)
+        self._addresses = {key: self._base + offset for key, offset in offsets.items()} | dict(bound)
+        self._error = np.zeros(1, _WORD)
+        device.write(self._addresses["constant", 0], np.frombuffer(code.constants, np.uint8))
+        device.synchronize()
+
+    def __enter__(self) -> Execution:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # After some errors every call fails: the first error is the one to tell.
+        with contextlib.suppress(*([DriverError] if kind else [])):
+            self.close()
+
+    def close(self) -> None:
+        """Frees memory, graph and code."""
+        if self._graph is not None:
+            self._graph.free()
+        self._graph = None
+        self.device.free(self._base)
+        self._code.unload()
+
+    def address(self, space: str, index: int) -> int:
+        """The address of a state, input or output in device memory."""
+        return self._addresses[space, index]
+
+    def write(self, space: str, index: int, array: np.ndarray) -> None:
+        """Copies a C-contiguous array into a state or input; see `Device.write`."""
+        self.device.write(self._addresses[space, index], array)
+
+    def read(self, space: str, index: int) -> np.ndarray:
+        """A copy of a state or output."""
+        kind = self.plan.buffers(space)[index].kind
+        array = np.empty(kind.shape, kind.dtype)
+        self.device.read(self._addresses[space, index], array)
+        self.device.synchronize()
+        return array
+
+    def start(self) -> None:
+        """Starts a step; the first one records the graph."""
+        if self._graph is None:
+            self._graph = self.device.record(self._enqueue)
+        self._graph.launch()
+
+    def finish(self) -> None:
+        """Waits for the step.
+
+        Raises:
+          StepFailed: a check of the program failed (E1); the states are unchanged.
+        """
+        self.device.read(self._addresses["error", 0], self._error)
+        self.device.synchronize()
+        word = int(self._error[0])
+        if word:
+            known = 1 <= word <= len(self.plan.messages)
+            raise StepFailed(self.plan.messages[word - 1] if known else f"a check failed, of unknown number {word - 1}")
+
+    def _enqueue(self) -> None:
+        error = self._addresses["error", 0]
+        self.device.clear(error, _WORD.itemsize)
+        for launch in self.plan.launches:
+            kernel = self.plan.kernels[launch.kernel]
+            arguments = [self._addresses[space, index] + offset for space, index, offset in launch.arguments]
+            function = self._functions[launch.kernel]
+            self.device.launch(function, launch.grid, kernel.block, kernel.shared, [*arguments, error])
+
+
+def _load(device: Device, code: TargetCode, use_cubin: bool) -> tuple[Code, str]:
+    if use_cubin and code.cubin is not None and code.architecture.rstrip("af") == device.architecture:
+        try:
+            return device.load(code.cubin, f"the cubin for {code.architecture}"), "cubin"
+        except ImageRejected:
+            # The driver is older than the assembler: it assembles the PTX itself.
+            pass
+    return device.load(code.ptx, f"the PTX for {code.architecture}"), "PTX"

@@ -1,0 +1,86 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""State tensors that need no storage: filled with one value, or drawn as `repro_mlir.initialize` draws.
+
+A bundle has their description in place of their bytes:
+
+    {"from": "fill", "bits": "0000803f"}                                  every element has these bytes (little-endian)
+    {"from": "uniform", "seed": 0, "site": 3, "scale": "f304353e"}        (u - 0.5) * scale in f32, u by (R1), (R2)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from ...numerics.environment import float_environment
+from ...numerics.philox import philox4x32_10
+from ...numerics.tensors import TensorType, check_canonical, from_bytes
+
+_MASK = 0xFFFFFFFF
+# Philox blocks of four elements that are computed together; their words stay in a processor's cache.
+_BLOCKS = 1 << 14
+
+
+def initial_array(kind: TensorType, description: Mapping[str, Any]) -> np.ndarray:
+    """A new array of `kind` by its description. KeyError or ValueError for a description that is none."""
+    if description["from"] == "fill":
+        element = from_bytes(bytes.fromhex(description["bits"]), TensorType(kind.name, kind.element, ()))
+        check_canonical(element, kind, "initial value")
+        return np.full(kind.shape, element, kind.dtype)
+    if description["from"] != "uniform" or kind.element != "f32":
+        raise ValueError(f"unknown initial value {description['from']!r} of {kind}")
+    (scale,) = np.frombuffer(bytes.fromhex(description["scale"]), "<f4")
+    return centred_uniform(kind.shape, int(description["seed"]), int(description["site"]), np.float32(scale))
+
+
+def centred_uniform(shape: tuple[int, ...], seed: int, site: int, scale: np.float32) -> np.ndarray:
+    """(u - 0.5) * scale, f32: u is uniform by (R1) and (R2) at that site in step 0; in threads."""
+    size = int(np.prod(shape, dtype=np.int64))
+    result = np.empty(-(-size // 4) * 4, np.float32)
+    key = seed & _MASK, seed >> 32 & _MASK
+
+    @float_environment()
+    def fill(start: int) -> None:
+        block = np.arange(start, min(start + _BLOCKS, result.size // 4), dtype=np.uint64)
+        counter = np.stack(
+            [block & np.uint64(_MASK), block >> np.uint64(32), np.full_like(block, site), np.zeros_like(block)]
+        )
+        bits = philox4x32_10(counter, key).T.reshape(-1)
+        uniform = (bits >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+        result[4 * start : 4 * start + uniform.size] = (uniform - np.float32(0.5)) * scale
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(fill, range(0, result.size // 4, _BLOCKS)))
+    return result[:size].reshape(shape)
+
+
+def describe_initial(kind: TensorType, array: np.ndarray, seed: int, sites: int) -> dict[str, Any] | None:
+    """A description that gives exactly the bytes of `array`, if there is one.
+
+    Args:
+      kind: of the array.
+      array: the value.
+      seed: of `initialize`.
+      sites: sites below this number are tried.
+    """
+    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, kind.dtype.itemsize)
+    if array.size and (raw == raw[0]).all():
+        return {"from": "fill", "bits": raw[0].tobytes().hex()}
+    if kind.element != "f32" or len(kind.shape) < 2:
+        return None
+    fan_in = array.size // max(kind.shape[0], 1)
+    scale = np.float32(2.0) * np.float32(np.sqrt(np.float64(1.0) / np.float64(max(fan_in, 1))))
+    start = array.reshape(-1)[:4]
+    for site in range(sites):
+        if np.array_equal(centred_uniform((start.size,), seed, site, scale), start) and np.array_equal(
+            centred_uniform(kind.shape, seed, site, scale).view(np.uint32), array.view(np.uint32)
+        ):
+            bits = np.array(scale, "<f4").tobytes().hex()
+            return {"from": "uniform", "seed": seed, "site": site, "scale": bits}
+    return None

@@ -1,0 +1,173 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The manifest of a bundle: its form, and which members follow from it (docs/bundle.md)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import ReproError
+from ...files import json_shapes as shapes
+from ...numerics.elements import ELEMENTS
+from ...printing import foreign
+
+FORMAT = 2
+NUMERICS = 1
+MANIFEST, STATE, INPUTS, SIGNATURE = "manifest.json", "state.safetensors", "inputs.safetensors", "signature.json"
+PROGRAMS = {1: "program.mlir", FORMAT: "program.repro"}
+"""The member with the program, of each format that is read."""
+
+_ARCHITECTURE = r"sm_[0-9]{2,3}[af]?"
+_RUNNER = re.compile(r"__main__\.py|repro_mlir(/[a-z0-9_]+)+\.py")
+_MEMBER = re.compile(
+    r"manifest\.json|signature\.json|program\.(mlir|repro)|(state|inputs)\.safetensors"
+    rf"|{_ARCHITECTURE}\.(ptx|cubin|json|constants)|{_RUNNER.pattern}"
+)
+
+_LONGEST_RUN = 1 << 32
+
+_TENSOR = {"name": shapes.text, "element": shapes.choice(*ELEMENTS), "shape": shapes.array(shapes.number(0))}
+_BITS = shapes.hexadecimal()
+_INITIAL = {
+    "file": shapes.record({"from": shapes.text}),
+    "fill": shapes.record({"from": shapes.text, "bits": _BITS}),
+    "uniform": shapes.record(
+        {
+            "from": shapes.text,
+            "seed": shapes.number(-(1 << 63)),
+            "site": shapes.number(0),
+            "scale": shapes.hexadecimal(8),
+        }
+    ),
+}
+
+
+def _initial(value: Any, where: str) -> None:
+    kind = value.get("from") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or kind not in _INITIAL:
+        raise ReproError(f"{where}: expected an initial value from {', '.join(_INITIAL)}")
+    _INITIAL[kind](value, where)
+
+
+_SHAPE = shapes.record(
+    {
+        "format": shapes.number(1),
+        "numerics": shapes.number(1),
+        "program": shapes.digest,
+        "compiler": shapes.text,
+        "num_hyper_parameters": shapes.number(0),
+        "state": shapes.array(shapes.record(_TENSOR | {"initial": _initial})),
+        "inputs": shapes.array(shapes.record(_TENSOR)),
+        "outputs": shapes.array(shapes.record(_TENSOR)),
+        "targets": shapes.mapping(
+            shapes.record(
+                {
+                    "ptx": shapes.text,
+                    "plan": shapes.text,
+                    "constants": shapes.text,
+                    "cubin": shapes.nullable(shapes.text),
+                }
+            )
+        ),
+        "steps": shapes.number(0),
+        "initial_state": shapes.digest,
+        "expected": shapes.nullable(
+            shapes.record(
+                {
+                    "state": shapes.mapping(shapes.digest),
+                    "tensors": shapes.mapping(shapes.array(shapes.digest)),
+                    "outputs": shapes.mapping(shapes.array(shapes.digest)),
+                }
+            )
+        ),
+        "members": shapes.mapping(shapes.record({"bytes": shapes.number(0), "blake3": shapes.digest})),
+    }
+)
+
+
+def is_member_name(name: str) -> bool:
+    """Whether a member of a bundle may be called so."""
+    return _MEMBER.fullmatch(name) is not None
+
+
+def parse_json(data: bytes, where: str) -> Any:
+    """A JSON value; ReproError for anything else, and for an object in which a key occurs twice."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key occurs twice")
+        return found
+
+    try:
+        return json.loads(data, object_pairs_hook=once)
+    except (ValueError, RecursionError) as error:
+        raise ReproError(f"{where} is damaged ({foreign(str(error))})") from None
+
+
+def read_manifest(data: bytes, where: str) -> dict[str, Any]:
+    """The manifest, each part of the form that docs/bundle.md gives it.
+
+    Args:
+      data: manifest.json.
+      where: names the bundle in messages.
+    Raises:
+      ReproError: another form, another format or numerics, or parts that contradict each other.
+    """
+    place = f"{where}: {MANIFEST}"
+    manifest = parse_json(data, place)
+    if isinstance(manifest, dict):
+        # Before the shape: another format may have another.
+        found = manifest.get("format"), manifest.get("numerics")
+        if all(isinstance(each, int) for each in found) and (found[0] not in PROGRAMS or found[1] != NUMERICS):
+            raise ReproError(
+                f"{where}: expected a bundle of format {' or '.join(map(str, PROGRAMS))} and numerics {NUMERICS}, "
+                f"got format {found[0]} and numerics {found[1]}"
+            )
+    _SHAPE(manifest, place)
+    for role in ("state", "inputs", "outputs"):
+        names = [entry["name"] for entry in manifest[role]]
+        if len(set(names)) < len(names):
+            raise ReproError(f"{place}: {role}: a name occurs twice")
+    if manifest["num_hyper_parameters"] > len(manifest["inputs"]) or manifest["steps"] > _LONGEST_RUN:
+        raise ReproError(f"{place}: more hyper-parameters than inputs, or more than {_LONGEST_RUN:,} steps")
+    for architecture, target in manifest["targets"].items():
+        own = (target["ptx"], target["plan"]) == (f"{architecture}.ptx", f"{architecture}.json")
+        own = own and target["cubin"] in (None, f"{architecture}.cubin") and target["constants"].endswith(".constants")
+        if not own or not re.fullmatch(_ARCHITECTURE, architecture):
+            raise ReproError(f"{place}: targets: {foreign(architecture)} has members of other names than its own")
+    _check_expected(manifest, place)
+    return manifest
+
+
+def _check_expected(manifest: Mapping[str, Any], place: str) -> None:
+    expected = manifest["expected"]
+    if expected is None:
+        return
+    if any(not re.fullmatch(r"[0-9]{1,10}", step) for step in (*expected["state"], *expected["tensors"])):
+        raise ReproError(f"{place}: expected: a step that is no number")
+    if any(len(digests) != len(manifest["state"]) for digests in expected["tensors"].values()):
+        raise ReproError(f"{place}: expected: hashes of another number of tensors than the state has")
+    if set(expected["outputs"]) != {entry["name"] for entry in manifest["outputs"]}:
+        raise ReproError(f"{place}: expected: other outputs than the program has")
+
+
+def needed_members(manifest: Mapping[str, Any]) -> set[str]:
+    """The members, beside the runner, that a bundle with this manifest must have, and it may have no others."""
+    needed = {PROGRAMS[manifest["format"]]}
+    for target in manifest["targets"].values():
+        needed |= {name for name in target.values() if name is not None}
+    if any(entry["initial"]["from"] == "file" for entry in manifest["state"]):
+        needed.add(STATE)
+    if manifest["steps"] and manifest["inputs"]:
+        needed.add(INPUTS)
+    return needed
+
+
+def is_runner_member(name: str) -> bool:
+    """Whether a member is code of the runner that travels in the bundle."""
+    return _RUNNER.fullmatch(name) is not None

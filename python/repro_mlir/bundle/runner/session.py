@@ -1,0 +1,216 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A bundle on a GPU: state that stays there, and steps."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import ReproError
+from ...frontends.arrays import as_array
+from ...numerics.hashing import combine_digests, tensor_digest
+from ...numerics.tensors import TensorType
+from .bundle import Bundle
+from .device import Device
+from .device_array import DeviceArray, device_pointer, on_device
+from .driver import DriverError
+from .execution import Execution, choose_architecture
+
+
+class Session:
+    """Trains or runs what a bundle holds; every step is one launch of a CUDA graph.
+
+        session = Session("model.rmb")
+        outputs = session.step(*session.bundle.recorded_inputs(0))
+        print(outputs["loss"], session.state_hash())
+
+    Attributes:
+      bundle: the bundle.
+      device: the GPU.
+      architecture: whose code runs.
+      image: "cubin" or "PTX", what the driver took.
+      steps: how many steps have run.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle | str | Path,
+        device: Device | int = 0,
+        *,
+        state: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        use_cubin: bool = True,
+        architecture: str | None = None,
+    ) -> None:
+        """
+        Args:
+          bundle: the bundle, or its path.
+          device: the GPU, or its number.
+          state, inputs, outputs: arrays on that GPU (with __cuda_array_interface__ or DLPack) by name that are to be
+            used in place: a state is trained where it is, from the value it has; an input is read and an output is
+            written there in every step. They must stay alive and where they are. Buffers without one are the session's.
+          use_cubin: whether to try machine code before PTX; the bits are the same.
+          architecture: whose code to run; by default the best for the GPU.
+        Raises:
+          ReproError: what cannot be read, loaded or allocated, or an array that does not fit.
+        """
+        self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
+        self.device = device if isinstance(device, Device) else Device(device)
+        self._owns_device = not isinstance(device, Device)
+        names = self.bundle.architectures if architecture is None else [architecture]
+        self.architecture = choose_architecture(names, self.device.capability, str(self.bundle.path))
+        bound: dict[tuple[str, int], int] = {}
+        for space, kinds, given in (
+            ("state", self.bundle.state, state),
+            ("input", self.bundle.inputs, inputs),
+            ("output", self.bundle.outputs, outputs),
+        ):
+            bound |= _bind(space, kinds, given or {}, self.device)
+        self._bound = bound
+        self._execution = Execution(self.device, self.bundle.code(self.architecture), bound, use_cubin=use_cubin)
+        self.image = self._execution.image
+        self.steps = 0
+        self.reset()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # After some errors every call fails: the first error is the one to tell.
+        with contextlib.suppress(*([DriverError] if kind else [])):
+            self.close()
+
+    def close(self) -> None:
+        """Frees everything on the GPU that is the session's."""
+        self._execution.close()
+        if self._owns_device:
+            self.device.close()
+
+    @property
+    def allocated(self) -> int:
+        """Bytes of device memory that the session has allocated."""
+        return self._execution.allocated
+
+    def reset(self) -> None:
+        """Sets the states that are the session's to those of the bundle, and `steps` to 0."""
+        if all(("state", i) in self._bound for i in range(len(self.bundle.state))):
+            self.device.synchronize_all()
+        else:
+            self.set_state(
+                {
+                    kind.name: array
+                    for i, (kind, array) in enumerate(zip(self.bundle.state, self.bundle.initial_state(), strict=True))
+                    if ("state", i) not in self._bound
+                }
+            )
+        self.steps = 0
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Copies arrays on the CPU into the states of these names. ReproError for one that does not fit."""
+        numbers = {kind.name: i for i, kind in enumerate(self.bundle.state)}
+        for name, value in state.items():
+            if name not in numbers:
+                raise ReproError(f"the program has no state {name}")
+            kind = self.bundle.state[numbers[name]]
+            array = np.ascontiguousarray(as_array(value, kind, "state"))
+            self._execution.write("state", numbers[name], array)
+            # The copy may be of a temporary array.
+            self.device.synchronize()
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Copies of the states, by name."""
+        return {kind.name: self._execution.read("state", i) for i, kind in enumerate(self.bundle.state)}
+
+    def on_device(self, space: str = "state") -> dict[str, DeviceArray]:
+        """The states, inputs or outputs by name where they are on the GPU, without a copy.
+
+        They are for torch.as_tensor(..., device="cuda"), cupy.asarray and the like, until the session is closed; the
+        next step changes them.
+        """
+        plan = self._execution.plan
+        return {
+            buffer.kind.name: DeviceArray(buffer.kind, self._execution.address(space, i), self)
+            for i, buffer in enumerate(plan.buffers(space))
+        }
+
+    def step(self, *inputs: Any) -> dict[str, np.ndarray]:
+        """One step.
+
+        Args:
+          inputs: an array for each input that is not bound, hyper-parameters first: on the CPU as for `Executable`, or
+            on this GPU.
+        Returns:
+          copies of the outputs, by name.
+        Raises:
+          ReproError: a wrong number of inputs, or one that does not fit.
+          StepFailed: a check of the program failed; the state is unchanged.
+        """
+        free = [i for i in range(len(self.bundle.inputs)) if ("input", i) not in self._bound]
+        if len(inputs) != len(free):
+            wanted = ", ".join(str(self.bundle.inputs[i]) for i in free)
+            raise ReproError(f"expected {len(free)} inputs ({wanted}), got {len(inputs)}")
+        if self._bound:
+            # Whoever fills a buffer may use another stream.
+            self.device.synchronize_all()
+        # Held until the step is done: the copies to the device are asynchronous.
+        kept = [self._send(i, value) for i, value in zip(free, inputs, strict=True)]
+        self._execution.start()
+        self._execution.finish()
+        del kept
+        self.steps += 1
+        return {kind.name: self._execution.read("output", i) for i, kind in enumerate(self.bundle.outputs)}
+
+    def replay(self, steps: int) -> float:
+        """Runs steps on the inputs that are there, without a look at their outputs or checks; returns seconds per step
+        by the clock of the GPU. For measurements."""
+        self._execution.start()
+        start = self.device.event()
+        for _ in range(steps):
+            self._execution.start()
+        seconds = self.device.elapsed(start, self.device.event()) / steps
+        self._execution.finish()
+        self.steps += steps + 1
+        return seconds
+
+    def _send(self, index: int, value: Any) -> Any:
+        kind = self.bundle.inputs[index]
+        if on_device(value):
+            pointer = device_pointer(value, kind, "input", self.device.ordinal)
+            self.device.synchronize_all()
+            size = self._execution.plan.inputs[index].size
+            self.device.copy(self._execution.address("input", index), pointer, size)
+            return value
+        array = np.ascontiguousarray(as_array(value, kind, "input"))
+        self._execution.write("input", index, array)
+        return array
+
+    def state_hash(self) -> str:
+        """The hash of the present state (H3), in hexadecimal."""
+        return combine_digests(self.tensor_digests())
+
+    def tensor_digests(self) -> list[bytes]:
+        """The hash of each state tensor (H1), in the order of the program."""
+        # One after the other, so that no second copy of the whole state lies in the memory of the CPU.
+        return [
+            tensor_digest(self._execution.read("state", i), kind.element) for i, kind in enumerate(self.bundle.state)
+        ]
+
+
+def _bind(
+    space: str, kinds: Sequence[TensorType], given: Mapping[str, Any], device: Device
+) -> dict[tuple[str, int], int]:
+    numbers = {kind.name: i for i, kind in enumerate(kinds)}
+    unknown = sorted(set(given) - set(numbers))
+    if unknown:
+        raise ReproError(f"the program has no {space} {unknown[0]}")
+    return {
+        (space, numbers[name]): device_pointer(value, kinds[numbers[name]], space, device.ordinal)
+        for name, value in given.items()
+    }

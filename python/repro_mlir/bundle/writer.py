@@ -1,0 +1,232 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Writes bundles: everything that a GPU needs to train a program, in one file (docs/bundle.md)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..audit.receipts.signing import WEAK, PrivateKey, holds, is_strong
+from ..errors import ReproError
+from ..execute.executable import compile
+from ..files.archive import archive_of
+from ..files.tensor_file import write_tensors
+from ..frontends.arrays import as_array
+from ..numerics.digest import blake3_of
+from ..numerics.hashing import state_hash, tensor_hash
+from ..numerics.tensors import TensorType
+from ..program import Program
+from ..progress import Progress
+from .runner.bundle import Bundle, Expected, signed_bytes
+from .runner.execution import TargetCode
+from .runner.initial import describe_initial
+from .runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PROGRAMS, SIGNATURE, STATE
+from .runner.packing import runner_members
+
+if TYPE_CHECKING:
+    from ..frontends.script import Training
+
+Steps = Sequence[Sequence[np.ndarray]]
+"""The inputs of each step, hyper-parameters first."""
+
+
+def expect(program: Program, steps: Steps, target: str = "cpu") -> Expected:
+    """What the steps give on the CPU: hashes of every step's outputs, and of the state after the first and the last."""
+    executable = compile(program, target)
+    state: dict[str, Any] = dict(program.initial_state())
+    states: dict[int, str] = {}
+    tensors: dict[int, list[str]] = {}
+    outputs: dict[str, list[str]] = {kind.name: [] for kind in program.outputs}
+    with Progress(len(steps), "computing what to expect") as progress:
+        for number, inputs in enumerate(steps, 1):
+            state, given = executable(state, *inputs)
+            for kind in program.outputs:
+                outputs[kind.name].append(tensor_hash(given[kind.name], kind.element))
+            if number in (1, len(steps)):
+                pairs = [(state[kind.name], kind.element) for kind in program.state]
+                states[number] = state_hash(pairs)
+                tensors[number] = [tensor_hash(*pair) for pair in pairs]
+            progress.advance(f"step {number}")
+    return Expected(states, tensors, outputs)
+
+
+def capture_steps(given: Training, count: int) -> tuple[Program, list[list[np.ndarray]]]:
+    """The program of a script's training step, and the inputs of its first steps.
+
+    Args:
+      given: what the script gives; its batches are used up.
+      count: how many steps, at least 1.
+    Returns:
+      the program and, for each step, its inputs with the hyper-parameters that the optimizer has when the batch comes.
+    Raises:
+      ReproError: the step cannot be captured, the batches end too early, or one does not fit the first.
+    """
+    batches = iter(given.batches)
+    steps: list[list[np.ndarray]] = []
+    for batch in itertools.islice(batches, count):
+        if not steps:
+            program, imported = given.capture(batch)
+        # Copies: the script may use its arrays again.
+        steps.append([value.copy() for value in imported.read_inputs(batch)])
+    if len(steps) < count:
+        raise ReproError(f"expected training() to give {count} batches, got {len(steps)}")
+    return program, steps
+
+
+def write_bundle(
+    path: str | Path,
+    program: Program,
+    codes: Sequence[TargetCode],
+    *,
+    steps: Steps = (),
+    expected: Expected | None = None,
+    seed: int = 0,
+    sign: PrivateKey | None = None,
+) -> dict[str, int]:
+    """Writes a bundle; equal arguments give equal bytes.
+
+    Args:
+      path: the file.
+      program: the program, whose initial state goes along: parameters that `initialize` drew and constant tensors as
+        their description, the rest as they are.
+      codes: device code for one or more architectures.
+      steps: inputs to record.
+      expected: what these steps give, which the runner then compares.
+      seed: the one that `initialize` was given.
+      sign: signs the bundle.
+    Returns:
+      bytes of each member, before compression.
+    Raises:
+      ReproError: an input that does not fit, or a file that cannot be written.
+    """
+    states, members = _describe_state(program, seed)
+    members[PROGRAMS[FORMAT]] = program.data
+    targets = {}
+    for code in codes:
+        names = {"ptx": f"{code.architecture}.ptx", "plan": f"{code.architecture}.json"}
+        members[names["ptx"]] = code.ptx
+        members[names["plan"]] = json.dumps(plan_to_json(code), separators=(",", ":")).encode()
+        names["constants"] = _constants_member(members, code)
+        targets[code.architecture] = {**names, "cubin": None}
+        if code.cubin is not None:
+            targets[code.architecture]["cubin"] = f"{code.architecture}.cubin"
+            members[f"{code.architecture}.cubin"] = code.cubin
+    if steps and program.inputs:
+        members[INPUTS] = _recorded(program.inputs, steps)
+    members |= runner_members()
+    manifest = {
+        "format": FORMAT,
+        "numerics": NUMERICS,
+        "program": program.hash,
+        "compiler": f"repro-mlir {_version()}",
+        "num_hyper_parameters": program.num_hyper_parameters,
+        "state": states,
+        "inputs": [_describe(kind) for kind in program.inputs],
+        "outputs": [_describe(kind) for kind in program.outputs],
+        "targets": targets,
+        "steps": len(steps),
+        "initial_state": state_hash(
+            (array, kind.element) for array, kind in zip(program.initial, program.state, strict=True)
+        ),
+        "expected": expected and {"state": expected.state, "tensors": expected.tensors, "outputs": expected.outputs},
+        "members": {name: {"bytes": len(data), "blake3": blake3_of(data).hex()} for name, data in members.items()},
+    }
+    members = {MANIFEST: (json.dumps(manifest, indent=1) + "\n").encode(), **members}
+    if sign is not None:
+        key, signature = sign.sign(signed_bytes(members[MANIFEST]))
+        members[SIGNATURE] = json.dumps({"key": key.hex(), "ed25519": signature.hex()}).encode()
+    try:
+        Path(path).write_bytes(archive_of(members, {STATE}))
+    except OSError as error:
+        raise ReproError(f"cannot write {path}: {error.strerror}") from None
+    return {name: len(data) for name, data in members.items()}
+
+
+def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
+    """Checks the signature of a bundle, if it has one.
+
+    Args:
+      expected: the public key that must have signed, or None for any or none.
+    Returns:
+      the public key that signed, in hexadecimal; None where nobody has.
+    Raises:
+      ReproError: no signature where one is expected, one by another key, or one that does not hold.
+    """
+    if bundle.signature is None:
+        if expected is not None:
+            raise ReproError(f"{bundle.path}: no signature, expected one by {expected.hex()}")
+        return None
+    key, signature = bundle.signature
+    if expected is not None and key != expected:
+        raise ReproError(f"{bundle.path}: signed by {key.hex()}, expected a signature by {expected.hex()}")
+    if not is_strong(key):
+        raise ReproError(f"{bundle.path}: signed by {key.hex()}, {WEAK}")
+    if not holds(key, signature, bundle.signed_bytes()):
+        raise ReproError(f"{bundle.path}: the signature is not one by {key.hex()}")
+    return key.hex()
+
+
+def _version() -> str:
+    try:
+        return metadata.version("repro-mlir")
+    except metadata.PackageNotFoundError:
+        return "from source"
+
+
+def _describe(kind: TensorType) -> dict[str, Any]:
+    return {"name": kind.name, "element": kind.element, "shape": list(kind.shape)}
+
+
+def _describe_state(program: Program, seed: int) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+    """The entries of the manifest, and the member with the tensors that must be stored, if any must."""
+    entries, kinds, arrays = [], [], []
+    for kind, array in zip(program.state, program.initial, strict=True):
+        description = describe_initial(kind, array, seed, len(program.state))
+        if description is None:
+            kinds.append(kind)
+            arrays.append(array)
+        entries.append({**_describe(kind), "initial": description or {"from": "file"}})
+    return entries, {STATE: write_tensors(kinds, arrays)} if kinds else {}
+
+
+def _constants_member(members: dict[str, bytes], code: TargetCode) -> str:
+    """The name under which the constants are, or are to be: equal ones are stored once."""
+    for name, data in members.items():
+        if name.endswith(".constants") and data == code.constants:
+            return name
+    name = f"{code.architecture}.constants"
+    members[name] = code.constants
+    return name
+
+
+def _recorded(kinds: Sequence[TensorType], steps: Steps) -> bytes:
+    stacked = []
+    for i, kind in enumerate(kinds):
+        stacked.append(np.stack([as_array(inputs[i], kind, "input") for inputs in steps]))
+    return write_tensors([TensorType(k.name, k.element, (len(steps), *k.shape)) for k in kinds], stacked)
+
+
+def plan_to_json(code: TargetCode) -> dict[str, Any]:
+    """The launch plan as `read_plan` reads it."""
+    plan = code.plan
+    return {
+        "arena_bytes": plan.arena_size,
+        **{
+            f"{space}s": [{**_describe(buffer.kind), "bytes": buffer.size} for buffer in plan.buffers(space)]
+            for space in ("state", "input", "output")
+        },
+        "messages": list(plan.messages),
+        "kernels": [{"name": k.name, "block": list(k.block), "shared": k.shared} for k in plan.kernels],
+        "launches": [
+            {"kernel": launch.kernel, "grid": list(launch.grid), "args": [list(a) for a in launch.arguments]}
+            for launch in plan.launches
+        ],
+    }

@@ -1,0 +1,10 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""python -m repro_mlir.cli"""
+
+import sys
+
+from .main import main
+
+sys.exit(main())

@@ -1,0 +1,94 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro compile: writes the canonical program of a training step, or a bundle of it for GPUs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..command_line import positive
+from ..errors import ReproError
+from ..printing import tell
+from .options import Commands, add_command, add_no_cache, add_script
+
+if TYPE_CHECKING:
+    from ..audit.receipts.signing import PrivateKey
+    from ..program import Program
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro compile`."""
+    command = add_command(commands, "compile", _compile, "write the canonical program of a script's training step")
+    add_script(command)
+    command.add_argument("-o", "--output", required=True, metavar="FILE", help="the program file or bundle to write")
+    command.add_argument(
+        "--target",
+        metavar="T",
+        help="also compile for this target, which shows whether it can be; cuda or cuda:sm_75,sm_90 writes a bundle "
+        "with the code for these GPUs, which runs without this package",
+    )
+    command.add_argument("--steps", type=positive, metavar="N", help="record the inputs of so many steps in the bundle")
+    command.add_argument("--expect", action="store_true", help="run these steps here and record the hashes they give")
+    command.add_argument("--sign", metavar="KEY", help="sign the bundle with this ed25519 private key (PEM)")
+    add_no_cache(command)
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of repro_mlir.initialize, if used (0)")
+
+
+def _compile(options: argparse.Namespace) -> int:
+    from ..audit.receipts.signing import PrivateKey
+    from ..bundle.writer import capture_steps
+    from ..compilation.device_code import architectures_of
+    from ..execute.executable import check_target, compile
+    from ..frontends.script import load_training
+
+    architectures = architectures_of(options.target or "")
+    if not architectures and (options.steps or options.expect or options.sign):
+        raise ReproError("--steps, --expect and --sign are for bundles: expected --target cuda or cuda:sm_75,sm_90")
+    signer = PrivateKey(options.sign) if options.sign else None
+    if options.target and not architectures:
+        check_target(options.target)
+    program, steps = capture_steps(load_training(options.script, options.exact_digits), options.steps or 1)
+    if architectures:
+        report = _bundle(options, program, architectures, steps, signer)
+    else:
+        if options.target:
+            compile(program, options.target)
+        program.save(options.output)
+        report = {"program": program.hash, "file": options.output}
+    if options.json:
+        tell(json.dumps(report))
+        return 0
+    for key, value in report.items():
+        tell(f"{key:8} {value:,}" if isinstance(value, int) else f"{key:8} {value}")
+    return 0
+
+
+def _bundle(
+    options: argparse.Namespace,
+    program: Program,
+    architectures: list[str],
+    steps: list[list[np.ndarray]],
+    signer: PrivateKey | None,
+) -> dict[str, Any]:
+    from ..bundle.writer import expect, write_bundle
+    from ..compilation.device_code import compile_for
+
+    codes = compile_for(program, architectures)
+    expected = expect(program, steps) if options.expect else None
+    write_bundle(options.output, program, codes, steps=steps, expected=expected, seed=options.seed, sign=signer)
+    report = {
+        "program": program.hash,
+        "file": options.output,
+        "bytes": os.path.getsize(options.output),
+        "targets": ", ".join(f"{code.architecture} ({'PTX and cubin' if code.cubin else 'PTX'})" for code in codes),
+        "steps": len(steps),
+    }
+    if expected is not None:
+        report["state"] = expected.state[len(steps)]
+    return report

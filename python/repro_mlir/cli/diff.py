@@ -1,0 +1,69 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro diff: shows where two runs part."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from ..command_line import positive
+from ..errors import ReproError
+from ..files.regular import write_file
+from ..printing import tell
+from .options import Commands, add_command, add_exact_digits, add_no_cache, add_threads
+
+_NOTES = """examples:
+  repro diff RECEIPT RECEIPT
+  repro diff SCRIPT --targets cpu:x86-64-v3,reference --steps 100
+  repro diff SCRIPT --targets eager,cpu --ulps 1000 --html difference.html
+
+exit status:
+  0  no difference
+  1  a difference
+  2  no answer: runs that cannot be compared, or not here, or any failure of this program
+
+Receipts are compared as they are: whether they are right is for repro verify.
+"""
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro diff`."""
+    command = add_command(commands, "diff", _diff, "show where two runs part: step, operator, tensor and element")
+    command.epilog = _NOTES
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.add_argument("runs", metavar="RUN", nargs="+", help="two receipts, or one script")
+    command.add_argument("--targets", metavar="T,T", help="what to compare, for a script; eager is PyTorch itself")
+    command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps of a script, at most (1)")
+    command.add_argument("--ulps", type=int, default=0, metavar="N", help="how far apart elements may be (0)")
+    add_threads(command)
+    add_no_cache(command)
+    add_exact_digits(command)
+    command.add_argument("--html", metavar="FILE", help="also write a page with graph and histogram")
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from ..audit.difference.find import diff
+    from ..audit.difference.page import page
+
+    if len(options.runs) > 2:
+        raise ReproError(f"expected two receipts or one script, got {len(options.runs)} names")
+    if options.ulps < 0:
+        raise ReproError(f"expected a number of ulps of at least 0, got {options.ulps}")
+    targets = options.targets.split(",") if options.targets else None
+    found = diff(
+        *options.runs,
+        targets=targets,
+        steps=options.steps,
+        ulps=options.ulps,
+        threads=options.threads,
+        exact_digits=options.exact_digits,
+    )
+    if found is None:
+        tell(json.dumps({"equal": True}) if options.json else "no difference")
+        return 0
+    if options.html:
+        write_file(options.html, page(found).encode())
+    tell(*([json.dumps(found.report())] if options.json else found.lines()))
+    return 1

@@ -1,0 +1,181 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro dispute: finds out who of two is wrong, and where; or answers such questions about a receipt."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..command_line import positive
+from ..errors import ReproError
+from ..frontends.script import allow_exact_digits
+from ..printing import tell
+from .options import Commands, add_command, add_exact_digits
+from .target import add_target
+
+if TYPE_CHECKING:
+    from ..audit.dispute import Channel, Published, ReceiptRun, Terms
+
+_NOTES = """A and B are receipts (their runs are repeated here with --target), or provers elsewhere:
+  tcp:HOST:PORT  unix:PATH  files:FOLDER
+A prover is:  repro dispute --serve RECEIPT --listen ADDRESS [--token FILE]
+
+A token is a text of 16 to 1024 bytes that a prover and its referee share, and with each prover another one:
+  openssl rand -hex 32 > token; chmod 600 token
+Without --token, --token-a and --token-b the environment may have them, as
+  REPRO_DISPUTE_TOKEN, REPRO_DISPUTE_TOKEN_A, REPRO_DISPUTE_TOKEN_B
+
+exit status:
+  0  the runs agree
+  1  they do not, and the party that is wrong is named
+  2  no verdict: no receipts, no prover, or a run that cannot be repeated here
+  3  they do not, and nothing shows who is wrong (see --terms)
+"""
+
+_TOKEN = "REPRO_DISPUTE_TOKEN"
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro dispute`."""
+    command = add_command(commands, "dispute", _dispute, "narrow two runs to one wrong operator")
+    command.epilog = _NOTES
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.add_argument("parties", metavar="A B", nargs="*", help="receipts or addresses of provers")
+    add_target(command)
+    command.add_argument("--terms", metavar="T", help="what was agreed on: a script, or a receipt of the same data")
+    command.add_argument("--receipt-a", metavar="DIR", help="the receipt that A published, where A is an address")
+    command.add_argument("--receipt-b", metavar="DIR", help="the receipt that B published, where B is an address")
+    command.add_argument("--steps", type=positive, metavar="N", help="how many steps were agreed on")
+    command.add_argument("--timeout", type=float, default=600.0, metavar="S", help="seconds for each answer (600)")
+    command.add_argument(
+        "--total", type=float, default=3600.0, metavar="S", help="seconds for all answers of a party (3600)"
+    )
+    command.add_argument("--token-a", metavar="FILE", help="what the prover A shares with us")
+    command.add_argument("--token-b", metavar="FILE", help="what the prover B shares with us")
+    command.add_argument("--evidence", metavar="DIR", help="write the operator and its inputs, for repro run")
+    command.add_argument("--serve", metavar="RECEIPT", help="answer a referee's questions about this receipt")
+    command.add_argument("--listen", metavar="ADDRESS", help="where, with --serve: tcp:HOST:PORT, unix:PATH, ...")
+    command.add_argument("--token", metavar="FILE", help="what the referee shares with us, with --serve")
+    command.add_argument("--script", metavar="FILE", help="gives the batches, where a receipt has none of them")
+    add_exact_digits(command)
+
+
+def _dispute(options: argparse.Namespace) -> int:
+    from ..audit.dispute.limits import LONGEST_SECONDS
+
+    for name in ("timeout", "total"):
+        seconds = getattr(options, name)
+        if not 0 < seconds <= LONGEST_SECONDS:
+            raise ReproError(f"expected --{name} above 0 s and of at most {LONGEST_SECONDS:,.0f} s, got {seconds:g}")
+    allow_exact_digits(options.exact_digits, options.script or (options.terms and Path(options.terms).is_file()))
+    if options.serve is not None:
+        if options.parties or options.listen is None:
+            raise ReproError("expected repro dispute --serve RECEIPT --listen ADDRESS")
+        return _serve(options)
+    if len(options.parties) != 2 or options.listen is not None or options.token is not None:
+        raise ReproError("expected two receipts or addresses (see repro dispute --help)")
+    return _settle(options)
+
+
+def _settle(options: argparse.Namespace) -> int:
+    from ..audit.dispute import settle
+
+    published = (_published(options.receipt_a), _published(options.receipt_b))
+    tokens = (options.token_a, f"{_TOKEN}_A"), (options.token_b, f"{_TOKEN}_B")
+    channels = [_channel(party, options, *token) for party, token in zip(options.parties, tokens, strict=True)]
+    verdict = settle(
+        channels[0],
+        channels[1],
+        terms=_terms(options),
+        timeout=options.timeout,
+        total=options.total,
+        published=published,
+    )
+    if options.evidence and verdict.evidence is not None:
+        verdict.evidence.save(options.evidence)
+    if options.json:
+        tell(json.dumps(verdict.report()))
+    else:
+        tell(*verdict.lines())
+    if verdict.outcome == "agreement":
+        return 0
+    return 1 if verdict.wrong else 3
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from ..audit.dispute import serve_files, serve_socket
+    from ..audit.dispute.addresses import listen, parts
+
+    run = _run(options.serve, options)
+    token = _token(options.listen, options.token, _TOKEN)
+    kind, place = parts(options.listen)
+    if kind == "files":
+        answered = serve_files(run, Path(place), options.total)
+    else:
+        with listen(options.listen, token) as listener:
+            tell(f"listening on {options.listen}", stream=sys.stderr)
+            answered = serve_socket(run, listener, token, options.total)
+    tell(json.dumps({"answered": answered}) if options.json else f"answered {answered} questions")
+    return 0
+
+
+def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
+    from ..audit.dispute import ReceiptRun
+    from ..audit.receipts.receipt import Receipt
+    from ..audit.receipts.script_inputs import ScriptBatches, ScriptInputs
+
+    opened = Receipt(receipt)
+    inputs = ScriptInputs(opened, ScriptBatches(options.script, options.exact_digits)) if options.script else None
+    return ReceiptRun(opened, options.target, options.threads, inputs)
+
+
+def _channel(party: str, options: argparse.Namespace, token_file: str | None, variable: str) -> Channel:
+    from ..audit.dispute import LocalChannel, Prover
+    from ..audit.dispute.addresses import connect, is_address
+
+    token = _token(party, token_file, variable)
+    if is_address(party):
+        return connect(party, options.timeout, token)
+    return LocalChannel(Prover(_run(party, options)))
+
+
+def _token(address: str, file: str | None, variable: str) -> bytes:
+    """The token for an address: of the file or else of the environment, or none."""
+    from ..audit.dispute.tokens import NO_TOKEN, read_token, token_of_environment
+
+    if not address.startswith(("tcp:", "unix:")):
+        if file is not None:
+            raise ReproError(f"expected tcp:HOST:PORT or unix:PATH where a token is given, got {address}")
+        return NO_TOKEN
+    return read_token(file) if file is not None else token_of_environment(variable) or NO_TOKEN
+
+
+def _terms(options: argparse.Namespace) -> Terms | None:
+    from ..audit.dispute import Terms, terms_of_receipt, terms_of_script
+    from ..audit.receipts.receipt import Receipt
+
+    if options.terms is None:
+        return None if options.steps is None else Terms({}, steps=options.steps)
+    if Path(options.terms).is_dir():
+        terms = terms_of_receipt(Receipt(options.terms))
+    else:
+        terms = terms_of_script(options.terms, options.exact_digits, options.total)
+    return replace(terms, steps=options.steps)
+
+
+def _published(path: str | None) -> Published | None:
+    from ..audit.dispute import Published
+    from ..audit.receipts.receipt import Receipt
+
+    if path is None:
+        return None
+    receipt = Receipt(path)
+    records = receipt.log.records
+    link0 = receipt.header.first_link()
+    return Published(link0, records, receipt.log[records].chain if records else link0)

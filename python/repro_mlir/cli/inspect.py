@@ -1,0 +1,128 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro inspect: shows what a program file or a bundle holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+
+from ..errors import ReproError
+from ..printing import tell
+from .options import Commands, add_command, add_public_key
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro inspect`."""
+    command = add_command(commands, "inspect", _inspect, "show what a program file or a bundle holds")
+    command.add_argument("program", metavar="FILE", help="written by repro compile or Program.save")
+    command.add_argument("--text", action="store_true", help="print the canonical module")
+    add_public_key(command)
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    from ..bundle.runner.bundle import is_bundle
+    from ..program import Program
+    from ..program.inspection import count_operations
+
+    if is_bundle(options.program):
+        return _inspect_bundle(options)
+    if options.key:
+        raise ReproError(f"{options.program}: expected a bundle with --key: a program file has no signature")
+    program = Program.load(options.program)
+    if options.text:
+        tell(*program.text.splitlines())
+        return 0
+    operations = count_operations(program.data)
+    elements = sum(int(np.prod(kind.shape, dtype=np.int64)) for kind in program.state)
+    size = sum(value.nbytes for value in program.initial)
+    if options.json:
+        report = {
+            "program": program.hash,
+            "state": [str(kind) for kind in program.state],
+            "inputs": [str(kind) for kind in program.inputs],
+            "outputs": [str(kind) for kind in program.outputs],
+            "state_elements": elements,
+            "state_bytes": size,
+            "operations": operations,
+        }
+        tell(json.dumps(report))
+        return 0
+    tell(f"program  {program.hash}")
+    tell(f"state    {len(program.state)} tensors, {elements:,} elements, {size:,} bytes")
+    for title, kinds in (("inputs", program.inputs), ("outputs", program.outputs)):
+        for i, kind in enumerate(kinds):
+            tell(f"{title if i == 0 else '':8} {kind}")
+    for i, (name, count) in enumerate(sorted(operations.items(), key=lambda item: (-item[1], item[0]))):
+        tell(f"{'ops' if i == 0 else '':8} {count:6} {name}")
+    return 0
+
+
+def _inspect_bundle(options: argparse.Namespace) -> int:
+    from ..audit.receipts.signing import read_public_key
+    from ..bundle.runner.bundle import Bundle
+    from ..bundle.writer import check_signature
+    from ..program import read_untrusted
+    from ..program.canonical import examine, from_bytes
+
+    key = read_public_key(options.key) if options.key else None
+    bundle = Bundle(options.program)
+    signed_by = check_signature(bundle, key)
+    data = read_untrusted(bundle.module(), bundle.path, is_text=bundle.has_text)
+    if options.text:
+        tell(*from_bytes(data).splitlines())
+        return 0
+    examined = examine(data)
+    if not examined.is_named(bundle.program):
+        raise ReproError(
+            f"{options.program}: the program is {examined.identity}, not {bundle.program} as the manifest says"
+        )
+    sizes = bundle.member_sizes()
+    codes = [bundle.code(architecture) for architecture in bundle.architectures]
+    report = {
+        "program": bundle.program,
+        "compiler": bundle.compiler,
+        "state": [str(kind) for kind in bundle.state],
+        "inputs": [str(kind) for kind in bundle.inputs],
+        "outputs": [str(kind) for kind in bundle.outputs],
+        "state_bytes": sum(kind.nbytes for kind in bundle.state),
+        "initial_state": bundle.initial_state_hash,
+        "targets": {
+            code.architecture: {
+                "kernels": len(code.plan.kernels),
+                "launches": len(code.plan.launches),
+                "arena_bytes": code.plan.arena_size,
+                "ptx_bytes": len(code.ptx),
+                "cubin_bytes": len(code.cubin or b""),
+            }
+            for code in codes
+        },
+        "steps": bundle.steps,
+        "expected": bundle.expected.state if bundle.expected else {},
+        "members": sizes,
+        "signed_by": signed_by,
+    }
+    if options.json:
+        tell(json.dumps(report))
+        return 0
+    tell(f"program  {bundle.program}")
+    tell(f"compiler {bundle.compiler}")
+    tell(f"state    {len(bundle.state)} tensors, {report['state_bytes']:,} bytes, {bundle.initial_state_hash}")
+    for title, kinds in (("inputs", bundle.inputs), ("outputs", bundle.outputs)):
+        for i, kind in enumerate(kinds):
+            tell(f"{title if i == 0 else '':8} {kind}")
+    for i, code in enumerate(codes):
+        plan = code.plan
+        cubin = f", cubin {len(code.cubin):,}" if code.cubin else ""
+        tell(
+            f"{'targets' if i == 0 else '':8} {code.architecture}: {len(plan.kernels)} kernels, {len(plan.launches)} "
+            f"launches, arena {plan.arena_size:,} bytes, PTX {len(code.ptx):,} bytes{cubin}"
+        )
+    tell(f"steps    {bundle.steps} recorded")
+    for step, state in (bundle.expected.state if bundle.expected else {}).items():
+        tell(f"expected {state} after {step} steps")
+    tell(f"signed   {'by ' + signed_by if signed_by else 'no'}")
+    return 0

@@ -1,0 +1,64 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The options that commands have in common."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from ..command_line import positive
+
+# What add_subparsers gives. A string: the class takes no parameters at run time.
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_command(
+    commands: Commands, name: str, function: Callable[[argparse.Namespace], int], summary: str
+) -> argparse.ArgumentParser:
+    """A command with the option --json; `function` takes the parsed options and returns the exit status."""
+    command = commands.add_parser(name, help=summary, description=summary)
+    command.set_defaults(command=function)
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    return command
+
+
+def add_script(command: argparse.ArgumentParser) -> None:
+    """The argument SCRIPT of commands that capture a training step."""
+    command.add_argument("script", metavar="SCRIPT", help="defines training() -> (model, loss_fn, optimizer, batches)")
+    add_exact_digits(command)
+
+
+def add_exact_digits(command: argparse.ArgumentParser) -> None:
+    """The option --exact-digits of commands that capture a script's step."""
+    command.add_argument(
+        "--exact-digits", type=int, choices=(2, 3), help="exact matrix products (K4), as the script's exact_digits does"
+    )
+
+
+def add_threads(command: argparse.ArgumentParser) -> None:
+    """The option --threads of commands that run steps."""
+    command.add_argument("--threads", type=positive, metavar="N", help="threads of a step (one per processor)")
+
+
+def add_public_key(command: argparse.ArgumentParser) -> None:
+    """The option --key of commands that read something signed."""
+    command.add_argument("--key", metavar="FILE", help="require a signature by this ed25519 public key (PEM)")
+
+
+def add_no_cache(command: argparse.ArgumentParser) -> None:
+    """The option --no-cache of commands that compile."""
+    command.add_argument("--no-cache", action=_NoCache, help="compile anew: read and keep no compiled code on disk")
+
+
+class _NoCache(argparse.Action):
+    """Turns the cache off for the whole process (compilation/cache.py)."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **options)
+
+    def __call__(self, *_: Any) -> None:
+        os.environ["REPRO_MLIR_CACHE"] = "off"

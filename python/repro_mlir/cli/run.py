@@ -1,0 +1,75 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro run: runs steps of a program file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+
+from ..command_line import positive
+from ..errors import ReproError
+from ..files.npz import load_inputs
+from ..files.regular import write_file
+from ..printing import tell
+from .options import Commands, add_command
+from .target import add_target
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro run`."""
+    command = add_command(commands, "run", _run, "run steps of a program file on given inputs")
+    add_target(command)
+    command.add_argument("program", metavar="PROGRAM", help="a file written by repro compile or Program.save")
+    command.add_argument("--inputs", metavar="FILE", help=".npz with an array for each input, by name")
+    command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps, all on the same inputs (1)")
+    command.add_argument("--state", metavar="FILE", help="start from this state (safetensors), not the initial one")
+    command.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
+    command.add_argument("--outputs", metavar="FILE", help="write the last step's outputs (.npz)")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ..execute.executable import compile
+    from ..files.tensor_file import load_tensors, write_tensors
+    from ..numerics.hashing import state_hash, tensor_hash
+    from ..program import Program
+
+    program = Program.load(options.program)
+    state = program.initial_state()
+    if options.state:
+        arrays = load_tensors(program.state, options.state)
+        state = dict(zip(state, arrays, strict=True))
+    inputs = load_inputs(options.inputs, program.inputs)
+    executable = compile(program, options.target, options.threads)
+    outputs: dict[str, np.ndarray] = {}
+    for _ in range(options.steps):
+        state, outputs = executable(state, *inputs)
+    if options.save:
+        write_file(options.save, write_tensors(program.state, list(state.values())))
+    if options.outputs:
+        try:
+            with open(options.outputs, "wb") as file:
+                np.savez(file, allow_pickle=False, **outputs)
+        except OSError as error:
+            raise ReproError(f"cannot write {options.outputs}: {error.strerror}") from None
+    report = {
+        "program": program.hash,
+        "target": options.target,
+        "threads": executable.threads,
+        "steps": options.steps,
+        "outputs": {kind.name: tensor_hash(outputs[kind.name], kind.element) for kind in program.outputs},
+        "state_hash": state_hash([(state[kind.name], kind.element) for kind in program.state]),
+    }
+    if options.json:
+        tell(json.dumps(report))
+    else:
+        for kind in program.outputs:
+            value = outputs[kind.name]
+            shown = f" = {value.item()}" if value.ndim == 0 else ""
+            tell(f"{kind}{shown}")
+            tell(f"         {report['outputs'][kind.name]}")
+        tell(f"state    {report['state_hash']} after {options.steps} steps")
+    return 0

@@ -1,0 +1,39 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro run-bundle: runs a bundle with the runner of this package, never with the code that the bundle carries."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..bundle.runner.command import add_options, run
+from .options import Commands, add_command, add_public_key
+
+_NOTES = """exit status:
+  0  the steps gave what the bundle expects, or it expects nothing
+  1  they gave something else
+  2  no answer: no bundle, a signature that does not hold, or no GPU that runs it
+"""
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro run-bundle`."""
+    summary = "run a bundle on a GPU; no code of the bundle but its kernels"
+    command = add_command(commands, "run-bundle", _run_bundle, summary)
+    command.epilog = _NOTES
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.add_argument("bundle", metavar="BUNDLE", help="a file written by repro compile --target cuda")
+    add_options(command)
+    add_public_key(command)
+
+
+def _run_bundle(options: argparse.Namespace) -> int:
+    from ..audit.receipts.signing import read_public_key
+    from ..bundle.runner.bundle import Bundle
+    from ..bundle.writer import check_signature
+
+    key = read_public_key(options.key) if options.key else None
+    bundle = Bundle(options.bundle)
+    check_signature(bundle, key)
+    return run(bundle, options)

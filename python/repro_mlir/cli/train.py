@@ -1,0 +1,103 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro train: trains what a script describes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
+from ..command_line import positive
+from ..errors import ReproError
+from ..files.regular import write_file
+from ..printing import tell
+from .options import Commands, add_command, add_script
+from .target import add_target
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro train`."""
+    command = add_command(commands, "train", _train, "train what a script's training() describes")
+    add_target(command)
+    add_script(command)
+    command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps")
+    command.add_argument(
+        "--nonfinite-loss",
+        choices=NONFINITE_LOSS,
+        help="after a loss that is NaN or infinite: warn once, stop, or ignore it; else as the script's option (warn)",
+    )
+    command.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
+    command.add_argument("--receipt", metavar="DIR", help="record the run, for repro verify")
+    command.add_argument("--resume", action="store_true", help="go on with the receipt if it is there already")
+    command.add_argument(
+        "--checkpoint-every", type=positive, metavar="N", help="steps between the states that the receipt keeps (100)"
+    )
+    command.add_argument(
+        "--leave-batches", action="store_true", help="keep the batches out of the receipt: it needs the script then"
+    )
+    command.add_argument("--sign", metavar="KEY", help="sign the receipt with this ed25519 private key (PEM)")
+
+
+def _train(options: argparse.Namespace) -> int:
+    from ..files.tensor_file import write_tensors
+    from ..frontends.script import load_training
+    from ..train.trainer import Trainer
+
+    given = load_training(options.script, options.exact_digits)
+    choice = {} if options.nonfinite_loss is None else {"nonfinite_loss": options.nonfinite_loss}
+    start = time.perf_counter()
+    with Trainer(
+        given.model,
+        given.loss_fn,
+        given.optimizer,
+        target=options.target,
+        threads=options.threads,
+        receipt=_receipt(options),
+        **(given.options | choice),
+    ) as trainer:
+        losses = trainer.fit(given.batches, options.steps)
+    seconds = time.perf_counter() - start
+    if options.save:
+        write_file(options.save, write_tensors(trainer.program.state, list(trainer.state.values())))
+    report = {
+        "program": trainer.program.hash,
+        "target": options.target,
+        "threads": trainer.executable.threads,
+        "steps": trainer.steps,
+        "losses": losses,
+        "loss": losses[-1] if losses else None,
+        "seconds": round(seconds, 3),
+        "state_hash": trainer.state_hash(),
+        "receipt": options.receipt,
+    }
+    if options.json:
+        tell(json.dumps(report))
+    else:
+        if losses:
+            tell(f"loss     {losses[-1]:.6f} after {trainer.steps} steps (first {losses[0]:.6f})")
+        tell(f"state    {report['state_hash']}")
+        tell(f"program  {report['program']}")
+        tell(f"time     {seconds:.1f} s on {options.target}, threads: {report['threads']}")
+        if options.receipt:
+            tell(f"receipt  {options.receipt}")
+    return 0
+
+
+def _receipt(options: argparse.Namespace) -> ReceiptOptions | None:
+    if options.receipt is None:
+        given = ("resume", "checkpoint_every", "leave_batches", "sign")
+        wrong = [f"--{name.replace('_', '-')}" for name in given if getattr(options, name)]
+        if wrong:
+            raise ReproError(f"expected --receipt DIR with {', '.join(wrong)}")
+        return None
+    return ReceiptOptions(
+        options.receipt,
+        checkpoint_every=options.checkpoint_every or 100,
+        store_batches=not options.leave_batches,
+        resume=options.resume,
+        script=options.script,
+        sign=options.sign,
+    )

@@ -1,0 +1,47 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""PTX to machine code by NVIDIA's ptxas, where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from ..errors import ReproError
+
+
+@cache
+def find_assembler() -> str | None:
+    """The path of ptxas: of the package nvidia-cuda-nvcc, else on PATH."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        found = sorted(Path(folder).glob("*/bin/ptxas"))
+        if found:
+            return str(found[-1])
+    return shutil.which("ptxas")
+
+
+def assemble(ptx: str, architecture: str) -> bytes:
+    """The cubin of a PTX module.
+
+    Raises:
+      ReproError: ptxas is missing or does not take it.
+    """
+    assembler = find_assembler()
+    if assembler is None:
+        raise ReproError("expected ptxas: pip install 'repro-mlir[cuda]' or a CUDA toolkit on PATH")
+    with tempfile.TemporaryDirectory(prefix="repro-ptxas-") as folder:
+        source, result = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
+        source.write_text(ptx)
+        # All our arithmetic names its rounding, which alone keeps ptxas from contracting it; the flag says it again.
+        command = [assembler, "--fmad=false", f"-arch={architecture}", str(source), "-o", str(result)]
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode:
+            reason = (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[0]
+            raise ReproError(f"ptxas does not take the code for {architecture}: {reason}")
+        return result.read_bytes()

@@ -1,0 +1,184 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Artifacts on disk, found by what they were made from.
+
+An artifact is code that will run here: a file counts only if it carries a MAC by a key that this user alone can read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import blake3
+
+from .._mlir_libs import _repro
+from ..untrusted import compile_native
+from .cpu import compile, native_level
+
+VARIABLE = "REPRO_MLIR_CACHE"
+OFF = "off"
+"""The value of the variable with which nothing is kept and nothing is read."""
+
+_MAGIC = b"repro-cache-2\0\0\0"
+_MAC_BYTES = 32
+_KEY, _KEY_BYTES = "key", 32
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def directory() -> Path | None:
+    """Where artifacts are kept: REPRO_MLIR_CACHE, else repro-mlir in the user's cache directory; None for nowhere."""
+    if path := os.environ.get(VARIABLE):
+        return None if path == OFF else Path(path)
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "repro-mlir"
+    try:
+        return Path.home() / ".cache" / "repro-mlir"
+    except RuntimeError:
+        return None
+
+
+def _compiler_identity() -> bytes:
+    """Changes whenever the compiler library does."""
+    library = Path(_repro.__file__).parent
+    parts = [
+        f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}"
+        for path in sorted(library.glob("*.so"))
+        if "Repro" in path.name or path.name.startswith("_repro")
+    ]
+    return "\n".join(parts).encode()
+
+
+def _name_of(program: bytes, level: str) -> str:
+    state = hashlib.sha256()
+    for part in (_compiler_identity(), level.encode(), program):
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return f"{state.hexdigest()}.artifact"
+
+
+class _Store:
+    """The directory, held open: what is put in its place later is not looked at."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens the directory, or makes it. OSError for one of another user, a symbolic link, or none that can be."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        self._folder = os.open(path, _READ | os.O_DIRECTORY)
+        try:
+            found = os.fstat(self._folder)
+            if found.st_uid != os.geteuid():
+                raise PermissionError(f"{path} belongs to another user")
+            if stat.S_IMODE(found.st_mode) & 0o077:
+                os.fchmod(self._folder, 0o700)
+            self._key = self._read_key() or self._make_key()
+        except BaseException:
+            os.close(self._folder)
+            raise
+
+    def close(self) -> None:
+        os.close(self._folder)
+
+    def read(self, name: str) -> bytes | None:
+        """The artifact in a file; None if there is none, or it is not what this user has written under that name."""
+        content = self._own_file(name)
+        start = len(_MAGIC) + _MAC_BYTES
+        if content is None or content[: len(_MAGIC)] != _MAGIC:
+            return None
+        artifact = content[start:]
+        return artifact if hmac.compare_digest(content[len(_MAGIC) : start], self._mac(name, artifact)) else None
+
+    def write(self, name: str, artifact: bytes) -> None:
+        """Writes a file in one move, so that no reader sees a part of it."""
+        self._put(name, _MAGIC + self._mac(name, artifact) + artifact, os.replace)
+
+    def _mac(self, name: str, artifact: bytes) -> bytes:
+        return blake3.blake3(name.encode() + b"\0" + artifact, key=self._key).digest()
+
+    def _own_file(self, name: str, shared: int = 0o022) -> bytes | None:
+        """The content of a regular file of this user that has none of the `shared` rights; else None."""
+        try:
+            descriptor = os.open(name, _READ, dir_fd=self._folder)
+        except OSError:
+            return None
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & shared:
+            os.close(descriptor)
+            return None
+        with open(descriptor, "rb") as file:
+            return file.read()
+
+    def _read_key(self) -> bytes | None:
+        key = self._own_file(_KEY, 0o077)
+        return key if key is not None and len(key) == _KEY_BYTES else None
+
+    def _make_key(self) -> bytes:
+        """A new key; that of another process where one has been quicker."""
+        with contextlib.suppress(FileExistsError):
+            self._put(_KEY, secrets.token_bytes(_KEY_BYTES), os.link)
+        if (key := self._read_key()) is not None:
+            return key
+        # What is there is damaged, or others could read it: all that it vouched for is made anew.
+        self._put(_KEY, secrets.token_bytes(_KEY_BYTES), os.replace)
+        if (key := self._read_key()) is None:
+            raise PermissionError("no key that this user alone can read")
+        return key
+
+    def _put(self, name: str, content: bytes, move: Callable[..., None]) -> None:
+        """Writes a file beside and moves it: `os.replace` replaces, `os.link` raises FileExistsError."""
+        beside = f"{name}.{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(beside, flags, 0o600, dir_fd=self._folder)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(content)
+            move(beside, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(beside, dir_fd=self._folder)
+
+
+def cached(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
+    """What `make` gives for a stored program and a target, kept in `directory()` and read from there the next time.
+
+    A file that this user has not written, or that is damaged, is made anew and replaced; a directory that belongs to
+    somebody else or cannot be written to is no error: nothing is read there and nothing kept.
+    """
+    path = directory()
+    try:
+        store = None if path is None else _Store(path)
+    except OSError:
+        store = None
+    if store is None:
+        return make()
+    with contextlib.closing(store):
+        name = _name_of(program, target)
+        if (artifact := store.read(name)) is not None:
+            return artifact
+        artifact = make()
+        with contextlib.suppress(OSError):
+            store.write(name, artifact)
+        return artifact
+
+
+def cached_compile(program: bytes, level: str = "native", *, jobs: int | None = None, untrusted: bool = False) -> bytes:
+    """`compile` with its artifact `cached`.
+
+    Args:
+      program: a canonical program as it is stored.
+      level, jobs: as for `compile`.
+      untrusted: whether a child process compiles, with limits (see untrusted/); for programs of strangers.
+    """
+    if level == "native":
+        level = native_level()
+    if untrusted:
+        return cached(program, level, lambda: compile_native(program, level))
+    return cached(program, level, lambda: compile(program, level, jobs=jobs))

@@ -1,0 +1,68 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""From a canonical program to an artifact."""
+
+from __future__ import annotations
+
+import os
+
+from .. import ir
+from .._mlir_libs import _repro
+from ..errors import CompileError, ReproError
+from ..program.canonical import read_module
+
+
+def levels() -> list[str]:
+    """The names of the CPU levels; all give the same bits."""
+    return _repro.cpu_levels().split(", ")
+
+
+def runnable_levels() -> list[str]:
+    """The names of the CPU levels that this machine runs without an emulator."""
+    return list(_repro.runnable_cpu_levels())
+
+
+def native_level() -> str:
+    """The best level that this machine runs."""
+    return _repro.cpu_host_level()
+
+
+def module_of(program: bytes | str) -> ir.Module:
+    """A canonical program in memory.
+
+    Args:
+        program: the program as it is stored (docs/identity.md), or its MLIR text.
+
+    Raises:
+        CompileError: any other data.
+    """
+    try:
+        with ir.Context(), ir.Location.unknown():
+            return ir.Module.parse(program) if isinstance(program, str) else read_module(program)
+    except (ir.MLIRError, ReproError) as error:
+        raise CompileError(str(error)) from None
+
+
+def compile(program: bytes | str, level: str = "native", *, jobs: int | None = None, timing: bool = False) -> bytes:
+    """Compiles a canonical program.
+
+    Args:
+        program: as for `module_of`.
+        level: one of `levels()`, "native", or the path of a machine's file (docs/machines.md).
+        jobs: threads to compile in; the default is one per processor. The artifact does not depend on it.
+        timing: print the time of each pass to stderr.
+
+    Returns:
+        The artifact, whose format is described in lib/Runtime/Artifact.h.
+
+    Raises:
+        CompileError: the first error of the compiler.
+    """
+    if level == "native":
+        level = native_level()
+    module = module_of(program)
+    try:
+        return _repro.compile_cpu(module, level, jobs or os.cpu_count() or 1, timing)
+    except ValueError as error:
+        raise CompileError(str(error)) from None

@@ -1,0 +1,95 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs compiled for GPUs."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..bundle.runner.execution import TargetCode
+from ..bundle.runner.plan import read_plan
+from ..errors import CompileError, ReproError
+from ..files.archive import archive_of
+from ..program import Program
+from ..progress import working
+from .assembler import assemble, find_assembler
+
+
+def architectures_of(target: str) -> list[str]:
+    """The GPUs of a target "cuda" or "cuda:sm_75,sm_90"; none for another target.
+
+    Raises:
+      ReproError: an unknown GPU.
+    """
+    from .gpu import architectures
+
+    if target == "cuda":
+        return architectures()
+    if not target.startswith("cuda:"):
+        return []
+    names = target.removeprefix("cuda:").split(",")
+    for name in names:
+        if name not in architectures():
+            raise ReproError(f"unknown GPU {name!r}, expected one of {', '.join(architectures())}")
+    return list(dict.fromkeys(names))
+
+
+def compile_for(program: Program, architectures: Iterable[str], *, assembled: bool = True) -> list[TargetCode]:
+    """Device code of a program for each architecture; cached on disk.
+
+    Args:
+      program: the program.
+      architectures: such as "sm_90".
+      assembled: whether a cubin goes along, where ptxas is installed.
+    Raises:
+      ReproError: a program that cannot be compiled.
+    """
+    from ..program import debugging
+    from ..untrusted import compile_device
+    from .cache import cached
+
+    assembler = find_assembler() if assembled else None
+    # The assembler is part of what the code depends on.
+    suffix = f" {assembler} {Path(assembler).stat().st_mtime_ns}" if assembler else ""
+    codes = []
+    for architecture in architectures:
+        pipeline = f"builtin.module(gpu{{arch={architecture}}})"
+        if not program.untrusted:
+            debugging.dump_pipeline(program.data, pipeline, architecture)
+        with working(f"compiling for {architecture}"):
+            make = compile_device if program.untrusted else compile_data
+            try:
+                data = cached(
+                    program.data, architecture + suffix, functools.partial(make, program.data, architecture, assembled)
+                )
+            except ReproError as error:
+                if program.untrusted:
+                    raise
+                repeat = debugging.how_to_repeat(program.text, pipeline)
+                raise ReproError(f"{error}{repeat}") from None
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        plan = read_plan(json.loads(members["plan"]), len(members["constants"]), architecture)
+        codes.append(TargetCode(architecture, members.get("cubin"), members["ptx"], plan, members["constants"]))
+    return codes
+
+
+def compile_data(data: bytes, architecture: str, assembled: bool) -> bytes:
+    """A zip with the code, as the cache keeps it. ReproError for a program that cannot be compiled."""
+    from .gpu import compile
+
+    try:
+        made = compile(data, architecture)
+    except CompileError as error:
+        reason = (str(error).splitlines() or ["no reason given"])[0]
+        raise ReproError(f"cannot compile the program for {architecture}: {reason}") from None
+    members = {"ptx": made.ptx.encode(), "plan": json.dumps(made.plan).encode(), "constants": made.constants}
+    if assembled and find_assembler():
+        members["cubin"] = assemble(made.ptx, architecture)
+    return archive_of(members)

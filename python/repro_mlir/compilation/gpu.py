@@ -1,0 +1,58 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""From a canonical program to code for NVIDIA devices.
+
+No device and no CUDA toolkit is needed. docs/architecture.md ("Device code") describes the plan.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from .._mlir_libs import _repro
+from ..errors import CompileError
+from .cpu import module_of
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """One PTX module and how to launch its kernels.
+
+    Attributes:
+        arch: what it was compiled for, such as "sm_90".
+        ptx: the text of the module.
+        constants: the bytes of the space "constant".
+        plan: buffers, kernels and launches.
+    """
+
+    arch: str
+    ptx: str
+    constants: bytes
+    plan: dict[str, Any]
+
+
+def architectures() -> list[str]:
+    """The names of the architectures; all give the same bits."""
+    return _repro.gpu_architectures().split(", ")
+
+
+def compile(program: bytes | str, arch: str = "sm_75", *, timing: bool = False) -> DeviceCode:
+    """Compiles a canonical program.
+
+    Args:
+        program: as it is stored (docs/identity.md), or its MLIR text.
+        arch: one of `architectures()`, or the path of a machine's file (docs/machines.md).
+        timing: print the time of each pass to stderr.
+
+    Raises:
+        CompileError: the first error of the compiler.
+    """
+    module = module_of(program)
+    try:
+        ptx, plan, constants = _repro.compile_gpu(module, arch, timing)
+    except ValueError as error:
+        raise CompileError(str(error)) from None
+    return DeviceCode(arch, ptx, constants, json.loads(plan))

@@ -1,0 +1,159 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A state that stays bound to a backend from step to step.
+
+A step and its count move together: whatever exception cuts a caller short, a Ctrl-C at any moment among them,
+`completed` says how many steps the state has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ..errors import ReproError, StepFailed
+from ..signals import deferred_signals
+from .backend import Backend, InPlaceBackend, ResidentBackend
+
+
+class BoundState(Protocol):
+    """A state, in arrays of the caller's, on which steps run."""
+
+    @property
+    def completed(self) -> int:
+        """How many steps have run to their end."""
+
+    @property
+    def ahead(self) -> bool:
+        """Whether the state is newer than the arrays: `fetch` brings them up to date."""
+
+    def step(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """One step; all arrays are C-contiguous, and none is part of the state.
+
+        Raises:
+          StepFailed: a check of the program failed; the state is unchanged.
+        """
+
+    def finish(self) -> None:
+        """Ends what a completed step began, where an exception cut it short."""
+
+    def fetch(self) -> None:
+        """Brings the arrays up to date."""
+
+    def load(self) -> None:
+        """Takes the state from the arrays, which have been written."""
+
+
+def bind(backend: Backend, states: Sequence[np.ndarray]) -> BoundState:
+    """Binds a state: C-contiguous, writable arrays that share no memory."""
+    if isinstance(backend, ResidentBackend):
+        return _Elsewhere(backend, states)
+    if isinstance(backend, InPlaceBackend):
+        return _InPlace(backend, states)
+    return _Beside(backend, states)
+
+
+class _InArrays:
+    """The arrays themselves are the state."""
+
+    @property
+    def ahead(self) -> bool:
+        return False
+
+    def finish(self) -> None:
+        pass
+
+    def fetch(self) -> None:
+        pass
+
+    def load(self) -> None:
+        pass
+
+
+class _InPlace(_InArrays):
+    """Steps that run and are counted without a return to Python between."""
+
+    def __init__(self, backend: InPlaceBackend, states: Sequence[np.ndarray]) -> None:
+        self._backend = backend
+        self._states = backend.bind(states)
+
+    @property
+    def completed(self) -> int:
+        return self._backend.completed
+
+    def step(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        self._backend.run_bound(self._states, inputs, outputs)
+
+
+class _Beside(_InArrays):
+    """Steps that run on a copy: it is written into the arrays when all of it is there, and again after an exception."""
+
+    def __init__(self, backend: Backend, states: Sequence[np.ndarray]) -> None:
+        self._backend = backend
+        self._states = states
+        self._result: tuple[int, Sequence[np.ndarray]] = (0, ())
+
+    @property
+    def completed(self) -> int:
+        return self._result[0]
+
+    def step(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        copies = [array.copy() for array in self._states]
+        self._backend.run(copies, inputs, outputs)
+        self._result = (self._result[0] + 1, copies)
+        self.finish()
+
+    def finish(self) -> None:
+        count, results = self._result
+        # None where they have been written.
+        for array, value in zip(self._states, results, strict=False):
+            array[...] = value
+        self._result = (count, ())
+
+
+class _Elsewhere:
+    """A state in the memory of the backend: nothing of it is copied from step to step."""
+
+    def __init__(self, backend: ResidentBackend, states: Sequence[np.ndarray]) -> None:
+        self._backend = backend
+        self._states = states
+        # None while a step runs.
+        self._completed: int | None = 0
+        self.ahead = False
+        backend.load(states)
+
+    @property
+    def completed(self) -> int:
+        if self._completed is None:
+            raise ReproError(
+                "a step was cut short, and the state is lost: load a checkpoint (load_state_dict), "
+                "or resume the receipt, in a new trainer"
+            )
+        return self._completed
+
+    def step(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        completed = self.completed
+        with deferred_signals():
+            self._completed = None
+            try:
+                self._backend.step(inputs, outputs)
+            except StepFailed:
+                self._completed = completed
+                raise
+            self.ahead = True
+            self._completed = completed + 1
+
+    def finish(self) -> None:
+        pass
+
+    def fetch(self) -> None:
+        if self.ahead and self.completed >= 0:
+            self._backend.store(self._states)
+            self.ahead = False
+
+    def load(self) -> None:
+        self._backend.load(self._states)
+        self.ahead = False

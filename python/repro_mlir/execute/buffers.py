@@ -1,0 +1,81 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Checks of the tensors that a step is called with, and their addresses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..numerics.elements import ELEMENTS
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What a program says of one state, input or output."""
+
+    role: str  # "state", "input" or "output"
+    index: int
+    name: str
+    element: str  # MLIR's name of the element type
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy type; bf16 and f8 are unsigned integers with their bits."""
+        return ELEMENTS[self.element].dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the buffer in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def empty(self) -> np.ndarray:
+        """A new array of this type and shape."""
+        return np.empty(self.shape, self.dtype)
+
+    def __str__(self) -> str:
+        label = f" ('{self.name}')" if self.name else ""
+        return f"{self.role} {self.index}{label}"
+
+
+def address(tensor: Tensor, value: np.ndarray, *, writable: bool) -> int:
+    """The address of `value`'s first element.
+
+    Raises:
+        TypeError: it is no array, or its element type is not the program's.
+        ValueError: its shape is another, or it is not contiguous, aligned or writable.
+    """
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{tensor}: expected a NumPy array, got {type(value).__name__}")
+    if value.dtype != tensor.dtype:
+        raise TypeError(f"{tensor}: expected elements {tensor.dtype} ({tensor.element}), got {value.dtype}")
+    if not value.flags.c_contiguous:
+        raise ValueError(f"{tensor}: expected a C-contiguous array, got strides {value.strides}")
+    if not value.flags.aligned:
+        raise ValueError(f"{tensor}: expected an array aligned to its elements")
+    if writable and not value.flags.writeable:
+        raise ValueError(f"{tensor}: expected a writable array")
+    if value.shape != tensor.shape:
+        raise ValueError(f"{tensor}: expected shape {tensor.shape}, got {value.shape}")
+    return int(value.ctypes.data)
+
+
+def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:
+    """No state or output may share memory with another buffer.
+
+    Raises:
+        ValueError: two buffers overlap and one of them is written.
+    """
+    spans = sorted(
+        (start, start + tensor.nbytes, i)
+        for i, (tensor, start) in enumerate(zip(tensors, addresses, strict=True))
+        if tensor.nbytes
+    )
+    for (_, end, i), (start, _, j) in itertools.pairwise(spans):
+        if start < end and not (tensors[i].role == tensors[j].role == "input"):
+            raise ValueError(f"{tensors[i]} and {tensors[j]}: expected separate memory, but they overlap")

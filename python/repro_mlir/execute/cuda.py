@@ -1,0 +1,53 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A program on the GPU of this machine, compiled here: the target "cuda"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..bundle.runner.device import Device
+from ..bundle.runner.execution import Execution, choose_architecture
+from ..compilation.device_code import architectures_of, compile_for
+from ..program import Program
+from .backend import ResidentBackend
+
+
+class CudaBackend(ResidentBackend):
+    """A ResidentBackend: `run` copies the states to the GPU and back, `step` leaves them there."""
+
+    def __init__(self, program: Program, architecture: str | None) -> None:
+        """
+        Args:
+          program: the program.
+          architecture: such as "sm_90"; None for the GPU's.
+        Raises:
+          ReproError: no driver or GPU, one of another architecture, or a program that cannot be compiled.
+        """
+        self._device = Device()
+        names = architectures_of("cuda") if architecture is None else [architecture]
+        chosen = choose_architecture(
+            names, self._device.capability, f"target cuda:{architecture}" if architecture else "cuda"
+        )
+        (code,) = compile_for(program, [chosen])
+        self._execution = Execution(self._device, code)
+
+    def load(self, states: Sequence[np.ndarray]) -> None:
+        for i, array in enumerate(states):
+            self._execution.write("state", i, array)
+
+    def step(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        execution = self._execution
+        for i, array in enumerate(inputs):
+            execution.write("input", i, array)
+        execution.start()
+        execution.finish()
+        for i, array in enumerate(outputs):
+            array[...] = execution.read("output", i)
+
+    def store(self, states: Sequence[np.ndarray]) -> None:
+        for i, array in enumerate(states):
+            array[...] = self._execution.read("state", i)

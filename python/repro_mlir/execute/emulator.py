@@ -1,0 +1,228 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The PTX emulator: loaded PTX and its launches, without a GPU or a driver.
+
+    module = repro_mlir.execute.emulator.load(ptx)
+    memory = repro_mlir.execute.emulator.Memory()
+    memory.add(array, "x")                    # a device pointer is a host address
+    module.launch("kernel", grid, block, 0, parameters, memory)
+
+The text that a GPU's driver would get is what runs. An opcode that the emulator does not know, in exactly this form, is
+an error of `load`. Every access is checked to lie in a buffer and to be aligned; with `checked=True` data races and
+reads of uninitialized shared memory are faults, too. docs/gpu.md tells how programs run on it.
+
+Other programs use the same emulator through the C interface lib/CAPI/Emulator.h, which needs neither Python nor LLVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._mlir_libs import _repro
+from ..errors import ReproError
+
+
+class PtxError(ReproError):
+    """PTX text that is malformed or has an opcode that the emulator does not know; names the line."""
+
+
+class LaunchError(ReproError):
+    """A launch that cannot begin: no such kernel, or sizes or parameters that do not fit it."""
+
+
+class Fault(ReproError):
+    """A kernel that did what it must not.
+
+    Attributes:
+      kind: "out of bounds", "misaligned", "race", "uninitialized", "divergence" or "trap".
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class OrderDependence(ReproError):
+    """A kernel whose results depend on the order in which its threads run."""
+
+
+_KINDS = {2: "out of bounds", 3: "misaligned", 4: "race", 5: "uninitialized", 6: "divergence", 7: "trap"}
+_ORDERS = {"lockstep": 0, "ascending": 1, "descending": 2}
+_SHUFFLED = 3
+_ALIGNMENT = 256
+
+Order = str | int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An entry of a module.
+
+    Attributes:
+      name: its name.
+      parameters: offset and size of each parameter in the parameter block, in bytes.
+      shared_bytes: shared memory that the kernel declares itself.
+    """
+
+    name: str
+    parameters: tuple[tuple[int, int], ...]
+    shared_bytes: int
+
+
+def levels() -> list[str]:
+    """The host instruction levels that the emulator can use on this machine, worst first; the bits are the same."""
+    return list(_repro.emulator_levels())
+
+
+class Memory:
+    """Device memory: the arrays that kernels may access. A device pointer is the address of a byte in them."""
+
+    def __init__(self) -> None:
+        self._memory = _repro.EmulatorMemory()
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def add(self, array: np.ndarray, name: str) -> int:
+        """Makes a C-contiguous, writable array accessible, and keeps it alive.
+
+        Returns:
+          Its device address.
+        Raises:
+          ValueError: it overlaps another one, or one of this name is there.
+        """
+        if not (array.flags.c_contiguous and array.flags.writeable):
+            raise ValueError(f"expected a contiguous, writable array as buffer {name!r}")
+        address = int(array.ctypes.data)
+        if name in self._arrays or not self._memory.add(address, array.nbytes, name):
+            raise ValueError(f"buffer {name!r} of {array.nbytes} bytes is there already or overlaps another one")
+        self._arrays[name] = array
+        return address
+
+    def allocate(self, size: int, name: str) -> np.ndarray:
+        """A new buffer of `size` bytes, aligned to 256 as on a device. ValueError: one of this name is there."""
+        room = np.empty(size + _ALIGNMENT, np.uint8)
+        start = -room.ctypes.data % _ALIGNMENT
+        buffer = room[start : start + size]
+        self.add(buffer, name)
+        return buffer
+
+    def remove(self, name: str) -> None:
+        """Makes an array inaccessible again."""
+        array = self._arrays.pop(name)
+        self._memory.remove(int(array.ctypes.data))
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays by name."""
+        return dict(self._arrays)
+
+
+class Module:
+    """Translated PTX text.
+
+    Attributes:
+      target: its .target, such as "sm_75".
+      kernels: its entries by name.
+    """
+
+    def __init__(self, ptx: str, level: str = "") -> None:
+        try:
+            self._module = _repro.EmulatorModule(ptx, level)
+        except ValueError as error:
+            raise PtxError(str(error)) from None
+        self.target: str = self._module.target
+        self.kernels = {
+            name: Kernel(name, tuple(parameters), shared_bytes)
+            for name, parameters, shared_bytes in self._module.kernels
+        }
+        self._indices = {name: index for index, name in enumerate(self.kernels)}
+
+    def launch(
+        self,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared_bytes: int,
+        parameters: bytes,
+        memory: Memory,
+        *,
+        order: Order | Sequence[Order] = "lockstep",
+        checked: bool = False,
+        threads: int = 1,
+    ) -> None:
+        """Runs a kernel to its end.
+
+        Args:
+          name: one of `kernels`.
+          grid, block: three extents each.
+          shared_bytes: dynamic shared memory.
+          parameters: the parameter block; of 8-byte pointers, just these one after the other.
+          memory: what the kernel may access, besides variables of the module.
+          order: "lockstep" runs the threads of a warp together as far as they agree. "ascending", "descending" or a
+            number, which seeds a shuffle, run threads one after the other up to a barrier, and blocks likewise. Of a
+            list, all are run on the same contents of `memory`, and must leave the same.
+          checked: find data races and reads of shared memory that nobody wrote.
+          threads: host threads over which the blocks are spread, unless `checked`.
+        Raises:
+          LaunchError: the launch cannot begin.
+          Fault: the kernel did what it must not; memory is as it was left.
+          OrderDependence: two orders gave different results.
+        """
+        if name not in self._indices:
+            raise LaunchError(f"no kernel {name!r} in this module, expected one of {', '.join(self._indices)}")
+
+        def run(one: Order) -> None:
+            status, message = self._module.launch(
+                self._indices[name],
+                list(grid),
+                list(block),
+                shared_bytes,
+                parameters,
+                memory._memory,
+                threads,
+                checked,
+                _ORDERS[one] if isinstance(one, str) else _SHUFFLED,
+                0 if isinstance(one, str) else one,
+            )
+            if status in _KINDS:
+                raise Fault(_KINDS[status], message)
+            if status:
+                raise LaunchError(message)
+
+        if isinstance(order, str | int):
+            run(order)
+            return
+        before = {key: array.copy() for key, array in memory.arrays.items()}
+        first: dict[str, np.ndarray] = {}
+        for position, one in enumerate(order):
+            for key, array in memory.arrays.items():
+                array[...] = before[key]
+            run(one)
+            if position == 0:
+                first = {key: array.copy() for key, array in memory.arrays.items()}
+                continue
+            for key, array in memory.arrays.items():
+                if different := np.flatnonzero(_bytes(array) != _bytes(first[key])).tolist():
+                    raise OrderDependence(
+                        f"kernel {name!r}: threads in order {one!r} leave another byte {different[0]} of buffer "
+                        f"{key!r} than in order {order[0]!r} ({len(different)} bytes differ)"
+                    )
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def load(ptx: str, *, level: str = "") -> Module:
+    """Translates PTX text.
+
+    Args:
+      ptx: the text, with .target and .address_size 64.
+      level: one of `levels()`; the best by default.
+    Raises:
+      PtxError: malformed text, an unknown opcode or an unknown level.
+    """
+    return Module(ptx, level)

@@ -1,0 +1,344 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs made ready to run on a target."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..errors import CompileError, ReproError
+from ..frontends.arrays import as_array
+from ..frontends.tensors import module_of
+from ..numerics.tensors import TensorType, is_canonical, make_canonical
+from ..program import Program
+from ..program.canonical import examine
+from ..progress import working
+from .backend import Backend, ResidentBackend
+from .bound_state import bind
+
+
+def targets() -> list[str]:
+    """The names that `compile` takes as its target."""
+    from ..compilation.cpu import levels
+    from ..compilation.gpu import architectures
+
+    variants = {"cpu": levels(), "cuda": architectures(), "ptx-emulator": architectures()}
+    names = [name for kind, members in variants.items() for name in (kind, *(f"{kind}:{member}" for member in members))]
+    return [*names, "reference"]
+
+
+def check_target(target: str) -> None:
+    """ReproError unless `target` is one of `targets()`."""
+    # The compiler library knows the others; the reference interpreter does without it.
+    if target not in ("cpu", "reference") and target not in targets():
+        raise ReproError(f"unknown target {target!r}, expected one of {', '.join(targets())}")
+
+
+def compile(program: Program, target: str = "cpu", threads: int | None = None) -> Executable:
+    """Makes a program ready to run; the result has the same bits on every target and with any number of threads.
+
+    Compiled code is kept on disk and found there the next time (see compilation/cache.py).
+
+    Args:
+      program: a canonical program.
+      target: "cpu" (the best level of this machine), "cpu:<level>", "cuda" (the GPU of this machine), "cuda:<sm_XX>",
+        "ptx-emulator" (what a GPU of sm_90 would run, on the emulator), "ptx-emulator:<sm_XX>" or "reference" (the
+        interpreter that defines the bits, slow). Code for aarch64 runs in qemu where that and a cross compiler are
+        installed.
+      threads: how many threads run a step, by default one per available processor.
+    Raises:
+      ReproError: an unknown target, one that this machine cannot run, a program that cannot be compiled, or a number of
+        threads below 1.
+    """
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not isinstance(threads, int) or not 1 <= threads <= 1024:
+        raise ReproError(f"expected a number of threads from 1 to 1024, got {threads!r}")
+    check_target(target)
+    try:
+        return Executable(program, target, threads, _backend(program, target, threads))
+    except MemoryError as error:
+        raise ReproError(f"out of memory: cannot load the program for {target}{_reason(error)}") from None
+
+
+def _reason(error: MemoryError) -> str:
+    return f" ({error})" if str(error) else ""
+
+
+def _backend(program: Program, target: str, threads: int) -> Backend:
+    kind, _, variant = target.partition(":")
+    if kind == "reference":
+        from .reference import ReferenceBackend
+
+        return ReferenceBackend(program)
+    if kind == "cuda":
+        from .cuda import CudaBackend
+
+        return CudaBackend(program, variant or None)
+    if kind == "ptx-emulator":
+        from .ptx import DEFAULT_ARCHITECTURE, PtxBackend
+
+        return PtxBackend(program, variant or DEFAULT_ARCHITECTURE, threads)
+    return _cpu_backend(program, target, variant, threads)
+
+
+def _cpu_backend(program: Program, target: str, level: str, threads: int) -> Backend:
+    from ..compilation.cache import cached_compile
+    from ..compilation.cpu import native_level
+    from ..program import debugging
+    from .cpu import CpuBackend
+    from .qemu import QemuBackend
+
+    level = level or native_level()
+    pipeline = f"builtin.module(cpu{{level={level}}})"
+    if not program.untrusted:
+        debugging.dump_pipeline(program.data, pipeline, level)
+    try:
+        with working(f"compiling for {level}"):
+            artifact = cached_compile(program.data, level, untrusted=program.untrusted)
+    except CompileError as error:
+        repeat = "" if program.untrusted else debugging.how_to_repeat(program.text, pipeline)
+        raise ReproError(f"cannot compile the program for {level}: {_first_line(error)}{repeat}") from None
+    try:
+        if level == "aarch64" and platform.machine() not in ("aarch64", "arm64"):
+            return QemuBackend(artifact, threads)
+        return CpuBackend(artifact, threads)
+    except (RuntimeError, ValueError) as error:
+        raise ReproError(f"cannot run {target} on this machine: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+class Executable:
+    """A program that is ready to run.
+
+    Attributes:
+      program: the program.
+      target: the target, as given to `compile`.
+      threads: how many threads run a step.
+    """
+
+    def __init__(self, program: Program, target: str, threads: int, backend: Backend) -> None:
+        self.program = program
+        self.target = target
+        self.threads = threads
+        self._backend = backend
+        self._moved = examine(program.data).moved
+
+    @property
+    def resident(self) -> bool:
+        """Whether a state that is kept stays on a device, apart from the arrays that were given."""
+        return isinstance(self._backend, ResidentBackend)
+
+    def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Runs one step.
+
+        The state is updated in place: the arrays that come back are the arrays that were given. Nothing is copied
+        where the arrays are contiguous.
+
+        Args:
+          state: an array for each name of `program.state`: NumPy, torch (CPU) or anything with DLPack; contiguous and
+            writable, as it is updated in place.
+          inputs: an array for each entry of `program.inputs`, hyper-parameters first; contiguous ones are not copied. A
+            Python number will do for shape [].
+        Returns:
+          the state and the outputs, by name. Outputs are torch tensors if any state or input is one, else NumPy arrays.
+        Raises:
+          ReproError: a wrong number of inputs, a wrong name, shape or element type, or a state array that cannot be
+            updated in place.
+          StepFailed: a check of the program failed; the state is unchanged.
+        """
+        program = self.program
+        states = self._states(state)
+        self.make_canonical(states)
+        given = self._inputs(inputs)
+        # An input that is part of the state would change while the step reads it. A scalar is sooner copied than looked
+        # for in every state.
+        read = [
+            array.copy()
+            if not array.shape or any(np.may_share_memory(array, other) for other in states)
+            else _contiguous(array)
+            for array in given
+        ]
+        with _step_errors(self.target):
+            outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
+            self._backend.run(states, read, outputs)
+        framework = next(filter(None, map(module_of, (*state.values(), *inputs))), None)
+        results: dict[str, Any] = {
+            kind.name: array if framework is None else framework.to_tensor(array, kind.element)
+            for array, kind in zip(outputs, program.outputs, strict=True)
+        }
+        return {kind.name: state[kind.name] for kind in program.state}, results
+
+    def keep(self, state: Mapping[str, Any]) -> Kept:
+        """A state on which many steps run. On a GPU it stays there; elsewhere the arrays themselves are the state.
+
+        Args:
+          state: as for a call; its memory must stay where it is. `Kept.fetch` updates it where the state is elsewhere.
+        Raises:
+          ReproError: as a call.
+        """
+        return Kept(self, self._backend, self._states(state))
+
+    def _states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
+        """The arrays of a state in the order of the program, after their checks."""
+        if not isinstance(state, Mapping):
+            raise ReproError(f"expected the state as a mapping from name to array, got a {type(state).__name__}")
+        names = [kind.name for kind in self.program.state]
+        if len(state) != len(names) or any(name not in state for name in names):
+            missing = sorted(set(names) - set(state))
+            unknown = sorted(set(state) - set(names))
+            raise ReproError(f"state: missing {_listed(missing)}, unknown {_listed(unknown)}")
+        states = [_updatable(state[kind.name], kind) for kind in self.program.state]
+        _check_apart(states, self.program.state)
+        return states
+
+    def _inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """The inputs as arrays that share their memory."""
+        kinds = self.program.inputs
+        if len(inputs) != len(kinds):
+            wanted = ", ".join(str(kind) for kind in kinds)
+            raise ReproError(f"expected {len(kinds)} inputs ({wanted}), got {len(inputs)}")
+        arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+        for i, kind in enumerate(kinds):
+            if i + len(self.program.state) in self._moved and not is_canonical(arrays[i], kind.element):
+                arrays[i] = arrays[i].copy()
+                make_canonical(arrays[i], kind.element)
+        return arrays
+
+    def make_canonical(self, states: Sequence[np.ndarray]) -> None:
+        """(V4) Gives the states of which a result may show bytes as they are canonical ones, in place."""
+        for i, (array, kind) in enumerate(zip(states, self.program.state, strict=True)):
+            if i in self._moved:
+                make_canonical(array, kind.element)
+
+
+class Kept:
+    """A state on which steps run one after the other: what can be checked or made once is.
+
+    A step and its count move together: whatever exception cuts the caller short, `completed` says how many steps the
+    state has seen, and `finish` ends what the last one began.
+    """
+
+    def __init__(self, executable: Executable, backend: Backend, states: list[np.ndarray]) -> None:
+        self._executable = executable
+        self._states = states
+        executable.make_canonical(states)
+        self._bound = bind(backend, states)
+        spans = sorted(_span(array) for array in states if array.nbytes)
+        self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
+        self._outputs = {kind.name: np.empty(kind.shape, kind.dtype) for kind in executable.program.outputs}
+
+    @property
+    def outputs(self) -> dict[str, np.ndarray]:
+        """The outputs of the last step by name."""
+        return self._outputs
+
+    @property
+    def completed(self) -> int:
+        """How many steps have run to their end. ReproError where the state is lost."""
+        return self._bound.completed
+
+    @property
+    def ahead(self) -> bool:
+        """Whether the state is elsewhere, such as on a GPU, and newer than the arrays."""
+        return self._bound.ahead
+
+    def step(self, *inputs: Any) -> dict[str, np.ndarray]:
+        """One step, with inputs as for the executable.
+
+        Returns:
+          the outputs by name: the same arrays each time.
+        Raises:
+          ReproError, StepFailed: as a call of the executable.
+        """
+        if not self._executable.resident:
+            # They may have been written since the last step.
+            self._executable.make_canonical(self._states)
+        arrays = [self._readable(array) for array in self._executable._inputs(inputs)]
+        with _step_errors(self._executable.target):
+            self._bound.step(arrays, list(self._outputs.values()))
+        return self._outputs
+
+    def finish(self) -> None:
+        """Ends what a completed step began, where an exception cut it short; does nothing elsewhere."""
+        self._bound.finish()
+
+    def fetch(self) -> None:
+        """Brings the arrays that were given up to date."""
+        self._bound.fetch()
+
+    def load(self) -> None:
+        """Takes the state from the arrays, which have been written since."""
+        self._executable.make_canonical(self._states)
+        self._bound.load()
+
+    def _readable(self, array: np.ndarray) -> np.ndarray:
+        """The array, or a copy where it is not contiguous or part of the state, which changes while the step reads."""
+        start, end = _span(array)
+        before = bisect.bisect_left(self._starts, end)
+        if before and self._ends[before - 1] > start:
+            return array.copy(order="C")
+        return _contiguous(array)
+
+
+def _span(array: np.ndarray) -> tuple[int, int]:
+    """The first address of the array's elements, and that behind the last one."""
+    start = array.__array_interface__["data"][0]
+    if array.flags.c_contiguous:
+        return start, start + array.nbytes
+    ways = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
+    return start + sum(min(way, 0) for way in ways), start + sum(max(way, 0) for way in ways) + array.itemsize
+
+
+@contextmanager
+def _step_errors(target: str) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise ReproError(f"out of memory: cannot run a step on {target}{_reason(error)}") from None
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return "none"
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _contiguous(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def _updatable(value: Any, kind: TensorType) -> np.ndarray:
+    if isinstance(value, bool | int | float | np.generic):
+        raise ReproError(f"state {kind.name}: expected an array, as it is updated in place, got the number {value!r}")
+    array = as_array(value, kind, "state")
+    if not array.flags.c_contiguous:
+        raise ReproError(
+            f"state {kind.name}: expected a contiguous array, as it is updated in place; pass a contiguous copy"
+        )
+    if not array.flags.writeable:
+        raise ReproError(f"state {kind.name}: expected a writable array, as it is updated in place; pass a copy")
+    return array
+
+
+def _check_apart(arrays: list[np.ndarray], kinds: tuple[TensorType, ...]) -> None:
+    """Two states in the same memory would overwrite each other."""
+    spans = sorted(
+        (array.__array_interface__["data"][0], array.nbytes, kind.name)
+        for array, kind in zip(arrays, kinds, strict=True)
+    )
+    for (start, size, name), (next_start, next_size, next_name) in itertools.pairwise(spans):
+        if next_size and start + size > next_start:
+            raise ReproError(f"state {name} and state {next_name} share memory, expected arrays of their own")

@@ -1,0 +1,117 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A program's device code on the PTX emulator, in this process: the target "ptx-emulator"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..bundle.runner.execution import TargetCode
+from ..compilation.device_code import compile_for
+from ..errors import StepFailed
+from ..program import Program
+from . import emulator
+from .backend import ResidentBackend
+
+DEFAULT_ARCHITECTURE = "sm_90"
+"""Whose PTX "ptx-emulator" runs; the bits are those of every other."""
+
+
+class Emulation:
+    """Device code loaded into the emulator, with its buffers.
+
+    Attributes:
+      buffers: the bytes of each buffer, by space and number as in the launch plan.
+    """
+
+    def __init__(self, code: TargetCode) -> None:
+        """
+        Args:
+          code: for any architecture; its cubin is not used.
+        Raises:
+          PtxError: PTX that the emulator does not know.
+        """
+        self._plan = plan = code.plan
+        self._module = emulator.load(code.ptx.decode())
+        self._memory = emulator.Memory()
+        sizes = {
+            ("error", 0): np.dtype(np.int64).itemsize,
+            ("constant", 0): plan.constant_size,
+            ("arena", 0): plan.arena_size,
+            **{
+                (space, i): buffer.size
+                for space in ("state", "input", "output")
+                for i, buffer in enumerate(plan.buffers(space))
+            },
+        }
+        self.buffers = {(space, i): self._memory.allocate(size, f"{space} {i}") for (space, i), size in sizes.items()}
+        self.buffers["constant", 0][:] = np.frombuffer(code.constants, np.uint8)
+        self._word = self.buffers["error", 0].view(np.int64)
+        addresses = {key: int(array.ctypes.data) for key, array in self.buffers.items()}
+        self._parameters = [
+            np.array(
+                [addresses[space, i] + offset for space, i, offset in launch.arguments] + [addresses["error", 0]],
+                np.uint64,
+            ).tobytes()
+            for launch in plan.launches
+        ]
+
+    def array(self, space: str, index: int) -> np.ndarray:
+        """A state, input or output, in the memory of the emulator."""
+        kind = self._plan.buffers(space)[index].kind
+        size = kind.nbytes
+        return self.buffers[space, index][:size].view(kind.dtype).reshape(kind.shape)
+
+    def run(self, **options: Any) -> None:
+        """One step.
+
+        Args:
+          options: of `emulator.Module.launch`.
+        Raises:
+          StepFailed: a check of the program failed (E1); the states are unchanged.
+          Fault: a kernel did what it must not.
+        """
+        self._word[0] = 0
+        for launch, parameters in zip(self._plan.launches, self._parameters, strict=True):
+            kernel = self._plan.kernels[launch.kernel]
+            self._module.launch(
+                kernel.name, launch.grid, kernel.block, kernel.shared, parameters, self._memory, **options
+            )
+        if self._word[0]:
+            raise StepFailed(self._plan.messages[int(self._word[0]) - 1])
+
+
+class PtxBackend(ResidentBackend):
+    """A ResidentBackend: the states stay in the buffers of the emulator from step to step."""
+
+    def __init__(self, program: Program, architecture: str, threads: int) -> None:
+        """
+        Args:
+          program: the program.
+          architecture: whose PTX is run, such as "sm_90".
+          threads: over which the blocks of a launch are spread.
+        Raises:
+          ReproError: a program that cannot be compiled.
+        """
+        (code,) = compile_for(program, [architecture], assembled=False)
+        self._emulation = Emulation(code)
+        self._threads = threads
+
+    def load(self, states: Sequence[np.ndarray]) -> None:
+        for i, array in enumerate(states):
+            self._emulation.array("state", i)[...] = array
+
+    def step(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        for i, array in enumerate(inputs):
+            self._emulation.array("input", i)[...] = array
+        self._emulation.run(threads=self._threads)
+        for i, array in enumerate(outputs):
+            array[...] = self._emulation.array("output", i)
+
+    def store(self, states: Sequence[np.ndarray]) -> None:
+        for i, array in enumerate(states):
+            array[...] = self._emulation.array("state", i)

@@ -1,0 +1,137 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Runs artifacts of another machine through an emulator.
+
+A small program in C and the objects of the artifact are linked into one static program, which QEMU runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import StepFailed
+from .artifact import Contents, Space, read_artifact
+from .buffers import address
+
+COMPILER = "aarch64-linux-gnu-gcc"
+EMULATOR = "qemu-aarch64-static"
+_SOURCE = Path(__file__).parent / "qemu_runner.c"
+_FAILED_CHECK = 2
+
+
+def is_available() -> bool:
+    """Whether the cross compiler and the emulator are installed."""
+    return bool(shutil.which(COMPILER) and shutil.which(EMULATOR))
+
+
+def _job(contents: Contents, shares: int, steps: int) -> bytes:
+    """The launch plan as qemu_runner.c reads it: buffer 0 is the arena, 1 the constants, then tensors."""
+    tensors = [*contents.states, *contents.inputs, *contents.outputs]
+    first = {
+        Space.ARENA: 0,
+        Space.CONSTANT: 1,
+        Space.STATE: 2,
+        Space.INPUT: 2 + len(contents.states),
+        Space.OUTPUT: 2 + len(contents.states) + len(contents.inputs),
+    }
+    numbers = [steps, shares, contents.arena_bytes, contents.scratch_bytes, 1 + len(tensors), len(contents.launches)]
+    numbers += [len(contents.constants), *(tensor.nbytes for tensor in tensors)]
+    for launch in contents.launches:
+        _, items, grain = contents.kernels[launch.kernel]
+        numbers += [launch.kernel, items, grain, int(launch.check), len(launch.buffers)]
+        for space, index, offset in launch.buffers:
+            numbers += [first[space] + index, offset]
+    return struct.pack(f"<{len(numbers)}Q", *numbers)
+
+
+class QemuBackend:
+    """The interface of `CpuBackend` for an aarch64 artifact; slow, meant for comparing bits."""
+
+    def __init__(self, artifact: bytes, threads: int = 1, *, timeout: float = 600):
+        """Links the program.
+
+        Args:
+            artifact: what `compile(..., level="aarch64")` returned.
+            threads: into how many shares each kernel's work is cut; they run one after the other.
+            timeout: seconds that linking or a step may take.
+
+        Raises:
+            ValueError: the artifact is damaged or not for aarch64.
+            RuntimeError: the cross compiler or the emulator is missing or fails.
+        """
+        self._contents = read_artifact(artifact)
+        if self._contents.machine != "aarch64":
+            raise ValueError(f"expected an artifact for aarch64, got one for {self._contents.machine}")
+        for tool in (COMPILER, EMULATOR):
+            if not shutil.which(tool):
+                raise RuntimeError(f"{tool} is not installed")
+        self.states, self.inputs, self.outputs = (
+            self._contents.states,
+            self._contents.inputs,
+            self._contents.outputs,
+        )
+        self.threads = threads
+        self._timeout = timeout
+        self._folder = tempfile.TemporaryDirectory(prefix="repro-aarch64-")
+        objects = []
+        for i, content in enumerate(self._contents.objects):
+            objects.append(self._path(f"kernels{i}.o"))
+            objects[-1].write_bytes(content)
+        command: list[str | Path] = [COMPILER, "-std=c11", "-O2", "-static", "-o", self._path("runner")]
+        command += [_SOURCE, *objects, "-lm"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        if result.returncode:
+            raise RuntimeError(f"{COMPILER} failed: {result.stderr[:2000]}")
+
+    def _path(self, name: str) -> Path:
+        return Path(self._folder.name) / name
+
+    def run(
+        self,
+        states: Sequence[np.ndarray],
+        inputs: Sequence[np.ndarray] = (),
+        outputs: Sequence[np.ndarray] | None = None,
+        *,
+        steps: int = 1,
+    ) -> Sequence[np.ndarray]:
+        """`steps` steps with the same inputs; otherwise as `Executable.run`. Takes NumPy arrays."""
+        if outputs is None:
+            outputs = [tensor.empty() for tensor in self.outputs]
+        tensors = [*self.states, *self.inputs, *self.outputs]
+        values = [*states, *inputs, *outputs]
+        for role, expected, got in (
+            ("states", self.states, states),
+            ("inputs", self.inputs, inputs),
+            ("outputs", self.outputs, outputs),
+        ):
+            if len(got) != len(expected):
+                raise ValueError(f"expected {len(expected)} {role}, got {len(got)}")
+        for tensor, value in zip(tensors, values, strict=True):
+            address(tensor, value, writable=tensor.role != "input")
+        self._path("job").write_bytes(_job(self._contents, self.threads, steps))
+        with open(self._path("data"), "wb") as file:
+            file.write(self._contents.constants)
+            for value in values:
+                file.write(np.asarray(value).tobytes())
+        names = [str(self._path(name)) for name in ("runner", "job", "data", "result")]
+        result = subprocess.run([EMULATOR, *names], capture_output=True, text=True, timeout=self._timeout)
+        if result.returncode == _FAILED_CHECK:
+            raise StepFailed(self._contents.messages[int(result.stdout) - 1])
+        if result.returncode:
+            raise RuntimeError(f"{EMULATOR} failed with status {result.returncode}: {result.stderr[:2000]}")
+        content = self._path("result").read_bytes()
+        at = len(self._contents.constants)
+        for tensor, value in zip(tensors, values, strict=True):
+            if tensor.role != "input":
+                data = content[at : at + tensor.nbytes]
+                value[...] = np.frombuffer(data, tensor.dtype).reshape(tensor.shape)
+            at += tensor.nbytes
+        return outputs

@@ -1,0 +1,35 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The reference interpreter as a backend, and what of it is used to look into programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..numerics.environment import float_environment
+from ..numerics.formats import element_type, to_bits
+from ..program import Program
+from ..reference.interpreter import Interpreter, evaluate_operation
+from ..reference.program import Operation, ValueType
+from ..reference.stored import read_program
+
+__all__ = ["Operation", "ReferenceBackend", "ValueType", "evaluate_operation", "read_program"]
+
+
+class ReferenceBackend:
+    """The reference interpreter: slow, and right by construction."""
+
+    def __init__(self, program: Program) -> None:
+        self._interpreter = Interpreter(program.data)
+        self._elements = [element_type(kind.element) for kind in (*program.state, *program.outputs)]
+        self._to_bits = float_environment()(to_bits)
+
+    def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        results = self._interpreter.run(*states, *inputs)
+        for target, value, element in zip((*states, *outputs), results, self._elements, strict=True):
+            if element.is_storage:
+                value = self._to_bits(value, element).view(target.dtype)
+            target[...] = value

@@ -1,0 +1,132 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Zip files: equal members give equal bytes; those of strangers are read in memory in proportion to the file."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import BinaryIO
+
+from ..errors import ReproError
+from ..limits import limits
+from ..printing import foreign
+from .regular import open_regular
+
+_FREE_BYTES = 256 << 20
+"""Members of so many bytes may come from however small a file."""
+
+_PART_BYTES = 1 << 20
+_MEMBERS = 4096
+_DIRECTORY_BYTES = 4 << 20
+_NAME_CHARACTERS = 1024
+_ENCRYPTED = 1
+
+_END = struct.Struct("<4sHHHHIIH")
+_END64 = struct.Struct("<4sQHHIIQQQQ")
+_LOCATOR_BYTES = 20
+
+
+def archive_of(members: dict[str, bytes], stored: Collection[str] = ()) -> bytes:
+    """A zip with these members in this order; equal members give equal bytes.
+
+    Args:
+      members: contents by name.
+      stored: names of members that are not compressed, as it would gain nothing.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in members.items():
+            # A ZipInfo made by hand has a fixed date.
+            method = zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED
+            archive.writestr(zipfile.ZipInfo(name), data, method)
+    return buffer.getvalue()
+
+
+def read_archive(path: str | Path, known: Callable[[str], bool], what: str) -> dict[str, bytes]:
+    """The members of a zip, in their order.
+
+    Args:
+      path: a regular file.
+      known: whether a member of that name may occur.
+      what: what the file is to be, for the messages: "a bundle of repro-mlir".
+    Raises:
+      ReproError: no file that can be read, no zip, a member that is unknown, occurs twice or is damaged, or more of
+        them or more bytes than the limits allow.
+    """
+    try:
+        with open_regular(path, follow=True) as file:
+            size = os.fstat(file.fileno()).st_size
+            _check_directory(file, size, str(path))
+            with zipfile.ZipFile(file) as archive:
+                _check_members(archive.infolist(), size, known, f"{path}: expected {what}, got")
+                return {member.filename: _inflated(archive, member) for member in archive.infolist()}
+    except OSError as error:
+        raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise ReproError(f"{path}: expected {what}, got a damaged or another file ({foreign(str(error))})") from None
+
+
+def _inflated(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """A member, no more of it than it declares: `ZipFile.read` inflates all before it cuts."""
+    parts = bytearray()
+    with archive.open(member) as stream:
+        while part := stream.read(_PART_BYTES):
+            parts += part
+    return bytes(parts)
+
+
+def member_names(path: str | Path) -> set[str]:
+    """The names of the members of a zip; none where the file cannot be read or is no zip."""
+    try:
+        with open_regular(path, follow=True) as file:
+            _check_directory(file, os.fstat(file.fileno()).st_size, str(path))
+            with zipfile.ZipFile(file) as archive:
+                return set(archive.namelist())
+    except (OSError, ReproError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError):
+        return set()
+
+
+def _check_directory(file: BinaryIO, size: int, where: str) -> None:
+    """zipfile reads the whole directory at once: its size must be in bounds before."""
+    file.seek(max(0, size - _END.size - 0xFFFF))
+    tail = file.read()
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or at + _END.size > len(tail):
+        raise zipfile.BadZipFile("no end of a directory")
+    sizes = [_END.unpack_from(tail, at)[5]]
+    at64 = size - len(tail) + at - _LOCATOR_BYTES - _END64.size
+    if at64 >= 0:
+        file.seek(at64)
+        end64 = file.read(_END64.size)
+        if end64[:4] == b"PK\6\6":
+            sizes.append(_END64.unpack(end64)[8])
+    if max(sizes) > _DIRECTORY_BYTES:
+        raise ReproError(f"{where}: a directory of {max(sizes):,} bytes, expected at most {_DIRECTORY_BYTES:,}")
+    file.seek(0)
+
+
+def _check_members(members: list[zipfile.ZipInfo], size: int, known: Callable[[str], bool], where: str) -> None:
+    if len(members) > _MEMBERS:
+        raise ReproError(f"{where} {len(members):,} members, at most {_MEMBERS:,}")
+    seen = set()
+    for member in members:
+        name = member.filename
+        if len(name) > _NAME_CHARACTERS or not known(name):
+            raise ReproError(f"{where} unknown member {foreign(repr(name))}")
+        if name in seen:
+            raise ReproError(f"{where} two members {foreign(name)}")
+        seen.add(name)
+        if member.flag_bits & _ENCRYPTED or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ReproError(f"{where} member {foreign(name)}, which is neither stored nor deflated")
+    total = sum(member.file_size for member in members)
+    bounds = limits()
+    most = min(bounds.archive_bytes, max(_FREE_BYTES, size * bounds.archive_ratio))
+    if total > most:
+        raise ReproError(f"{where} members of {total:,} bytes in a file of {size:,}, at most {most:,} are read")

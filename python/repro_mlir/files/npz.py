@@ -1,0 +1,47 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Inputs of a step from an .npz file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import ReproError
+from ..numerics.tensors import TensorType
+from .archive import read_archive
+
+
+def load_inputs(path: str | None, inputs: Sequence[TensorType]) -> list[np.ndarray]:
+    """The arrays for `inputs`, by name, of an .npz file.
+
+    Raises:
+      ReproError: no file although there are inputs, one that is no .npz, or has not exactly these inputs.
+    """
+    wanted = [kind.name for kind in inputs]
+    if path is None:
+        if wanted:
+            raise ReproError(f"expected --inputs with {', '.join(map(str, inputs))}")
+        return []
+    what = "an .npz file of plain arrays"
+    members = read_archive(path, lambda name: name.endswith(".npy"), what)
+    found = {}
+    for name in wanted:
+        data = members.get(f"{name}.npy")
+        try:
+            if data is not None:
+                found[name] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+        except Exception:
+            # NumPy raises whatever a damaged file leads it to.
+            raise ReproError(f"{path}: expected {what}") from None
+    others = [name.removesuffix(".npy") for name in members]
+    missing = [name for name in wanted if name not in found]
+    unknown = [name for name in others if name not in wanted]
+    if missing:
+        raise ReproError(f"{path}: no input {', '.join(missing)}; it has {', '.join(others) or 'none'}")
+    if unknown:
+        raise ReproError(f"{path}: the program has no input {', '.join(unknown)}")
+    return [found[name] for name in wanted]

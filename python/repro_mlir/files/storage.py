@@ -1,0 +1,110 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Files that are whole or absent, whenever the process or the machine stops."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import ReproError
+from .regular import open_descriptor
+
+PARTIAL = ".partial"
+"""The end of a name while its file is written."""
+
+
+def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Writes a file under another name, has it stored, and then gives it its own: what had the name is there until all
+    of the new one is. ReproError where the other name is a link or no regular file."""
+    partial = path.with_name(path.name + PARTIAL)
+    with os.fdopen(open_descriptor(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Has the names in a directory stored."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def begin_directory(path: Path) -> Path:
+    """A new directory that becomes `path` by `finish_directory`; what an earlier attempt left is removed."""
+    partial = path.with_name(path.name + PARTIAL)
+    if partial.exists():
+        shutil.rmtree(partial)
+    partial.mkdir(parents=True)
+    return partial
+
+
+def finish_directory(partial: Path, path: Path) -> None:
+    """Gives a directory of `begin_directory` its name."""
+    sync_directory(partial)
+    os.rename(partial, path)
+    sync_directory(path.parent)
+
+
+class AppendOnly:
+    """A file that grows record by record.
+
+    A record is written by one call: when the process ends, whole records and at most one part of a record are there.
+    """
+
+    def __init__(self, path: Path, size: int) -> None:
+        """Opens the file and cuts it to `size` bytes."""
+        self._descriptor = open_descriptor(path, os.O_WRONLY | os.O_CREAT)
+        os.ftruncate(self._descriptor, size)
+        os.lseek(self._descriptor, size, os.SEEK_SET)
+
+    def rewind(self, size: int) -> None:
+        """The next record follows `size` bytes: one that was cut short is written again over its part."""
+        os.lseek(self._descriptor, size, os.SEEK_SET)
+
+    def append(self, record: bytes) -> None:
+        """Writes a record."""
+        rest = memoryview(record)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    def sync(self) -> None:
+        """Has all records stored."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self._descriptor)
+
+
+class Lock:
+    """Keeps a second process from writing the same receipt; it ends with the process."""
+
+    def __init__(self, path: Path) -> None:
+        """Takes the lock of a directory. ReproError where another process has it."""
+        self._descriptor: int | None = None
+        try:
+            import fcntl
+        except ImportError:
+            # No such locks on this system.
+            return
+        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise ReproError(f"{path}: another process writes this receipt") from None
+
+    def release(self) -> None:
+        """Gives the lock back."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)

@@ -1,0 +1,131 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""State tensors as safetensors files.
+
+The format is a u64 with the length of a JSON header, the header and the data. It is written here, and not by the
+package safetensors, so that equal tensors give equal bytes with every version of it, and bf16 and f8 pass as bits.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ReproError
+from ..numerics.elements import ELEMENTS
+from ..numerics.tensors import TensorType, check_canonical, from_bytes
+from . import json_shapes as shapes
+from .regular import read_regular
+
+_HEADER_BYTES = 1 << 24
+"""The most bytes of a header."""
+
+_ENTRIES = shapes.mapping(
+    shapes.record(
+        {
+            "dtype": shapes.choice(*(element.safetensors for element in ELEMENTS.values())),
+            "shape": shapes.array(shapes.number(0)),
+            "data_offsets": shapes.array(shapes.number(0)),
+        }
+    )
+)
+_METADATA = shapes.mapping(shapes.text)
+
+
+def tensor_header(kinds: Sequence[TensorType], metadata: Mapping[str, str] | None = None) -> bytes:
+    """The beginning of the file, up to the data, which depends on names, types, shapes and metadata alone."""
+    header: dict[str, Any] = {} if metadata is None else {"__metadata__": {**metadata}}
+    end = 0
+    for kind in kinds:
+        begin, end = end, end + kind.nbytes
+        header[kind.name] = {
+            "dtype": ELEMENTS[kind.element].safetensors,
+            "shape": list(kind.shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text
+
+
+def tensor_parts(
+    kinds: Sequence[TensorType], arrays: Sequence[np.ndarray], metadata: Mapping[str, str] | None = None
+) -> Iterator[bytes | memoryview]:
+    """The file in parts, so that large states need not be copied."""
+    yield tensor_header(kinds, metadata)
+    for array in arrays:
+        little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+        yield little.reshape(-1).view(np.uint8).data
+
+
+def write_tensors(
+    kinds: Sequence[TensorType], arrays: Sequence[np.ndarray], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """The file with one tensor per entry of `kinds`, in their order, and perhaps texts by name."""
+    return b"".join(tensor_parts(kinds, arrays, metadata))
+
+
+def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[np.ndarray, ...]:
+    """New arrays with the tensors `kinds` of a file.
+
+    Raises:
+      ReproError: data of another format, a tensor that is missing or of another shape or element type, or elements that
+        are not canonical (V4); `where` names the file in the message.
+    """
+    found, _, body = _parsed(data, where)
+    arrays = []
+    for kind in kinds:
+        if kind.name not in found:
+            raise ReproError(f"{where}: no tensor {kind.name}")
+        dtype, shape, offsets = (found[kind.name][key] for key in ("dtype", "shape", "data_offsets"))
+        known = ELEMENTS[kind.element].safetensors
+        if dtype != known or shape != list(kind.shape):
+            raise ReproError(
+                f"{where}: tensor {kind.name}: expected shape {list(kind.shape)} of {known}, got {shape} of {dtype}"
+            )
+        size = kind.nbytes
+        if len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1] <= len(body) or offsets[1] - offsets[0] != size:
+            raise ReproError(f"{where}: tensor {kind.name}: expected {size} bytes in the file, got {offsets}")
+        array = from_bytes(body[offsets[0] : offsets[1]], kind).copy()
+        check_canonical(array, kind, where)
+        arrays.append(array)
+    return tuple(arrays)
+
+
+def load_tensors(kinds: Sequence[TensorType], path: str | Path) -> tuple[np.ndarray, ...]:
+    """As `read_tensors`, of a file that the user names and that has nothing else. ReproError also for a larger one."""
+    limit = 8 + _HEADER_BYTES + sum(kind.nbytes for kind in kinds)
+    return read_tensors(kinds, read_regular(path, limit, follow=True), str(path))
+
+
+def read_all_tensors(data: bytes, where: str) -> tuple[list[TensorType], tuple[np.ndarray, ...], dict[str, str]]:
+    """All tensors of a file, as it names them, and its metadata. ReproError for data of another format."""
+    found, metadata, _ = _parsed(data, where)
+    elements = {element.safetensors: element.name for element in ELEMENTS.values()}
+    kinds = [TensorType(name, elements[entry["dtype"]], tuple(entry["shape"])) for name, entry in found.items()]
+    try:
+        return kinds, read_tensors(kinds, data, where), metadata
+    except (ValueError, OverflowError):
+        # Extents, or a number of them, that no array of NumPy has.
+        raise ReproError(f"{where}: expected shapes of arrays") from None
+
+
+def _parsed(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, str], memoryview]:
+    """The entries of the header by name, each of its form, the metadata, and the data behind the header."""
+    try:
+        (size,) = struct.unpack_from("<Q", data)
+        header = json.loads(data[8 : 8 + size]) if size <= _HEADER_BYTES else None
+    except (struct.error, ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise ReproError(f"{where}: expected a safetensors file")
+    metadata = header.pop("__metadata__", {})
+    _METADATA(metadata, f"{where}: __metadata__")
+    _ENTRIES(header, where)
+    return header, metadata, memoryview(data)[8 + size :]

@@ -1,0 +1,69 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The user's arrays as tensors of a program: NumPy's, a framework's on the CPU, and what else has DLPack; no copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ReproError
+from ..numerics.elements import ELEMENTS
+from ..numerics.environment import float_environment
+from ..numerics.tensors import TensorType
+from .tensors import module_of
+
+
+def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
+    """The user's array as a NumPy array of `kind` that shares its memory; it need not be contiguous.
+
+    Args:
+      value: a NumPy array, a tensor of a framework, an object with DLPack or, for shape [], a Python number.
+      kind: the expected shape and element type.
+      what: what the value is, for the message: "state" or "input".
+    Raises:
+      ReproError: another shape, element type or device than expected, or no array at all.
+    """
+    if isinstance(value, bool | int | float) and not kind.shape:
+        return _number(value, kind, what)
+    array = _shared(value, kind, what)
+    if array.dtype != kind.dtype:
+        raise ReproError(f"{what} {kind.name}: expected elements of {kind.element} ({kind.dtype}), got {array.dtype}")
+    if array.shape != kind.shape:
+        raise ReproError(f"{what} {kind.name}: expected shape {list(kind.shape)}, got {list(array.shape)}")
+    return array
+
+
+@float_environment()
+def _number(value: bool | int | float, kind: TensorType, what: str) -> np.ndarray:
+    wanted = kind.dtype.kind
+    if (
+        ELEMENTS[kind.element].is_bits
+        or (wanted == "b") != isinstance(value, bool)
+        or (wanted == "i" and value != int(value))
+    ):
+        raise ReproError(f"{what} {kind.name}: expected elements of {kind.element}, got the number {value!r}")
+    try:
+        return np.array(value, kind.dtype)
+    except OverflowError:
+        raise ReproError(f"{what} {kind.name}: {value!r} does not fit {kind.element}") from None
+
+
+def _shared(value: Any, kind: TensorType, what: str) -> np.ndarray:
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    if isinstance(value, np.ndarray):
+        # ml_dtypes, for instance, has a bfloat16 of its own.
+        element = ELEMENTS[kind.element]
+        return value.view(kind.dtype) if element.is_bits and value.dtype.name == element.library else value
+    framework = module_of(value)
+    if framework is not None:
+        return framework.share(value, kind, what)
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise ReproError(f"{what} {kind.name}: cannot share memory by DLPack: {error}") from None
+    raise ReproError(f"{what} {kind.name}: expected an array, got a {type(value).__name__}")

@@ -1,0 +1,142 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Scripts that define `training()`, for `repro train` and `repro compile`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ReproError
+from ..program import Program
+from . import torch as frontend
+from .interface import CaptureOptions, ImportedProgram
+from .torch.programs import training_program
+
+if TYPE_CHECKING:
+    from .torch import Captured, Form
+
+OPTIONS = tuple(sorted([*(field.name for field in fields(CaptureOptions)), "nonfinite_loss"]))
+"""What `training()` may choose of what `Trainer` takes."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What `training()` gives: `(model, loss_fn, optimizer, batches)`, or these and a dict of options.
+
+    Attributes:
+      model, loss_fn, optimizer: as for `Trainer`.
+      batches: gives the batches, as for `Trainer.fit`.
+      options: keyword arguments of `Trainer`: those of `OPTIONS`.
+    """
+
+    model: Any
+    loss_fn: Any
+    optimizer: Any
+    batches: Iterable[Any]
+    options: dict[str, Any]
+
+    def capture(self, batch: Any) -> tuple[Program, ImportedProgram[Captured]]:
+        """The program of the step for batches like this one, as `Trainer` captures it, and what the frontend gave.
+
+        Raises:
+          ReproError: what cannot be captured.
+        """
+        options = {name: value for name, value in self.options.items() if name != "nonfinite_loss"}
+        return training_program(self.model, self.loss_fn, self.optimizer, batch, CaptureOptions(**options))
+
+    def form(self, imported: ImportedProgram[Captured]) -> Form:
+        """What the program depends on now: where it is the same as at the capture, so is the program."""
+        return frontend.form_of(self.model, self.loss_fn, imported.bindings.optimizer_structure())
+
+
+def allow_exact_digits(exact_digits: int | None, script: object) -> None:
+    """Raises a ReproError if `exact_digits` are given where there is no `script` whose option they could replace."""
+    if exact_digits is not None and not script:
+        raise ReproError("exact digits are for scripts: a receipt has its program")
+
+
+def load_training(path: str, exact_digits: int | None = None) -> Training:
+    """Runs a script and its `training()`.
+
+    Args:
+      exact_digits: takes the place of the script's option of that name.
+    Raises:
+      ReproError: no such file, no `training`, another result than expected, or what the script raised, with its line.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ReproError(f"no script {path}")
+    spec = importlib.util.spec_from_file_location("repro_script", file)
+    if spec is None or spec.loader is None:
+        raise ReproError(f"{path}: expected a Python file")
+    module = importlib.util.module_from_spec(spec)
+    # As for `python SCRIPT`: modules beside the script are found, and classes of it by their module.
+    sys.path.insert(0, str(file.parent.resolve()))
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+        if not callable(getattr(module, "training", None)):
+            raise ReproError(
+                f"{path}: expected a function training() that returns (model, loss_fn, optimizer, batches)"
+            )
+        given = module.training()
+    except ReproError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ReproError(_where(error, file)) from None
+    if not isinstance(given, tuple) or len(given) not in (4, 5) or (len(given) == 5 and not isinstance(given[4], dict)):
+        kind = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
+        raise ReproError(f"{path}: expected training() to return (model, loss_fn, optimizer, batches), got {kind}")
+    options = given[4] if len(given) == 5 else {}
+    unknown = sorted(str(name) for name in options if name not in OPTIONS)
+    if unknown:
+        raise ReproError(f"{path}: expected options of training() among {', '.join(OPTIONS)}, got {', '.join(unknown)}")
+    if exact_digits is not None:
+        options = options | {"exact_digits": exact_digits}
+    return Training(given[0], given[1], given[2], _Batches(given[3], file), options)
+
+
+class _Batches:
+    """The batches of a script; what goes wrong in it while it makes them is a ReproError with its line."""
+
+    def __init__(self, given: Any, file: Path) -> None:
+        self._file = file
+        if not isinstance(given, Iterable) and not hasattr(given, "__getitem__"):
+            raise ReproError(f"{file}: expected training() to return batches, got a {type(given).__name__}")
+        try:
+            self._iterator = iter(given)
+        except ReproError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ReproError(_where(error, file)) from None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._iterator)
+        except (StopIteration, ReproError):
+            raise
+        except (Exception, SystemExit) as error:
+            raise ReproError(_where(error, self._file)) from None
+
+
+def _where(error: BaseException, file: Path) -> str:
+    """One line: the last line of the script that took part, and the error."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename or file}:{error.lineno or 1}: {error.msg}"
+    script = os.path.abspath(file)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if os.path.abspath(frame.filename) == script]
+    place = f"{file}:{lines[-1]}" if lines else str(file)
+    reason = " ".join(str(error).split())
+    return f"{place}: {type(error).__name__}{f': {reason}' if reason else ''}"

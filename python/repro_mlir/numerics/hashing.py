@@ -1,0 +1,92 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Hashes of tensors (H1): what two machines compare."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from .digest import blake3_of
+from .elements import ELEMENTS
+from .environment import float_environment
+from .formats import element_type, from_bits, to_bits
+from .tensors import is_canonical
+
+_MAGIC = b"repro-tensor-v1\0"
+_STATE_MAGIC = b"repro-state-v1\0\0"
+
+
+@float_environment()
+def tensor_bytes(array: np.ndarray, element: str) -> bytes:
+    """The elements of an array, row-major and little-endian, i1 as one byte, NaNs canonical (V4).
+
+    `element` is the MLIR name of the element type. A bf16, f16 or f8 array is float32 with values that the type
+    represents, float16 for f16, or unsigned integers of the type's width, its bits.
+    """
+    kind = element_type(element)
+    array = np.asarray(array)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if array.dtype.kind == "f" and kind.is_float:
+        bits = to_bits(array.astype(kind.dtype, casting="safe"), kind)
+    elif kind.is_storage and array.dtype == np.dtype(f"u{kind.width // 8}"):
+        bits = to_bits(from_bits(array, kind), kind)
+    elif array.dtype.kind in "iub" and not kind.is_float:
+        bits = to_bits(array.astype(np.int64), kind)
+    else:
+        raise TypeError(f"expected an array of {element}, got {array.dtype}")
+    return bits.astype(bits.dtype.newbyteorder("<")).tobytes()
+
+
+def tensor_digest(array: np.ndarray, element: str, *, alone: bool = True) -> bytes:
+    """(H1) The BLAKE3 hash of a tensor with elements of the MLIR type `element`.
+
+    Args:
+      array: as for `tensor_bytes`.
+      alone: see `blake3_of`.
+    """
+    array = np.asarray(array)
+    header = _MAGIC + element.encode("ascii").ljust(16, b"\0") + struct.pack("<I", array.ndim)
+    header += struct.pack(f"<{array.ndim}Q", *array.shape)
+    return blake3_of(header, _plain_bytes(array, element), alone=alone)
+
+
+def tensor_hash(array: np.ndarray, element: str) -> str:
+    """(H1) `tensor_digest` in hexadecimal."""
+    return tensor_digest(array, element).hex()
+
+
+def _plain_bytes(array: np.ndarray, element: str) -> bytes | memoryview:
+    """`tensor_bytes`, in place where the memory already holds them: to see that takes less time than to copy all."""
+    if sys.byteorder == "little" and array.dtype.isnative and array.flags.c_contiguous and array.size and array.ndim:
+        known = ELEMENTS.get(element)
+        if known is not None and array.dtype.name == known.numpy and is_canonical(array, element):
+            return array.reshape(-1).view(np.uint8).data
+    return tensor_bytes(array, element)
+
+
+def tensor_digests(tensors: Sequence[tuple[np.ndarray, str]], pool: ThreadPoolExecutor | None = None) -> list[bytes]:
+    """(H1) The digests of arrays with their element types, in their order, computed by the threads of `pool`."""
+    if pool is None:
+        return [tensor_digest(array, element) for array, element in tensors]
+    digests: list[bytes] = [b""] * len(tensors)
+    # The largest first, so that no thread ends long after the others.
+    order = sorted(range(len(tensors)), key=lambda i: -tensors[i][0].nbytes)
+    for i, digest in zip(order, pool.map(lambda i: tensor_digest(*tensors[i], alone=False), order), strict=True):
+        digests[i] = digest
+    return digests
+
+
+def state_hash(tensors: Iterable[tuple[np.ndarray, str]]) -> str:
+    """(H3) The hash of a state: arrays and their MLIR element types in the order of the program, in hexadecimal."""
+    return combine_digests([tensor_digest(array, element) for array, element in tensors])
+
+
+def combine_digests(digests: Sequence[bytes]) -> str:
+    """(H3) The hash of a state from the hashes (H1) of its tensors, in hexadecimal."""
+    return blake3_of(_STATE_MAGIC + struct.pack("<I", len(digests)) + b"".join(digests)).hex()

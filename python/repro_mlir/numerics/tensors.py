@@ -1,0 +1,113 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Tensors of a program as NumPy arrays.
+
+A NumPy array holds f64, f32, f16, i8 to i64 and i1 (as bool) as themselves and bf16, f8E4M3FN and f8E5M2 as their bits
+in unsigned integers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import ReproError
+from ..printing import foreign
+from .elements import ELEMENTS
+
+LONGEST_NAME = 1000
+"""Characters of a tensor's name."""
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Name, element type (MLIR's name) and shape of a state tensor, an input or an output.
+
+    ReproError for a name that a terminal would not show as it is: more than LONGEST_NAME characters, one that is not
+    printable (controls, line ends, marks of direction), or two spaces in a row.
+    """
+
+    name: str
+    element: str
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        name = self.name
+        if not name.isprintable() or "  " in name or len(name) > LONGEST_NAME:
+            raise ReproError(
+                f"expected a tensor's name of at most {LONGEST_NAME} printable characters without two spaces in a row, "
+                f"got {foreign(name)}"
+            )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type that holds the elements."""
+        return ELEMENTS[self.element].dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'x'.join([*map(str, self.shape), self.element])}"
+
+
+def from_bytes(data: bytes | memoryview, kind: TensorType) -> np.ndarray:
+    """The tensor whose elements are these bytes, row-major and little-endian; it cannot be written to."""
+    raw = np.frombuffer(data, kind.dtype.newbyteorder("<"))
+    return raw.astype(kind.dtype, copy=False).reshape(kind.shape)
+
+
+def is_canonical(array: np.ndarray, element: str) -> bool:
+    """Whether all bytes are those that results have: each NaN is the canonical one (V4), each i1 is 0 or 1."""
+    if element == "i1":
+        return array.size == 0 or bool(array.view(np.uint8).max() <= 1)
+    if ELEMENTS[element].format is None or array.size == 0:
+        return True
+    if element in ("f32", "f64"):
+        with np.errstate(invalid="ignore"):
+            # A maximum is NaN where an element is; it takes less time than to look at bits.
+            if not np.isnan(array.max()):
+                return True
+    return not _not_canonical(array, element).any()
+
+
+def check_canonical(array: np.ndarray, kind: TensorType, where: str) -> None:
+    """ReproError, naming the first element, unless `is_canonical`: files and messages have canonical bytes only."""
+    if is_canonical(array, kind.element):
+        return
+    at = tuple(int(i) for i in np.argwhere(_not_canonical(array, kind.element))[0])
+    digits = 2 * array.itemsize
+    expected = "0 or 1" if kind.element == "i1" else f"the NaN 0x{_nan_bits(kind.element):0{digits}x}"
+    found = int(array.view(f"u{array.itemsize}")[at])
+    raise ReproError(
+        f"{where}: tensor {kind.name}: expected {expected} as element {list(at)} (V4), got 0x{found:0{digits}x}"
+    )
+
+
+def make_canonical(array: np.ndarray, element: str) -> None:
+    """Gives an array, in place, the bytes that results have (`is_canonical`); its values stay. ValueError where it must
+    be changed and cannot be written to."""
+    if not is_canonical(array, element):
+        canonical = True if element == "i1" else _nan_bits(element)
+        array.view(np.bool_ if element == "i1" else f"u{array.itemsize}")[_not_canonical(array, element)] = canonical
+
+
+def _not_canonical(array: np.ndarray, element: str) -> np.ndarray:
+    bits = array.view(f"u{array.itemsize}")
+    if element == "i1":
+        return bits > 1
+    infinity, nan = (bits.dtype.type(value) for value in (ELEMENTS[element].largest_bits, _nan_bits(element)))
+    return (bits & bits.dtype.type(np.iinfo(bits.dtype).max >> 1) > infinity) & (bits != nan)
+
+
+def _nan_bits(element: str) -> int:
+    """The bits of the canonical NaN (V4)."""
+    found = ELEMENTS[element].format
+    assert found is not None
+    return found.nan_bits

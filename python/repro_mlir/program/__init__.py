@@ -1,0 +1,15 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs: the canonical module with its signature and initial state, and what can be made of one."""
+
+from .program import Program, canonicalize, import_program, program_of, read_signature, read_untrusted
+
+__all__ = [
+    "Program",
+    "canonicalize",
+    "import_program",
+    "program_of",
+    "read_signature",
+    "read_untrusted",
+]

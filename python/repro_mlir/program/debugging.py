@@ -1,0 +1,102 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What helps to find a fault of the compiler: the program after each pass, and a file that repeats an error.
+
+docs/debugging.md shows both. Neither is for programs of strangers, which are compiled in child processes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import ir, passmanager
+from ..errors import ReproError
+from ..numerics.environment import float_environment
+from .canonical import from_bytes
+
+VARIABLE = "REPRO_DUMP"
+"""The environment variable that names the folder of the dumps."""
+
+
+def dump_after_passes(manager: passmanager.PassManager, stage: str) -> None:
+    """Lets `manager` write the module after each pass, where REPRO_DUMP names a folder.
+
+    Args:
+      manager: a pass manager that has not run.
+      stage: the end of the name of the new folder in REPRO_DUMP, behind a number that counts these.
+    Raises:
+      ReproError: the folder cannot be written.
+    """
+    root = os.environ.get(VARIABLE)
+    if root:
+        manager.enable_ir_printing(tree_printing_dir_path=str(_new_folder(Path(root), stage)), enable_debug_info=True)
+
+
+def dump_pipeline(data: bytes, pipeline: str, stage: str) -> None:
+    """Runs a pipeline on a program for its dumps alone; does nothing without REPRO_DUMP. A pass that fails is no error.
+
+    Args:
+      data: a canonical program.
+      pipeline: what `repro-opt --pass-pipeline` takes.
+      stage: as for `dump_after_passes`.
+    """
+    if os.environ.get(VARIABLE):
+        _succeeds(from_bytes(data), pipeline, stage)
+
+
+def how_to_repeat(text: str, pipeline: str, options: Sequence[str] = ()) -> str:
+    """Writes a module whose compilation failed to a file, in REPRO_DUMP or the folder for temporary files.
+
+    Args:
+      text: the module.
+      pipeline: what was run on it, as for `dump_pipeline`.
+      options: further options of repro-opt.
+    Returns:
+      the end of a message: the command that repeats the error; where the passes succeed, the file alone.
+    """
+    folder = os.environ.get(VARIABLE) or None
+    try:
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+        descriptor, file = tempfile.mkstemp(".mlir", "repro-", folder)
+    except OSError as error:
+        return f"; no file to repeat it: {error}"
+    with open(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    if not options and _succeeds(text, pipeline, None):
+        return f"; the program is in {file}"
+    return f"; to repeat it: {shlex.join(['repro-opt', *options, f'--pass-pipeline={pipeline}', file])}"
+
+
+def _new_folder(root: Path, stage: str) -> Path:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count():
+            folder = root / f"{number:03}-{stage}"
+            if not list(root.glob(f"{number:03}-*")):
+                folder.mkdir()
+                return folder
+    except OSError as error:
+        raise ReproError(f"{VARIABLE}: {error}") from None
+    raise AssertionError("unreachable")
+
+
+@float_environment()
+def _succeeds(text: str, pipeline: str, stage: str | None) -> bool:
+    with ir.Context() as context, ir.Location.unknown():
+        context.attach_diagnostic_handler(lambda _: True)
+        try:
+            module = ir.Module.parse(text)
+            manager = passmanager.PassManager.parse(pipeline)
+            if stage is not None:
+                dump_after_passes(manager, stage)
+            manager.run(module.operation)
+        except (ir.MLIRError, ValueError):
+            return False
+    return True

@@ -1,0 +1,22 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a canonical program consists of."""
+
+from __future__ import annotations
+
+from .canonical import read_module
+
+
+def count_operations(data: bytes) -> dict[str, int]:
+    """How often each operation of a canonical program occurs directly in `main`."""
+    from .. import ir
+
+    counts: dict[str, int] = {}
+    with ir.Context():
+        module = read_module(data)
+        for function in module.body.operations:
+            for operation in function.regions[0].blocks[0].operations:
+                name = operation.operation.name
+                counts[name] = counts.get(name, 0) + 1
+    return counts

@@ -1,0 +1,252 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs: a canonical module, its signature and its initial state."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ReproError
+from ..files.archive import archive_of, read_archive
+from ..files.regular import write_file
+from ..files.tensor_file import read_tensors, write_tensors
+from ..frontends.interface import ImportedProgram
+from ..numerics.environment import float_environment
+from ..numerics.tensors import TensorType, is_canonical, make_canonical
+from ..printing import foreign
+from .canonical import examine, from_bytes, write_module
+
+_FORMAT = 2
+_NUMERICS = 1
+_WHAT = "a program file of repro-mlir"
+_SIGNATURE, _STATE = "signature.json", "state.safetensors"
+# The program of each format: that of the first is MLIR text.
+_PROGRAMS = {1: "program.mlir", _FORMAT: "program.repro"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A canonical program: what is computed, bit by bit, on every target.
+
+    Making one verifies it: ReproError for data that is no canonical program, and for a signature or an initial state
+    that is not that of the program.
+
+    Attributes:
+      data: the canonical module as it is stored (docs/identity.md); `canonical.to_bytes` makes it from MLIR text.
+      state: the state tensors, in the order of the first arguments and results of `main`.
+      inputs: the inputs; the first `num_hyper_parameters` are hyper-parameters such as `lr`.
+      outputs: the outputs.
+      num_hyper_parameters: how many inputs are read from the optimizer before each step.
+      initial: the initial value of each state tensor, or none at all; do not write to them, see `initial_state`.
+      untrusted: whether the program comes from a file or a peer: it is compiled in a child process with limits.
+    """
+
+    data: bytes = field(repr=False)
+    state: tuple[TensorType, ...]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    num_hyper_parameters: int
+    initial: tuple[np.ndarray, ...] = field(repr=False)
+    untrusted: bool = field(default=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        examine(self.data).check(self.state, self.inputs, self.outputs)
+        count = self.num_hyper_parameters
+        if type(count) is not int or not 0 <= count <= len(self.inputs):
+            raise ReproError(f"expected 0 to {len(self.inputs)} hyper-parameters, got {count!r}")
+        if self.initial and [(array.dtype, array.shape) for array in self.initial] != [
+            (kind.dtype, kind.shape) for kind in self.state
+        ]:
+            raise ReproError("expected an initial array of its type and shape for each state tensor")
+
+    @cached_property
+    def hash(self) -> str:
+        """The identity of the program (H2), in hexadecimal.
+
+        Names, locations and the initial state are no part of it.
+        """
+        return examine(self.data).identity
+
+    @cached_property
+    def text(self) -> str:
+        """The canonical module as MLIR text, for people."""
+        return from_bytes(self.data)
+
+    def initial_state(self) -> dict[str, np.ndarray]:
+        """New arrays with the initial state, by name."""
+        return {kind.name: value.copy() for kind, value in zip(self.state, self.initial, strict=True)}
+
+    def save(self, path: str | Path) -> None:
+        """Writes one file: a zip of `program.repro`, `signature.json` and `state.safetensors`; equal programs give
+        equal bytes. ReproError where the file cannot be written."""
+        signature = {
+            "format": _FORMAT,
+            "numerics": _NUMERICS,
+            "num_hyper_parameters": self.num_hyper_parameters,
+            "state": [_describe(kind) for kind in self.state],
+            "inputs": [_describe(kind) for kind in self.inputs],
+            "outputs": [_describe(kind) for kind in self.outputs],
+        }
+        members = {
+            _PROGRAMS[_FORMAT]: self.data,
+            _SIGNATURE: (json.dumps(signature, indent=1) + "\n").encode(),
+            _STATE: write_tensors(self.state, self.initial),
+        }
+        write_file(path, archive_of(members, members))
+
+    @staticmethod
+    def load(path: str | Path) -> Program:
+        """Reads what `save` wrote, now or in a version before, or the program of a bundle. ReproError for all else."""
+        from ..bundle.runner.bundle import Bundle, is_bundle
+
+        if is_bundle(path):
+            bundle = Bundle(path)
+            kinds = bundle.state, bundle.inputs, bundle.outputs
+            data = read_untrusted(bundle.module(), path, is_text=bundle.has_text)
+            with _within(path):
+                examined = examine(data)
+                if not examined.is_named(bundle.program):
+                    raise ReproError(f"the program is {examined.identity}, the manifest says {bundle.program}")
+                examined.check(*kinds)
+                initial = tuple(bundle.initial_state())
+                return Program(data, *kinds, bundle.num_hyper_parameters, initial, untrusted=True)
+        members = read_archive(path, {*_PROGRAMS.values(), _SIGNATURE, _STATE}.__contains__, _WHAT)
+        try:
+            signature = json.loads(members[_SIGNATURE])
+        except (KeyError, ValueError, RecursionError):
+            raise ReproError(f"{path}: expected {_WHAT}") from None
+        given = signature if isinstance(signature, dict) else {}
+        form, numerics = given.get("format"), given.get("numerics")
+        if type(form) is not int or form not in _PROGRAMS or numerics != _NUMERICS:
+            raise ReproError(
+                f"{path}: expected format {' or '.join(map(str, _PROGRAMS))} of numerics {_NUMERICS}, "
+                f"got format {foreign(str(form))} of numerics {foreign(str(numerics))}"
+            )
+        if members.keys() != {_PROGRAMS[form], _SIGNATURE, _STATE}:
+            raise ReproError(f"{path}: expected {_WHAT}")
+        try:
+            state, inputs, outputs = (
+                tuple(TensorType(t["name"], t["element"], tuple(t["shape"])) for t in signature[key])
+                for key in ("state", "inputs", "outputs")
+            )
+            count = signature["num_hyper_parameters"]
+        except (AttributeError, KeyError, TypeError):
+            raise ReproError(f"{path}: the signature is damaged") from None
+        data = read_untrusted(members[_PROGRAMS[form]], path, is_text=form != _FORMAT)
+        with _within(path):
+            examine(data).check(state, inputs, outputs)
+        # Of a true signature, so that the sizes are within the limits.
+        initial = read_tensors(state, members[_STATE], str(path))
+        with _within(path):
+            return Program(data, state, inputs, outputs, count, initial, untrusted=True)
+
+
+@contextlib.contextmanager
+def _within(path: str | Path) -> Iterator[None]:
+    """Names the file in the errors of what it holds."""
+    try:
+        yield
+    except ReproError as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def _describe(kind: TensorType) -> dict[str, Any]:
+    return {"name": kind.name, "element": kind.element, "shape": list(kind.shape)}
+
+
+def read_untrusted(data: bytes, path: str | Path, *, is_text: bool) -> bytes:
+    """The program of a file, as `untrusted.admit` or `admit_text`; the errors name the file."""
+    from ..untrusted import admit, admit_text
+
+    with _within(path):
+        return admit_text(data) if is_text else admit(data)
+
+
+def read_signature(data: bytes) -> Program:
+    """The program that is stored as these bytes, its signature read from them, without an initial state.
+
+    Raises:
+      ReproError: bytes that are no canonical program.
+    """
+    examined = examine(data)
+
+    def named(kinds: Sequence[TensorType], role: str) -> tuple[TensorType, ...]:
+        return tuple(TensorType(kind.name or f"{role} {i}", kind.element, kind.shape) for i, kind in enumerate(kinds))
+
+    arguments, results = named(examined.arguments, "argument"), named(examined.results, "result")
+    count = examined.num_state
+    return Program(data, arguments[:count], arguments[count:], results[count:], 0, ())
+
+
+@float_environment()
+def import_program(text: str) -> bytes:
+    """The canonical program of imported linalg, as a frontend hands it over.
+
+    Args:
+      text: MLIR text that keeps the contract of imported linalg (docs/architecture.md).
+    Returns:
+      the program as it is stored.
+    Raises:
+      ReproError: the first diagnostic of the compiler, and how to repeat it.
+    """
+    from .. import ir, passmanager
+    from . import debugging
+
+    pipeline = "builtin.module(import-linalg,canonical)"
+    errors: list[str] = []
+
+    def collect(diagnostic: Any) -> bool:
+        if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+            errors.append(f"{diagnostic.location}: {diagnostic.message}".removeprefix("loc(").replace("): ", ": ", 1))
+        return True
+
+    context = ir.Context()
+    with context:
+        # Frontends may hand over operations of dialects that are not ours, for the import to read (tm_tensor).
+        context.allow_unregistered_dialects = True
+        context.emit_error_diagnostics = True
+        context.attach_diagnostic_handler(collect)
+        try:
+            module = ir.Module.parse(text)
+            manager = passmanager.PassManager.parse(pipeline)
+            debugging.dump_after_passes(manager, "import")
+            manager.run(module.operation)
+        except (ir.MLIRError, ValueError) as error:
+            reason = (errors or [str(error)])[0].splitlines()[0]
+            repeat = debugging.how_to_repeat(text, pipeline, ["--allow-unregistered-dialect"])
+            raise ReproError(f"cannot import the program: {reason}{repeat}") from None
+        return write_module(module)
+
+
+def canonicalize(text: str) -> str:
+    """The text of what `import_program` gives, with its locations."""
+    return from_bytes(import_program(text))
+
+
+def program_of(imported: ImportedProgram[Any]) -> Program:
+    """The canonical program of what a frontend hands over.
+
+    Raises:
+      ReproError: the first diagnostic of the compiler, or a signature that is not that of the module.
+    """
+    pairs = zip(imported.initial, imported.state, strict=True)
+    initial = tuple(_canonical(value, kind.element) for value, kind in pairs)
+    data = import_program(imported.text)
+    return Program(data, imported.state, imported.inputs, imported.outputs, imported.num_hyper_parameters, initial)
+
+
+def _canonical(value: np.ndarray, element: str) -> np.ndarray:
+    """The array, or a copy of it with canonical bytes (V4): it may share the memory of a tensor of the user's."""
+    if not is_canonical(value, element):
+        value = value.copy()
+        make_canonical(value, element)
+    return value

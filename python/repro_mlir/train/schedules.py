@@ -1,0 +1,51 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Learning-rate schedules by defined arithmetic: no platform's libm takes part."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+
+from ..numerics.environment import float_environment
+
+# A context of our own: its results do not depend on the caller's settings.
+_CONTEXT = Context(prec=60)
+_PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
+
+
+def _cosine(angle: Decimal) -> Decimal:
+    """cos(angle) for angle in [0, pi], by its Taylor series, good to 50 digits."""
+    term = total = Decimal(1)
+    square = _CONTEXT.multiply(angle, angle)
+    n = 0
+    while _CONTEXT.abs(term) > Decimal("1e-58"):
+        n += 2
+        term = _CONTEXT.divide(_CONTEXT.multiply(term, _CONTEXT.minus(square)), Decimal(n * (n - 1)))
+        total = _CONTEXT.add(total, term)
+    return total
+
+
+@float_environment()
+def cosine_with_warmup(step: int, *, peak: float, warmup: int, total: int, floor: float = 0.0) -> float:
+    """(G4) A learning rate that rises linearly for `warmup` steps, then falls on a cosine to `floor` at step `total`.
+
+    Computed in decimal arithmetic of 60 digits and rounded once to f64.
+
+    Args:
+      step: from 0; from `total` on the rate is `floor`.
+      peak: the highest rate.
+      warmup: number of rising steps; step 0 has the rate peak / warmup.
+      total: number of steps of the whole schedule.
+      floor: the last rate.
+    Returns:
+      the rate of this step.
+    """
+    high, low = Decimal(peak), Decimal(floor)
+    if step < warmup:
+        return float(_CONTEXT.divide(_CONTEXT.multiply(high, Decimal(step + 1)), Decimal(warmup)))
+    if step >= total:
+        return floor
+    angle = _CONTEXT.multiply(_PI, _CONTEXT.divide(Decimal(step - warmup), Decimal(total - warmup)))
+    half = _CONTEXT.divide(_CONTEXT.add(Decimal(1), _cosine(angle)), Decimal(2))
+    return float(_CONTEXT.add(low, _CONTEXT.multiply(_CONTEXT.subtract(high, low), half)))

@@ -1,0 +1,707 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Training with a compiled step in place of forward, backward and optimizer."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
+from ..errors import NonFiniteLoss, ReproError, StepFailed
+from ..execute.executable import Executable, Kept, check_target, compile
+from ..frontends import torch as frontend
+from ..frontends.arrays import as_array
+from ..frontends.interface import CaptureOptions, ImportedProgram
+from ..frontends.torch.programs import training_program
+from ..numerics.hashing import state_hash
+from ..program import Program
+from ..progress import Progress
+from ..signals import deferred_signals
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..audit.receipts.recorder import Recorder
+    from ..frontends.torch import Binding, Captured, Contents, Form, Refresh, Watch
+
+_FORMS = 8
+"""How many captured steps a trainer keeps: a model that goes from train() to eval() and back has two."""
+
+
+class Trainer:
+    """Trains a PyTorch model; every step has the same bits on every target and with any number of threads.
+
+        trainer = repro_mlir.Trainer(model, loss_fn, optimizer)
+        for batch in loader:
+            loss = trainer.step(*batch)
+
+    The step is captured and compiled at the first batch; all batches have that batch's shapes. The tensors of the
+    model and of the optimizer are the state: a step changes them, as `optimizer.step()` does, and what the user does to
+    them between two steps counts. So does all else that the step was captured from: hyper-parameters, `train()` and
+    `eval()`, `requires_grad`, attributes of modules, parameter groups, hooks, and what the functions of model and loss
+    read by name. Where that needs another program it is captured and compiled, once for each form; what no program can
+    do is refused. On a GPU the state stays there: see `sync`.
+
+    A step is atomic: whatever exception ends it, a Ctrl-C at any moment among them, it has changed state, `steps`,
+    `cursor` and receipt together, or none of them; `steps` says which.
+
+    With `receipt` the run is recorded so that anybody can check it (docs/receipts.md):
+
+        with repro_mlir.Trainer(model, loss_fn, optimizer, receipt="run.receipt") as trainer:
+            trainer.fit(loader, steps)
+
+    It says which program each step ran, and what the user did to the state between two steps.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss_fn: Callable[..., torch.Tensor] | None,
+        optimizer: torch.optim.Optimizer,
+        *,
+        target: str = "cpu",
+        threads: int | None = None,
+        clip_norm: float | None = None,
+        autocast: torch.dtype | None = None,
+        seed: int = 0,
+        exact_digits: int | None = None,
+        attention_block: int | None = None,
+        nonfinite_loss: str = "warn",
+        receipt: str | Path | ReceiptOptions | None = None,
+    ) -> None:
+        """
+        Args:
+          model: what is trained, in the mode (train or eval) in which it is at each step.
+          loss_fn: loss_fn(output, target) gives the scalar loss; None where the model gives it.
+          optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over the model's parameters.
+          target: see `compile`.
+          threads: see `compile`.
+          clip_norm: clips all gradients together to this 2-norm.
+          autocast: torch.bfloat16 or torch.float16 for forward and loss.
+          seed: of the random numbers (dropout); torch.manual_seed has no part in them.
+          exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
+          attention_block: attention goes by blocks of so many queries, or keys, see `capture`.
+          nonfinite_loss: what is done after a step whose loss is NaN or infinite: "warn" (by warnings.warn, once),
+            "stop" (this step and every later one raise NonFiniteLoss) or "ignore". A receipt has it.
+          receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
+        Raises:
+          ReproError: an unknown target or choice of `nonfinite_loss`.
+        """
+        check_target(target)
+        if nonfinite_loss not in NONFINITE_LOSS:
+            raise ReproError(f"expected nonfinite_loss among {', '.join(NONFINITE_LOSS)}, got {nonfinite_loss!r}")
+        self._model = model
+        self._loss_fn = loss_fn
+        self._optimizer = optimizer
+        self._target = target
+        self._threads = threads
+        self._options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block)
+        self._nonfinite_loss = nonfinite_loss
+        self._nonfinite: str | None = None
+        self._receipt = ReceiptOptions(receipt) if isinstance(receipt, str | Path) else receipt
+        self._recorder: Recorder | None = None
+        # Steps of several threads come one after the other.
+        self._lock = threading.RLock()
+        # The captured steps by the form of the user's objects, that of the last step at the end.
+        self._known: dict[Form, _Known] = {}
+        self._step: _Step | None = None
+        # Seed and step of the random numbers, which no object of the user's holds.
+        self._random: dict[str, np.ndarray] = {}
+        self._begun: _Begun | None = None
+        self._running = False
+        self._done = _Position(0, 0)
+        self._broken: str | None = None
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        elif self._recorder is not None:
+            recorder, self._recorder = self._recorder, None
+            recorder.close()
+
+    @property
+    def steps(self) -> int:
+        """How many steps the state has seen; with a receipt that is resumed, those of its last checkpoint at first."""
+        return self._position.steps
+
+    @property
+    def cursor(self) -> int:
+        """How many batches have been taken: those of the steps, and those of steps that failed."""
+        return self._position.cursor
+
+    @property
+    def _position(self) -> _Position:
+        begun = self._begun
+        return begun.position if begun is not None and begun.completed else self._done
+
+    def prepare(self, *batch: Any) -> Program:
+        """Captures and compiles the step for batches like this one; `step` does it by itself.
+
+        Returns:
+          the program.
+        Raises:
+          ReproError: what cannot be captured or compiled.
+        """
+        self._refresh()
+        with self._lock:
+            self._settle()
+            return self._present(batch).program
+
+    @property
+    def executable(self) -> Executable:
+        """The compiled step. ReproError before the first step."""
+        if self._step is None:
+            raise ReproError("the step is captured at the first batch: call step, fit or prepare first")
+        return self._step.executable
+
+    @property
+    def program(self) -> Program:
+        """The captured program. ReproError before the first step."""
+        return self.executable.program
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """The present state tensors by name, to be read only: the memory of the model and the optimizer where it can
+        be used. ReproError before the first step."""
+        self.sync()
+        assert self._step is not None
+        return self._step.binding.arrays
+
+    def step(self, *batch: Any) -> float:
+        """One training step.
+
+        Args:
+          batch: as at capture, `(*inputs, target)` for a loss function.
+        Returns:
+          the loss.
+        Raises:
+          ReproError: a batch of another structure, shape or element type than the first; or something was changed since
+            the last step that no program can do, or that a receipt cannot say.
+          StepFailed: a check of the program failed, such as a class out of range; the state is unchanged.
+          NonFiniteLoss: the run stops at a loss that is NaN or infinite.
+        """
+        self._refresh()
+        with self._lock:
+            self._settle()
+            if self._nonfinite is not None and self._nonfinite_loss == "stop":
+                raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
+            step = self._present(batch)
+            if self._receipt is not None and self._recorder is None:
+                raise ReproError("the receipt is finished: expected no step after close")
+            loss = self._run(step, [*step.captured.hyper_parameters(), *step.captured.flatten_batch(batch)])
+        if not math.isfinite(loss):
+            self._report_nonfinite(loss)
+        return loss
+
+    def _run(self, step: _Step, inputs: list[Any]) -> float:
+        recorder = self._recorder
+        if recorder is not None:
+            kinds = step.executable.program.inputs
+            arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+            inputs = recorder.take(step.program, arrays)
+            if step.executable.resident and step.recorded is not recorder.last:
+                # The user has changed the state.
+                step.kept.load()
+        position = _Position(self._done.steps + 1, self._done.cursor + 1)
+        begun = self._begun = _Begun(step, inputs, position, step.kept.completed)
+        self._running = True
+        try:
+            outputs = step.kept.step(*inputs)
+            self._settle(begun)
+        except BaseException as error:
+            # What was cut short is finished, or nothing has happened; a second exception leaves that to the next call.
+            self._settle(begun)
+            if isinstance(error, StepFailed):
+                self._done = _Position(self._done.steps, position.cursor)
+                if recorder is not None:
+                    recorder.skip()
+            raise
+        finally:
+            self._running = False
+        return step.loss(outputs)
+
+    def _settle(self, begun: _Begun | None = None) -> None:
+        """Ends what a step began: afterwards state, counts and receipt belong together.
+
+        Args:
+          begun: the step that is running; without, one that an earlier call left behind.
+        """
+        if self._broken is not None:
+            raise ReproError(self._broken)
+        late = begun is None
+        if late and self._running:
+            # A handler of a signal looks at a tensor: the step itself ends what it began.
+            return
+        begun = self._begun if begun is None else begun
+        if begun is None or begun is not self._begun:
+            return
+        if begun.completed:
+            step, recorder = begun.step, self._recorder
+            if late and recorder is not None and recorder.steps < begun.position.steps and not recorder.can_finish:
+                # The state may have been written since.
+                raise ReproError(
+                    f"step {begun.position.steps} was cut short before it was recorded: "
+                    "resume the receipt in a new trainer"
+                )
+            step.kept.finish()
+            if recorder is not None:
+                # What is recorded is what the tensors have.
+                step.kept.fetch()
+            if step.kept.ahead:
+                step.leave(self.bring_back)
+            else:
+                step.push()
+            if recorder is not None and recorder.steps < begun.position.steps:
+                recorder.commit(begun.inputs, list(step.kept.outputs.values()))
+                step.recorded = recorder.last
+            self._done = begun.position
+        self._begun = None
+
+    def _report_nonfinite(self, loss: float) -> None:
+        message = f"step {self.steps} gave the loss {loss}"
+        known, self._nonfinite = self._nonfinite, message
+        if self._nonfinite_loss == "stop":
+            raise NonFiniteLoss(f"{message}: the run stops")
+        if self._nonfinite_loss == "warn" and known is None:
+            warnings.warn(f"{message}; nonfinite_loss says what is done then", RuntimeWarning, stacklevel=3)
+
+    @cached_property
+    def _called(self) -> Refresh:
+        return frontend.Refresh(self)
+
+    def _present(self, batch: Any) -> _Step:
+        """The captured step for the user's objects as they are now, with the state up to date."""
+        frontend.check_environment()
+        step = self._step
+        if step is None or not step.is_present:
+            step = self._find(batch)
+        try:
+            step.binding.pull()
+        except frontend.Stale:
+            step = self._find(batch, anew=True)
+        # Of a receipt the tensors are hashed before each step.
+        if step.executable.resident and self._recorder is None:
+            if not step.kept.ahead:
+                # They may have been written without a trace in their version counters, as by `.data`.
+                step.kept.load()
+                step.binding.see()
+            elif step.binding.touched:
+                step.refuse_touched()
+        return step
+
+    def _find(self, batch: Any, anew: bool = False) -> _Step:
+        """Makes the step for the present form of the user's objects the present one; captures it where it is not known,
+        or `anew`."""
+        if self._step is not None:
+            self._step.bring_back()
+        frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
+        known = next(reversed(self._known.values()), None)
+        if known is not None:
+            # The first batch's shapes hold for all.
+            known.captured.flatten_batch(batch)
+            form = frontend.form_of(self._model, self._loss_fn, known.captured.optimizer_structure())
+            if form in self._known and not anew and self._known[form].constants.unchanged():
+                try:
+                    return self._take(form, self._known[form])
+                except frontend.Stale:
+                    pass
+        program, imported = self._capture(batch)
+        executable = next((each.executable for each in self._known.values() if each.program.data == program.data), None)
+        if executable is None:
+            executable = compile(program, self._target, self._threads)
+        if executable.resident:
+            self._called.watch(self._model)
+        form = frontend.form_of(self._model, self._loss_fn, imported.bindings.structure)
+        self._check_recorded(program, form)
+        constants = frontend.Contents(imported.bindings.constants)
+        return self._take(form, _Known(program, imported, executable, constants))
+
+    def _capture(self, batch: Any) -> tuple[Program, ImportedProgram[Captured]]:
+        """Captures the step; ReproError where its functions change what they read each time that they are called."""
+
+        def capture() -> tuple[tuple[Program, ImportedProgram[Captured]], Form]:
+            result = training_program(self._model, self._loss_fn, self._optimizer, batch, self._options)
+            return result, frontend.form_of(self._model, self._loss_fn, None)
+
+        before = frontend.form_of(self._model, self._loss_fn, None)
+        result, after = capture()
+        if after != before:
+            # Some keep at their first call what they need at later ones.
+            result, again = capture()
+            if again != after:
+                raise ReproError(
+                    f"the step itself changes {frontend.difference(after, again)}: a compiled step cannot do so; "
+                    "expected a buffer of the model in its place"
+                )
+        return result
+
+    def _take(self, form: Form, known: _Known) -> _Step:
+        """Goes on with a captured step, on the tensors that the user's objects have now."""
+        for kind, position in zip(("seed", "step"), known.imported.random or (), strict=False):
+            self._random.setdefault(kind, known.imported.initial[position].copy())
+        binding = frontend.Binding(self._model, self._optimizer, known.captured, self._random)
+        kept = known.executable.keep(binding.arrays)
+        held = binding.tensors
+        step = _Step(
+            form,
+            known,
+            binding,
+            kept,
+            lambda: frontend.Watch(self._model, self._loss_fn, self._optimizer, held, known.constants),
+        )
+        if self._recorder is not None:
+            self._recorder.state = binding.arrays
+        elif self._receipt is not None and self._step is None:
+            self._open_receipt(step)
+        if form not in self._known and len(self._known) == _FORMS:
+            last = next(reversed(self._known))
+            del self._known[next(iter(self._known))]
+            warnings.warn(
+                f"{frontend.difference(last, form)} has changed, as something has again and again: "
+                "each form has a program, which is captured anew",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+        self._known.pop(form, None)
+        self._known[form] = known
+        self._step = step
+        return step
+
+    def _open_receipt(self, step: _Step) -> None:
+        from ..audit.receipts.recorder import Recorder
+
+        assert self._receipt is not None
+        initial = tuple(array.copy() for array in step.binding.arrays.values())
+        program, executable = replace(step.program, initial=initial), step.executable
+        # A receipt that is there and of which nobody knows could only be resumed.
+        with deferred_signals():
+            recorder = Recorder(self._receipt, program, self._target, executable.threads, self._nonfinite_loss)
+            recorder.work_on(step.binding.arrays)
+            step.push()
+            step.kept.load()
+            self._recorder, self._done = recorder, _Position(recorder.steps, recorder.cursor)
+
+    def _check_recorded(self, program: Program, form: Form) -> None:
+        """ReproError where a receipt is open and has other state tensors than the program."""
+        if self._recorder is not None and program.state != self._recorder.kinds:
+            last = next(reversed(self._known))
+            raise ReproError(
+                f"{frontend.difference(last, form)} has changed, and with it the tensors that are the state: "
+                "all programs of a receipt have the same; change it back, or close the receipt first"
+            )
+
+    def _refresh(self) -> None:
+        """Brings the model's tensors up to date where another trainer has newer values of them. Without the lock: the
+        other one has its own."""
+        frontend.bring_others_back(self._model, None if self._step is None else self._step.binding.residents)
+
+    def fit(self, batches: Iterable[Any], steps: int) -> list[float]:
+        """Trains for `steps` batches, with a progress bar where standard error is a terminal.
+
+        Args:
+          batches: gives tuples `(*inputs, target)`; at least `steps` of them.
+          steps: how many. Of a receipt that is resumed: how many the run is to have from its beginning; the batches
+            begin there too, and those that have been used are passed over.
+        Returns:
+          the loss of each step that was run.
+        Raises:
+          ReproError: the batches end too early; and as `step`.
+        """
+        losses: list[float] = []
+        iterator, begun = self._resume(iter(batches))
+        if begun > steps:
+            raise ReproError(f"expected at least {begun} steps, which the receipt already has, got {steps}")
+        with Progress(steps - begun, "training") as progress:
+            for _ in range(steps - begun):
+                try:
+                    batch = next(iterator)
+                except StopIteration:
+                    raise ReproError(f"expected {steps} batches, got {begun + len(losses)}") from None
+                losses.append(self.step(*_as_tuple(batch)))
+                progress.advance(f"loss {losses[-1]:.4f}")
+        return losses
+
+    def _resume(self, batches: Iterator[Any]) -> tuple[Iterator[Any], int]:
+        """The batches that are to be used, and how many steps have been run, where this is the beginning of a resumed
+        run; elsewhere the batches and 0."""
+        if self._receipt is None or not self._receipt.resume or self._step is not None:
+            return batches, 0
+        for first in batches:
+            self.prepare(*_as_tuple(first))
+            used = self.cursor
+            if used == 0:
+                return itertools.chain([first], batches), 0
+            passed = 1 + sum(1 for _ in itertools.islice(batches, used - 1))
+            if passed < used:
+                raise ReproError(f"expected more than {used} batches, which the receipt has used, got {passed}")
+            self._restore(_as_tuple(first))
+            return batches, self.steps
+        return batches, 0
+
+    def _restore(self, batch: tuple[Any, ...]) -> None:
+        """Goes back to the state of a resumed receipt: what gives the batches may have written to the tensors."""
+        with self._lock:
+            step, recorder = self._present(batch), self._recorder
+            assert recorder is not None
+            with deferred_signals():
+                recorder.restore()
+                step.push()
+                step.kept.load()
+
+    def close(self) -> None:
+        """Finishes the receipt, if one is written; no step can be run afterwards. See `ReceiptOptions`.
+
+        Raises:
+          ReproError: it cannot be written, or a step computed again differs from what it has.
+        """
+        with self._lock:
+            self._settle()
+            if self._recorder is not None:
+                recorder, self._recorder = self._recorder, None
+                try:
+                    recorder.seal()
+                finally:
+                    recorder.close()
+
+    def state_hash(self) -> str:
+        """The hash of the whole present state (H3), in hexadecimal: what two machines compare."""
+        program, state = self.program, self.state
+        return state_hash([(state[kind.name], kind.element) for kind in program.state])
+
+    def sync(self) -> None:
+        """Brings the tensors of the model and the optimizer up to date.
+
+        On CPUs and for the reference interpreter they are the state: there it does nothing. On a GPU, or its emulator,
+        the state stays on the device from step to step. Calls of modules, and operators and methods of torch that take
+        one of the tensors, bring all of them up to date by themselves. Call `sync` before these uses, which do not:
+
+        - what has shared the memory of a tensor since before the step: a view, what `detach()` or `state_dict()` gave,
+          a NumPy array;
+        - a new tensor made of one by `torch.tensor`, `torch.Tensor`, `as_tensor`, `asarray`, `new_tensor` or `set_`, or
+          by assigning it to the `data` of another one;
+        - a tensor in the place of a number among the arguments of an operator;
+        - `torch.jit`, and `torch.func` without a call of a module;
+        - `torch.compile(fullgraph=True)`, which refuses such a tensor.
+
+        Raises:
+          ReproError: before the first step; or a tensor was written while newer values were on the device.
+        """
+        _ = self.executable
+        self._refresh()
+        self.bring_back()
+
+    def bring_back(self) -> None:
+        """As `sync`; before the first step it does nothing."""
+        with self._lock:
+            self._settle()
+            if self._step is not None:
+                self._step.bring_back()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a run needs to go on, for torch.save; `save_checkpoint` writes it as a safetensors file.
+
+        Returns:
+          `model` and `optimizer`: their state_dict; `steps` and `cursor`; `seed` and `random_step` of the random
+          numbers; `format`.
+        """
+        with self._lock:
+            self.bring_back()
+            seed, step = (int(self._random[kind]) if kind in self._random else None for kind in ("seed", "step"))
+            return {
+                "format": frontend.CHECKPOINT_FORMAT,
+                "model": self._model.state_dict(),
+                "optimizer": self._optimizer.state_dict(),
+                "steps": self.steps,
+                "cursor": self.cursor,
+                "seed": int(self._options.seed) if seed is None else seed,
+                "random_step": step or 0,
+            }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `state_dict` gave, of a trainer of the same model and optimizer: the steps that follow are,
+        bit by bit, those of that run. The batches are the caller's: `cursor` says how many have been used. An open
+        receipt records the state as the user's, and its `steps` and `cursor` go on.
+
+        Raises:
+          ReproError: a dict that does not fit, and nothing is changed.
+        """
+        with self._lock:
+            former = self._begun, self._step, self._broken
+            with suppress(ReproError):
+                # Some buffers are in no state_dict. What is lost stays so.
+                self.bring_back()
+            try:
+                if self._step is not None:
+                    self._step.binding.give_up()
+                self._begun = self._step = self._broken = None
+                frontend.check_fits(state, self._model, self._optimizer)
+            except BaseException:
+                self._begun, self._step, self._broken = former
+                if self._step is not None and self._step.kept.ahead:
+                    self._step.leave(self.bring_back)
+                raise
+            self._broken = "loading a state was cut short: call load_state_dict again"
+            self._model.load_state_dict(state["model"])
+            # A copy: torch.optim keeps the tensors that it is given, which may be those of another optimizer.
+            self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+            self._options = replace(self._options, seed=state["seed"])
+            signed = (state["seed"] + 2**63) % 2**64 - 2**63
+            self._random = {"seed": np.array(signed, np.int64), "step": np.array(state["random_step"], np.int64)}
+            if self._recorder is None:
+                self._done = _Position(state["steps"], state["cursor"])
+            self._nonfinite = None
+            self._broken = None
+
+    def save_checkpoint(self, path: str | Path) -> None:
+        """Writes `state_dict` as a safetensors file: the tensors `model.NAME` and `optimizer.NUMBER.NAME`, the rest as
+        JSON in the metadata `trainer`. Equal states give equal bytes. A former file is replaced when all of the new one
+        is stored. ReproError where it cannot be written."""
+        frontend.save_checkpoint(path, self.state_dict())
+
+    def load_checkpoint(self, path: str | Path) -> None:
+        """`load_state_dict` of what `save_checkpoint` wrote. ReproError for another file; and as `load_state_dict`."""
+        self.load_state_dict(frontend.load_checkpoint(path))
+
+
+@dataclass(frozen=True)
+class _Position:
+    """Steps that the state has seen, and batches taken for them."""
+
+    steps: int
+    cursor: int
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A captured and compiled step, for tensors of any address.
+
+    Attributes:
+      constants: what the tensors contain that are constants of the program.
+    """
+
+    program: Program
+    imported: ImportedProgram[Captured]
+    executable: Executable
+    constants: Contents
+
+    @property
+    def captured(self) -> Captured:
+        return self.imported.bindings
+
+
+@dataclass
+class _Step:
+    """A captured step on the present tensors of model and optimizer.
+
+    Attributes:
+      recorded: the state that `kept` has, as the receipt names it; None where that is not known.
+    """
+
+    form: Form
+    known: _Known
+    binding: Binding
+    kept: Kept
+    look: Callable[[], Watch]
+    recorded: tuple[bytes, ...] | None = None
+
+    def __post_init__(self) -> None:
+        self.watch = self.look()
+
+    @property
+    def program(self) -> Program:
+        return self.known.program
+
+    @property
+    def captured(self) -> Captured:
+        return self.known.captured
+
+    @property
+    def executable(self) -> Executable:
+        return self.known.executable
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the user's objects still have the form of this step."""
+        captured = self.captured
+        return self.watch.unchanged() and captured.optimizer_structure() == captured.structure
+
+    def loss(self, outputs: Mapping[str, np.ndarray]) -> float:
+        """The loss among the outputs of a step as a number."""
+        element = next(kind.element for kind in self.program.outputs if kind.name == "loss")
+        return float(frontend.to_tensor(outputs["loss"], element))
+
+    def refuse_touched(self) -> None:
+        """ReproError where the user's tensors were written while newer values were on the device."""
+        if self.kept.ahead:
+            raise ReproError(
+                "a tensor of the model or the optimizer was written while newer values were on the device: "
+                "expected sync() before writing"
+            )
+
+    def bring_back(self) -> None:
+        """Brings the user's tensors up to date, where the state is on a device."""
+        if self.kept.ahead:
+            if self.binding.touched or self.watch.moved:
+                self.refuse_touched()
+            with deferred_signals():
+                self.kept.fetch()
+                self.push()
+        elif self.binding.residents:
+            # An exception cut this short.
+            self.push()
+
+    def leave(self, bring_back: Callable[[], None]) -> None:
+        """The newest values are on a device: whoever uses one of the user's tensors has them brought back first."""
+        if not self.binding.residents:
+            with deferred_signals():
+                if self.binding.adopt():
+                    self.watch = self.look()
+                self.binding.leave(bring_back)
+
+    def push(self) -> None:
+        """Brings the user's objects up to date with the arrays."""
+        if self.binding.push():
+            self.watch = self.look()
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A step that may have run.
+
+    Attributes:
+      inputs: as the receipt has them.
+      position: after the step.
+      before: how many steps `kept` had completed.
+    """
+
+    step: _Step
+    inputs: list[Any]
+    position: _Position
+    before: int
+
+    @property
+    def completed(self) -> bool:
+        return self.step.kept.completed != self.before
+
+
+def _as_tuple(batch: Any) -> tuple[Any, ...]:
+    return tuple(batch) if isinstance(batch, tuple | list) else (batch,)

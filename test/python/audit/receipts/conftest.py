@@ -1,0 +1,41 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A finished receipt, and copies of it."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from repro_mlir import ReceiptOptions
+from repro_mlir.files import storage
+
+
+@pytest.fixture(autouse=True)
+def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has been written outlives the process; that it outlives the machine takes time and cannot be tested."""
+    monkeypatch.setattr(storage.os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The receipt of a finished run; not to be changed."""
+    path = tmp_path_factory.mktemp("finished") / "run.receipt"
+    from receipt_runs import EVERY, train
+
+    train(ReceiptOptions(path, checkpoint_every=EVERY))
+    return path
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Callable[[], Path]:
+    """Makes copies of the receipt, to be changed."""
+    count = 0
+
+    def make() -> Path:
+        nonlocal count
+        count += 1
+        return Path(shutil.copytree(finished, tmp_path / str(count)))
+
+    return make

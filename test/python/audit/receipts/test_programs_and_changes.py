@@ -1,0 +1,304 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Runs of several programs whose user changes the state between steps: recorded, resumed, verified, disputed."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import repro_mlir
+from forgery import edit, flip, reseal
+from receipt_runs import same_files
+from repro_mlir import Receipt, ReceiptOptions, ReproError
+from repro_mlir.audit.receipts.commitments import next_link
+from repro_mlir.audit.receipts.form import Record
+from repro_mlir.audit.receipts.kept_tensors import changes
+from repro_mlir.audit.receipts.recorder import Recorder
+from repro_mlir.cli.main import main
+from repro_mlir.errors import ReceiptWrong
+from repro_mlir.files import canonical_json
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+STEPS, EVERY = 10, 4
+# The records of the two changes: before step 7, and after the last step.
+BETWEEN, AT_THE_END = 7, 12
+
+
+class _Cut(Exception):
+    """Stands for the end of the process."""
+
+
+def _train(
+    path: Path, *, cut: int | None = None, resume: bool = False, cheat: int | None = None, factor: float = 0.5
+) -> str:
+    """A run that goes to evaluation and back, changes a constant, and has its weights changed before step 7 and after
+    the last step; it is cut off after `cut` steps, and cheats before step `cheat`. Gives the hash of its last state."""
+    layers = torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU(), torch.nn.Linear(6, 3)
+    model = repro_mlir.initialize(torch.nn.Sequential(*layers), 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    data = torch.arange(160, dtype=torch.float32).reshape(40, 4) / 64
+    options = ReceiptOptions(path, checkpoint_every=EVERY, resume=resume)
+    loss_fn = torch.nn.functional.cross_entropy
+    trainer = repro_mlir.Trainer(model, loss_fn, optimizer, target="reference", receipt=options)
+    with trainer:
+        trainer.prepare(data[:5], torch.arange(5) % 3)
+        for step in range(trainer.steps, STEPS):
+            if step == cut:
+                raise _Cut
+            optimizer.param_groups[0]["weight_decay"] = 0.0 if step in (2, 3) else 0.01
+            if step == 6:
+                with torch.no_grad():
+                    model[3].weight.mul_(factor)
+            model.train(step != 7)
+            if step + 1 == cheat:
+                with pytest.MonkeyPatch.context() as patch:
+                    # A cheat does not run our recorder as it is, which would say so.
+                    patch.setattr(Recorder, "_note_change", lambda recorder: None)
+                    model[0].bias.data[1] += 1
+                    trainer.step(data[step : step + 5], torch.arange(5) % 3)
+            else:
+                trainer.step(data[step : step + 5], torch.arange(5) % 3)
+        with torch.no_grad():
+            model[3].bias.zero_()
+    return trainer.state_hash()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("changed") / "run"
+    _train(path)
+    return path
+
+
+@pytest.fixture
+def copied(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "copy"))
+
+
+def test_what_is_recorded(whole: Path) -> None:
+    receipt = Receipt(whole)
+    log = receipt.log
+    assert (log.steps, log.records, log.change_records()) == (STEPS, STEPS + 2, [BETWEEN, AT_THE_END])
+    assert [log[log.record_of(step)].program for step in range(1, STEPS + 1)] == [0, 0, 1, 1, 0, 0, 0, 2, 0, 0]
+    assert [*receipt.change(BETWEEN)] == ["3.weight"] and [*receipt.change(AT_THE_END)] == ["3.bias"]
+    assert not receipt.change(AT_THE_END)["3.bias"].any()
+    verified = repro_mlir.verify(whole, target="reference")
+    assert verified.executed == tuple(range(1, STEPS + 1)) and verified.state_hash == receipt.seal.state_hash
+    told = "the state that the user gave after step 6, 10 is the one wanted: it is data, like a batch"
+    assert f"whether {told}" in verified.not_checked
+    # From a kept state, over the change.
+    assert repro_mlir.verify(whole, "7", target="reference").executed == (5, 6, 7)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 4, 6, 7, 8, 9])
+def test_a_run_that_is_resumed_has_the_same_bytes(whole: Path, tmp_path: Path, cut: int) -> None:
+    with pytest.raises(_Cut):
+        _train(tmp_path / "run", cut=cut)
+    _train(tmp_path / "run", resume=True)
+    assert same_files(whole, tmp_path / "run")
+
+
+def test_a_run_that_is_resumed_otherwise_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(_Cut):
+        _train(tmp_path / "run", cut=7)
+    with pytest.raises(ReceiptWrong, match=r"step 7: state 3.weight: not as "):
+        _train(tmp_path / "run", resume=True, factor=0.25)
+
+
+def test_leftovers_of_a_write_that_was_cut_off(whole: Path, tmp_path: Path) -> None:
+    """A program, a change and a header without their records, as a process leaves them that ends between two writes."""
+    path = tmp_path / "run"
+    with pytest.raises(_Cut):
+        _train(path, cut=6)
+    receipt = Receipt(path)
+    identity = Receipt(whole).header.programs[2].identity
+    shutil.copy(whole / f"programs/{identity}.repro", path / "programs")
+    (path / "changes").mkdir()
+    shutil.copy(whole / changes.name_of(BETWEEN), path / "changes")
+    for name in ("receipt.json.partial", f"programs/{identity}.repro.partial", "changes/7.safetensors.partial"):
+        (path / name).write_bytes(b"half")
+    assert repro_mlir.verify(path, target="reference", unfinished=True).steps == 6
+    # The header that lists the program was written, and its step was not.
+    (path / "receipt.json").write_bytes((whole / "receipt.json").read_bytes())
+    assert repro_mlir.verify(path, target="reference", unfinished=True).steps == 6
+    assert len(receipt.header.programs) == 2
+    _train(path, resume=True)
+    assert same_files(whole, path)
+
+
+def _lines(path: Path, change: Callable[[list[bytes]], object]) -> None:
+    lines = (path / "steps.jsonl").read_bytes().splitlines(keepends=True)
+    change(lines)
+    (path / "steps.jsonl").write_bytes(b"".join(lines))
+
+
+def _chained(path: Path) -> None:
+    """Makes roots and links of all records agree again, and the seal with the files."""
+    receipt = Receipt(path)
+    link, lines = receipt.header.first_link(), []
+    for number in range(1, receipt.log.records + 1):
+        record = receipt.log[number]
+        root = record.commitment.root
+        link = next_link(link, number, root)
+        lines.append(Record(record.step, record.commitment, root, link, record.program, record.loss).dump())
+    (path / "steps.jsonl").write_bytes(b"".join(lines))
+    edit(path / "seal.json", lambda value: value.update(chain=link.hex()))
+    reseal(path)
+
+
+def _swap_programs(path: Path) -> None:
+    def swap(value: dict) -> None:
+        value["programs"][1], value["programs"][2] = value["programs"][2], value["programs"][1]
+
+    def follow(lines: list[bytes]) -> None:
+        for i, line in enumerate(lines):
+            value = json.loads(line)
+            if value.get("program", 0):
+                lines[i] = canonical_json.dump(value | {"program": 3 - value["program"]}) + b"\n"
+
+    edit(path / "receipt.json", swap)
+    _lines(path, follow)
+    _chained(path)
+
+
+def _other_program(path: Path) -> None:
+    """Step 8 ran in evaluation mode, and says that it ran the first program."""
+    edit(path / "steps.jsonl", lambda value: value.update(program=0), 8)
+    _chained(path)
+
+
+def _other_values(path: Path) -> None:
+    receipt = Receipt(path)
+    kinds = [kind for kind in receipt.header.state if kind.name == "3.weight"]
+    changes.write(path, BETWEEN, kinds, [np.zeros(kinds[0].shape, np.float32)])
+    reseal(path)
+
+
+def _dropped(number: int) -> Callable[[Path], None]:
+    def drop(path: Path) -> None:
+        _lines(path, lambda lines: lines.pop(number - 1))
+        reseal(path)
+
+    return drop
+
+
+def _swapped(path: Path) -> None:
+    _lines(path, lambda lines: lines.insert(BETWEEN, lines.pop(BETWEEN - 1)))
+    reseal(path)
+
+
+def _no_change(path: Path) -> None:
+    """A change that changes nothing."""
+
+    def same(lines: list[bytes]) -> None:
+        before, change = json.loads(lines[BETWEEN - 2]), json.loads(lines[BETWEEN - 1])
+        lines[BETWEEN - 1] = canonical_json.dump(change | {"state": before["state"]}) + b"\n"
+
+    _lines(path, same)
+    _chained(path)
+
+
+def _more_steps(path: Path) -> None:
+    edit(path / "steps.jsonl", lambda value: value.update(step=7), BETWEEN - 1)
+    _chained(path)
+
+
+def _earlier_cursor(path: Path) -> None:
+    edit(path / "steps.jsonl", lambda value: value.update(cursor=1), BETWEEN - 1)
+    _chained(path)
+
+
+CHEATS: dict[str, tuple[Callable[[Path], None], int, str]] = {
+    "programs in another order": (_swap_programs, 1, "step 3: steps.jsonl: program 2 before program 1"),
+    "a step of another program": (_other_program, 1, "receipt.json: lists 3 programs, and the steps use 2"),
+    "other values of a change": (_other_values, 1, "step 7: changes/7.safetensors: tensor 3.weight is not that"),
+    "a change dropped": (_dropped(BETWEEN), 1, "step 7: steps.jsonl: the chain does not go on"),
+    "the last change dropped": (_dropped(AT_THE_END), 1, "seal.json: not the last link"),
+    "a change after its step": (_swapped, 1, "step 7: steps.jsonl: the chain does not go on"),
+    "a change of nothing": (_no_change, 1, "step 7: steps.jsonl: a change of the state that changes nothing"),
+    "a change of another step": (_more_steps, 1, "expected the record of this step"),
+    "a change before its batches": (_earlier_cursor, 1, "step 7: steps.jsonl: expected a cursor of at least 6"),
+    "a program removed": (lambda path: next((path / "programs").iterdir()).unlink(), 2, "programs/"),
+    "a change removed": (lambda path: (path / changes.name_of(BETWEEN)).unlink(), 2, "changes/7.safetensors"),
+    "a program more": (lambda path: _add(path, "programs/" + "0" * 64 + ".repro"), 1, "no part of such a receipt"),
+    "a change more": (lambda path: _add(path, "changes/8.safetensors"), 1, "no part of such a receipt"),
+    "a link as changes": (lambda path: _link(path, "changes"), 2, "changes: expected a directory"),
+}
+
+
+def _add(path: Path, name: str) -> None:
+    (path / name).write_bytes(b"x")
+    reseal(path)
+
+
+def _link(path: Path, name: str) -> None:
+    os.rename(path / name, path.parent / "elsewhere")
+    (path / name).symlink_to(path.parent / "elsewhere")
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_cheats(copied: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    cheat, status, message = CHEATS[name]
+    cheat(copied)
+    assert main(["verify", str(copied), "--target", "reference"]) == status
+    captured = capsys.readouterr()
+    said = captured.out + captured.err
+    assert message in said
+
+
+def test_every_byte_of_what_is_new_counts(copied: Path) -> None:
+    files = [copied / changes.name_of(BETWEEN), *(copied / "programs").iterdir()]
+    for file in files:
+        before, size = file.read_bytes(), file.stat().st_size
+        for offset in {0, size // 3, size // 2, size - 1}:
+            flip(file, offset, 2)
+            with pytest.raises(ReproError):
+                repro_mlir.verify(copied, "1", target="reference")
+            file.write_bytes(before)
+    assert repro_mlir.verify(copied, "1", target="reference").sealed
+
+
+def test_other_state_tensors_are_refused(tmp_path: Path) -> None:
+    model = repro_mlir.initialize(torch.nn.Linear(4, 3), 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    batch = torch.ones(2, 4), torch.tensor([0, 1])
+    loss_fn = torch.nn.functional.cross_entropy
+    with repro_mlir.Trainer(model, loss_fn, optimizer, target="reference", receipt=tmp_path / "run") as trainer:
+        trainer.step(*batch)
+        model.bias.requires_grad_(False)
+        with pytest.raises(ReproError, match=r"bias.requires_grad has changed, and with it the tensors that are the"):
+            trainer.step(*batch)
+        model.bias.requires_grad_(True)
+        trainer.step(*batch)
+    assert repro_mlir.verify(tmp_path / "run", target="reference").steps == 2
+
+
+def _settled(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict]:
+    status = main([str(argument) for argument in (*arguments, "--target", "reference", "--json")])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_disputes_and_differences(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _train(tmp_path / "cheat", cheat=9)
+    _train(tmp_path / "other", factor=0.25)
+    assert _settled(capsys, "dispute", whole, whole)[0] == 0
+    status, verdict = _settled(capsys, "dispute", whole, tmp_path / "cheat")
+    assert (status, verdict["wrong"], verdict["step"], verdict["outcome"]) == (1, ["B"], 9, "commitment"), verdict
+    # Who of the two changed the state as agreed is for the terms to say.
+    status, verdict = _settled(capsys, "dispute", whole, tmp_path / "other")
+    assert (status, verdict["step"], verdict["outcome"]) == (3, 7, "data"), verdict
+    assert "the user changes the state before step 7: state 3.weight is another" in verdict["reasons"]["A"]
+    status, verdict = _settled(capsys, "dispute", tmp_path / "other", whole, "--terms", whole)
+    assert (status, verdict["wrong"]) == (1, ["A"]), verdict
+    found = repro_mlir.diff(whole, tmp_path / "other", targets=["reference"])
+    assert found.step == 7 and [tensor.name for tensor in found.given] == ["3.weight"]
+    found = repro_mlir.diff(whole, tmp_path / "cheat", targets=["reference"])
+    assert found.step == 9
+    assert repro_mlir.diff(whole, whole, targets=["reference"]) is None

@@ -1,0 +1,204 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Bundles on the stand-in for the CUDA driver: states, hashes and buffers in place."""
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+import repro_mlir
+from repro_mlir.bundle.runner import Bundle, Device, Session
+from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.bundle.stub_driver import LIBRARY
+from repro_mlir.bundle.writer import expect, write_bundle
+from repro_mlir.errors import ReproError, StepFailed
+from repro_mlir.numerics.hashing import state_hash
+from support import handmade
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+
+
+@pytest.fixture
+def bundle(stub: None, tmp_path: Path) -> Bundle:
+    program, steps = handmade.program(), handmade.steps(3)
+    path = tmp_path / "model.rmb"
+    write_bundle(path, program, [handmade.code()], steps=steps, expected=expect(program, steps))
+    return Bundle(path)
+
+
+def test_steps_have_the_bits_of_the_cpu(bundle: Bundle) -> None:
+    program = handmade.program()
+    executable = repro_mlir.compile(program)
+    state = program.initial_state()
+    with Session(bundle) as session:
+        assert (session.architecture, session.image, session.device.architecture) == ("sm_75", "PTX", "sm_90")
+        assert session.state_hash() == bundle.initial_state_hash
+        for step in range(3):
+            inputs = bundle.recorded_inputs(step)
+            state, expected = executable(state, *inputs)
+            outputs = session.step(*inputs)
+            assert outputs["loss"] == expected["loss"] and outputs["loss"].dtype == np.float32
+        assert session.steps == 3
+        assert session.state_hash() == state_hash([(state[kind.name], kind.element) for kind in program.state])
+        assert bundle.expected is not None
+        assert session.state_hash() == bundle.expected.state[3]
+        assert [digest.hex() for digest in session.tensor_digests()] == bundle.expected.tensors[3]
+        session.reset()
+        assert session.steps == 0 and session.state_hash() == bundle.initial_state_hash
+
+
+def test_a_failed_check_leaves_the_state(bundle: Bundle) -> None:
+    with Session(bundle) as session:
+        lr, x, k = bundle.recorded_inputs(0)
+        session.step(lr, x, k)
+        before = session.state_hash()
+        with pytest.raises(StepFailed, match=r"index out of range for a tensor of shape \[2, 3\]"):
+            session.step(lr, x, np.array(3))
+        with pytest.raises(StepFailed):
+            session.step(lr, x, np.array(-1))
+        assert session.state_hash() == before and session.steps == 1
+        # The error word is zero again.
+        session.step(*bundle.recorded_inputs(1))
+        session.step(*bundle.recorded_inputs(2))
+        assert bundle.expected is not None and session.state_hash() == bundle.expected.state[3]
+
+
+def test_inputs_that_do_not_fit(bundle: Bundle) -> None:
+    with Session(bundle) as session:
+        lr, x, k = bundle.recorded_inputs(0)
+        with pytest.raises(ReproError, match=r"expected 3 inputs \(lr: f32, x: 2x3xf32, k: i64\), got 1"):
+            session.step(lr)
+        with pytest.raises(ReproError, match=r"input x: expected shape \[2, 3\], got \[3, 2\]"):
+            session.step(lr, x.T, k)
+        with pytest.raises(ReproError, match="the program has no state v"):
+            session.set_state({"v": x})
+
+
+def test_states_can_be_set(bundle: Bundle) -> None:
+    with Session(bundle) as session:
+        session.set_state({"w": np.full((2, 3), 2, np.float32)})
+        assert np.array_equal(session.state()["w"], np.full((2, 3), 2, np.float32)) and session.state()["n"] == 3
+
+
+class OnDevice:
+    """Memory of the stand-in's device, which is the host's, as another library shows it."""
+
+    def __init__(self, device: Device, array: np.ndarray, **changes: object) -> None:
+        self._device = device
+        self.pointer = device.allocate(array.nbytes)
+        self._like = np.empty_like(array)
+        device.write(self.pointer, np.ascontiguousarray(array))
+        device.synchronize()
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (self.pointer, False),
+            "version": 3,
+            **changes,
+        }
+
+    def value(self) -> np.ndarray:
+        self._device.read(self.pointer, self._like)
+        self._device.synchronize()
+        return self._like
+
+
+def test_buffers_in_place(bundle: Bundle) -> None:
+    device = Device()
+    w = OnDevice(device, np.full((2, 3), 1, np.float32))
+    x = OnDevice(device, np.arange(6, dtype=np.float32).reshape(2, 3))
+    loss = OnDevice(device, np.zeros((), np.float32))
+    with Session(bundle, device, state={"w": w}, inputs={"x": x}, outputs={"loss": loss}) as session:
+        session.step(0.5, 2)
+        assert np.array_equal(w.value(), 1 + np.float32(0.5) * np.arange(6, dtype=np.float32).reshape(2, 3))
+        assert loss.value() == 2 and session.state()["n"] == 4
+        shown = session.on_device()["w"].__cuda_array_interface__
+        assert shown["data"] == (w.pointer, False) and shown["shape"] == (2, 3) and shown["typestr"] == "<f4"
+    with Session(bundle, device) as session:
+        session.step(np.float32(0.5), x, 1)
+        assert session.state()["w"][1, 2] == np.float32(5 / np.float32(7)) + np.float32(2.5)
+        again = session.on_device("input")["x"]
+        session.step(np.float32(0.5), again, 1)
+
+
+@pytest.mark.parametrize(
+    ("array", "changes", "message"),
+    [
+        (np.zeros((3, 2), np.float32), {}, r"state w: expected shape \[2, 3\], got \[3, 2\]"),
+        (np.zeros((2, 3), np.float64), {}, r"state w: expected elements of f32 \(float32\), got float64"),
+        (np.zeros((2, 3), np.float32), {"strides": (4, 8)}, "state w: expected a contiguous array"),
+    ],
+)
+def test_buffers_that_do_not_fit(bundle: Bundle, array: np.ndarray, changes: dict, message: str) -> None:
+    device = Device()
+    with pytest.raises(ReproError, match=message):
+        Session(bundle, device, state={"w": OnDevice(device, array, **changes)})
+    with pytest.raises(ReproError, match="state w: expected an array on GPU 0, got one on device"):
+        Session(bundle, device, state={"w": np.zeros((2, 3), np.float32)})
+    with pytest.raises(ReproError, match="the program has no state v"):
+        Session(bundle, device, state={"v": OnDevice(device, array)})
+
+
+def test_replay_runs_steps(bundle: Bundle) -> None:
+    with Session(bundle) as session:
+        session.step(*bundle.recorded_inputs(0))
+        assert session.replay(4) > 0
+        assert session.state()["n"] == 3 + 1 + 5
+
+
+def test_memory_is_given_back(bundle: Bundle) -> None:
+    device = Device()
+    for _ in range(3):
+        # Two at once would not fit twice.
+        block = device.allocate(12 << 30)
+        device.free(block)
+    session = Session(bundle, device)
+    assert session.allocated == 8 * 256
+    session.close()
+
+
+def test_unknown_device(bundle: Bundle) -> None:
+    with pytest.raises(ReproError, match="expected a GPU from 0 to 0, got 1"):
+        Session(bundle, 1)
+
+
+class ByDLPack:
+    """Memory of the stand-in's device as an array of a library that has DLPack alone."""
+
+    def __init__(self, device: Device, array: np.ndarray, ordinal: int = 0) -> None:
+        self.pointer = device.allocate(array.nbytes)
+        self._device = ordinal
+        memory = (ctypes.c_char * array.nbytes).from_address(self.pointer)
+        self.array = np.frombuffer(memory, array.dtype).reshape(array.shape)
+        self.array[...] = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self._device
+
+    def __dlpack__(self, **_: object) -> object:
+        return self.array.__dlpack__()
+
+
+def test_buffers_by_dlpack(bundle: Bundle) -> None:
+    device = Device()
+    w = ByDLPack(device, np.full((2, 3), 1, np.float32))
+    with Session(bundle, device, state={"w": w}) as session:
+        session.step(0.5, np.ones((2, 3), np.float32), 1)
+        assert np.array_equal(w.array, np.full((2, 3), 1.5, np.float32))
+        # A view that is another order of the same memory.
+        turned = ByDLPack(device, np.ones((3, 2), np.float32))
+        turned.array = turned.array.T
+        with pytest.raises(ReproError, match="input x: expected a contiguous array"):
+            session.step(0.5, turned, 1)
+    for array, ordinal, message in (
+        (np.ones((3, 2), np.float32), 0, r"state w: expected shape \[2, 3\], got \[3, 2\]"),
+        (np.ones((2, 3), np.int32), 0, r"expected elements of f32 \(float32\), got DLPack type 0 of 32 bits"),
+        (np.ones((2, 3), np.float32), 1, r"state w: expected an array on GPU 0, got one on device \(2, 1\)"),
+    ):
+        with pytest.raises(ReproError, match=message):
+            Session(bundle, device, state={"w": ByDLPack(device, array, ordinal)})

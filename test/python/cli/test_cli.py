@@ -1,0 +1,162 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The command line: one clear line and a non-zero status for every mistake, never a traceback."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repro_mlir.cli.main import main
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import examine, to_bytes
+
+
+def failing(capsys, *arguments: str) -> str:
+    """The one line of a command that fails."""
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("repro: error: ")
+    return lines[0].removeprefix("repro: error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["paint"], "invalid choice: 'paint'"),
+        (["train"], "the following arguments are required: SCRIPT, --steps"),
+        (["train", "x.py", "--steps", "0"], "expected a whole number of at least 1, got '0'"),
+        (["train", "x.py", "--steps", "3", "--threads", "two"], "expected a whole number of at least 1, got 'two'"),
+        (["train", "none.py", "--steps", "3"], "no script none.py"),
+        (["train", "x.py", "--steps", "3", "--exact-digits", "4"], "invalid choice: 4 (choose from 2, 3)"),
+        (["verify", "none", "--exact-digits", "3"], "exact digits are for scripts"),
+        (["dispute", "one", "other", "--exact-digits", "3"], "exact digits are for scripts"),
+        (
+            ["dispute", "--serve", "one", "--listen", "unix:x", "--exact-digits", "3"],
+            "exact digits are for scripts",
+        ),
+        (["diff", "one", "other", "--exact-digits", "3"], "exact digits are for scripts"),
+        (["inspect", "none.repro"], "cannot read none.repro: No such file or directory"),
+        (["run", "none.repro"], "cannot read none.repro: No such file or directory"),
+    ],
+)
+def test_mistakes_in_arguments(capsys, arguments: list[str], message: str) -> None:
+    assert message in failing(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def training(:\n", "script.py:1: invalid syntax"),
+        ("x = 1\n", "expected a function training() that returns (model, loss_fn, optimizer, batches)"),
+        (
+            "def training():\n    return 1\n",
+            "expected training() to return (model, loss_fn, optimizer, batches), got a int",
+        ),
+        ("def training():\n    return 1, 2\n", "got 2 values"),
+        (
+            "def training():\n    return 1, 2, 3, [], {'speed': 1}\n",
+            "expected options of training() among attention_block, autocast, ",
+        ),
+        ("def training():\n    x = {}\n    return x['lr']\n", "script.py:3: KeyError: 'lr'"),
+        ("def training():\n    return 1, 2, 3, 4\n", "expected training() to return batches, got a int"),
+        (
+            "def batches():\n    yield {}['x']\n\ndef training():\n    return 1, 2, 3, batches()\n",
+            "script.py:2: KeyError: 'x'",
+        ),
+        (
+            "class Batches:\n    def __iter__(self):\n        return {}['x']\n\n"
+            "def training():\n    return 1, 2, 3, Batches()\n",
+            "script.py:3: KeyError: 'x'",
+        ),
+        ("def training():\n    return 1, 2, 3, [], {1: 2, 'speed': 1}\n", "seed, got 1, speed"),
+        ("import nothing_like_this\n", "script.py:1: ModuleNotFoundError"),
+        ("raise SystemExit('no data')\n", "script.py:1: SystemExit: no data"),
+    ],
+)
+def test_mistakes_in_scripts(capsys, monkeypatch, tmp_path: Path, text: str, message: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    assert message in failing(capsys, "train", str(script), "--steps", "1")
+    monkeypatch.chdir(tmp_path)
+    assert message in failing(capsys, "train", "script.py", "--steps", "1")
+
+
+def test_inspect(capsys, program: Program, tmp_path: Path) -> None:
+    path = str(tmp_path / "p.repro")
+    program.save(path)
+    assert main(["inspect", path, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["program"] == program.hash
+    assert report["state"] == ["w: 2x3xf32", "n: i64"] and report["state_bytes"] == 32
+    assert report["operations"] == {"func.return": 1}
+    assert main(["inspect", path]) == 0
+    assert "2 tensors, 7 elements, 32 bytes" in capsys.readouterr().out
+    assert main(["inspect", path, "--text"]) == 0
+    assert examine(to_bytes(capsys.readouterr().out)).identity == program.hash
+
+
+def test_run_on_the_reference(capsys, program: Program, tmp_path: Path) -> None:
+    path, inputs = str(tmp_path / "p.repro"), str(tmp_path / "i.npz")
+    program.save(path)
+    np.savez(inputs, lr=np.float32(0.5), x=np.zeros((2, 3), np.float32))
+    arguments = ["run", path, "--inputs", inputs, "--target", "reference", "--steps", "2"]
+    assert main([*arguments, "--json", "--save", str(tmp_path / "s"), "--outputs", str(tmp_path / "o.npz")]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["steps"] == 2 and len(report["state_hash"]) == 64
+    assert np.load(tmp_path / "o.npz")["loss"] == np.float32(0.5)
+    assert main([*arguments, "--state", str(tmp_path / "s")]) == 0
+    shown = capsys.readouterr().out
+    assert "loss: f32 = 0.5" in shown and report["state_hash"] in shown
+
+
+def test_run_mistakes(capsys, program: Program, tmp_path: Path) -> None:
+    path, inputs = str(tmp_path / "p.repro"), str(tmp_path / "i.npz")
+    program.save(path)
+    assert "expected --inputs with lr: f32, x: 2x3xf32" in failing(capsys, "run", path, "--target", "reference")
+    np.savez(inputs, lr=np.float32(0.5))
+    run = ["run", path, "--inputs", inputs, "--target", "reference"]
+    assert "no input x; it has lr" in failing(capsys, *run)
+    np.savez(inputs, lr=np.float32(0.5), x=np.zeros((2, 3), np.float32), momentum=np.float32(0.9))
+    assert "the program has no input momentum" in failing(capsys, *run)
+    np.savez(inputs, lr=np.float32(0.5), x=np.zeros((2, 4), np.float32))
+    assert "input x: expected shape [2, 3], got [2, 4]" in failing(capsys, *run)
+    Path(inputs).write_text("no arrays")
+    assert "expected an .npz file" in failing(capsys, *run)
+    np.savez(inputs, lr=np.float32(0.5), x=np.zeros((2, 3), np.float32))
+    state = tmp_path / "state"
+    state.write_text("no state")
+    assert "expected a safetensors file" in failing(capsys, *run, "--state", str(state))
+    assert "cannot write" in failing(capsys, *run, "--save", str(tmp_path / "no" / "folder"))
+
+
+def test_unknown_target(capsys, program: Program, tmp_path: Path) -> None:
+    path, inputs = str(tmp_path / "p.repro"), str(tmp_path / "i.npz")
+    program.save(path)
+    np.savez(inputs, lr=np.float32(0.5), x=np.zeros((2, 3), np.float32))
+    message = failing(capsys, "run", path, "--inputs", inputs, "--target", "cpu:z80")
+    assert message.startswith("unknown target 'cpu:z80', expected one of cpu, cpu:x86-64-v2")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "script.py", "--steps", "1"],
+        ["run", "none.repro"],
+        ["verify", "none"],
+        ["dispute", "none", "none"],
+        ["compile", "script.py", "-o", "none"],
+    ],
+)
+def test_unknown_target_before_anything_is_read(capsys, monkeypatch, tmp_path: Path, command: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text("def training():\n    raise SystemExit('ran')\n")
+    for target in ("tpu", "cpu:z80", "ptx-emulator:sm_20"):
+        message = failing(capsys, *command, "--target", target)
+        assert message.startswith(f"unknown target {target!r}, expected one of cpu, cpu:x86-64-v2")
+    message = failing(capsys, "diff", "script.py", "--targets", "cpu,tpu")
+    assert message.startswith("unknown target 'tpu', expected one of")

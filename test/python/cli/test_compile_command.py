@@ -1,0 +1,92 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""From a script to a bundle to a run on a GPU, all by commands."""
+
+import json
+from pathlib import Path
+
+import pytest
+from repro_mlir.bundle.runner import Bundle
+from repro_mlir.bundle.runner.command import main as run
+from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.bundle.stub_driver import LIBRARY
+from repro_mlir.cli.main import main
+
+pytest.importorskip("torch")
+
+SCRIPT = """
+import repro_mlir, torch
+
+def training():
+    torch.manual_seed(0)
+    model = repro_mlir.initialize(torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 3)))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    def batches():
+        while True:
+            optimizer.param_groups[0]["lr"] *= 0.5
+            yield torch.randn(4, 5), torch.randint(3, (4,))
+    return model, torch.nn.functional.cross_entropy, optimizer, batches()
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def output(capsys: pytest.CaptureFixture[str]) -> dict:
+    report: dict = json.loads(capsys.readouterr().out)
+    return report
+
+
+def test_a_bundle_has_the_bits_of_training(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str
+) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    path = str(tmp_path / "model.rmb")
+    target = ["--target", "cuda:sm_75,sm_90"]
+    assert main(["compile", script, *target, "--steps", "3", "--expect", "-o", path, "--json"]) == 0
+    made = output(capsys)
+    assert main(["train", script, "--steps", "3", "--json"]) == 0
+    trained = output(capsys)
+    assert made["state"] == trained["state_hash"] and made["program"] == trained["program"]
+    for options in ([], ["--ptx"]):
+        assert run([path, "--json", *options]) == 0
+        found = output(capsys)
+        assert found["state_hash"] == trained["state_hash"] and found["differences"] == []
+        assert found["scalars"]["loss"] == trained["losses"]
+    bundle = Bundle(path)
+    assert bundle.architectures == ["sm_75", "sm_90"]
+    # The learning rate of each step is the one that the optimizer had.
+    assert [round(bundle.recorded_inputs(step)[0].item(), 6) for step in range(3)] == [0.05, 0.025, 0.0125]
+    # What `initialize` drew takes no space.
+    assert "state.safetensors" not in bundle.member_sizes()
+    assert main(["inspect", path, "--json"]) == 0
+    shown = output(capsys)
+    assert shown["program"] == made["program"] and shown["targets"]["sm_90"]["launches"] > 0
+    assert shown["steps"] == 3 and shown["expected"]["3"] == trained["state_hash"]
+    assert main(["inspect", path]) == 0
+    text = capsys.readouterr().out
+    assert "sm_75: " in text and "3 recorded" in text
+    assert main(["inspect", path, "--text"]) == 0
+    assert "func.func @main" in capsys.readouterr().out
+    assert main(["train", script, "--steps", "3", "--target", "cuda", "--json"]) == 0
+    assert output(capsys)["state_hash"] == trained["state_hash"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "cuda:sm_76"], "unknown GPU 'sm_76', expected one of sm_75"),
+        (["--target", "cpu", "--steps", "2"], "--steps, --expect and --sign are for bundles"),
+        (["--expect"], "--steps, --expect and --sign are for bundles"),
+    ],
+)
+def test_mistakes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str, arguments: list[str], message: str
+) -> None:
+    assert main(["compile", script, *arguments, "-o", str(tmp_path / "m.rmb")]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,223 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Artifacts on disk: found again, and trusted only where this user alone can have written them."""
+
+import multiprocessing
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from repro_mlir.cli.main import main
+from repro_mlir.compilation import cache
+from repro_mlir.compilation.cache import cached, cached_compile
+from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.program.canonical import to_bytes
+
+TEXT = """
+module { func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> attributes {repro.num_state = 1 : i64} {
+  return %a : tensor<4xf32> } }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def put(content: bytes = b"artifact", target: str = "target") -> bytes:
+    """What the cache gives for a program that would become `content`."""
+    return cached(b"program", target, lambda: content)
+
+
+def file_of(folder: Path) -> Path:
+    (file,) = folder.glob("*.artifact")
+    return file
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_found_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = cached_compile(to_bytes(TEXT), "x86-64-v2")
+    monkeypatch.setattr(cache, "compile", lambda *_, **__: pytest.fail("compiled again"))
+    assert cached_compile(to_bytes(TEXT), "x86-64-v2") == first
+    assert CpuBackend(first)
+
+
+def test_only_the_user_reads_and_writes(folder: Path) -> None:
+    put()
+    assert (mode(folder), mode(folder / "key"), mode(file_of(folder))) == (0o700, 0o600, 0o600)
+    assert len((folder / "key").read_bytes()) == 32
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["key", file_of(folder).name])
+
+
+def test_a_folder_that_was_open_to_others_is_closed(folder: Path) -> None:
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    put()
+    assert mode(folder) == 0o700
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-3])
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def _unkeyed(file: Path) -> None:
+    """What somebody writes who knows the format, and not the key."""
+    import blake3
+
+    file.write_bytes(cache._MAGIC + blake3.blake3(b"other").digest() + b"other")
+
+
+def _link(file: Path) -> None:
+    other = file.with_name("elsewhere")
+    file.rename(other)
+    file.symlink_to(other)
+
+
+def _pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file, 0o600)
+
+
+def _writable(file: Path) -> None:
+    file.chmod(0o666)
+
+
+def _folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize("change", [_cut, _flip, _unkeyed, _link, _pipe, _writable, _folder])
+def test_a_file_that_is_not_the_users_is_made_anew(folder: Path, change: Callable[[Path], None]) -> None:
+    put()
+    change(file_of(folder))
+    assert put(b"made anew") == b"made anew"
+    if change is not _folder:
+        assert put(b"unused") == b"made anew"
+        assert not file_of(folder).is_symlink()
+
+
+def test_the_artifact_of_another_program_does_not_count(folder: Path) -> None:
+    """A file under another name carries a MAC that holds, for that name."""
+    put(b"first", "a")
+    first = file_of(folder)
+    put(b"second", "b")
+    (second,) = (path for path in folder.glob("*.artifact") if path != first)
+    second.write_bytes(first.read_bytes())
+    assert put(b"made anew", "b") == b"made anew"
+
+
+@pytest.mark.parametrize("user", ["file", "key", "folder"])
+def test_what_belongs_to_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch, user: str) -> None:
+    put()
+    paths = {"file": file_of(folder), "key": folder / "key", "folder": folder}
+    if os.geteuid() == 0:
+        os.chown(paths[user], 12345, 12345)
+    else:
+        monkeypatch.setattr(cache.os, "geteuid", lambda: os.getuid() + 1)
+    assert put(b"made anew") == b"made anew"
+    if user == "folder" or os.geteuid() != 0:
+        # Nothing is read there, and nothing kept.
+        assert put(b"and again") == b"and again"
+    else:
+        assert put(b"unused") == b"made anew"
+
+
+@pytest.mark.parametrize("content", [b"", b"short", bytes(33)])
+def test_a_damaged_key_is_replaced(folder: Path, content: bytes) -> None:
+    put()
+    (folder / "key").write_bytes(content)
+    assert put(b"made anew") == b"made anew"
+    assert put(b"unused") == b"made anew"
+    assert len((folder / "key").read_bytes()) == 32
+
+
+def test_a_key_that_others_can_read_is_replaced(folder: Path) -> None:
+    put()
+    key = (folder / "key").read_bytes()
+    (folder / "key").chmod(0o644)
+    assert put(b"made anew") == b"made anew"
+    assert (folder / "key").read_bytes() != key and mode(folder / "key") == 0o600
+
+
+def test_a_link_in_place_of_the_folder(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert put() == b"artifact" and put(b"again") == b"again"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_no_place_for_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "file" / "folder"))
+    assert put() == b"artifact" and put(b"again") == b"again"
+    # A read-only place, which root can write to all the same.
+    monkeypatch.setenv("REPRO_MLIR_CACHE", "/proc/repro-mlir")
+    assert put() == b"artifact" and put(b"again") == b"again"
+
+
+def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("REPRO_MLIR_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", classmethod(lambda _: (_ for _ in ()).throw(RuntimeError("no home"))))
+    assert cache.directory() is None
+    assert put() == b"artifact" and put(b"again") == b"again"
+
+
+def test_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(b"kept")
+    monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
+    assert put() == b"artifact" and put(b"again") == b"again"
+    monkeypatch.setenv("REPRO_MLIR_CACHE", str(folder))
+    assert put() == b"kept"
+
+
+@pytest.mark.parametrize("command", ["run", "train", "verify", "dispute", "diff"])
+def test_no_cache_is_an_option_of_commands_that_run_steps(
+    command: str, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert "--no-cache" in capsys.readouterr().out
+    # A mistake behind the option: it is taken by then.
+    arguments = {"run": ["none"], "train": ["none.py", "--steps", "1"], "verify": ["none"]}
+    arguments |= {"dispute": ["none", "none"], "diff": ["none", "none"]}
+    assert main([command, "--no-cache", *arguments[command]]) == 2
+    assert cache.directory() is None
+
+
+def _race(path: str, number: int, start: object, results: object) -> None:
+    os.environ["REPRO_MLIR_CACHE"] = path
+    start.wait()  # type: ignore[attr-defined]
+    given = [cached(b"program %d" % i, "target", lambda i=i: b"artifact %d" % i) for i in range(20)]
+    results.put((number, given))  # type: ignore[attr-defined]
+
+
+def test_processes_that_begin_together(folder: Path) -> None:
+    """All have the same key in the end, and nothing half written is read."""
+    context = multiprocessing.get_context("fork")
+    start, results = context.Barrier(4), context.Queue()
+    processes = [context.Process(target=_race, args=(str(folder), i, start, results)) for i in range(4)]
+    for process in processes:
+        process.start()
+    found = dict(results.get(timeout=60) for _ in processes)
+    for process in processes:
+        process.join()
+    wanted = [b"artifact %d" % i for i in range(20)]
+    assert all(given == wanted for given in found.values()) and len(found) == 4
+    assert len(list(folder.glob("*.artifact"))) == 20
+    assert [path.name for path in folder.iterdir() if not path.name.endswith(".artifact")] == ["key"]
+    assert cached(b"program 3", "target", lambda: b"made anew") == b"artifact 3"

@@ -1,0 +1,178 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Descriptions of machines (docs/machines.md) choose code, never bits, and are refused with one reason."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from repro_mlir.compilation import cpu
+from repro_mlir.compilation import gpu as device_code
+from repro_mlir.errors import CompileError
+from repro_mlir.execute.cpu import CpuBackend
+from support import device_kit, kit
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "lib/Target/machines").glob("*.json"))}
+SCHEMA = json.loads((ROOT / "docs" / "machine.schema.json").read_text())
+
+PROGRAM = """
+func.func @main(%a: tensor<{a}x{t}>, %b: tensor<{b}x{t}>, %c: tensor<{m}x{n}x{t}>) -> tensor<{m}x{n}x{t}>
+    attributes {{repro.num_state = 0 : i64}} {{
+  %r = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+    maps [affine_map<(i, j, k) -> ({am})>, affine_map<(i, j, k) -> ({bm})>, affine_map<(i, j, k) -> (i, j)>]
+    iterators [parallel, parallel, reduction] ins(%a, %b : tensor<{a}x{t}>, tensor<{b}x{t}>)
+    outs(%c : tensor<{m}x{n}x{t}>) {{
+  ^bb0(%x: {t}, %y: {t}, %s: {t}):
+    %f = math.fma %x, %y, %s : {t}
+    repro.yield %f : {t}
+  }} -> tensor<{m}x{n}x{t}>
+  return %r : tensor<{m}x{n}x{t}>
+}}
+"""
+
+
+def product(m: int, n: int, k: int, layout: str, t: str = "f32") -> tuple[str, list[np.ndarray]]:
+    """A matrix product and its operands; a letter of `layout` says whether one is transposed."""
+    a, am = ((m, k), "i, k") if layout[0] == "n" else ((k, m), "k, i")
+    b, bm = ((k, n), "k, j") if layout[1] == "n" else ((n, k), "j, k")
+    text = PROGRAM.format(a="x".join(map(str, a)), b="x".join(map(str, b)), am=am, bm=bm, m=m, n=n, t=t)
+    random = np.random.default_rng(m * n + k)
+    return text, [random.standard_normal(shape).astype(f"f{int(t[1:]) // 8}") for shape in (a, b, (m, n))]
+
+
+def write(folder: Path, extends: str, **sizes: int) -> str:
+    """The path of a machine's file."""
+    path = folder / "machine.json"
+    made = {key: {"value": value, "source": "made up"} for key, value in sizes.items()}
+    path.write_text(json.dumps({"extends": extends, "sizes": made}))
+    return str(path)
+
+
+def run(artifact: bytes, inputs: list[np.ndarray]) -> bytes:
+    return CpuBackend(artifact, 2).run([], [x.copy() for x in inputs])[0].tobytes()
+
+
+def test_files_are_the_machines() -> None:
+    assert sorted(FILES) == sorted([*cpu.levels(), *device_code.architectures()])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_have_the_form_of_the_schema(name: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator({**SCHEMA, "$ref": f"#/$defs/{FILES[name]['kind']}"})
+    validator.validate(FILES[name])
+    for key in FILES[name]["sizes"]:
+        broken = copy.deepcopy(FILES[name])
+        del broken["sizes"][key]["source"]
+        assert not validator.is_valid(broken)
+
+
+@pytest.mark.parametrize("name", cpu.levels())
+def test_the_same_sizes_give_the_same_code(name: str, tmp_path: Path) -> None:
+    program, _ = product(70, 90, 600, "nt")
+    path = write(tmp_path, name, l1_bytes=FILES[name]["sizes"]["l1_bytes"]["value"])
+    assert cpu.compile(program, path) == cpu.compile(program, name)
+
+
+# The least and the largest of each size, alone and together.
+CACHES = [
+    {"line_bytes": 32},
+    {"line_bytes": 256},
+    {"l1_bytes": 4096, "l1_ways": 1},
+    {"l1_bytes": 4096, "l1_ways": 64},
+    {"l1_bytes": 1 << 20, "l1_ways": 16},
+    {"l2_bytes": 65536},
+    {"l2_bytes": 1 << 24},
+    {"line_bytes": 256, "l1_bytes": 4096, "l1_ways": 16, "l2_bytes": 65536},
+    {"line_bytes": 32, "l1_bytes": 1 << 20, "l1_ways": 64, "l2_bytes": 1 << 24},
+]
+
+
+@pytest.mark.parametrize("level", cpu.runnable_levels())
+def test_no_size_changes_a_bit(level: str, tmp_path: Path) -> None:
+    cases = [((600, 90, 1100, "nt", "f32"), CACHES)]
+    cases += [((70, 200, 520, "tt", "f32"), CACHES[-2:]), ((130, 33, 1030, "tn", "f64"), CACHES[-2:])]
+    codes = set()
+    for case, caches in cases:
+        program, inputs = product(*case)
+        plain = cpu.compile(program, level)
+        want = run(plain, inputs)
+        for sizes in caches:
+            artifact = cpu.compile(program, write(tmp_path, level, **sizes))
+            assert run(artifact, inputs) == want, (case, sizes)
+            if artifact != plain:
+                codes.add(artifact)
+    assert len(codes) > 4, "sizes that change nothing test nothing"
+
+
+def test_multiprocessors_choose_the_blocks(tmp_path: Path) -> None:
+    program, inputs = product(70, 68, 1100, "nn")
+    want = CpuBackend(cpu.compile(program)).run([], [x.copy() for x in inputs])[0]
+    launches = set()
+    for count in (1, 128, 4096):
+        code = device_code.compile(program, write(tmp_path, "sm_75", multiprocessors=count))
+        launches.add(len(code.plan["launches"]))
+        code = device_code.DeviceCode("sm_75", code.ptx, code.constants, code.plan)
+        got = device_kit.run_code(code, kit.read(program), inputs)[0]
+        assert np.array_equal(got, np.ascontiguousarray(want).view(np.uint32)), count
+    assert len(launches) == 2
+
+
+def changed(**changes: Any) -> str:
+    good = {"extends": "x86-64-v3", "sizes": {"l2_bytes": {"value": 1 << 20, "source": "lscpu"}}}
+    return json.dumps({**good, **changes})
+
+
+def size(key: str, **number: Any) -> str:
+    return changed(sizes={key: {"value": 64, "source": "lscpu", **number}})
+
+
+LEVELS = ", ".join(cpu.levels())
+SIZES = "line_bytes, l1_bytes, l1_ways, l2_bytes"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "expected JSON: "),
+        ("[]", "expected an object"),
+        ("[" * 60000, "expected at most 8 nested objects"),
+        (" " * 65537, "expected at most 65536 bytes"),
+        ('{"extends": "x86-64-v3", "extends": "x86-64-v4", "sizes": {}}', "expected each key of an object once"),
+        ('{"sizes": {}}', "expected the key 'extends'"),
+        ('{"extends": "x86-64-v3"}', "expected the key 'sizes'"),
+        (changed(extends="x86-64-v9"), f"extends: expected one of {LEVELS}, got 'x86-64-v9'"),
+        (changed(extends="sm_75"), f"extends: expected one of {LEVELS}, got 'sm_75'"),
+        (changed(extends=3), f"extends: expected one of {LEVELS}, got ''"),
+        (changed(instructions={}), "unknown key 'instructions', expected one of extends, sizes"),
+        (changed(sizes=3), "sizes: expected an object"),
+        (size("vector_bits"), f"sizes: unknown key 'vector_bits', expected one of {SIZES}"),
+        (size("line_bytes", source=""), "sizes.line_bytes: expected a source that says where the value is from"),
+        (changed(sizes={"line_bytes": {"value": 64}}), "sizes.line_bytes: expected the key 'source'"),
+        (changed(sizes={"line_bytes": 64}), "sizes.line_bytes: expected an object with 'value' and 'source'"),
+        (size("line_bytes", unit="bytes"), "sizes.line_bytes: unknown key 'unit', expected one of value, source"),
+        (size("line_bytes", value=96), "sizes.line_bytes: expected a power of two from 32 to 256, got 96"),
+        (size("line_bytes", value="64"), "sizes.line_bytes: expected a power of two from 32 to 256, got no integer"),
+        (size("l1_ways", value=0), "sizes.l1_ways: expected a value from 1 to 64, got 0"),
+        (size("l2_bytes", value=1 << 62), f"sizes.l2_bytes: expected a value from 65536 to 16777216, got {1 << 62}"),
+        (size("l1_bytes", value=50000), "sizes.l1_bytes: expected a multiple of l1_ways * line_bytes = 768, got 50000"),
+    ],
+)
+def test_wrong_files(text: str, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text(text)
+    with pytest.raises(CompileError) as error:
+        cpu.compile(product(2, 3, 4, "nn")[0], str(path))
+    assert f"{path}: {reason}" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["missing.json", "folder.json"])
+def test_what_is_no_file(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(CompileError, match="expected a file that describes a machine"):
+        device_code.compile(product(2, 3, 4, "nn")[0], str(tmp_path / name))

@@ -1,0 +1,75 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The tools go from a canonical program to the artifact and the plan that the compiler makes."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import repro_mlir
+from repro_mlir.compilation import cpu
+from repro_mlir.compilation import gpu as device_code
+from repro_mlir.program.canonical import to_bytes
+
+TOOLS = Path(repro_mlir.__path__[0]) / "_mlir_libs"
+PROGRAM = """
+#id = affine_map<(i) -> (i)>
+func.func @main(%s: tensor<16xf32> {repro.name = "s"}, %x: tensor<16xf32>, %i: tensor<i64>)
+    -> (tensor<16xf32>, tensor<f32> {repro.name = "y"}) attributes {repro.num_state = 1 : i64} {
+  %c = arith.constant dense<[0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12., 13., 14., 15.]> : tensor<16xf32>
+  %n = tensor.extract %i[] : tensor<i64>
+  %at = arith.index_cast %n : i64 to index
+  %element = tensor.extract %x[%at] : tensor<16xf32>
+  %y = tensor.from_elements %element : tensor<f32>
+  %e = tensor.empty() : tensor<16xf32>
+  %new = linalg.generic {indexing_maps = [#id, #id, #id, #id], iterator_types = ["parallel"]}
+      ins(%s, %x, %c : tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) outs(%e : tensor<16xf32>) {
+  ^bb0(%a: f32, %b: f32, %d: f32, %o: f32):
+    %p = arith.mulf %b, %d : f32
+    %r = arith.addf %a, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<16xf32>
+  return %new, %y : tensor<16xf32>, tensor<f32>
+}
+"""
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """The program as a file; places in messages are those of the bytes."""
+    path = tmp_path / "program"
+    path.write_bytes(to_bytes(PROGRAM))
+    return path
+
+
+def run(tool: str, *options: str | Path, text: bytes = b"") -> bytes:
+    """The output of a tool."""
+    return subprocess.run([TOOLS / tool, *options], input=text, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v4", "aarch64"])
+def test_artifact(level: str, stored: Path) -> None:
+    module = run("repro-opt", f"--pass-pipeline=builtin.module(cpu{{level={level}}})", stored)
+    artifact = run("repro-translate", "--launch-to-artifact", f"--level={level}", text=module)
+    assert artifact == bytes(cpu.compile(stored.read_bytes(), level))
+
+
+def test_device_plan(stored: Path) -> None:
+    module = run("repro-opt", "--pass-pipeline=builtin.module(gpu{arch=sm_90})", stored)
+    plan = json.loads(run("repro-translate", "--launch-to-json", text=module))
+    assert plan == device_code.compile(stored.read_bytes(), "sm_90").plan
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--launch-to-artifact"], "expected one 'launch.plan', which repro-plan-buffers makes of 'main'"),
+        (["--launch-to-artifact", "--level=z80"], "unknown CPU level 'z80'"),
+        (["--launch-to-json"], "expected one 'launch.plan', which repro-plan-buffers makes of 'main'"),
+    ],
+)
+def test_other_modules_are_refused(options: list[str], error: str) -> None:
+    result = subprocess.run([TOOLS / "repro-translate", *options], input=PROGRAM.encode(), capture_output=True)
+    assert result.returncode != 0 and not result.stdout and error in result.stderr.decode()

@@ -1,0 +1,249 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs of single operators: PyTorch's OpInfo entries, forward and backward, as imported linalg text.
+
+As a script: captures every float32 entry in a process of its own and prints one line per entry.
+
+    python test/python/coverage/opinfo_capture.py [--jobs N] [--out FOLDER] [NAME ...]
+"""
+
+import argparse
+import json
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.fx
+import torch.utils._pytree as pytree
+from repro_mlir.frontends.torch import CaptureError
+from repro_mlir.frontends.torch.lowering import lower
+from repro_mlir.frontends.torch.random_sites import RandomSites
+from repro_mlir.frontends.torch.tracing import trace
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo
+
+
+class NoSampleError(Exception):
+    """No sample of the entry has a tensor result."""
+
+
+@dataclass
+class OperatorProgram:
+    """One OpInfo entry as a program.
+
+    Attributes:
+      name: name of the entry, with its variant.
+      text: imported linalg text.
+      graph: the functional graph that was lowered.
+      arguments: the values of the program's arguments (seed and step first, if it draws random numbers).
+      expected: what eager PyTorch gives, None for an entry with random or uninitialised numbers.
+      has_backward: whether the results contain gradients, after the forward results.
+    """
+
+    name: str
+    text: str
+    graph: torch.fx.GraphModule
+    arguments: list[torch.Tensor]
+    expected: list[torch.Tensor] | None
+    has_backward: bool
+
+
+def entries() -> dict[str, OpInfo]:
+    """Every OpInfo entry that takes float32 on the CPU, by name."""
+    found = {}
+    for entry in op_db:
+        if entry.supports_dtype(torch.float32, "cpu"):
+            name = entry.name + (f".{entry.variant_test_name}" if entry.variant_test_name else "")
+            found[name] = entry
+    return found
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32
+
+
+def _samples(entry: OpInfo) -> Iterator[Any]:
+    torch.manual_seed(0)
+    yield from entry.sample_inputs("cpu", torch.float32, requires_grad=entry.supports_autograd)
+
+
+def _function(entry: OpInfo, sample: Any) -> tuple[Callable[..., Any], list[torch.Tensor]]:
+    """The entry as a function of the tensors of \`sample\`, and these tensors."""
+    leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    def forward(*values: torch.Tensor) -> list[torch.Tensor]:
+        remaining = iter(values)
+        rebuilt = [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        first, args, kwargs = pytree.tree_unflatten(rebuilt, spec)
+        results = pytree.tree_leaves(entry(first, *args, **kwargs))
+        return [value for value in results if isinstance(value, torch.Tensor)]
+
+    return forward, tensors
+
+
+def _with_gradients(
+    forward: Callable[..., list[torch.Tensor]], wanted: Sequence[bool]
+) -> Callable[..., list[torch.Tensor]]:
+    """Forward results, then the gradients of the wanted arguments; the arguments behind these are cotangents."""
+
+    def run(*values: torch.Tensor) -> list[torch.Tensor]:
+        inputs = [v.detach().requires_grad_(w) for v, w in zip(values, wanted, strict=False)]
+        results = forward(*inputs)
+        differentiable = [r for r in results if r.requires_grad]
+        sources = [v for v in inputs if v.requires_grad]
+        found = torch.autograd.grad(differentiable, sources, list(values[len(wanted) :]), allow_unused=True)
+        return [
+            *(r.detach() for r in results),
+            *(torch.zeros_like(v) if g is None else g for v, g in zip(sources, found, strict=True)),
+        ]
+
+    return run
+
+
+def capture_entry(name: str) -> OperatorProgram:
+    """Captures the first sample of an entry whose result has two elements (else the first), with its backward.
+
+    Raises:
+      NoSampleError: no such sample.
+      CaptureError: the frontend does not take it.
+    """
+    entry = entries()[name]
+    chosen = None
+    for sample in _samples(entry):
+        forward, tensors = _function(entry, sample)
+        torch.manual_seed(1)
+        results = forward(*(t.detach().clone() for t in tensors))
+        if any(r.numel() >= 2 for r in results):
+            chosen = forward, tensors
+            break
+        if chosen is None and results:
+            chosen = forward, tensors
+    if chosen is None:
+        raise NoSampleError(name)
+    forward, tensors = chosen
+    wanted = [t.requires_grad and _is_float(t) for t in tensors]
+    tensors = [t.detach() for t in tensors]
+    results = forward(*(t.clone().requires_grad_(w) for t, w in zip(tensors, wanted, strict=True)))
+    cotangents = [torch.randn(r.shape, dtype=r.dtype) for r in results if r.requires_grad]
+    if entry.supports_autograd and any(wanted) and cotangents:
+        return _capture(name, _with_gradients(forward, wanted), [*tensors, *cotangents], True)
+    return _capture(name, forward, tensors, False)
+
+
+def _capture(
+    name: str, function: Callable[..., Sequence[torch.Tensor]], arguments: list[torch.Tensor], has_backward: bool
+) -> OperatorProgram:
+    def seeded(seed: torch.Tensor, step: torch.Tensor, *values: torch.Tensor) -> list[torch.Tensor]:
+        with RandomSites(seed, step):
+            return [seed, step + 1, *function(*values)]
+
+    random_state = [torch.tensor(7), torch.tensor(0)]
+    graph = trace(seeded, [*random_state, *arguments])
+    draws = any(getattr(node.target, "namespace", None) == "repro" for node in graph.graph.nodes)
+    uninitialised = "empty" in name
+    num_state = 2 if draws else 0
+    if draws:
+        arguments = [*random_state, *arguments]
+    else:
+        graph = trace(lambda *values: list(function(*values)), arguments)
+    count = len(next(node for node in graph.graph.nodes if node.op == "output").args[0])
+    text = lower(graph, num_state, [f"arg{i}" for i in range(len(arguments))], [f"result{i}" for i in range(count)])
+    expected = None if draws or uninitialised else [r.detach() for r in function(*(a.clone() for a in arguments))]
+    return OperatorProgram(name, text, graph, arguments, expected, has_backward)
+
+
+# --- Measuring the coverage ---
+
+
+def _worker(name: str, folder: Path | None, pipe: Any) -> None:
+    torch.set_num_threads(1)
+    try:
+        program = capture_entry(name)
+        if folder is not None:
+            (folder / f"{name}.mlir").write_text(program.text)
+        results = program.graph(*(a.clone() for a in program.arguments))
+        error = 0.0
+        if program.expected is not None:
+            for result, want in zip(results, program.expected, strict=True):
+                if result.shape != want.shape or result.dtype != want.dtype:
+                    error = float("inf")
+                    continue
+                close = torch.isclose(result, want, rtol=1e-4, atol=1e-5, equal_nan=True)
+                if not close.all():
+                    error = max(error, float((result - want).abs().nan_to_num(1e9).max()))
+        operators = sorted({str(n.target) for n in program.graph.graph.nodes if n.op == "call_function"})
+        pipe.send(
+            (
+                "ok",
+                {
+                    "error": error,
+                    "backward": program.has_backward,
+                    "random": program.expected is None,
+                    "operators": operators,
+                },
+            )
+        )
+    except NoSampleError:
+        pipe.send(("no-sample", {}))
+    except CaptureError as failure:
+        pipe.send(("capture-error", {"reason": str(failure)}))
+    except Exception as failure:
+        text = str(failure).splitlines()
+        pipe.send(("exception", {"reason": f"{type(failure).__name__}: {text[0] if text else ''}"}))
+
+
+def measure(
+    names: Sequence[str], jobs: int, folder: Path | None, limit: float = 120.0
+) -> Iterator[tuple[str, str, dict]]:
+    """Captures entries in processes of their own; yields (name, status, details) as they end."""
+    context = multiprocessing.get_context("fork")
+    waiting, running = list(names), []
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            name = waiting.pop(0)
+            receiver, sender = context.Pipe(duplex=False)
+            process = context.Process(target=_worker, args=(name, folder, sender))
+            process.start()
+            sender.close()
+            running.append((name, process, receiver, time.monotonic()))
+        for item in list(running):
+            name, process, receiver, begin = item
+            if receiver.poll(0.02):
+                try:
+                    yield (name, *receiver.recv())
+                except EOFError:
+                    process.join()
+                    yield name, "crash", {"reason": f"exit code {process.exitcode}"}
+            elif time.monotonic() - begin > limit:
+                process.kill()
+                yield name, "timeout", {}
+            else:
+                continue
+            process.join()
+            running.remove(item)
+
+
+def main() -> None:
+    """Prints the coverage of all entries, or of those named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="folder for the texts")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+    counts: dict[str, int] = {}
+    for name, status, details in measure(options.names or list(entries()), options.jobs, options.out):
+        counts[status] = counts.get(status, 0) + 1
+        print(json.dumps({"name": name, "status": status, **details}), flush=True)
+    print(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    main()

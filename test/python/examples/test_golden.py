@@ -1,0 +1,76 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Golden hashes: what both examples give on every target, now and later, under numerics v1.
+
+A change that moves one changes the bits of every program of that kind. Where that is meant, golden.json says why.
+"""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import repro_mlir
+from repro_mlir.bundle.writer import Steps, capture_steps
+from repro_mlir.compilation import cpu
+from repro_mlir.compilation import gpu as device_code
+from repro_mlir.frontends.script import Training
+from repro_mlir.numerics.hashing import state_hash
+from support import assembling
+
+pytest.importorskip("torch_mlir")
+GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())["examples"]
+ROOT = Path(__file__).resolve().parents[3]
+
+Example = tuple[str, repro_mlir.Program, Steps]
+
+
+@pytest.fixture(scope="module", params=GOLDEN)
+def example(request: pytest.FixtureRequest) -> Iterator[Example]:
+    """An example's name, program and inputs."""
+    steps = max(map(int, GOLDEN[request.param]))
+    sys.path.insert(0, str(ROOT / "examples"))
+    try:
+        given = importlib.import_module(request.param).training(steps)
+        yield request.param, *capture_steps(Training(*given, *([{}] if len(given) == 4 else [])), steps)
+    finally:
+        sys.path.pop(0)
+        sys.modules.pop(request.param, None)
+
+
+def check(example: Example, target: str, last: int) -> None:
+    """The golden hashes of the first `last` steps."""
+    name, program, steps = example
+    expected = {step: digest for step, digest in GOLDEN[name].items() if int(step) <= last}
+    executable = repro_mlir.compile(program, target, 2)
+    state = program.initial_state()
+    found = {}
+    for number, inputs in enumerate(steps[:last], 1):
+        executable(state, *inputs)
+        if str(number) in expected:
+            found[str(number)] = state_hash([(state[kind.name], kind.element) for kind in program.state])
+    assert found == expected
+
+
+@pytest.mark.parametrize("level", cpu.runnable_levels())
+def test_state_hashes(example: Example, level: str) -> None:
+    """From a state drawn by (R2), over more steps than a power of beta by a platform's libm would survive."""
+    # x86-64-v2 has no fma and is slow: the first hash shows it.
+    check(example, f"cpu:{level}", 3 if level == "x86-64-v2" else 120)
+
+
+@pytest.mark.parametrize("architecture", device_code.architectures())
+def test_ptxas_takes_the_device_code(example: Example, architecture: str) -> None:
+    """One example for each architecture, and all with REPRO_DEVICE_SHARE=1."""
+    name, program, _ = example
+    turn = (list(GOLDEN).index(name) + device_code.architectures().index(architecture)) % len(GOLDEN)
+    if turn == 0 or assembling.SHARE == 1:
+        assembling.check([device_code.compile(program.text, architecture).ptx], architecture, [name])
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_state_hashes_of_device_code(example: Example, architecture: str) -> None:
+    check(example, f"ptx-emulator:{architecture}", 10)

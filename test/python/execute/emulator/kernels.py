@@ -1,0 +1,129 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Small PTX kernels: one instruction on arrays of operands, and text written by hand."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+from repro_mlir.execute import emulator
+
+HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
+BITS = {"pred": 8, "f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32x2": 64}
+"""Bits in memory of types whose name does not end in them; a predicate is a byte."""
+
+
+def bits_of(type_name: str) -> int:
+    """Bits of a value in memory."""
+    return BITS.get(type_name) or int(type_name[1:])
+
+
+def dtype_of(type_name: str) -> np.dtype:
+    """The NumPy type of the bit patterns."""
+    return np.dtype(f"u{bits_of(type_name) // 8}")
+
+
+def register(type_name: str) -> str:
+    """The register type that holds a value."""
+    return "pred" if type_name == "pred" else f"b{max(bits_of(type_name), 16)}"
+
+
+def entry(body: str, parameters: int, registers: str = "", name: str = "kernel") -> str:
+    """A module of one kernel with pointer parameters p0, p1, ... and the usual registers."""
+    declared = ", ".join(f".param .u64 p{i}" for i in range(parameters))
+    return f"""{HEADER}
+.visible .entry {name}({declared})
+{{
+  .reg .pred %p<16>;
+  .reg .b16 %rs<16>;
+  .reg .b32 %r<32>;
+  .reg .b64 %rd<32>;
+  {registers}
+{body}
+  ret;
+}}
+"""
+
+
+def load_addresses(count: int, sizes: Sequence[int]) -> str:
+    """Global thread number in %r0, and in %rd0, ... the address of its element of each parameter."""
+    lines = [
+        "  mov.u32 %r1, %ctaid.x;",
+        "  mov.u32 %r2, %ntid.x;",
+        "  mov.u32 %r3, %tid.x;",
+        "  mad.lo.s32 %r0, %r1, %r2, %r3;",
+    ]
+    for i in range(count):
+        lines += [
+            f"  ld.param.u64 %rd{i}, [p{i}];",
+            f"  mad.wide.u32 %rd{i}, %r0, {sizes[i]}, %rd{i};",
+        ]
+    return "\n".join(lines)
+
+
+def instruction_kernel(lines: str, results: Sequence[str], sources: Sequence[str]) -> str:
+    """A kernel that loads one element of each source into %s0, ..., runs `lines` and stores %d0, ...
+
+    The first parameters are the results, then come the sources.
+    """
+    types = [*results, *sources]
+    body = [load_addresses(len(types), [bits_of(name) // 8 for name in types])]
+    names = [*(f"%d{i}" for i in range(len(results))), *(f"%s{i}" for i in range(len(sources)))]
+    registers = " ".join(f".reg .{register(kind)} {name};" for name, kind in zip(names, types, strict=True))
+    for i, kind in enumerate(sources):
+        address = f"[%rd{len(results) + i}]"
+        if kind == "pred":
+            body.append(f"  ld.global.u8 %rs1, {address};\n  setp.ne.b16 %s{i}, %rs1, 0;")
+        else:
+            body.append(f"  ld.global.b{bits_of(kind)} %s{i}, {address};")
+    body.append(lines)
+    for i, kind in enumerate(results):
+        if kind == "pred":
+            body.append(f"  selp.b16 %rs2, 1, 0, %d{i};\n  st.global.u8 [%rd{i}], %rs2;")
+        else:
+            body.append(f"  st.global.b{bits_of(kind)} [%rd{i}], %d{i};")
+    return entry("\n".join(body), len(types), registers)
+
+
+def run_instruction(
+    lines: str, results: Sequence[str], arrays: Sequence[np.ndarray], sources: Sequence[str], level: str = ""
+) -> list[np.ndarray]:
+    """The bit patterns that `lines` give for arrays of bit patterns."""
+    size = len(arrays[0])
+    padded = -(-size // 32) * 32  # elements behind the end are not compared
+    module = emulator.load(instruction_kernel(lines, results, sources), level=level)
+    given = [np.resize(array, padded).astype(dtype_of(kind)) for array, kind in zip(arrays, sources, strict=True)]
+    outputs = [np.zeros(padded, dtype_of(kind)) for kind in results]
+    launch(module, [*outputs, *given], grid=(padded // 32, 1, 1))
+    return [output[:size] for output in outputs]
+
+
+def launch(
+    module: emulator.Module,
+    arrays: Sequence[np.ndarray],
+    *,
+    grid: Sequence[int] = (1, 1, 1),
+    block: Sequence[int] = (32, 1, 1),
+    shared_bytes: int = 0,
+    **options: object,
+) -> None:
+    """Runs `kernel` on arrays as its pointer parameters, named a0, a1, ...; aligned as a GPU's buffers are."""
+    memory = emulator.Memory()
+    buffers = [aligned(array) for array in arrays]
+    addresses = [memory.add(buffer, f"a{i}") for i, buffer in enumerate(buffers)]
+    parameters = struct.pack(f"<{len(addresses)}Q", *addresses)
+    module.launch("kernel", grid, block, shared_bytes, parameters, memory, **options)  # type: ignore[arg-type]
+    for array, buffer in zip(arrays, buffers, strict=True):
+        array[...] = buffer
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy at a multiple of 256 bytes."""
+    storage = np.zeros(array.nbytes + 256, np.uint8)
+    start = -storage.ctypes.data % 256
+    copy = storage[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

@@ -1,0 +1,20 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""BLAKE3 by NumPy against the package."""
+
+import blake3
+import numpy as np
+import pytest
+from repro_mlir.numerics.digest import blake3_of, numpy_blake3_of
+
+# Around blocks, chunks, full and ragged trees, and where threads share the work.
+SIZES = [0, 1, 3, 63, 64, 65, 1023, 1024, 1025, 2048, 2049, 3072, 4097, 5120, 31744, 102400, (9 << 20) + 17]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_numpy_gives_the_same(size: int) -> None:
+    data = np.random.default_rng(size).bytes(size)
+    expected = blake3.blake3(data).digest()
+    assert numpy_blake3_of(data) == expected and blake3_of(data) == expected
+    assert numpy_blake3_of(data[: size // 3], b"", memoryview(bytearray(data))[size // 3 :]) == expected

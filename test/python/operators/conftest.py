@@ -1,9 +1,0 @@
-# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
-# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-
-"""The writer of canonical programs is that of the differential tests."""
-
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "differential"))

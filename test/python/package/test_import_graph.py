@@ -1,0 +1,332 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Which part of the package knows which other one, and who knows PyTorch.
+
+Every import counts, also one inside of a function or for types only.
+"""
+
+import ast
+import functools
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import repro_mlir
+from repro_mlir.bundle.runner.packing import runner_members
+from repro_mlir.program.canonical import to_bytes
+
+PACKAGE = Path(__file__).resolve().parents[3] / "python" / "repro_mlir"
+# Made by nanobind and MLIR's build.
+FOREIGN = ("_mlir_libs", "dialects", "ir", "passmanager")
+
+GROUND = {"command_line", "errors", "lazy_imports", "limits", "printing", "progress", "signals"}
+"""Modules beside the rooms, which every room may import; they import nothing but each other."""
+
+ALLOWED = {
+    "numerics": set(),
+    "files": {"numerics"},
+    "reference": {"numerics"},
+    "frontends": {"frontends.torch", "numerics", "program"},
+    "frontends.torch": {"audit.operators", "files", "frontends", "numerics", "program"},
+    "program": {"bundle.runner", "files", "frontends", "numerics", "untrusted"},
+    "untrusted": {"compilation", "execute", "files", "program"},
+    "compilation": {"bundle.runner", "files", "program", "untrusted"},
+    "execute": {"bundle.runner", "compilation", "frontends", "numerics", "program", "reference"},
+    "bundle.runner": {"files", "frontends", "numerics"},
+    "bundle": {"audit.receipts", "bundle.runner", "execute", "files", "frontends", "numerics", "program"},
+    "train": {"audit.receipts", "execute", "frontends", "frontends.torch", "numerics", "program"},
+    "audit": {"numerics"},
+    "audit.operators": {"audit", "execute", "numerics", "program"},
+    "audit.receipts": {
+        "audit", "compilation", "execute", "files", "frontends", "numerics", "program", "untrusted",
+    },
+    "audit.dispute": {
+        "audit", "audit.operators", "audit.receipts", "execute", "files", "numerics", "program", "untrusted",
+    },
+    "audit.difference": {
+        "audit", "audit.dispute", "audit.operators", "audit.receipts", "execute", "frontends", "frontends.torch",
+        "numerics", "program",
+    },
+    "cli": {
+        "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation", "execute",
+        "files", "frontends", "numerics", "program", "train",
+    },
+}  # fmt: skip
+"""What the rooms import of each other. Parts of a room that others import alone are rooms of their own."""
+
+
+class Import(NamedTuple):
+    """One import.
+
+    Attributes:
+      importer: a module of this package; empty for the package itself.
+      module: what it imports, from the root of the package; a foreign module has its whole name.
+      own: whether that is of this package.
+      kind: "module" for what is imported with the importer, "function" for what is later, "types" for what never is.
+    """
+
+    importer: str
+    module: str
+    own: bool
+    kind: str
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@functools.cache
+def sources() -> dict[str, Path]:
+    """The files of the package by module."""
+    found = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+    return {name: path for name, path in found.items() if name.split(".")[0] not in FOREIGN}
+
+
+def find(importer: str, node: ast.AST, kind: str = "module") -> Iterator[Import]:
+    """The imports in a syntax tree."""
+    for child in ast.iter_child_nodes(node):
+        inner = kind
+        if kind == "module" and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            inner = "function"
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            inner = "types"
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            for module in modules_of(importer, child):
+                root, _, rest = module.partition(".")
+                own = root == "repro_mlir"
+                yield Import(importer, rest if own else module, own, inner)
+        yield from find(importer, child, inner)
+
+
+def modules_of(importer: str, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """The whole names of what a statement imports."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+        return
+    base = node.module or ""
+    if node.level:
+        parts = ["repro_mlir", *filter(None, importer.split("."))]
+        here = parts[: len(parts) - node.level + (sources()[importer].name == "__init__.py")]
+        base = ".".join([*here, *filter(None, [node.module])])
+    for alias in node.names:
+        inner = f"{base}.{alias.name}"
+        known = inner.removeprefix("repro_mlir.")
+        yield inner if known in sources() or known in FOREIGN else base
+
+
+@functools.cache
+def imports() -> tuple[Import, ...]:
+    """All imports of the package."""
+    return tuple(each for name, path in sources().items() for each in find(name, ast.parse(path.read_text())))
+
+
+def within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def part_of(module: str) -> str:
+    """The room or the single module to which a module belongs."""
+    return next((room for room in ALLOWED if "." in room and within(module, room)), module.split(".")[0])
+
+
+def test_imports_are_found() -> None:
+    """Of each kind, so that the other tests see what they are about."""
+    found = set(imports())
+    assert Import("train.trainer", "torch", False, "types") in found
+    assert Import("train.trainer", "frontends.torch", True, "module") in found
+    assert Import("audit.difference.find", "frontends.torch.eager", True, "function") in found
+    assert Import("frontends.torch.lowering", "torch_mlir", False, "module") in found
+    assert Import("frontends.interface", "frontends.arrays", True, "module") in found
+    assert Import("reference.stored", "errors", True, "module") in found
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_rooms_import_what_the_table_says(room: str) -> None:
+    found = {
+        part_of(each.module)
+        for each in imports()
+        if part_of(each.importer) == room and each.own and each.module and part_of(each.module) not in FOREIGN
+    }
+    assert found - {room} - GROUND == ALLOWED[room]
+
+
+def test_the_table_has_every_room() -> None:
+    modules = {part_of(name) for name in sources() if name and not name.startswith("_")}
+    assert modules == set(ALLOWED) | GROUND
+
+
+def test_the_ground_imports_no_room() -> None:
+    found = {part_of(each.module) for each in imports() if part_of(each.importer) in GROUND and each.own}
+    assert found <= GROUND
+
+
+def test_only_the_frontend_imports_torch() -> None:
+    for each in imports():
+        if not each.own and each.module.split(".")[0] in ("torch", "torch_mlir", "functorch"):
+            allowed = within(each.importer, "frontends.torch") or (each.importer, each.kind) == (
+                "train.trainer",
+                "types",
+            )
+            assert allowed, each
+
+
+def test_who_imports_the_frontend_of_torch() -> None:
+    """The trainer of PyTorch's models, scripts (which give such models), PyTorch as a side of `diff`, public names."""
+    found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
+    assert {name for name in found if not within(name, "frontends.torch")} == {
+        "", "audit.difference.find", "frontends.script", "train.trainer",
+    }  # fmt: skip
+
+
+def test_nobody_else_names_torch() -> None:
+    """No name or key of the code; documentation and messages may."""
+    allowed = {
+        # Public names by their module.
+        ("", "frontends.torch.initialization"),
+        ("", "frontends.torch.programs"),
+        # By which the frontend of a tensor is found.
+        ("frontends.tensors", "torch"),
+        ("bundle.runner.packing", "frontends/torch/tensors.py"),
+        ("bundle.runner.packing", "repro_mlir/frontends/torch/__init__.py"),
+    }
+    for name, path in sources().items():
+        if within(name, "frontends.torch") or name == "train.trainer":
+            continue
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            words = [value for value in vars(node).values() if isinstance(value, str)]
+            if isinstance(node, ast.ImportFrom | ast.alias):
+                continue
+            for word in words:
+                known = " " in word or (name, word) in allowed
+                assert known or "torch" not in word.lower(), f"{path}:{node.lineno}: {word}"
+
+
+def test_the_program_knows_no_frontend() -> None:
+    found = {each.module for each in imports() if within(each.importer, "program") and each.own}
+    assert {module for module in found if within(module, "frontends")} == {"frontends.interface"}
+    assert not any(each.module == "program.exact" for each in imports() if each.importer == "program.program")
+
+
+def test_what_frontends_have_in_common_is_small() -> None:
+    found = {each.module for each in imports() if each.importer == "frontends.interface" and not each.own}
+    assert found == {"__future__", "collections.abc", "dataclasses", "numpy", "typing"}
+
+
+def test_the_reference_knows_nothing_else() -> None:
+    """No compiler, no MLIR, nothing of the package but exceptions and numerics; one backend alone knows it."""
+    for each in imports():
+        if within(each.importer, "reference"):
+            root = each.module.split(".")[0]
+            foreign = root in sys.stdlib_module_names or root in ("numpy", "gmpy2")
+            known = each.module == "errors" or within(each.module, "reference") or within(each.module, "numerics")
+            assert known if each.own else foreign, each
+    users = {each.importer for each in imports() if each.own and within(each.module, "reference")}
+    assert {name for name in users if not within(name, "reference")} == {"execute.reference"}
+    code = """
+import sys
+import repro_mlir
+package = set(sys.modules)
+from repro_mlir.reference.interpreter import Interpreter
+Interpreter(sys.stdin.buffer.read()).run()
+own = {name for name in set(sys.modules) - package if name.startswith("repro_mlir.")}
+assert all(name.split(".")[1] in ("errors", "numerics", "printing", "reference") for name in own), own
+"""
+    data = to_bytes("func.func @main() attributes {repro.num_state = 0 : i64} { return }")
+    run_without(("torch", "blake3"), code, data)
+
+
+def test_the_runner_imports_what_it_is_packed_with() -> None:
+    packed = {name_of(PACKAGE / member[len("repro_mlir/") :]) for member in runner_members() if "/" in member}
+    assert "bundle.runner.session" in packed and "numerics.tensors" in packed
+    for each in imports():
+        # Their __init__ is an empty one there.
+        if each.importer in packed - {"", "frontends.torch"} and each.kind != "types":
+            known = each.module in packed if each.own else each.module.split(".")[0] in sys.stdlib_module_names
+            # Both do without where there is none.
+            optional = ("numerics.digest", "blake3"), ("frontends.torch.tensors", "torch")
+            assert known or each.module == "numpy" or (each.importer, each.module) in optional, each
+
+
+def test_no_module_needs_itself() -> None:
+    """No circle among what is imported with a module."""
+    needs: dict[str, set[str]] = {name: set() for name in sources()}
+    for each in imports():
+        if each.own and each.kind == "module" and each.module in needs:
+            needs[each.importer].add(each.module)
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join((*path[path.index(name) :], name))
+        if name not in done:
+            for other in sorted(needs[name]):
+                visit(other, (*path, name))
+            done.add(name)
+
+    for name in sorted(needs):
+        visit(name, ())
+
+
+BLOCKED = """
+import importlib, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {names}:
+            raise ImportError(f"no {{name}} here")
+
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+def run_without(names: tuple[str, ...], code: str, data: bytes = b"") -> None:
+    """Runs code in a process that cannot import some modules."""
+    done = subprocess.run([sys.executable, "-c", BLOCKED.format(names=names) + code], input=data, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_everything_else_can_be_imported_without_torch() -> None:
+    modules = [
+        f"repro_mlir.{name}"
+        for name in sources()
+        if name and not name.endswith("__main__") and not within(name, "frontends.torch")
+    ]
+    modules += ["repro_mlir.frontends.torch", "repro_mlir.frontends.torch.programs"]
+    run_without(
+        ("torch", "torch_mlir"),
+        f"""
+for name in {modules}:
+    importlib.import_module(name)
+import repro_mlir
+try:
+    repro_mlir.capture(None, None)
+except repro_mlir.ReproError as error:
+    assert "pip install 'repro-mlir[torch]'" in str(error), error
+else:
+    raise AssertionError
+""",
+    )
+
+
+def test_a_pickled_hook_needs_no_torch_mlir() -> None:
+    pytest.importorskip("torch")
+    from repro_mlir.frontends.torch import Refresh
+
+    class Owner:
+        def bring_back(self) -> None:
+            raise AssertionError
+
+    owner = Owner()
+    code = "import pickle; pickle.loads(sys.stdin.buffer.read())(None); assert 'torch' in sys.modules"
+    run_without(("torch_mlir",), code, pickle.dumps(Refresh(owner)))
+
+
+def test_the_public_names_are_those_of_their_modules() -> None:
+    assert repro_mlir.capture.__module__ == "repro_mlir.frontends.torch.programs"
+    assert repro_mlir.initialize.__module__ == "repro_mlir.frontends.torch.initialization"

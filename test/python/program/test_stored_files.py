@@ -1,0 +1,90 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Files of earlier versions are read and give the state that they gave (test/data/README.md)."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import repro_mlir
+from repro_mlir.bundle.runner import Bundle
+from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.bundle.stub_driver import LIBRARY
+from repro_mlir.cli.main import main
+from repro_mlir.numerics.hashing import state_hash
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import examine
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+FORMS = sorted(path.name for path in DATA.iterdir() if path.is_dir() and path.name.startswith("form-"))
+
+RECEIPTS = {
+    "form-1": (
+        5,
+        "f37e21279de1b0202fa6f2af096e434497f690186df7f781e7154465d057c95f",
+        "f5ee639f6f951b0188905b8337c7acc4287751ecc50c92825f0f8093d59430a2",
+    ),
+    "form-2": (
+        5,
+        "1d8006b604eeeb5605f30a58f04b34a2e5b07a54fb0da7cdfd3b599f282f3b07",
+        "5c87975e85d07ae1b4b29c3e78b297bb492f26e653fc3c023255429469e7b0b6",
+    ),
+}
+"""Steps, hash of the last state, and last link."""
+
+everywhere = pytest.mark.parametrize("form", FORMS)
+
+
+def expected(form: str) -> Mapping[str, object]:
+    found: Mapping[str, object] = json.loads((DATA / form / "expected.json").read_text())
+    return found
+
+
+def test_there_are_forms() -> None:
+    assert FORMS[:2] == ["form-1", "form-2"]
+
+
+@everywhere
+@pytest.mark.parametrize("file", ["program.repro", "bundle.rmb"])
+def test_programs(form: str, file: str, tmp_path: Path) -> None:
+    program, wanted = Program.load(DATA / form / file), expected(form)
+    assert examine(program.data).is_named(str(wanted["program"]))
+    bundle = Bundle(DATA / form / "bundle.rmb")
+    assert bundle.steps == wanted["steps"]
+    state = program.initial_state()
+    executable = repro_mlir.compile(program, "cpu")
+    for step in range(bundle.steps):
+        state, _ = executable(state, *bundle.recorded_inputs(step))
+    assert state_hash([(state[kind.name], kind.element) for kind in program.state]) == wanted["state"]
+    program.save(tmp_path / "again.repro")
+    assert Program.load(tmp_path / "again.repro").data == program.data
+
+
+@everywhere
+def test_bundles(form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    assert main(["run-bundle", str(DATA / form / "bundle.rmb"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["state_hash"] == expected(form)["state"] and report["differences"] == []
+
+
+@pytest.mark.parametrize(("form", "version", "programs", "changes"), [("form-1", 1, 1, 0), ("form-2", 2, 2, 1)])
+def test_receipts(form: str, version: int, programs: int, changes: int) -> None:
+    path = DATA / form / "run.receipt"
+    header, log = repro_mlir.Receipt(path).header, repro_mlir.Receipt(path).log
+    assert (header.version, len(header.programs), len(log.change_records())) == (version, programs, changes)
+    verified = repro_mlir.verify(path)
+    assert (verified.steps, verified.state_hash, verified.chain) == RECEIPTS[form]
+    assert main(["dispute", str(path), str(path)]) == 0 and repro_mlir.diff(path, path) is None
+
+
+def test_the_forms_hold_one_program() -> None:
+    first, second = (Program.load(DATA / form / "program.repro") for form in FORMS[:2])
+    assert first.data == second.data
+
+
+def test_the_present_form_is_written_as_it_was(tmp_path: Path) -> None:
+    Program.load(DATA / "form-2" / "program.repro").save(tmp_path / "p.repro")
+    assert (tmp_path / "p.repro").read_bytes() == (DATA / "form-2" / "program.repro").read_bytes()

@@ -1,0 +1,128 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A loss that is NaN or infinite: what the user is told, what a receipt says, and what verification makes of it."""
+
+import json
+import math
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import repro_mlir
+from repro_mlir.cli.main import main
+from repro_mlir.errors import NonFiniteLoss, ReceiptWrong
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+GOOD = torch.ones(2, 3), torch.zeros(2, 1)
+BAD = torch.full((2, 3), math.inf), torch.zeros(2, 1)
+
+
+def trainer(**options) -> repro_mlir.Trainer:
+    model = repro_mlir.initialize(torch.nn.Linear(3, 1), 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return repro_mlir.Trainer(model, torch.nn.functional.mse_loss, optimizer, target="reference", **options)
+
+
+def test_one_warning_by_default() -> None:
+    run = trainer()
+    run.step(*GOOD)
+    with pytest.warns(RuntimeWarning, match=r"step 2 gave the loss (inf|nan)") as caught:
+        run.step(*BAD)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert math.isnan(run.step(*GOOD))
+
+
+def test_ignored() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not math.isfinite(trainer(nonfinite_loss="ignore").step(*BAD))
+
+
+def test_the_run_stops() -> None:
+    run = trainer(nonfinite_loss="stop")
+    run.step(*GOOD)
+    with pytest.raises(NonFiniteLoss, match=r"step 2 gave the loss (inf|nan): the run stops"):
+        run.step(*BAD)
+    state = run.state_hash()
+    with pytest.raises(NonFiniteLoss, match="the run has stopped: step 2 gave the loss"):
+        run.step(*GOOD)
+    assert run.steps == 2 and run.state_hash() == state
+
+
+def test_a_loss_in_bf16() -> None:
+    model = repro_mlir.initialize(torch.nn.Linear(3, 1), 1).bfloat16()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    run = repro_mlir.Trainer(model, torch.nn.functional.mse_loss, optimizer, target="reference", nonfinite_loss="stop")
+    expected = torch.nn.functional.mse_loss(model(GOOD[0].bfloat16()), GOOD[1].bfloat16()).item()
+    assert run.step(*(value.bfloat16() for value in GOOD)) == pytest.approx(expected, rel=2e-2)
+    with pytest.raises(NonFiniteLoss):
+        run.step(*(value.bfloat16() for value in BAD))
+
+
+def test_another_choice() -> None:
+    with pytest.raises(repro_mlir.ReproError, match="expected nonfinite_loss among warn, stop, ignore, got 'raise'"):
+        trainer(nonfinite_loss="raise")
+
+
+def test_a_receipt_says_what_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(NonFiniteLoss):
+        with trainer(nonfinite_loss="stop", receipt=path) as run:
+            run.step(*GOOD)
+            run.step(*BAD)
+    receipt = repro_mlir.Receipt(path)
+    assert receipt.header.nonfinite_loss == "stop" and receipt.log.steps == 2
+    again = trainer(nonfinite_loss="stop", receipt=repro_mlir.ReceiptOptions(path, resume=True))
+    # The step after the last kept state is run again, and stops again.
+    with pytest.raises(NonFiniteLoss):
+        again.fit([GOOD, BAD], 2)
+    again.close()
+    assert repro_mlir.verify(path, target="reference").steps == 2
+    with pytest.raises(repro_mlir.ReproError, match="the run has stopped, as step 2 gave the loss"):
+        trainer(nonfinite_loss="stop", receipt=repro_mlir.ReceiptOptions(path, resume=True)).prepare(*GOOD)
+    with pytest.raises(repro_mlir.ReproError, match="nonfinite_loss='stop', this run asks for 'warn'"):
+        trainer(receipt=repro_mlir.ReceiptOptions(path, resume=True)).prepare(*GOOD)
+
+
+def test_a_receipt_that_should_have_stopped_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from repro_mlir.audit.receipts import recorder
+
+    header = recorder.Header
+    monkeypatch.setattr(recorder, "Header", lambda *fields: replace(header(*fields), nonfinite_loss="stop"))
+    path = tmp_path / "run"
+    with trainer(nonfinite_loss="ignore", receipt=path) as run:
+        run.fit([GOOD, BAD, GOOD], 3)
+    with pytest.raises(ReceiptWrong, match="the run that stops at such a loss goes on") as caught:
+        repro_mlir.verify(path, target="reference")
+    assert caught.value.step == 2
+
+
+SCRIPT = """
+import torch, repro_mlir
+
+def training():
+    model = repro_mlir.initialize(torch.nn.Linear(3, 1), 1)
+    batches = ((torch.full((2, 3), 1e30 if step == 1 else 1.0), torch.zeros(2, 1)) for step in range(9))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return model, torch.nn.functional.mse_loss, optimizer, batches, {"nonfinite_loss": "stop"}
+"""
+
+
+def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    script, receipt = tmp_path / "script.py", str(tmp_path / "run")
+    script.write_text(SCRIPT)
+    train = ["train", str(script), "--steps", "3", "--target", "reference", "--json"]
+    assert main(train) == 2
+    assert "step 2 gave the loss inf: the run stops" in capsys.readouterr().err
+    assert main([*train, "--nonfinite-loss", "ignore", "--receipt", receipt]) == 0
+    assert len(json.loads(capsys.readouterr().out)["losses"]) == 3
+    assert main(["verify", receipt, "--target", "reference"]) == 0
+    # The script's run would have stopped.
+    assert main(["verify", receipt, "--script", str(script), "--target", "reference"]) == 1
+    assert "nonfinite_loss" in capsys.readouterr().out

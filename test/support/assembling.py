@@ -1,0 +1,45 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""PTX through NVIDIA's ptxas."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from repro_mlir.compilation.assembler import find_assembler
+
+SHARE = int(os.environ.get("REPRO_DEVICE_SHARE", "8"))
+"""One of so many programs goes through a check of device code; 1 for all."""
+TOLERATED = {"sm_90": 16, "sm_100": 16}
+"""Bytes that a kernel may spill: ptxas 13.0 gives up a few for more blocks per processor, though more are left."""
+
+_SPILL = re.compile(r"spilled to local memory in function 'm(\d+)_(\w+)', (\d+) bytes spill stores")
+
+
+def check(modules: Sequence[str], arch: str, names: Sequence[str] | None = None) -> None:
+    """Assembles PTX modules together; AssertionError where ptxas does not take one, or a kernel spills."""
+    assembler = find_assembler()
+    assert assembler is not None, "expected ptxas: make setup installs it"
+    with tempfile.TemporaryDirectory(prefix="repro-ptxas-") as folder:
+        files = []
+        for number, text in enumerate(modules):
+            kernels = "|".join(re.findall(r"\.entry (\w+)\(", text))
+            if kernels:
+                files.append(Path(folder) / f"{number}.ptx")
+                # One call takes many modules, but links them: their kernels need names of their own.
+                files[-1].write_text(re.sub(rf"\b(?=({kernels})(_param_\d+)?\b)", f"m{number}_", text))
+        command = [assembler, "--fmad=false", "--warn-on-spills", f"-arch={arch}", *files]
+        run = subprocess.run([*command, "-o", Path(folder) / "cubin"], capture_output=True, text=True)
+    assert run.returncode == 0, f"{arch}: {run.stderr[:2000]}"
+    spills = [
+        f"{names[int(module)] if names else 'module ' + module}: {kernel} spills {size} bytes on {arch}"
+        for module, kernel, size in _SPILL.findall(run.stderr)
+        if int(size) > TOLERATED.get(arch, 0)
+    ]
+    assert not spills, "\n".join(spills)

@@ -1,0 +1,75 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Runs device code on the PTX emulator and compares every bit with the reference interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from repro_mlir.bundle.runner.execution import TargetCode
+from repro_mlir.bundle.runner.plan import read_plan
+from repro_mlir.compilation import gpu as device_code
+from repro_mlir.errors import StepFailed
+from repro_mlir.execute.ptx import Emulation
+from repro_mlir.numerics.formats import canonical, to_bits
+from repro_mlir.reference.interpreter import import_array
+from repro_mlir.reference.program import Program
+
+from support import kit
+
+
+def emulation(code: device_code.DeviceCode) -> Emulation:
+    """Device code with its buffers, which hold 0xa5 wherever a step must not read before it writes."""
+    plan = read_plan(code.plan, len(code.constants), code.arch)
+    made = Emulation(TargetCode(code.arch, None, code.ptx.encode(), plan, code.constants))
+    for (space, _), array in made.buffers.items():
+        if space != "constant":
+            array[:] = 0xA5
+    return made
+
+
+def run(program: str, inputs: Sequence[np.ndarray], arch: str, **options: object) -> kit.Outcome:
+    """What the device code of a program gives: new states and outputs as bits, or the failure of the step."""
+    return run_code(device_code.compile(program, arch), kit.read(program), inputs, **options)
+
+
+def run_code(
+    code: device_code.DeviceCode, known: Program, inputs: Sequence[np.ndarray], **options: object
+) -> kit.Outcome:
+    """What code of a known program gives."""
+    made = emulation(code)
+    states = [("state", i) for i in range(known.num_state)]
+    given = states + [("input", i) for i in range(len(inputs) - known.num_state)]
+    for key, array, kind in zip(given, inputs, known.body.argument_types, strict=True):
+        value = import_array(array, kind, "argument")
+        if key[0] == "state":
+            value = canonical(value, kind.element)
+        bits = np.ascontiguousarray(to_bits(value, kind.element))
+        made.buffers[key][: bits.nbytes] = bits.reshape(-1).view(np.uint8)
+    before = {key: made.buffers[key].copy() for key in given}
+    try:
+        made.run(**options)
+    except StepFailed as error:
+        for key, old in before.items():
+            assert np.array_equal(old, made.buffers[key]), "(E1) a failed step changed its state"
+        return error
+    for key in given[known.num_state :]:
+        assert np.array_equal(before[key], made.buffers[key]), "a step changed its input"
+    rooms = [made.buffers[key] for key in states]
+    rooms += [made.buffers["output", i] for i in range(len(code.plan["outputs"]))]
+    results = []
+    for room, kind in zip(rooms, known.result_types, strict=True):
+        shape, width = tuple(kind.shape or ()), max(kind.element.width // 8, 1)
+        bits = room[: int(np.prod(shape)) * width].view(f"u{width}")
+        results.append(bits.reshape(shape))
+    return results
+
+
+def check(
+    program: str, inputs: Sequence[np.ndarray], arch: str, want: kit.Outcome | None = None, **options: object
+) -> None:
+    """kit.Mismatch unless the device code gives the interpreter's bits, which may be given."""
+    want = kit.reference(program, inputs) if want is None else want
+    kit.compare(kit.read(program), want, run(program, inputs, arch, **options), arch)

@@ -1,0 +1,157 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Honest runs, and runs with one wrong operator."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import repro_mlir
+from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, Verdict, settle
+from repro_mlir.audit.dispute.bounds import Bound, bound
+from repro_mlir.audit.dispute.terms import Terms
+from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
+from repro_mlir.audit.operators.commitments import OperatorTree
+from repro_mlir.errors import StepFailed
+from repro_mlir.program import Program, read_signature
+from repro_mlir.program.canonical import to_bytes
+
+from support.builder import Builder
+from support.every_operator import every_operator, inputs
+
+STEPS = 64
+
+
+@functools.cache
+def graph() -> OperatorGraph:
+    return OperatorGraph(every_operator())
+
+
+@functools.cache
+def honest() -> RecordedRun:
+    """A run that nobody may change."""
+    return run(graph(), inputs(STEPS))
+
+
+def run(graph: OperatorGraph, given: Sequence[Sequence[np.ndarray]], program: Program | None = None) -> RecordedRun:
+    tracer = Tracer(graph)
+    return RecordedRun(program or graph.program, given, lambda _, arrays: tracer.results(arrays), graph=graph)
+
+
+@functools.cache
+def chain(operators: int) -> OperatorGraph:
+    """A program that is so many operators on two numbers, one after the other, half of them empty tensors."""
+    b = Builder()
+    start = value = b.argument((2,), "f32")
+    for _ in range(operators // 2):
+        value = b.elementwise("%r0 = arith.addf %x0, %x1 : f32", value, start, element="f32")
+    program = read_signature(to_bytes(b.program(value, states=1)))
+    return OperatorGraph(dataclasses.replace(program, initial=(np.array([1, -1], np.float32),)))
+
+
+def flipped(array: np.ndarray, bit: int) -> np.ndarray:
+    """A copy with one bit other than before; of an i1 the value."""
+    changed = array.copy()
+    raw = changed.reshape(-1).view(np.uint8)
+    bit %= raw.size if changed.dtype == np.bool_ else raw.size * 8
+    if changed.dtype == np.bool_:
+        raw[bit] ^= 1
+    else:
+        raw[bit // 8] ^= np.uint8(1 << bit % 8)
+    return changed
+
+
+def faulty_tracer(graph: OperatorGraph, index: int, bit: int) -> Tracer:
+    def override(operator: Operator, values: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        if operator.index != index:
+            return values
+        position = bit % len(values)
+        return tuple(flipped(value, bit) if i == position else value for i, value in enumerate(values))
+
+    return Tracer(graph, override=override)
+
+
+Results = Callable[[list[np.ndarray]], list[np.ndarray]]
+"""Gives the results of a step from its arguments."""
+
+
+def faulty(
+    graph: OperatorGraph,
+    given: Sequence[Sequence[np.ndarray]],
+    step: int,
+    index: int,
+    bit: int,
+    results: Results | None = None,
+) -> RecordedRun:
+    """As `run`, but at one step one bit of what one operator gives is wrong; all that follows is computed from it.
+
+    `results` runs the other steps, by default the interpreter.
+    """
+    right, wrong = Tracer(graph), faulty_tracer(graph, index, bit)
+    others = results or right.results
+
+    def execute(now: int, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        return wrong.results(arrays) if now == step else others(arrays)
+
+    return RecordedRun(graph.program, given, execute, graph=graph, tracer=lambda now: wrong if now == step else right)
+
+
+@functools.cache
+def compiled() -> Results:
+    """The steps of `graph`, compiled."""
+    executable = repro_mlir.compile(graph().program, "cpu", 1)
+    names = [kind.name for kind in graph().program.state]
+
+    def results(arrays: list[np.ndarray]) -> list[np.ndarray]:
+        state = {name: array.copy() for name, array in zip(names, arrays, strict=False)}
+        _, outputs = executable(state, *arrays[len(names) :])
+        return [*state.values(), *outputs.values()]
+
+    return results
+
+
+def effective_fault(step: int, index: int, generator: np.random.Generator) -> RecordedRun | None:
+    """A fault in the run of `honest` that changes what its step gives; None if there is none among a few."""
+    for bit in (*generator.integers(0, 4096, 6), 0, 1):
+        try:
+            cheat = faulty(graph(), honest().inputs, step, index, int(bit), compiled())
+        except StepFailed:
+            # (E1) It fails a check of the program.
+            continue
+        if cheat.links[step] != honest().links[step]:
+            return cheat
+    return None
+
+
+def bounds(graph: OperatorGraph, runs: tuple[RecordedRun, RecordedRun], index: int) -> dict[str, Bound]:
+    """What a dispute between two runs that ends at an operator takes at most, by party."""
+    steps = min(run.steps for run in runs)
+    return {
+        name: bound(graph, steps, index, len(run.header), first=name == "A")
+        for name, run in zip("AB", runs, strict=True)
+    }
+
+
+_trees: weakref.WeakKeyDictionary[Any, dict[int, OperatorTree]] = weakref.WeakKeyDictionary()
+
+
+class CachedProver(Prover):
+    """Runs each step of a run once for all disputes."""
+
+    def tree(self, step: int) -> OperatorTree:
+        known = _trees.setdefault(self.run, {})
+        if step in known:
+            self._settle_on_step(step)
+            self._tree = known[step]
+        return known.setdefault(step, super().tree(step))
+
+
+def dispute(first: RecordedRun | Prover, second: RecordedRun | Prover, terms: Terms | None = None) -> Verdict:
+    channels = [LocalChannel(run if isinstance(run, Prover) else CachedProver(run)) for run in (first, second)]
+    return settle(*channels, terms=terms)

@@ -1,0 +1,194 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A step that has every operation that may stand in `main`, and whose outputs are all values between them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from repro_mlir.program import Program, read_signature
+from repro_mlir.program.canonical import to_bytes
+
+from support.builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value
+
+_UNARY = (
+    "arith.negf math.absf math.ceil math.floor math.round math.roundeven math.trunc repro.asinh repro.atan repro.cbrt "
+    "repro.cos repro.cosh repro.erf repro.erfc repro.exp repro.exp10 repro.exp2 repro.expm1 repro.sin repro.sinh "
+    "repro.tan repro.tanh"
+).split()
+_UNARY_OF_POSITIVE = "math.sqrt repro.log repro.log10 repro.log1p repro.log2 repro.rsqrt".split()
+_UNARY_OF_FRACTION = "repro.acos repro.asin repro.atanh".split()
+_BINARY = (
+    "arith.addf arith.divf arith.maximumf arith.minimumf arith.mulf arith.remf arith.subf math.copysign repro.atan2 "
+    "repro.hypot"
+).split()
+_INTEGERS = (
+    "arith.addi arith.andi arith.divsi arith.divui arith.maxsi arith.maxui arith.minsi arith.minui arith.muli "
+    "arith.ori arith.remsi arith.remui arith.shli arith.shrsi arith.shrui arith.subi arith.xori"
+).split()
+_BITS = "math.absi math.ctlz math.ctpop math.cttz".split()
+
+
+def _scalars(b: Builder, x: Value, number: Value, table: Value) -> list[Value]:
+    """Every operation on scalars, of an f32, an i64 and a tensor; gives tensors with what each computed."""
+    three = b.constant("3", None, "i64")
+    made: list[Value] = []
+
+    def op(text: str, element: str = "f32") -> Value:
+        made.append(b.op(text, None, element))
+        return made[-1]
+
+    positive, fraction = op(f"repro.cosh {x.name} : f32"), op(f"repro.tanh {x.name} : f32")
+    for names, operands in (
+        (_UNARY, (x,)),
+        (_UNARY_OF_POSITIVE, (positive,)),
+        (["repro.acosh"], (positive,)),
+        (_UNARY_OF_FRACTION, (fraction,)),
+        (_BINARY, (x, positive)),
+        (["repro.pow"], (positive, x)),
+        (["math.fma"], (x, positive, fraction)),
+    ):
+        for name in names:
+            op(f"{name} {', '.join(value.name for value in operands)} : f32")
+    op(f"repro.powi {positive.name}, {three.name} : f32, i64")
+    for name in _INTEGERS:
+        op(f"{name} {number.name}, {three.name} : i64", "i64")
+    for name in _BITS:
+        op(f"{name} {number.name} : i64", "i64")
+    made += b.ops(f"arith.addui_extended {number.name}, {three.name} : i64, i1", (None, "i64"), (None, "i1"))
+    for name in ("arith.mulsi_extended", "arith.mului_extended"):
+        made += b.ops(f"{name} {number.name}, {three.name} : i64", (None, "i64"), (None, "i64"))
+    more = op(f"arith.cmpi sgt, {number.name}, {three.name} : i64", "i1")
+    op(f"arith.cmpf ogt, {x.name}, {fraction.name} : f32", "i1")
+    op(f"arith.select {more.name}, {x.name}, {positive.name} : f32")
+    # Between types, and back to those of which there are tensors.
+    low = op(f"arith.truncf {x.name} : f32 to bf16", "bf16")
+    op(f"arith.extf {low.name} : bf16 to f32")
+    op(f"arith.fptosi {x.name} : f32 to i32", "i32")
+    op(f"arith.fptoui {positive.name} : f32 to i32", "i32")
+    op(f"arith.sitofp {number.name} : i64 to f32")
+    op(f"arith.uitofp {number.name} : i64 to f32")
+    short = op(f"arith.trunci {number.name} : i64 to i32", "i32")
+    op(f"arith.bitcast {short.name} : i32 to f32")
+    op(f"arith.extsi {short.name} : i32 to i64", "i64")
+    op(f"arith.extui {short.name} : i32 to i64", "i64")
+    one = b.constant("1", None, "index")
+    index = b.op(f"arith.index_castui {short.name} : i32 to index", None, "index")
+    extent = b.op(f"tensor.dim {table.name}, {one.name} : {table.type}", None, "index")
+    for value in (index, extent):
+        op(f"arith.index_cast {value.name} : index to i64", "i64")
+    tensors = []
+    for element in sorted({value.element for value in made}):
+        values = [value for value in made if value.element == element]
+        kind = f"tensor<{len(values)}x{element}>"
+        names = ", ".join(value.name for value in values)
+        tensors.append(b.op(f"tensor.from_elements {names} : {kind}", (len(values),), element))
+    return tensors
+
+
+def every_operator() -> Program:
+    """States w f32 [6, 4], seed, step and count i64; inputs lr f32, x f32 [3, 6], rows i64 [5, 1]."""
+    b = Builder()
+    w, seed, step, count = b.argument((6, 4), "f32"), *(b.argument((), "i64") for _ in range(3))
+    lr, x, rows = b.argument((), "f32"), b.argument((3, 6), "f32"), b.argument((5, 1), "i64")
+    made: list[Value] = []
+
+    def keep(*values: Value) -> Value:
+        made.extend(values)
+        return values[0]
+
+    def op(text: str, shape: tuple[int, ...], element: str = "f32") -> Value:
+        return keep(b.op(text, shape, element))
+
+    half, one, two = b.constant("0.5", None, "f32"), b.constant("1", None, "i64"), b.constant("2", None, "index")
+    # Scalars and checks.
+    drawn = [b.op(f"tensor.extract {v.name}[] : tensor<i64>", None, "i64") for v in (seed, step)]
+    next_step = b.op(f"arith.addi {drawn[1].name}, {one.name} : i64", None, "i64")
+    position = b.op(f"arith.index_cast {next_step.name} : i64 to index", None, "index")
+    wrapped = b.op(f"arith.remui {position.name}, {two.name} : index", None, "index")
+    element = b.op(f"tensor.extract {x.name}[{wrapped.name}, {two.name}] : {x.type}", None, "f32")
+    halved = b.op(f"arith.mulf {element.name}, {half.name} : f32", None, "f32")
+    positive = b.op(f"arith.cmpi sge, {next_step.name}, {one.name} : i64", None, "i1")
+    b.ops(f'cf.assert {positive.name}, "expected a step"')
+    new_step = b.op(f"tensor.from_elements {next_step.name} : tensor<i64>", (), "i64")
+    op(f"tensor.from_elements {element.name}, {halved.name} : tensor<2xf32>", (2,))
+    made.extend(_scalars(b, element, next_step, x))
+    spread = op(f"tensor.splat {halved.name} : tensor<3x6xf32>", (3, 6))
+    # Random numbers and element-wise work.
+    out = b.empty((3, 6), "f32")
+    into = f"ins({drawn[0].name}, {drawn[1].name} : i64, i64) outs({out.name} : {out.type}) -> {out.type}"
+    drop = op(f"repro.random uniform site = 3 {into}", (3, 6))
+    body = "%s = arith.addf %x0, %x1 : f32\n%r0 = arith.mulf %s, %x2 : f32"
+    mixed = keep(b.elementwise(body, x, drop, spread, element="f32"))
+    keep(b.generic((6, 3), [(mixed, "d1, d0")], "%r0 = repro.tanh %x0 : f32", "f32")[0])
+    keep(b.elementwise("%r0 = arith.truncf %x0 : f32 to bf16", mixed, element="bf16"))
+    body = "%r0 = math.absf %x0 : f32\n%z = arith.constant 0.0 : f32\n%r1 = arith.cmpf ogt, %x0, %z : f32"
+    keep(*b.generic((3, 6), [(mixed, "d0, d1")], body, "f32", "i1"))
+    # Folds: a contraction, the other orders, a convolution.
+    table = b.constant("dense<[0.25, -1.0, 3.0, 0.125]>", (4,), "f32")
+    init = keep(b.generic((3, 4), [(table, "d1")], "%r0 = arith.addf %x0, %x0 : f32", "f32")[0])
+    rows_of, fma = [(mixed, "d0, d1")], "%r0 = math.fma %x0, %x1, %a0 : f32"
+    keep(*b.fold(COLUMN, "ppr", [(mixed, "d0, d2"), (w, "d2, d1")], [(init, "d0, d1")], fma))
+    zeros, low = b.constant("dense<0.0>", (3,), "f32"), b.constant("dense<0xFF800000>", (3,), "f32")
+    keep(*b.fold(ROW.format(run=1), "pr", rows_of, [(zeros, "d0")], "%r0 = arith.addf %x0, %a0 : f32"))
+    keep(*b.fold(ANY, "pr", rows_of, [(low, "d0")], "%r0 = arith.maximumf %x0, %a0 : f32"))
+    keep(*b.fold(SEQUENTIAL, "pr", rows_of, [(zeros, "d0")], "%r0 = arith.subf %a0, %x0 : f32"))
+    wide = f"[[0], [1, 2]] output_shape [3, 1, 6] : {x.type} into tensor<3x1x6xf32>"
+    signal = op(f"tensor.expand_shape {x.name} {wide}", (3, 1, 6))
+    kernel = op(f"tensor.extract_slice {w.name}[0, 0] [2, 3] [3, 1] : {w.type} to tensor<2x3xf32>", (2, 3))
+    ground = b.constant("dense<0.0>", (3, 2, 4), "f32")
+    taps = [(signal, "d0, d3, d2 + d4"), (kernel, "d1, d4")]
+    convolved = keep(*b.fold(COLUMN, "ppprr", taps, [(ground, "d0, d1, d2")], fma))
+    # Movement.
+    flat = op(f"tensor.collapse_shape {convolved.name} [[0], [1, 2]] : {convolved.type} into tensor<3x8xf32>", (3, 8))
+    edge = f"{{\n  ^bb0(%i: index, %j: index):\n    tensor.yield {half.name} : f32\n  }}"
+    padded = op(f"tensor.pad {flat.name} low[1, 0] high[0, 2] {edge} : {flat.type} to tensor<4x10xf32>", (4, 10))
+    two_types = f"({flat.type}, {x.type}) -> tensor<3x14xf32>"
+    joined = op(f"tensor.concat dim(1) {flat.name}, {x.name} : {two_types}", (3, 14))
+    place = f"{padded.name}[0, 1] [3, 8] [1, 1] : {flat.type} into {padded.type}"
+    op(f"tensor.insert_slice {flat.name} into {place}", (4, 10))
+    op(f"tensor.cast {joined.name} : {joined.type} to {joined.type}", (3, 14))
+    # What depends on data.
+    body = (
+        "%i = linalg.index 0 : index\n%n = arith.constant 6 : index\n%k = arith.index_cast %x0 : i64 to index\n"
+        "%m = arith.remui %k, %n : index\n%j = linalg.index 1 : index\n"
+        f"%r0 = tensor.extract {w.name}[%m, %j] : {w.type}"
+    )
+    gathered = keep(b.generic((5, 4), [(rows, "d0, 0")], body, "f32")[0])
+    kinds = f"ins({gathered.name}, {rows.name} : {gathered.type}, {rows.type}) outs({w.name} : {w.type}) -> {w.type}"
+    scattered = op(f"repro.scatter add {kinds}", (6, 4))
+    out = b.empty((3, 14), "f32")
+    kinds = f"dimension = 1 ins({joined.name} : {joined.type}) outs({out.name} : {out.type}) -> {out.type}"
+    op(f"repro.scan add {kinds}", (3, 14))
+    op(f"repro.sort descending {kinds}", (3, 14))
+    best, where = b.empty((3,), "f32"), b.empty((3,), "i64")
+    kinds = f"outs({best.name}, {where.name} : {best.type}, {where.type}) -> {best.type}, {where.type}"
+    extremes = f"repro.arg_reduce max dimension = 1 ins({joined.name} : {joined.type}) {kinds}"
+    keep(*b.ops(extremes, ((3,), "f32"), ((3,), "i64")))
+    # The new state.
+    update = "%t = arith.mulf %x1, %x2 : f32\n%s = arith.subf %x0, %t : f32\n%r0 = repro.tanh %s : f32"
+    new_w = b.generic((6, 4), [(scattered, "d0, d1"), (gathered, "d0 floordiv 2, d1"), (lr, "")], update, "f32")[0]
+    counted = b.elementwise("%k = arith.constant 3 : i64\n%r0 = arith.addi %x0, %k : i64", count, element="i64")
+    program = read_signature(to_bytes(b.program(new_w, seed, new_step, counted, *made, states=4)))
+    initial = (
+        np.linspace(-1, 1, 24, dtype=np.float32).reshape(6, 4),
+        np.array(11, np.int64),
+        np.array(0, np.int64),
+        np.array(5, np.int64),
+    )
+    return dataclasses.replace(program, initial=initial)
+
+
+def inputs(steps: int) -> list[list[np.ndarray]]:
+    """The inputs of that many steps of `every_operator`."""
+    generator = np.random.default_rng(3)
+    return [
+        [
+            np.array(0.1 / (1 + step), np.float32),
+            generator.standard_normal((3, 6)).astype(np.float32),
+            generator.integers(0, 6, (5, 1)),
+        ]
+        for step in range(steps)
+    ]

@@ -1,0 +1,136 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs that end, stop or fill the process that reads them, as text and stored, and what is said of them."""
+
+from __future__ import annotations
+
+import struct
+
+from repro_mlir.program.canonical import to_bytes
+
+DEEP = 100_000
+
+
+def program(body: str = "", attributes: str = "", result: str = "%a", location: str = "", before: str = "") -> bytes:
+    """A canonical program with hostile parts."""
+    return f"""{before}
+module {{
+  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> attributes {{{attributes}repro.num_state = 1 : i64}} {{
+    {body}
+    return {result} : tensor<4xf32> {location}
+  }}
+}}
+""".encode()
+
+
+def generic(index_map: str) -> bytes:
+    """A program whose generic reads by a map."""
+    return program(
+        f"""%e = tensor.empty() : tensor<4xf32>
+    %r = linalg.generic {{indexing_maps = [{index_map}, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
+        ins(%a : tensor<4xf32>) outs(%e : tensor<4xf32>) {{
+      ^bb0(%x: f32, %o: f32):
+        linalg.yield %x : f32
+    }} -> tensor<4xf32>""",
+        result="%r",
+    )
+
+
+# What is refused before anything is parsed.
+BEFORE_PARSING = {
+    "deep attributes": (program(attributes=f"x = {'[' * DEEP}{']' * DEEP}, "), "100,002 levels of brackets"),
+    "deep locations": (
+        program(location="loc(" + 'callsite("a" at ' * DEEP + '"b"' + ")" * DEEP + ")"),
+        "levels of brackets, expected at most 256",
+    ),
+    "deep regions": (program("scf.execute_region {" * DEEP + "}" * DEEP), "levels of brackets"),
+    "long number": (program(f"%c = arith.constant {'9' * 1_000_000} : i64"), "a number of more than 64 digits"),
+    "terabyte splat": (
+        program("%c = arith.constant dense<0.0> : tensor<1000000000000xf32>"),
+        "a tensor of 1000000000000 elements, expected at most 68,719,476,736 bytes",
+    ),
+    "product beyond 2^64": (
+        program("%c = tensor.empty() : tensor<6148914691236517206x3xi8>"),
+        "a tensor of 6148914691236517206x3 elements",
+    ),
+}
+
+# What the child process does not bear, or finds to be no program.
+IN_THE_CHILD = {
+    "deep negation": (program(before=f"#m = affine_map<(i) -> ({'- ' * 1_000_000}i)>"), "ended by SIGSEGV"),
+    "division by zero": (generic("affine_map<(i) -> (i floordiv 0)>"), "program could not be read|cannot be read"),
+    "remainder by zero": (generic("affine_map<(i) -> (i mod 0)>"), "program could not be read|cannot be read"),
+    "large splat": (
+        program("%c = arith.constant dense<0.0> : tensor<5000000000xf32>"),
+        "cannot be read: .*\\(A4\\) expected at most 2\\^32 bytes in all constants",
+    ),
+    "many splats": (
+        program("\n".join(f"%c{i} = arith.constant dense<{i}.0> : tensor<50000000xf32>" for i in range(20))),
+        "constants of 4,000,000,000 bytes",
+    ),
+    "no UTF-8": (b"\xff\xfe\x00", "cannot be read"),
+    "no MLIR": (b"hello", "cannot be read"),
+    "zero bytes": (bytes(1000), "cannot be read"),
+    "not canonical": (program("%c = arith.constant 1 : i7"), "cannot be read"),
+}
+
+
+def slow_to_compile() -> bytes:
+    """A program of one long chain, which the interpreter runs at once."""
+    chain = "\n".join(f"%x{i} = arith.addf %x{i - 1}, %x{i - 1} : f32" for i in range(1, 30_000))
+    return program(
+        f"""%e = tensor.empty() : tensor<4xf32>
+    %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+        iterator_types = ["parallel"]}} ins(%a : tensor<4xf32>) outs(%e : tensor<4xf32>) {{
+      ^bb0(%x0: f32, %o: f32):
+        {chain}
+        linalg.yield %x29999 : f32
+    }} -> tensor<4xf32>""",
+        result="%r",
+    )
+
+
+_BODY = slice(32, None)
+_SUM = struct.pack("<QQQ", 0, 1, 1)
+"""A sum of one term with the factor 1."""
+
+
+def _deep_sums() -> bytes:
+    """A division within a division, 10,000 times."""
+    data = to_bytes(generic("affine_map<(i) -> (i)>").decode())
+    inner = _SUM + b"\0" + bytes(8)
+    outer = inner
+    for _ in range(10_000):
+        outer = _SUM + b"\2" + outer + struct.pack("<Q", 7)
+    body = data[_BODY].replace(inner, outer, 1)
+    return data[:24] + struct.pack("<Q", len(body)) + body
+
+
+def _large(body: str) -> bytes:
+    return to_bytes(program(body).decode())
+
+
+def _terabytes() -> bytes:
+    shape = b"\1f32" + bytes(13) + struct.pack("<Q", 1)
+    return to_bytes(program().decode()).replace(shape + struct.pack("<Q", 4), shape + struct.pack("<Q", 10**12))
+
+
+# What is no stored program.
+NOT_STORED = {
+    "hello": (b"hello", "expected the beginning of a stored program"),
+    "zero bytes": (bytes(1000), "expected the beginning of a stored program"),
+    "text": (program(), "expected the beginning of a stored program"),
+    "a part": (to_bytes(program().decode())[:-1], "than the bytes have"),
+    "deep sums": (_deep_sums(), "64 deep"),
+    "terabytes": (_terabytes(), r"\(A4\) expected a tensor of at most"),
+}
+
+# Programs, but of more than the limits.
+TOO_LARGE = {
+    "large tensor": (
+        _large("%c = tensor.empty() : tensor<50000000000xf32>"),
+        "a tensor of 200,000,000,000 bytes, expected at most 68,719,476,736",
+    ),
+    "many splats": (to_bytes(IN_THE_CHILD["many splats"][0].decode()), IN_THE_CHILD["many splats"][1]),
+}

@@ -1,0 +1,129 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Canonical programs that the import makes of random distributions (R2) and of attention by blocks (K5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from repro_mlir.program import canonicalize
+
+from support import inputs as values
+from support.builder import Builder, Value, tensor
+
+DISTRIBUTIONS = (
+    ("uniform", "f32"),
+    ("bits", "i32"),
+    ("bernoulli probability = 0.0", "i1"),
+    ("bernoulli probability = 0.3", "i1"),
+    ("bernoulli probability = 1.0", "i1"),
+    *((f"randint range = {count}", "i64") for count in (1, 10, 2**31, 2**32 - 1, 2**32)),
+    ("normal", "f32"),
+)
+"""Attributes of repro.random and the element type of its result; its position is the site."""
+
+
+def _scalar(b: Builder) -> Value:
+    value = b.argument((), "i64")
+    return b.op(f"tensor.extract {value.name}[] : {value.type}", None, "i64")
+
+
+def distributions(shape: Sequence[int], kinds: Sequence[tuple[str, str]] = DISTRIBUTIONS) -> str:
+    """The program from seed and step to a tensor of that shape of each distribution."""
+    b = Builder()
+    seed, step = _scalar(b), _scalar(b)
+    results = []
+    for site, (distribution, element) in enumerate(kinds):
+        out = b.empty(shape, element)
+        text = (
+            f"repro.random {distribution} site = {site} ins({seed.name}, {step.name} : i64, i64) "
+            f"outs({out.name} : {out.type}) -> {out.type}"
+        )
+        results.append(b.op(text, shape, element))
+    return canonicalize(b.program(*results))
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention by blocks and its gradient.
+
+    Attributes:
+      items: the numbers of queries', keys' and values' items.
+      lengths: how many queries and keys an item has, and how wide these and the values are.
+      block: as the operation has it.
+      mask: "causal", the element type of a mask, or nothing.
+      rate: of dropout, if there is any.
+    """
+
+    name: str
+    items: tuple[int, int, int]
+    lengths: tuple[int, int, int, int]
+    block: int
+    mask: str = ""
+    rate: float | None = None
+
+    def _shapes(self) -> list[tuple[int, int, int]]:
+        """Of query, key, value and the gradient of the result."""
+        (n, k, v), (queries, keys, size, width) = self.items, self.lengths
+        return [(n, queries, size), (k, keys, size), (v, keys, width), (n, queries, width)]
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The inputs of `program`. The second query of a mask has no keys."""
+        arrays = [values.random("f32", shape, seed, 1) for seed, shape in enumerate(self._shapes())]
+        shape = (self.items[0], *self.lengths[:2])
+        if self.mask == "i1":
+            mask = np.random.default_rng(4).random(shape) < 0.7
+            mask[:, 1] = False
+            arrays.append(mask)
+        if self.mask == "f32":
+            mask = values.random("f32", shape, 4, 1)
+            mask[:, 1] = -np.inf
+            arrays.append(mask)
+        if self.rate is not None:
+            arrays += [np.array(-5), np.array(7)]
+        return tuple(arrays)
+
+    def program(self) -> str:
+        """From query, key, value, gradient, mask, seed and step to all results of both operations."""
+        b = Builder()
+        q, k, v, g = (b.argument(shape, "f32") for shape in self._shapes())
+        words, masks = f"block = {self.block} scale = 0.375", []
+        if self.mask == "causal":
+            words = f"causal {words}"
+        elif self.mask:
+            masks.append(b.argument((self.items[0], *self.lengths[:2]), self.mask))
+            words += f" mask({masks[0].name} : {masks[0].type})"
+        if self.rate is not None:
+            words += f" dropout rate = {self.rate} site = 3 ({_scalar(b).name}, {_scalar(b).name} : i64, i64)"
+        words += f" ins({_typed(q, k, v)})"
+
+        of_query = (self.items[0], self.lengths[0])
+        shapes = [g.shape, of_query, of_query]
+        types = ", ".join(tensor(shape, "f32") for shape in shapes)
+        results = b.ops(f"repro.attention {words} -> {types}", *((shape, "f32") for shape in shapes))
+        differentiable = [q, k, v, *(mask for mask in masks if mask.element == "f32")]
+        gradients = b.ops(
+            f"repro.attention_gradient {words} gradient({_typed(g)}) results({_typed(*results)}) "
+            f"-> {', '.join(x.type for x in differentiable)}",
+            *((x.shape, "f32") for x in differentiable),
+        )
+        return canonicalize(b.program(*results, *gradients))
+
+
+def _typed(*operands: Value) -> str:
+    return f"{', '.join(x.name for x in operands)} : {', '.join(x.type for x in operands)}"
+
+
+ATTENTION = (
+    Attention("plain", (2, 2, 2), (5, 6, 4, 5), 4),
+    Attention("causal", (6, 2, 3), (10, 7, 4, 5), 5, "causal"),
+    Attention("causal-of-more-keys", (2, 2, 2), (5, 11, 4, 5), 4, "causal"),
+    Attention("causal-with-dropout", (2, 1, 2), (3, 3, 3, 2), 2, "causal", 0.5),
+    Attention("booleans", (3, 3, 3), (9, 7, 4, 5), 64, "i1"),
+    Attention("numbers-with-dropout", (4, 4, 2), (6, 7, 4, 3), 4, "f32", 0.25),
+    Attention("all-dropped", (2, 2, 2), (3, 4, 4, 3), 4, "f32", 1.0),
+    Attention("long", (2, 1, 2), (16, 33, 8, 8), 64, "i1", 0.1),
+)
