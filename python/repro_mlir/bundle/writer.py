@@ -18,6 +18,7 @@ from ..audit.receipts.signing import WEAK, PrivateKey, holds, is_strong
 from ..errors import ReproError
 from ..execute.executable import compile
 from ..files.archive import archive_of
+from ..files.regular import write_file
 from ..files.tensor_file import write_tensors
 from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of
@@ -143,10 +144,7 @@ def write_bundle(
     if sign is not None:
         key, signature = sign.sign(signed_bytes(members[MANIFEST]))
         members[SIGNATURE] = json.dumps({"key": key.hex(), "ed25519": signature.hex()}).encode()
-    try:
-        Path(path).write_bytes(archive_of(members, {STATE}))
-    except OSError as error:
-        raise ReproError(f"cannot write {path}: {error.strerror}") from None
+    write_file(path, archive_of(members, {STATE}))
     return {name: len(data) for name, data in members.items()}
 
 
