@@ -21,6 +21,7 @@ import conformance
 import numpy as np
 import repro_mlir
 from cases import Call, Module, Training, calls, trainings
+from inputs import arrays
 from repro_mlir.bundle.runner.packing import write_runner
 from repro_mlir.bundle.writer import capture_steps, expect, write_bundle
 from repro_mlir.compilation.assembler import assemble, find_assembler
@@ -30,7 +31,6 @@ from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.script import load_training
 from repro_mlir.frontends.torch.programs import training_program
 from repro_mlir.numerics.hashing import tensor_hash
-from support.inputs import arrays
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 from cases import trainings
+from inputs import arrays
 from repro_mlir.bundle.runner import Bundle, Device, Session
 from repro_mlir.bundle.runner.execution import choose_architecture
 from repro_mlir.errors import ReproError
 from repro_mlir.numerics.hashing import tensor_hash
 from results import Results
-from support.inputs import arrays
 
 
 def facts_of(directory: Path, *kinds: str) -> list[dict[str, Any]]:

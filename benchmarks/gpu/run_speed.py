@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from cases import Call, Training, calls, trainings
+from inputs import arrays
 from machine import peak_flops, torch_on_gpu
 from repro_mlir.bundle.runner import Device, Session
 from repro_mlir.numerics.hashing import tensor_hash
 from results import Results
 from run_programs import facts_of, steps_of
-from support.inputs import arrays
 
 _BANDWIDTH = "bandwidth of a copy, GB/s"
 _ROUNDS = 3

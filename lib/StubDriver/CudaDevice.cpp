@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // A shared library with the entry points of libcuda.so.1 that the runner
-// (python/repro_mlir/bundle/runner) uses, by their documented signatures. There is one
-// device; its kernels run on the PTX emulator, its memory is the host's, and
-// everything is done when a call returns. It takes PTX, but no machine code.
+// (python/repro_mlir/bundle/runner) uses, by their documented signatures. There
+// is one device; its kernels run on the PTX emulator, its memory is the host's,
+// and everything is done when a call returns. It takes PTX, but no machine
+// code.
 //
 // Environment variables, read at cuInit:
 //   REPRO_STUB_CAPABILITY  compute capability of the device (9.0)

@@ -125,7 +125,7 @@ def test_error_behind_the_passes_keeps_the_program(monkeypatch: pytest.MonkeyPat
     def fail(*arguments: object, **options: object) -> bytes:
         raise repro_mlir.errors.CompileError("no object")
 
-    monkeypatch.setattr(repro_mlir.execute, "cached_compile", fail)
+    monkeypatch.setattr("repro_mlir.compilation.cache.cached_compile", fail)
     program = _program()
     with pytest.raises(repro_mlir.ReproError, match="no object; the program is in ") as caught:
         repro_mlir.compile(program, "cpu", 1)

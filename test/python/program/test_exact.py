@@ -105,7 +105,9 @@ def test_exact_contractions_by_command_K4(tmp_path: Path, capsys: pytest.Capture
 
     def program(*arguments: str) -> str:
         assert cli.main([*arguments, "--target", "cpu", "--json"]) == 0
-        return json.loads(capsys.readouterr().out)["program"]
+        report = json.loads(capsys.readouterr().out)
+        (identity,) = report["programs"] if "programs" in report else [report["program"]]
+        return identity
 
     output = ["-o", str(tmp_path / "program.repro")]
     hashes = {
