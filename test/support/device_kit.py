@@ -15,7 +15,7 @@ from repro_mlir.errors import StepFailed
 from repro_mlir.execute.ptx import Emulation
 from repro_mlir.numerics.formats import canonical, to_bits
 from repro_mlir.reference.interpreter import import_array
-from repro_mlir.reference.program import Program
+from repro_mlir.reference.program import ParsedProgram
 
 from support import kit
 
@@ -36,7 +36,7 @@ def run(program: str, inputs: Sequence[np.ndarray], arch: str, **options: object
 
 
 def run_code(
-    code: device_code.DeviceCode, known: Program, inputs: Sequence[np.ndarray], **options: object
+    code: device_code.DeviceCode, known: ParsedProgram, inputs: Sequence[np.ndarray], **options: object
 ) -> kit.Outcome:
     """What code of a known program gives."""
     made = emulation(code)

@@ -18,7 +18,7 @@ from repro_mlir.execute.qemu import QemuBackend
 from repro_mlir.numerics.formats import canonical, element_type, to_bits
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter, import_array
-from repro_mlir.reference.program import Program, ValueType
+from repro_mlir.reference.program import ParsedProgram, ValueType
 from repro_mlir.reference.stored import read_program
 
 from support.guarded import Guarded
@@ -60,12 +60,12 @@ def configurations() -> list[Configuration]:
 
 
 @functools.lru_cache(maxsize=8)
-def read(program: str) -> Program:
+def read(program: str) -> ParsedProgram:
     """What the interpreter reads from a canonical program, by way of the bytes that it is stored as."""
     return read_program(to_bytes(program))
 
 
-def reference(program: str | Program, inputs: Sequence[np.ndarray]) -> Outcome:
+def reference(program: str | ParsedProgram, inputs: Sequence[np.ndarray]) -> Outcome:
     """What the interpreter says."""
     interpreter = Interpreter(read(program) if isinstance(program, str) else program)
     try:
@@ -74,7 +74,7 @@ def reference(program: str | Program, inputs: Sequence[np.ndarray]) -> Outcome:
         return error
 
 
-def bits_of(results: Sequence[np.ndarray], program: Program) -> list[np.ndarray]:
+def bits_of(results: Sequence[np.ndarray], program: ParsedProgram) -> list[np.ndarray]:
     """The interpreter's results as bits."""
     return [to_bits(value, kind.element) for value, kind in zip(results, program.result_types, strict=True)]
 
@@ -121,7 +121,7 @@ def _artifact(program: str, level: str) -> bytes:
     return cpu.compile(program, level, jobs=1)
 
 
-def compare(program: Program, want: Outcome, got: Outcome, what: str) -> None:
+def compare(program: ParsedProgram, want: Outcome, got: Outcome, what: str) -> None:
     """Mismatch unless both are the same results, or both failures."""
     if isinstance(want, StepFailed) or isinstance(got, StepFailed):
         if type(want) is not type(got):

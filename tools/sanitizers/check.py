@@ -38,7 +38,7 @@ EMULATOR = ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
 
 # What runs our C++ from Python. Not test/python/untrusted: limits of address space and AddressSanitizer do not go
 # together; its readers are among those of test/fuzz.
-PYTHON_TESTS = ["fuzz", "Codegen", *(f"python/{name}" for name in ("differential", "emulator", "identity", "runtime"))]
+PYTHON_TESTS = ["fuzz", "Codegen", *(f"python/{name}" for name in ("compilation", "differential", "execute", "program"))]
 
 
 class Machine:

@@ -28,7 +28,7 @@ def Repro_Totals : Repro_Enum<"Totals", "how chunk results combine (F3)", [
 def Repro_ArgKind : Repro_Enum<"ArgKind", "which extreme element (D2)", [
   I32EnumAttrCase<"max", 0>, I32EnumAttrCase<"min", 1>]>;
 
-def Repro_Combine : Repro_Enum<"Combine", "how elements meet", [
+def Repro_Combine : Repro_Enum<"Combine", "how elements combine", [
   I32EnumAttrCase<"add", 0>, I32EnumAttrCase<"mul", 1>,
   I32EnumAttrCase<"maximum", 2>, I32EnumAttrCase<"minimum", 3>,
   I32EnumAttrCase<"replace", 4>]>;

@@ -182,7 +182,8 @@ def Repro_ScatterOp : Repro_StructuredOp<"scatter"> {
   let description = [{
     `ins(%updates, %indices) outs(%original)`: `indices` has shape [n, k] and an
     integer element type, `updates` has shape [n] ++ `original`.shape[k:], and
-    update p meets the slice `original[indices[p, 0], ..., indices[p, k-1], ...]`.
+    update p is combined with the slice `original[indices[p, 0], ...,
+    indices[p, k-1], ...]`.
 
     (D1) `add` is for each destination element a fold with t = p, chunk = 512,
     lanes = 1, sequential totals and the old value as init; chunks without an

@@ -18,10 +18,11 @@ def ReproExpandDeviceKernels : Pass<"repro-expand-device-kernels", "::mlir::Modu
   let summary = "kernel functions become device kernels";
   let description = [{
     Each kernel function becomes one or several `gpu.func`s in the module
-    `@device`, written for one thread of a grid, and its calls in `main` become
-    `gpu.launch_func`s with constant sizes. Memory that threads need beyond
-    their buffers is a part of the arena, which grows. The last argument of
-    `main` and of each device kernel is the error word (E1).
+    `@device`, written for one thread of a grid, and each of its launches in the
+    plan one `launch.dispatch` for each of them, with grid, block and shared
+    memory. Memory that threads need beyond their buffers is a part of the
+    arena, which grows. The last argument of each device kernel is the error
+    word (E1).
   }];
   let options = [
     Option<"arch", "arch", "std::string", /*default=*/"\"sm_75\"",
@@ -50,6 +51,7 @@ def ReproExpandRemainder : Pass<"repro-expand-remainder", "::mlir::gpu::GPUModul
     significand from the dividend's. Devices have no routine to call.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect"];
 }
 

@@ -14,7 +14,7 @@ from ..numerics.environment import float_environment
 from ..numerics.formats import ElementType, canonical, from_bits, round_to_format
 from .elementwise import evaluator
 from .movement import MOVEMENTS
-from .program import Operation, Program, ValueType
+from .program import Operation, ParsedProgram, ValueType
 from .stored import read_program
 from .structured import STRUCTURED
 
@@ -25,9 +25,9 @@ Trace = Callable[[Operation, Sequence[np.ndarray], Sequence[np.ndarray]], None]
 class Interpreter:
     """Runs a canonical program by the letter of docs/numerics.md."""
 
-    def __init__(self, program: bytes | Program) -> None:
+    def __init__(self, program: bytes | ParsedProgram) -> None:
         """Takes a stored program, or what stored.py read from it. ProgramError for bytes that are none."""
-        self.program = program if isinstance(program, Program) else read_program(program)
+        self.program = program if isinstance(program, ParsedProgram) else read_program(program)
 
     @float_environment()
     def run(self, *arrays: np.ndarray, trace: Trace | None = None) -> list[np.ndarray]:

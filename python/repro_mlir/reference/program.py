@@ -84,7 +84,7 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Program:
+class ParsedProgram:
     """The function @main of a module; its first `num_state` arguments and results are the state."""
 
     body: Body

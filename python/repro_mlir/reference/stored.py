@@ -22,7 +22,7 @@ from ..numerics.environment import float_environment
 from ..numerics.formats import ElementType, element_type, from_bits
 from .folds import AnyOrder, Exact, FoldOrder, Order, Sequential
 from .indexing import Division, IndexMap, IndexSum
-from .program import Body, Operation, Program, ValueType
+from .program import Body, Operation, ParsedProgram, ValueType
 
 _FILE_MAGIC = b"\x89repro-mlir\r\n\x1a\n\0"
 _BODY_MAGIC = b"repro-program-v2\0"
@@ -545,7 +545,7 @@ def _sections(data: bytes) -> list[_Cursor | None]:
 
 
 @float_environment()
-def read_program(data: bytes) -> Program:
+def read_program(data: bytes) -> ParsedProgram:
     """Reads a stored program.
 
     Raises:
@@ -577,4 +577,4 @@ def read_program(data: bytes) -> Program:
         if not any((*argument_names, *result_names)):
             raise names.error("expected a name, or no section for them", start)
         names.expect_end("the names")
-    return Program(main, result_types, num_state, argument_names, result_names)
+    return ParsedProgram(main, result_types, num_state, argument_names, result_names)

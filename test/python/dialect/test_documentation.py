@@ -87,6 +87,19 @@ def test_every_operation_has_an_example(dialect: str) -> None:
     assert operations == shown
 
 
+def test_every_pass_has_a_lit_test() -> None:
+    """A RUN line names it: a pass alone, or the pipeline that is made for the test."""
+    passes = set(re.findall(r"^### `-([\w-]+)`", (ROOT / "docs" / "reference" / "passes.md").read_text(), flags=re.M))
+    assert passes
+    runs = [
+        line
+        for file in (ROOT / "test").rglob("*.mlir")
+        for line in file.read_text().splitlines()
+        if re.match(r"// RUN: ", line)
+    ]
+    assert {name for name in passes if not any(re.search(rf"(?<![\w]){name}(?![\w-])", run) for run in runs)} == set()
+
+
 def test_rules_are_where_the_numerics_say() -> None:
     numerics = (ROOT / "docs" / "numerics.md").read_text()
     defined = re.findall(r"^- \*\*\((\w\d)\)\*\*", numerics, flags=re.M)

@@ -10,7 +10,7 @@ import struct
 import pytest
 from hypothesis import HealthCheck, given, settings
 from repro_mlir import ir, passmanager
-from repro_mlir.reference.program import Program
+from repro_mlir.reference.program import ParsedProgram
 from repro_mlir.reference.stored import read_program
 from support import catalogue, kit, random_programs
 from support.identity_bytes import ProgramBytes
@@ -22,7 +22,7 @@ RANDOM = "func.func(repro-expand-checks,repro-decompose-random)"
 FUSE = "func.func(repro-fuse-elementwise),lower-affine"
 
 
-def after(text: str, pipeline: str) -> Program:
+def after(text: str, pipeline: str) -> ParsedProgram:
     """The program that the passes make, without scf.if; the verifier of canonical programs may refuse it."""
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)

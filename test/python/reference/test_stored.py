@@ -23,7 +23,7 @@ from repro_mlir.numerics.formats import to_bits
 from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference import folds
 from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
-from repro_mlir.reference.program import Body, Operation, Program, ValueType
+from repro_mlir.reference.program import Body, Operation, ParsedProgram, ValueType
 from repro_mlir.reference.stored import read_program
 from support import catalogue, random_programs
 from support.stored_samples import EVERYTHING, LINES, MANY_FORMS, PROGRAM
@@ -171,7 +171,7 @@ func.func @main(%x: !x, %w: tensor<4x1xi64>, %k: tensor<i64>) attributes {{repro
 # --- Forms ------------------------------------------------------------------------------------------------------------
 
 
-def rewritten(read: Program) -> bytes:
+def rewritten(read: ParsedProgram) -> bytes:
     """The body of what was read, which therefore nothing of it was lost."""
     return program(
         [type_of(each) for each in read.body.argument_types],

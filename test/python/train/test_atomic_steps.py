@@ -3,6 +3,7 @@
 
 """Steps that are interrupted at any moment: state, counts and receipt move together or not at all."""
 
+import concurrent.futures.thread
 import errno
 import os
 import random
@@ -280,6 +281,32 @@ def test_a_handler_that_closes_the_receipt(tmp_path: Path) -> None:
         seal = repro_mlir.Receipt(path).seal
         assert seal is not None and seal.steps == trainer.steps and seal.state_hash == trainer.state_hash()
         assert repro_mlir.verify(path).steps == trainer.steps
+
+
+@pytest.mark.timeout(60)
+def test_a_handler_that_closes_the_receipt_while_it_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal comes where the pool of the hashing threads holds its lock."""
+    trainer = new_trainer(receipt=tmp_path / "run")
+    trainer.step(*batch(0))
+    begin = concurrent.futures.thread._WorkItem.__init__
+
+    def interrupted(*arguments: Any) -> None:
+        monkeypatch.setattr(concurrent.futures.thread._WorkItem, "__init__", begin)
+        signal.raise_signal(signal.SIGTERM)
+        begin(*arguments)
+
+    def handle(number: int, frame: object) -> None:
+        trainer.close()
+        raise SystemExit
+
+    former = signal.signal(signal.SIGTERM, handle)
+    try:
+        monkeypatch.setattr(concurrent.futures.thread._WorkItem, "__init__", interrupted)
+        with pytest.raises(SystemExit):
+            trainer.step(*batch(1))
+    finally:
+        signal.signal(signal.SIGTERM, former)
+    assert repro_mlir.verify(tmp_path / "run").steps == trainer.steps
 
 
 def test_two_threads() -> None:

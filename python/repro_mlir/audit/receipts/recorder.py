@@ -18,6 +18,7 @@ from ...errors import ReceiptWrong, ReproError
 from ...numerics.hashing import tensor_bytes, tensor_digests
 from ...numerics.tensors import TensorType
 from ...program import Program
+from ...signals import deferred_signals
 from . import writer
 from .commitments import Commitment, commit
 from .comparison import differences
@@ -209,7 +210,9 @@ class Recorder:
 
     def _digests(self) -> tuple[bytes, ...]:
         pairs = zip(self._arrays(), self._kinds, strict=True)
-        return tuple(tensor_digests([(array, kind.element) for array, kind in pairs], self._hashers))
+        # A handler may close the receipt, which hashes too: whoever submits work holds a lock that is not reentrant.
+        with deferred_signals():
+            return tuple(tensor_digests([(array, kind.element) for array, kind in pairs], self._hashers))
 
     def _note_change(self) -> None:
         """Records what was written since the last record."""
