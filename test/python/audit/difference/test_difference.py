@@ -20,8 +20,8 @@ from repro_mlir.audit.operators import Operator, Tracer
 from repro_mlir.cli import main as cli
 from repro_mlir.errors import ReproError
 from repro_mlir.numerics.tensors import TensorType
-from small_receipts import CHEATED, SCRIPT
 from support.dispute_runs import faulty_tracer, graph, honest
+from support.small_receipts import CHEATED, SCRIPT
 
 # --- Elements ---
 

@@ -38,8 +38,8 @@ from repro_mlir.audit.dispute.tokens import NO_TOKEN
 from repro_mlir.audit.operators import OperatorGraph
 from repro_mlir.audit.receipts.receipt import Receipt
 from repro_mlir.cli import main as cli
-from small_receipts import CHEATED
 from support.dispute_runs import STEPS, faulty, graph, honest, run
+from support.small_receipts import CHEATED
 
 
 def local(receipt: Path) -> LocalChannel:

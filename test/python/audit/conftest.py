@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """script.py and its receipts, see small_receipts.py."""
-    from small_receipts import write_receipts
+    from support.small_receipts import write_receipts
 
     folder = tmp_path_factory.mktemp("receipts")
     with pytest.MonkeyPatch.context() as monkeypatch:
