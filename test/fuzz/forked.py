@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 """Whether this process has AddressSanitizer, which needs an address space without a limit (tools/sanitizers)."""
@@ -33,7 +34,7 @@ class Limits:
 
     Attributes:
       seconds: that a piece may take.
-      memory: bytes of address space.
+      memory: bytes of address space beside the parent's.
       batch: pieces per child.
     """
 
@@ -103,7 +104,9 @@ def _work(batch: list[int], work: Work, limits: Limits, writer: int) -> None:
         faulthandler.disable()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if not SANITIZED:
-            resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
+            # Beside what the parent has: a worker that has run other tests holds gigabytes of address space.
+            space = limits.memory + int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (space, space))
         for number in batch:
             try:
                 outcome = work(number)
