@@ -27,16 +27,16 @@ static constexpr ::repro_runtime::Machine hostMachine =
     ::repro_runtime::Machine::X86_64;
 #endif
 
-Executable::Executable() = default;
-Executable::~Executable() {
+LoadedArtifact::LoadedArtifact() = default;
+LoadedArtifact::~LoadedArtifact() {
   // The worker threads end before the code that they ran goes away.
   executor.reset();
 }
 
-std::unique_ptr<Executable> Executable::create(StringRef artifactBytes,
-                                               unsigned threads,
-                                               std::string &error) {
-  std::unique_ptr<Executable> result(new Executable);
+std::unique_ptr<LoadedArtifact> LoadedArtifact::create(StringRef artifactBytes,
+                                                       unsigned threads,
+                                                       std::string &error) {
+  std::unique_ptr<LoadedArtifact> result(new LoadedArtifact);
   // Constants are aligned to 64 within the artifact, so must be its copy.
   constexpr size_t alignment = 64;
   result->bytes.resize(artifactBytes.size() + alignment);
