@@ -101,7 +101,7 @@ void reproLoadedArtifactGetTensor(ReproLoadedArtifact loaded,
   const ::repro_runtime::Tensor &tensor = getTensors(loaded, kind)[index];
   *name = toStringRef(tensor.name);
   *element = toStringRef(tensor.element);
-  *bytes = tensor.bytes;
+  *bytes = tensor.getBytes();
   *shape = tensor.shape.data();
   *rank = tensor.shape.size();
 }

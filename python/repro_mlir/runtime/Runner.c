@@ -97,7 +97,7 @@ int main(int argc, char **argv) {
       if (check && error)
         break;
       /* The shares that threads would take, one after the other. */
-      uint64_t grains = grain ? (items + grain - 1) / grain : 0;
+      uint64_t grains = (items + grain - 1) / grain;
       uint64_t parts = minimum(grains, shares);
       for (uint64_t part = 0; part < parts; ++part)
         repro_kernels[kernel](

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from repro_mlir import runtime
+from repro_mlir.runner.plan import read_plan
 from repro_mlir.runtime import device_code
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -117,7 +118,7 @@ def test_multiprocessors_choose_the_blocks(tmp_path: Path) -> None:
     launches = set()
     for count in (1, 128, 4096):
         code = device_code.compile(program, write(tmp_path, "sm_75", multiprocessors=count))
-        launches.add(len(code.plan["launches"]))
+        launches.add(len(read_plan(code.plan, "gpu", "plan").launches))
         code = device_code.DeviceCode("sm_75", code.ptx, code.constants, code.plan)
         got = device_kit.run_code(code, kit.read(program), inputs)[0]
         assert np.array_equal(got, np.ascontiguousarray(want).view(np.uint32)), count

@@ -7,6 +7,7 @@
 
 #include "Codegen/CPU/Execution/HostLoader.h"
 
+#include "Runtime/Artifact.h"
 #include "Runtime/Routines.h"
 #include "Target/Level.h"
 
@@ -48,15 +49,15 @@ std::unique_ptr<LoadedArtifact> LoadedArtifact::create(StringRef artifactBytes,
       ::repro_runtime::readArtifact({start, artifactBytes.size()}, artifact);
   if (!error.empty())
     return nullptr;
-  const Level *level = findLevel(artifact.plan.level);
+  const Level *level = findLevel(artifact.level);
   if (!level) {
-    error = "artifact of the unknown level '" + artifact.plan.level +
+    error = "artifact of the unknown level '" + artifact.level +
             "', expected one of " + listLevels();
     return nullptr;
   }
   if (artifact.machine != hostMachine ||
       level->vectorWidth > getHostLevel().vectorWidth) {
-    error = "artifact for " + artifact.plan.level + ", but this machine is " +
+    error = "artifact for " + artifact.level + ", but this machine is " +
             getHostLevel().name;
     return nullptr;
   }
