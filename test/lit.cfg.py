@@ -1,10 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The configuration of `lit test`: text-in, text-out tests of repro-opt.
+"""The configuration of `lit test`: text-in, text-out tests of repro-opt, and programs in C and C++.
 
 Environment:
   REPRO_PACKAGES         folder that holds the package `repro_mlir`: by default that of the build tree, else the one
                          that is installed
+  REPRO_NATIVE_TESTS     folder of the programs that `ninja ReproNativeTests` builds: by default that of the build tree;
+                         their tests do not run where it is missing
   REPRO_TEST_TIMEOUT     seconds that one command may take, 60 by default
   REPRO_CHECK_ROUNDTRIP  when set, every run of %repro-opt also checks that its output parses back to the same
 """
@@ -47,7 +49,7 @@ def cpu_flags() -> set[str]:
 
 config.name = "repro-mlir"
 config.test_format = lit.formats.ShTest(execute_external=False)
-config.suffixes = [".mlir"]
+config.suffixes = [".mlir", ".c", ".cpp"]
 config.excludes = ["Inputs", "data", "fuzz", "python"]
 config.test_source_root = str(ROOT / "test")
 config.test_exec_root = str(ROOT / "build" / "test")
@@ -63,6 +65,10 @@ config.environment["PATH"] = os.pathsep.join([*path, os.environ.get("PATH", "")]
 config.environment["PYTHONPATH"] = os.pathsep.join([str(packages), os.environ.get("PYTHONPATH", "")])
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope --dump-input-filter=error"
 
+native = Path(os.environ.get("REPRO_NATIVE_TESTS", ROOT / "build" / "native_tests"))
+if native.is_dir():
+    config.available_features.add("native-tests")
+
 # lit's own limit needs psutil, which is not otherwise a dependency.
 limit = f"timeout {os.environ.get('REPRO_TEST_TIMEOUT', '60')}"
 roundtrip = " --verify-roundtrip" if os.environ.get("REPRO_CHECK_ROUNDTRIP") else ""
@@ -70,6 +76,7 @@ config.substitutions.extend(
     [
         ("%repro-opt", f"{limit} {tools / 'repro-opt'}{roundtrip}"),
         ("%python", f"{limit} {sys.executable}"),
+        ("%native", f"{limit} {native}"),
     ]
 )
 if not shutil.which("FileCheck", path=config.environment["PATH"]):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Builds the package into build/python_packages and makes the environment find it.
+"""Builds the package into build/python_packages, makes the environment find it, and builds the programs of lit.
 
 Run by the Python of the virtual environment that tools/setup.py made. Uses ccache and mold where they are installed.
 """
@@ -66,7 +66,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=BUILD, help="another one is not published in the environment")
-    parser.add_argument("--target", action="append", help="of Ninja; default: the package")
+    parser.add_argument("--target", action="append", help="of Ninja; default: the package and the programs of lit")
     parser.add_argument("cmake_options", nargs="*", help="further options of CMake, behind --")
     options = parser.parse_args()
     bin_folder = Path(sys.executable).parent
@@ -83,7 +83,7 @@ def main() -> int:
     status = configure(bin_folder, environment, options.folder, options.cmake_options)
     if status:
         return status
-    targets = options.target or ["ReproPythonModules"]
+    targets = options.target or ["ReproPythonModules", "ReproNativeTests"]
     command = [str(bin_folder / "ninja"), "-C", str(options.folder), "-j", str(options.jobs), *targets]
     status = subprocess.run(command, env=environment).returncode
     if status == 0 and options.folder == BUILD:

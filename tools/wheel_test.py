@@ -21,9 +21,9 @@ import subprocess
 import sys
 import numpy as np
 import repro_mlir
-from repro_mlir.arrays import TensorType
-from repro_mlir.bundling import write_bundle
-from repro_mlir.gpu_code import compile_for
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.bundle.writer import write_bundle
+from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.program import Program
 from repro_mlir.stub_driver import LIBRARY
 

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import numpy as np
 from operations import C_TYPES, OPERATIONS, Operation
+from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan, write_plan
+from repro_mlir.numerics.tensors import TensorType
 
 BLOCK = 256
 _WIDTHS = {"f32": 32, "s32": 32, "u32": 32, "b16": 16, "f64": 64, "s64": 64, "u64": 64}
@@ -290,21 +292,21 @@ $next:
 """
 
 
-def launch_plan(operations: Sequence[Operation], threads: int) -> dict:
-    """The plan (docs/bundle.md) of one launch for each operation; the outputs are the sums."""
-    output = {"element": "i64", "shape": [threads], "bytes": 8 * threads}
-    return {
-        "arena_bytes": 0,
-        "states": [],
-        "inputs": [],
-        "outputs": [{"name": operation.name, **output} for operation in operations],
-        "messages": [],
-        "kernels": [{"name": kernel_name(o), "block": [BLOCK, 1, 1], "shared": 0} for o in operations],
-        "launches": [
-            {"kernel": n, "grid": [threads // BLOCK, 1, 1], "check": False, "args": [["output", n, 0]]}
-            for n in range(len(operations))
-        ],
-    }
+def launch_plan(operations: Sequence[Operation], threads: int) -> bytes:
+    """The plan (docs/plan.md) of one launch for each operation; the outputs are the sums."""
+    grid = (threads // BLOCK, 1, 1)
+    plan = Plan(
+        processor="gpu",
+        arena_size=0,
+        constant_size=0,
+        states=(),
+        inputs=(),
+        outputs=tuple(TensorType(operation.name, "i64", (threads,)) for operation in operations),
+        messages=(),
+        kernels=tuple(Kernel(kernel_name(operation), block=(BLOCK, 1, 1)) for operation in operations),
+        launches=tuple(Launch(n, False, (("output", n, 0),), grid) for n in range(len(operations))),
+    )
+    return write_plan(plan)
 
 
 # What moves data or control, where a wrong bit would be wrong everywhere.
@@ -346,6 +348,6 @@ def prepare(folder: Path, threads: int, steps: int, assemble: object) -> None:
         operations = [operation for operation in OPERATIONS if operation.architecture <= architecture]
         text = ptx_module(operations, threads, steps, architecture)
         (folder / f"sm_{architecture}.ptx").write_text(text)
-        (folder / f"sm_{architecture}.json").write_text(json.dumps(launch_plan(operations, threads)))
+        (folder / f"sm_{architecture}.plan").write_bytes(launch_plan(operations, threads))
         if callable(assemble):
             (folder / f"sm_{architecture}.cubin").write_bytes(assemble(text, f"sm_{architecture}"))

@@ -27,7 +27,7 @@ def run_operations(directory: Path, device: Device, results: Results, deadline: 
             newer = architecture > 10 * device.capability[0] + device.capability[1]
             if newer or (use_cubin and not fits) or time.perf_counter() > deadline:
                 continue
-            plan = read_plan(json.loads((folder / f"sm_{architecture}.json").read_text()), 0, folder.name)
+            plan = read_plan((folder / f"sm_{architecture}.plan").read_bytes(), "gpu", folder.name)
             code = TargetCode(
                 f"sm_{architecture}",
                 cubin.read_bytes() if fits else None,
@@ -54,9 +54,9 @@ def _run(code: TargetCode, device: Device, results: Results, use_cubin: bool, ex
             found = (
                 execution.read("output", index).view(np.uint64).reshape(-1, expected["parts"]).sum(0, dtype=np.uint64)
             )
-            wrong = np.flatnonzero(found != np.array(expected["sums"][output.kind.name], np.uint64))
+            wrong = np.flatnonzero(found != np.array(expected["sums"][output.name], np.uint64))
             if wrong.size:
-                different.append(f"{output.kind.name} ({wrong.size} of {expected['parts']} parts)")
+                different.append(f"{output.name} ({wrong.size} of {expected['parts']} parts)")
     results.add(
         "operations",
         code=f"{execution.image} sm_{code.architecture.removeprefix('sm_')}",

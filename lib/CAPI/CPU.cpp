@@ -17,17 +17,17 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-static Executable &unwrap(ReproExecutable executable) {
-  return *static_cast<Executable *>(executable.ptr);
+static LoadedArtifact &unwrap(ReproLoadedArtifact loaded) {
+  return *static_cast<LoadedArtifact *>(loaded.ptr);
 }
 
-static const ::repro_runtime::Plan &getPlan(ReproExecutable executable) {
-  return unwrap(executable).getExecutor().getPlan();
+static const ::repro_runtime::Plan &getPlan(ReproLoadedArtifact loaded) {
+  return unwrap(loaded).getExecutor().getPlan();
 }
 
 static const std::vector<::repro_runtime::Tensor> &
-getTensors(ReproExecutable executable, ReproTensorKind kind) {
-  const ::repro_runtime::Plan &plan = getPlan(executable);
+getTensors(ReproLoadedArtifact loaded, ReproTensorKind kind) {
+  const ::repro_runtime::Plan &plan = getPlan(loaded);
   return kind == ReproTensorState   ? plan.states
          : kind == ReproTensorInput ? plan.inputs
                                     : plan.outputs;
@@ -72,61 +72,64 @@ MlirLogicalResult reproCPUCompile(MlirModule module, MlirStringRef levelName,
   return wrap(success(succeeded(artifact)));
 }
 
-ReproExecutable reproExecutableCreate(MlirStringRef artifact, unsigned threads,
-                                      MlirStringCallback error,
-                                      void *userData) {
+ReproLoadedArtifact reproLoadedArtifactCreate(MlirStringRef artifact,
+                                              unsigned threads,
+                                              MlirStringCallback error,
+                                              void *userData) {
   std::string message;
-  std::unique_ptr<Executable> executable =
-      Executable::create(unwrap(artifact), threads ? threads : 1, message);
-  if (!executable)
+  std::unique_ptr<LoadedArtifact> loaded =
+      LoadedArtifact::create(unwrap(artifact), threads ? threads : 1, message);
+  if (!loaded)
     error(toStringRef(message), userData);
-  return {executable.release()};
+  return {loaded.release()};
 }
 
-void reproExecutableDestroy(ReproExecutable executable) {
-  delete static_cast<Executable *>(executable.ptr);
+void reproLoadedArtifactDestroy(ReproLoadedArtifact loaded) {
+  delete static_cast<LoadedArtifact *>(loaded.ptr);
 }
 
-intptr_t reproExecutableGetNumTensors(ReproExecutable executable,
-                                      ReproTensorKind kind) {
-  return getTensors(executable, kind).size();
+intptr_t reproLoadedArtifactGetNumTensors(ReproLoadedArtifact loaded,
+                                          ReproTensorKind kind) {
+  return getTensors(loaded, kind).size();
 }
 
-void reproExecutableGetTensor(ReproExecutable executable, ReproTensorKind kind,
-                              intptr_t index, MlirStringRef *name,
-                              MlirStringRef *element, uint64_t *bytes,
-                              const uint64_t **shape, intptr_t *rank) {
-  const ::repro_runtime::Tensor &tensor = getTensors(executable, kind)[index];
+void reproLoadedArtifactGetTensor(ReproLoadedArtifact loaded,
+                                  ReproTensorKind kind, intptr_t index,
+                                  MlirStringRef *name, MlirStringRef *element,
+                                  uint64_t *bytes, const uint64_t **shape,
+                                  intptr_t *rank) {
+  const ::repro_runtime::Tensor &tensor = getTensors(loaded, kind)[index];
   *name = toStringRef(tensor.name);
   *element = toStringRef(tensor.element);
-  *bytes = tensor.bytes;
+  *bytes = tensor.getBytes();
   *shape = tensor.shape.data();
   *rank = tensor.shape.size();
 }
 
-uint64_t reproExecutableGetArenaBytes(ReproExecutable executable) {
-  return getPlan(executable).arenaBytes;
+uint64_t reproLoadedArtifactGetArenaBytes(ReproLoadedArtifact loaded) {
+  return getPlan(loaded).arenaBytes;
 }
 
-unsigned reproExecutableGetThreads(ReproExecutable executable) {
-  return unwrap(executable).getExecutor().getThreads();
+unsigned reproLoadedArtifactGetThreads(ReproLoadedArtifact loaded) {
+  return unwrap(loaded).getExecutor().getThreads();
 }
 
-intptr_t reproExecutableGetNumLaunches(ReproExecutable executable) {
-  return getPlan(executable).launches.size();
+intptr_t reproLoadedArtifactGetNumLaunches(ReproLoadedArtifact loaded) {
+  return getPlan(loaded).launches.size();
 }
 
-MlirStringRef reproExecutableGetLaunchKernel(ReproExecutable executable,
-                                             intptr_t index) {
-  const ::repro_runtime::Plan &plan = getPlan(executable);
+MlirStringRef reproLoadedArtifactGetLaunchKernel(ReproLoadedArtifact loaded,
+                                                 intptr_t index) {
+  const ::repro_runtime::Plan &plan = getPlan(loaded);
   return toStringRef(plan.kernels[plan.launches[index].kernel].name);
 }
 
-MlirLogicalResult reproExecutableRun(ReproExecutable executable,
-                                     void *const *buffers,
-                                     uint64_t *nanoseconds,
-                                     MlirStringCallback error, void *userData) {
-  ::repro_runtime::Executor &executor = unwrap(executable).getExecutor();
+MlirLogicalResult reproLoadedArtifactRun(ReproLoadedArtifact loaded,
+                                         void *const *buffers,
+                                         uint64_t *nanoseconds,
+                                         MlirStringCallback error,
+                                         void *userData) {
+  ::repro_runtime::Executor &executor = unwrap(loaded).getExecutor();
   auto *pointers = reinterpret_cast<char *const *>(buffers);
   ::repro_runtime::Error message;
   if (nanoseconds) {

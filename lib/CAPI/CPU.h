@@ -35,7 +35,7 @@ reproCPUCompile(MlirModule module, MlirStringRef level, unsigned jobs,
 
 typedef struct {
   void *ptr;
-} ReproExecutable;
+} ReproLoadedArtifact;
 
 typedef enum {
   ReproTensorState = 0,
@@ -44,34 +44,34 @@ typedef enum {
 } ReproTensorKind;
 
 /** Loads an artifact; a null pointer after `error` has received one message. */
-MLIR_CAPI_EXPORTED ReproExecutable
-reproExecutableCreate(MlirStringRef artifact, unsigned threads,
-                      MlirStringCallback error, void *userData);
-MLIR_CAPI_EXPORTED void reproExecutableDestroy(ReproExecutable executable);
+MLIR_CAPI_EXPORTED ReproLoadedArtifact
+reproLoadedArtifactCreate(MlirStringRef artifact, unsigned threads,
+                          MlirStringCallback error, void *userData);
+MLIR_CAPI_EXPORTED void reproLoadedArtifactDestroy(ReproLoadedArtifact loaded);
 
-MLIR_CAPI_EXPORTED intptr_t
-reproExecutableGetNumTensors(ReproExecutable executable, ReproTensorKind kind);
-/** Name, element type and shape live as long as the executable. */
+MLIR_CAPI_EXPORTED intptr_t reproLoadedArtifactGetNumTensors(
+    ReproLoadedArtifact loaded, ReproTensorKind kind);
+/** Name, element type and shape live as long as the loaded artifact. */
 MLIR_CAPI_EXPORTED void
-reproExecutableGetTensor(ReproExecutable executable, ReproTensorKind kind,
-                         intptr_t index, MlirStringRef *name,
-                         MlirStringRef *element, uint64_t *bytes,
-                         const uint64_t **shape, intptr_t *rank);
+reproLoadedArtifactGetTensor(ReproLoadedArtifact loaded, ReproTensorKind kind,
+                             intptr_t index, MlirStringRef *name,
+                             MlirStringRef *element, uint64_t *bytes,
+                             const uint64_t **shape, intptr_t *rank);
 
 MLIR_CAPI_EXPORTED uint64_t
-reproExecutableGetArenaBytes(ReproExecutable executable);
+reproLoadedArtifactGetArenaBytes(ReproLoadedArtifact loaded);
 MLIR_CAPI_EXPORTED unsigned
-reproExecutableGetThreads(ReproExecutable executable);
+reproLoadedArtifactGetThreads(ReproLoadedArtifact loaded);
 MLIR_CAPI_EXPORTED intptr_t
-reproExecutableGetNumLaunches(ReproExecutable executable);
+reproLoadedArtifactGetNumLaunches(ReproLoadedArtifact loaded);
 MLIR_CAPI_EXPORTED MlirStringRef
-reproExecutableGetLaunchKernel(ReproExecutable executable, intptr_t index);
+reproLoadedArtifactGetLaunchKernel(ReproLoadedArtifact loaded, intptr_t index);
 
 /** Runs one step on the buffers of states, inputs and outputs in this order.
  * On failure `error` receives the message and the states are as before. With
  * `nanoseconds`, the time of each launch is stored there. */
-MLIR_CAPI_EXPORTED MlirLogicalResult reproExecutableRun(
-    ReproExecutable executable, void *const *buffers, uint64_t *nanoseconds,
+MLIR_CAPI_EXPORTED MlirLogicalResult reproLoadedArtifactRun(
+    ReproLoadedArtifact loaded, void *const *buffers, uint64_t *nanoseconds,
     MlirStringCallback error, void *userData);
 
 #ifdef __cplusplus

@@ -19,8 +19,8 @@ MLIR_CAPI_EXPORTED void reproGPUArchitectures(MlirStringCallback callback,
                                               void *userData);
 
 /** Compiles a canonical program for an architecture and hands over its PTX, its
- * launch plan as JSON and the bytes of its constants, in this order. Errors are
- * diagnostics. */
+ * launch plan (docs/plan.md) and the bytes of its constants, in this order.
+ * Errors are diagnostics. */
 MLIR_CAPI_EXPORTED MlirLogicalResult
 reproGPUCompile(MlirModule module, MlirStringRef architecture, bool timing,
                 MlirStringCallback callback, void *userData);

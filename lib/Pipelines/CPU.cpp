@@ -90,11 +90,15 @@ static void buildCPUPipeline(OpPassManager &manager, const Level &level) {
 FailureOr<std::string> mlir::repro::translateToArtifact(ModuleOp module,
                                                         const Level &level,
                                                         unsigned jobs) {
+  FailureOr<TranslatedPlan> translated = readPlan(module);
+  if (failed(translated))
+    return failure();
   ::repro_runtime::Artifact artifact;
   artifact.machine = level.machine;
-  std::string constants;
-  if (failed(readPlan(module, level, artifact.plan, constants)))
-    return failure();
+  artifact.level = level.name;
+  artifact.plan = std::move(translated->plan);
+  artifact.constants = {translated->constants.data(),
+                        translated->constants.size()};
   std::vector<std::string> kernels;
   for (const ::repro_runtime::Kernel &kernel : artifact.plan.kernels)
     kernels.push_back(kernel.name);
@@ -104,7 +108,6 @@ FailureOr<std::string> mlir::repro::translateToArtifact(ModuleOp module,
     return failure();
   for (const std::string &object : *objects)
     artifact.objects.push_back({object.data(), object.size()});
-  artifact.constants = {constants.data(), constants.size()};
   return ::repro_runtime::writeArtifact(artifact);
 }
 

@@ -92,9 +92,12 @@ mlir::repro::compileForGPU(ModuleOp canonical, const Architecture &architecture,
   buildGPULowerPipeline(manager, architecture);
   if (failed(manager.run(*module)))
     return failure();
-  DeviceCode code;
-  if (failed(readDevicePlan(*module, code.plan, code.constants)))
+  FailureOr<TranslatedPlan> translated = readDevicePlan(*module);
+  if (failed(translated))
     return failure();
+  DeviceCode code;
+  code.plan = ::repro_runtime::writePlan(translated->plan);
+  code.constants = std::move(translated->constants);
   for (auto binary : module->getOps<gpu::BinaryOp>())
     for (auto object : binary.getObjects().getAsRange<gpu::ObjectAttr>())
       code.ptx += object.getObject().getValue();

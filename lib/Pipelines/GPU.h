@@ -26,7 +26,7 @@ void buildGPULowerPipeline(OpPassManager &manager,
 /// What runs a program on a device.
 struct DeviceCode {
   std::string ptx;
-  std::string plan; ///< JSON, see docs/architecture.md
+  std::string plan; ///< as bytes, see docs/plan.md
   std::string constants;
 };
 

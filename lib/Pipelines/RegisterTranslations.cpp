@@ -36,14 +36,14 @@ void repro::registerTranslations() {
         return success();
       },
       registerDialects);
-  static TranslateFromMLIRRegistration json(
-      "launch-to-json",
+  static TranslateFromMLIRRegistration plan(
+      "launch-to-plan",
       "the launches that the pipeline 'gpu' leaves to those of a bundle",
       [](ModuleOp module, raw_ostream &stream) -> LogicalResult {
-        std::string plan, constants;
-        if (failed(readDevicePlan(module, plan, constants)))
+        FailureOr<TranslatedPlan> translated = readDevicePlan(module);
+        if (failed(translated))
           return failure();
-        stream << plan << '\n';
+        stream << ::repro_runtime::writePlan(translated->plan);
         return success();
       },
       registerDialects);

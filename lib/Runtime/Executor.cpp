@@ -1,4 +1,4 @@
-//===- Executor.cpp - Runs the launch plan of an artifact -----------------===//
+//===- Executor.cpp - Runs the launches of a plan on CPUs -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -48,9 +48,12 @@ Executor::Executor(Plan thePlan, Bytes constants,
                    std::vector<KernelEntry> kernels, unsigned threads)
     : plan(std::move(thePlan)), constants(constants),
       kernels(std::move(kernels)), pool(threads),
-      arena(allocate(plan.arenaBytes)),
-      // One line apart, so that threads do not share one at the seams.
-      scratchStride((plan.scratchBytes / cacheLine + 2) * cacheLine) {
+      arena(allocate(plan.arenaBytes)) {
+  uint64_t most = 0;
+  for (const Kernel &kernel : plan.kernels)
+    most = std::max(most, kernel.scratchBytes);
+  // One line apart, so that threads do not share one at the seams.
+  scratchStride = (most / cacheLine + 2) * cacheLine;
   scratch = allocate(scratchStride * pool.size());
 }
 
@@ -93,7 +96,7 @@ void Executor::launch(const Launch &launch, char *const *buffers) {
     pointers[i] = base + ref.offset;
   }
 
-  uint64_t grain = kernel.grain ? kernel.grain : 1;
+  uint64_t grain = kernel.grain;
   uint64_t grains = (kernel.items + grain - 1) / grain;
   uint64_t threads = std::min<uint64_t>(pool.size(), grains);
   if (threads == 1) {
@@ -153,7 +156,7 @@ Error Executor::execute(char *const *buffers, uint64_t *nanoseconds) {
   if (!arena || !scratch)
     return "out of memory: the program needs an arena of " +
            std::to_string(plan.arenaBytes) + " bytes and " +
-           std::to_string(plan.scratchBytes) + " bytes of scratch per thread";
+           std::to_string(scratchStride) + " bytes of scratch per thread";
   FloatEnvironment environment;
   using Clock = std::chrono::steady_clock;
   error = 0;

@@ -1,5 +1,4 @@
-//===- Executor.h - Runs the launch plan of an artifact -------------*- C++
-//-*-===//
+//===- Executor.h - Runs the launches of a plan on CPUs ---------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,7 +8,7 @@
 #ifndef REPRO_RUNTIME_EXECUTOR_H
 #define REPRO_RUNTIME_EXECUTOR_H
 
-#include "Artifact.h"
+#include "Plan.h"
 #include "ThreadPool.h"
 
 #include <memory>
@@ -18,15 +17,16 @@
 namespace repro_runtime {
 
 /// The entry of a kernel: work items [begin, end) on `buffers`, with a scratch
-/// of Plan::scratchBytes bytes aligned to 64. A failed check stores its message
-/// number + 1 in *error.
+/// of Kernel::scratchBytes bytes aligned to 64. A failed check stores its
+/// message number + 1 in *error.
 using KernelEntry = void (*)(char *const *buffers, char *scratch,
                              int64_t *error, int64_t begin, int64_t end);
 
 /// Runs one program. The objects of the artifact are loaded by the caller.
 class Executor {
 public:
-  /// `kernels` are the entries in the order of the plan; the bytes of
+  /// `plan` is one that readPlan could give, for a CPU; `kernels` are the
+  /// entries of its kernels in their order; the bytes of
   /// `constants` must outlive the executor. `threads` is at least 1.
   Executor(Plan plan, Bytes constants, std::vector<KernelEntry> kernels,
            unsigned threads);

@@ -32,30 +32,30 @@ nb::bytes compile(MlirModule module, const std::string &level, unsigned jobs,
   return nb::bytes(artifact.data(), artifact.size());
 }
 
-class PyExecutable {
+class PyLoadedArtifact {
 public:
-  PyExecutable(nb::bytes artifact, unsigned threads) {
+  PyLoadedArtifact(nb::bytes artifact, unsigned threads) {
     std::string error;
-    executable = reproExecutableCreate(
+    loaded = reproLoadedArtifactCreate(
         mlirStringRefCreate(artifact.c_str(), artifact.size()), threads, append,
         &error);
-    if (!executable.ptr)
+    if (!loaded.ptr)
       throw nb::value_error(error.c_str());
   }
-  ~PyExecutable() { reproExecutableDestroy(executable); }
-  PyExecutable(const PyExecutable &) = delete;
-  PyExecutable &operator=(const PyExecutable &) = delete;
+  ~PyLoadedArtifact() { reproLoadedArtifactDestroy(loaded); }
+  PyLoadedArtifact(const PyLoadedArtifact &) = delete;
+  PyLoadedArtifact &operator=(const PyLoadedArtifact &) = delete;
 
   nb::list getTensors(ReproTensorKind kind) const {
     nb::list result;
-    for (intptr_t i = 0, e = reproExecutableGetNumTensors(executable, kind);
+    for (intptr_t i = 0, e = reproLoadedArtifactGetNumTensors(loaded, kind);
          i < e; ++i) {
       MlirStringRef name, element;
       uint64_t bytes;
       const uint64_t *shape;
       intptr_t rank;
-      reproExecutableGetTensor(executable, kind, i, &name, &element, &bytes,
-                               &shape, &rank);
+      reproLoadedArtifactGetTensor(loaded, kind, i, &name, &element, &bytes,
+                                   &shape, &rank);
       nb::list extents;
       for (intptr_t dim = 0; dim < rank; ++dim)
         extents.append(shape[dim]);
@@ -68,9 +68,9 @@ public:
 
   nb::list getLaunches() const {
     nb::list result;
-    for (intptr_t i = 0, e = reproExecutableGetNumLaunches(executable); i < e;
+    for (intptr_t i = 0, e = reproLoadedArtifactGetNumLaunches(loaded); i < e;
          ++i) {
-      MlirStringRef name = reproExecutableGetLaunchKernel(executable, i);
+      MlirStringRef name = reproLoadedArtifactGetLaunchKernel(loaded, i);
       result.append(nb::str(name.data, name.length));
     }
     return result;
@@ -81,23 +81,23 @@ public:
   }
 
   std::vector<uint64_t> profile(const std::vector<uintptr_t> &addresses) const {
-    std::vector<uint64_t> times(reproExecutableGetNumLaunches(executable));
+    std::vector<uint64_t> times(reproLoadedArtifactGetNumLaunches(loaded));
     execute(addresses, times.data());
     return times;
   }
 
   uint64_t getArenaBytes() const {
-    return reproExecutableGetArenaBytes(executable);
+    return reproLoadedArtifactGetArenaBytes(loaded);
   }
-  unsigned getThreads() const { return reproExecutableGetThreads(executable); }
+  unsigned getThreads() const { return reproLoadedArtifactGetThreads(loaded); }
   uint64_t getCompleted() const { return completed; }
 
 private:
   void execute(const std::vector<uintptr_t> &addresses, uint64_t *times) const {
     intptr_t expected =
-        reproExecutableGetNumTensors(executable, ReproTensorState) +
-        reproExecutableGetNumTensors(executable, ReproTensorInput) +
-        reproExecutableGetNumTensors(executable, ReproTensorOutput);
+        reproLoadedArtifactGetNumTensors(loaded, ReproTensorState) +
+        reproLoadedArtifactGetNumTensors(loaded, ReproTensorInput) +
+        reproLoadedArtifactGetNumTensors(loaded, ReproTensorOutput);
     if (intptr_t(addresses.size()) != expected)
       throw nb::value_error(("expected " + std::to_string(expected) +
                              " buffers, got " +
@@ -111,7 +111,7 @@ private:
     {
       nb::gil_scoped_release release;
       result =
-          reproExecutableRun(executable, buffers.data(), times, append, &error);
+          reproLoadedArtifactRun(loaded, buffers.data(), times, append, &error);
     }
     if (mlirLogicalResultIsFailure(result))
       throw std::runtime_error(error);
@@ -120,7 +120,7 @@ private:
     ++completed;
   }
 
-  ReproExecutable executable;
+  ReproLoadedArtifact loaded;
   mutable uint64_t completed = 0;
 };
 
@@ -151,32 +151,32 @@ void bindCPU(nb::module_ &m) {
       nb::arg("timing") = false,
       "Compiles a canonical module for a CPU level; the result is an artifact. "
       "Raises ValueError with the first error.");
-  nb::class_<PyExecutable>(m, "Executable",
-                           "A loaded artifact. Raises ValueError if it is "
-                           "damaged or made for another machine.")
+  nb::class_<PyLoadedArtifact>(m, "LoadedArtifact",
+                               "A loaded artifact. Raises ValueError if it is "
+                               "damaged or made for another machine.")
       .def(nb::init<nb::bytes, unsigned>(), nb::arg("artifact"),
            nb::arg("threads") = 1)
       .def_prop_ro(
           "states",
-          [](PyExecutable &e) { return e.getTensors(ReproTensorState); },
+          [](PyLoadedArtifact &e) { return e.getTensors(ReproTensorState); },
           "(name, element type, shape) of each state tensor.")
       .def_prop_ro(
           "inputs",
-          [](PyExecutable &e) { return e.getTensors(ReproTensorInput); })
+          [](PyLoadedArtifact &e) { return e.getTensors(ReproTensorInput); })
       .def_prop_ro(
           "outputs",
-          [](PyExecutable &e) { return e.getTensors(ReproTensorOutput); })
-      .def_prop_ro("launches", &PyExecutable::getLaunches,
+          [](PyLoadedArtifact &e) { return e.getTensors(ReproTensorOutput); })
+      .def_prop_ro("launches", &PyLoadedArtifact::getLaunches,
                    "The kernel of each launch of a step.")
-      .def_prop_ro("arena_bytes", &PyExecutable::getArenaBytes)
-      .def_prop_ro("threads", &PyExecutable::getThreads)
-      .def_prop_ro("completed", &PyExecutable::getCompleted,
+      .def_prop_ro("arena_bytes", &PyLoadedArtifact::getArenaBytes)
+      .def_prop_ro("threads", &PyLoadedArtifact::getThreads)
+      .def_prop_ro("completed", &PyLoadedArtifact::getCompleted,
                    "How many steps have run to their end.")
-      .def("run", &PyExecutable::run, nb::arg("addresses"),
+      .def("run", &PyLoadedArtifact::run, nb::arg("addresses"),
            "One step on the addresses of states, inputs and outputs, without "
            "the "
            "GIL. Raises RuntimeError with the message of a failed check; the "
            "states are unchanged then.")
-      .def("profile", &PyExecutable::profile, nb::arg("addresses"),
+      .def("profile", &PyLoadedArtifact::profile, nb::arg("addresses"),
            "Like run; returns the nanoseconds of each launch.");
 }

@@ -33,7 +33,7 @@ static nb::tuple compile(MlirModule module, const std::string &architecture,
     throw nb::value_error(error.message.empty() ? "compilation failed"
                                                 : error.message.c_str());
   return nb::make_tuple(nb::str(parts[0].data(), parts[0].size()),
-                        nb::str(parts[1].data(), parts[1].size()),
+                        nb::bytes(parts[1].data(), parts[1].size()),
                         nb::bytes(parts[2].data(), parts[2].size()));
 }
 
@@ -49,6 +49,6 @@ void bindGPU(nb::module_ &m) {
   m.def("compile_gpu", &compile, nb::arg("module"),
         nb::arg("architecture") = "sm_75", nb::arg("timing") = false,
         "Compiles a canonical module for an architecture; the result is its "
-        "PTX, its launch plan as JSON and its constants. Raises ValueError "
-        "with the first error.");
+        "PTX, the bytes of its launch plan and its constants. Raises "
+        "ValueError with the first error.");
 }

@@ -18,10 +18,12 @@ import argparse
 import json
 import os
 import random
+import struct
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import commands
@@ -34,10 +36,12 @@ from repro_mlir.audit.dispute import LocalChannel, Prover, settle
 from repro_mlir.audit.receipts.consistency import check_consistency
 from repro_mlir.audit.receipts.receipt import Receipt
 from repro_mlir.bundle.runner import Bundle
+from repro_mlir.bundle.runner.plan import PROCESSORS, read_plan, write_plan
 from repro_mlir.compilation import cpu
+from repro_mlir.compilation import gpu as device_code
 from repro_mlir.errors import ProgramError
 from repro_mlir.execute import emulator
-from repro_mlir.execute.artifact import read_artifact
+from repro_mlir.execute.artifact import checksum, read_artifact
 from repro_mlir.files.tensor_file import read_tensors, write_tensors
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import from_bytes, to_bytes
@@ -50,6 +54,7 @@ from support.mutations import change as change_tokens
 LIMITS = forked.Limits(seconds=30, memory=8 << 30, batch=500)
 MOST_FINDINGS = 10
 CORPUS = Path(__file__).with_name("corpus")
+FORM_1 = Path(__file__).parents[1] / "data" / "form-1" / "bundle.rmb"
 
 
 def attempt(read: Callable[[], object], *refusals: type[Exception]) -> str:
@@ -89,7 +94,9 @@ def receipt(folder: Path) -> Reader:
 
 
 def bundle(folder: Path) -> Reader:
-    return of_archive(folder, write_bundle_of_two_steps, lambda path: attempt(lambda: _read_bundle(path)))
+    """Of both formats."""
+    present = of_archive(folder, write_bundle_of_two_steps, lambda path: attempt(lambda: _read_bundle(path)))
+    return replace(present, seeds=[*present.seeds, FORM_1.read_bytes()])
 
 
 def program(folder: Path) -> Reader:
@@ -107,8 +114,32 @@ def tensors(folder: Path) -> Reader:
 
 def artifact(folder: Path) -> Reader:
     """What inspects artifacts; test/fuzz/native has the reader of the executor."""
+
+    def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
+        changed = mutate(data, seeds, draw)
+        body = changed[32:]
+        # With the right size and checksum the reader goes on to the sections.
+        mended = changed[:16] + struct.pack("<QQ", len(changed), checksum(body)) + body
+        return mended if draw.random() < 0.9 else changed
+
     right = cpu.compile(random_programs.program(0).program, cpu.native_level())
-    return Reader([right], lambda data: attempt(lambda: read_artifact(data), ValueError))
+    return Reader([right], lambda data: attempt(lambda: read_artifact(data)), change)
+
+
+def plan(folder: Path) -> Reader:
+    """Launch plans; what is read has no other form."""
+
+    def read_one(data: bytes, processor: str) -> None:
+        if write_plan(read_plan(data, processor, "plan")) != data:
+            raise AssertionError("the plan has two forms")
+
+    def read(data: bytes) -> str:
+        outcomes = [attempt(lambda processor=processor: read_one(data, processor)) for processor in PROCESSORS]
+        return "read" if "read" in outcomes else "refused"
+
+    program = random_programs.program(0).program
+    on_cpu = write_plan(read_artifact(cpu.compile(program, cpu.native_level())).plan)
+    return Reader([on_cpu, device_code.compile(program, "sm_90").plan, write_plan(handmade.plan())], read)
 
 
 def text(folder: Path) -> Reader:
@@ -212,6 +243,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     for make in (
         artifact,
         bundle,
+        plan,
         program,
         prover,
         ptx,

@@ -41,7 +41,7 @@ def test_canonical_programs() -> None:
 
 
 def test_a_right_receipt_is_read(tmp_path: Path) -> None:
-    for name in ("bundle", "program", "receipt", "stored", "tensors", "text"):
+    for name in ("artifact", "bundle", "plan", "program", "receipt", "stored", "tensors", "text"):
         (tmp_path / name).mkdir()
         reader = readers.READERS[name](tmp_path / name)
         assert reader.read(reader.seeds[0]) == "read"

@@ -22,7 +22,7 @@ from support import kit
 
 def emulation(code: device_code.DeviceCode) -> Emulation:
     """Device code with its buffers, which hold 0xa5 wherever a step must not read before it writes."""
-    plan = read_plan(code.plan, len(code.constants), code.arch)
+    plan = read_plan(code.plan, "gpu", code.arch)
     made = Emulation(TargetCode(code.arch, None, code.ptx.encode(), plan, code.constants))
     for (space, _), array in made.buffers.items():
         if space != "constant":
@@ -58,7 +58,7 @@ def run_code(
     for key in given[known.num_state :]:
         assert np.array_equal(before[key], made.buffers[key]), "a step changed its input"
     rooms = [made.buffers[key] for key in states]
-    rooms += [made.buffers["output", i] for i in range(len(code.plan["outputs"]))]
+    rooms += [made.buffers["output", i] for i in range(len(known.result_types) - known.num_state)]
     results = []
     for room, kind in zip(rooms, known.result_types, strict=True):
         shape, width = tuple(kind.shape or ()), max(kind.element.width // 8, 1)

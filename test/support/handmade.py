@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from repro_mlir.bundle.runner.execution import TargetCode
-from repro_mlir.bundle.runner.plan import read_plan
+from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
@@ -43,37 +43,22 @@ func.func @main(%w: tensor<2x3xf32>, %n: tensor<i64>, %lr: tensor<f32>, %x: tens
 PTX = (Path(__file__).parent / "step.ptx").read_bytes()
 
 
-def kind(name: str, element: str, *shape: int) -> dict:
-    size = {"f32": 4, "i64": 8}[element] * int(np.prod(shape, dtype=np.int64))
-    return {"name": name, "element": element, "shape": list(shape), "bytes": size}
-
-
-def plan() -> dict:
-    return {
-        "arena_bytes": 64,
-        "states": [kind("w", "f32", 2, 3), kind("n", "i64")],
-        "inputs": [kind("lr", "f32"), kind("x", "f32", 2, 3), kind("k", "i64")],
-        "outputs": [kind("loss", "f32")],
-        "messages": ["index out of range for a tensor of shape [2, 3]"],
-        "kernels": [
-            {"name": "look_up", "block": [1, 1, 1], "shared": 0},
-            {"name": "update", "block": [6, 1, 1], "shared": 0},
-        ],
-        "launches": [
-            {
-                "kernel": 0,
-                "grid": [1, 1, 1],
-                "check": False,
-                "args": [["input", 2, 0], ["input", 1, 0], ["output", 0, 0]],
-            },
-            {
-                "kernel": 1,
-                "grid": [1, 1, 1],
-                "check": True,
-                "args": [["state", 0, 0], ["state", 1, 0], ["input", 0, 0], ["input", 1, 0]],
-            },
-        ],
-    }
+def plan(constant_size: int = 0) -> Plan:
+    w, n = TensorType("w", "f32", (2, 3)), TensorType("n", "i64", ())
+    lr, x, k = TensorType("lr", "f32", ()), TensorType("x", "f32", (2, 3)), TensorType("k", "i64", ())
+    look_up = Launch(0, False, (("input", 2, 0), ("input", 1, 0), ("output", 0, 0)), grid=(1, 1, 1))
+    places = (("state", 0, 0), ("state", 1, 0), ("input", 0, 0), ("input", 1, 0))
+    return Plan(
+        processor="gpu",
+        arena_size=64,
+        constant_size=constant_size,
+        states=(w, n),
+        inputs=(lr, x, k),
+        outputs=(TensorType("loss", "f32", ()),),
+        messages=("index out of range for a tensor of shape [2, 3]",),
+        kernels=(Kernel("look_up", block=(1, 1, 1)), Kernel("update", block=(6, 1, 1))),
+        launches=(look_up, Launch(1, True, places, grid=(1, 1, 1))),
+    )
 
 
 def program() -> Program:
@@ -89,7 +74,7 @@ def program() -> Program:
 
 
 def code(architecture: str = "sm_75", cubin: bytes | None = None, constants: bytes = b"") -> TargetCode:
-    return TargetCode(architecture, cubin, PTX, read_plan(plan(), len(constants), "plan"), constants)
+    return TargetCode(architecture, cubin, PTX, plan(len(constants)), constants)
 
 
 def steps(count: int) -> list[list[np.ndarray]]:

@@ -38,7 +38,11 @@ EMULATOR = ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
 
 # What runs our C++ from Python. Not test/python/untrusted: limits of address space and AddressSanitizer do not go
 # together; its readers are among those of test/fuzz.
-PYTHON_TESTS = ["fuzz", "Codegen", *(f"python/{name}" for name in ("compilation", "differential", "execute", "program"))]
+PYTHON_TESTS = [
+    "fuzz",
+    "Codegen",
+    *(f"python/{name}" for name in ("compilation", "differential", "execute", "program")),
+]
 
 
 class Machine:
@@ -67,12 +71,15 @@ class Machine:
 
 
 def build_package(jobs: int, sample: bool) -> Path:
-    """Builds what is ours in the package, or repro-opt and the compiler library; gives the folder of our archives."""
+    """Builds the programs of lit and what is ours in the package, or repro-opt and the compiler library.
+
+    Gives the folder of our archives.
+    """
     flags = " ".join([*MEMORY, HEADERS_AS_IN_LLVM, "-g1"])
     command = [sys.executable, str(ROOT / "tools" / "build.py"), "--folder", str(OBJECTS), "--jobs", str(jobs)]
     libraries = "python_packages/repro_mlir/_mlir_libs"
     names = [] if sample else sorted(p.name for p in (ROOT / "build" / libraries).iterdir() if p.suffix == ".so")
-    for target in ("repro-opt", *(f"{libraries}/{name}" for name in names)):
+    for target in ("repro-opt", "ReproNativeTests", *(f"{libraries}/{name}" for name in names)):
         command += ["--target", target]
     # Half of the time to compile is that of the headers.
     definitions = {"CMAKE_UNITY_BUILD": "ON", "CMAKE_CXX_FLAGS": flags, "CMAKE_C_FLAGS": flags}
@@ -154,7 +161,7 @@ def check_native(machine: Machine, archives: Path, seconds: int, jobs: int, samp
         run("threads", [build(threads / "executor", [executor, *sources("Runtime")], machine.compiler, THREADS, jobs)]),
         run("executor", [build(memory / "executor", [executor, runtime], machine.compiler, MEMORY, jobs)]),
     ]
-    for name, part in (("artifact", "Runtime"), ("ptx", "Emulator")):
+    for name, part in (("artifact", "Runtime"), ("plan", "Runtime"), ("ptx", "Emulator")):
         harness, inputs = NATIVE / f"{name}.cpp", sorted((CORPUS / name).iterdir())
         if machine.fuzzer and not sample:
             files = [harness, *sources("Runtime"), *(sources(part) if part != "Runtime" else [])]
@@ -185,7 +192,12 @@ def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> l
         "REPRO_MLIR_LIMITS": "memory_bytes=4194304T,read_seconds=600,compile_seconds=3600",
         "REPRO_MLIR_CACHE": "off",
     }
-    tools = {"REPRO_PACKAGES": str(PACKAGES), "REPRO_TEST_TIMEOUT": "600", "ASAN_OPTIONS": "detect_leaks=0"}
+    tools = {
+        "REPRO_PACKAGES": str(PACKAGES),
+        "REPRO_NATIVE_TESTS": str(OBJECTS / "native_tests"),
+        "REPRO_TEST_TIMEOUT": "600",
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+    }
     # So that no silence of the reports passes for success.
     mistakes = BUILD / "mistakes.so"
     subprocess.run(["cc", "-shared", "-fPIC", *MEMORY, str(SOURCES / "mistakes.c"), "-o", str(mistakes)], check=True)

@@ -29,8 +29,9 @@ from ..progress import Progress
 from .runner.bundle import Bundle, Expected, signed_bytes
 from .runner.execution import TargetCode
 from .runner.initial import describe_initial
-from .runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PROGRAMS, SIGNATURE, STATE
+from .runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PLANS, PROGRAMS, SIGNATURE, STATE
 from .runner.packing import runner_members
+from .runner.plan import write_plan
 
 if TYPE_CHECKING:
     from ..frontends.script import Training
@@ -112,9 +113,9 @@ def write_bundle(
     members[PROGRAMS[FORMAT]] = program.data
     targets = {}
     for code in codes:
-        names = {"ptx": f"{code.architecture}.ptx", "plan": f"{code.architecture}.json"}
+        names = {"ptx": f"{code.architecture}.ptx", "plan": f"{code.architecture}.{PLANS[FORMAT]}"}
         members[names["ptx"]] = code.ptx
-        members[names["plan"]] = json.dumps(plan_to_json(code), separators=(",", ":")).encode()
+        members[names["plan"]] = write_plan(code.plan)
         names["constants"] = _constants_member(members, code)
         targets[code.architecture] = {**names, "cubin": None}
         if code.cubin is not None:
@@ -210,21 +211,3 @@ def _recorded(kinds: Sequence[TensorType], steps: Steps) -> bytes:
     for i, kind in enumerate(kinds):
         stacked.append(np.stack([as_array(inputs[i], kind, "input") for inputs in steps]))
     return write_tensors([TensorType(k.name, k.element, (len(steps), *k.shape)) for k in kinds], stacked)
-
-
-def plan_to_json(code: TargetCode) -> dict[str, Any]:
-    """The launch plan as `read_plan` reads it."""
-    plan = code.plan
-    return {
-        "arena_bytes": plan.arena_size,
-        **{
-            f"{space}s": [{**_describe(buffer.kind), "bytes": buffer.size} for buffer in plan.buffers(space)]
-            for space in ("state", "input", "output")
-        },
-        "messages": list(plan.messages),
-        "kernels": [{"name": k.name, "block": list(k.block), "shared": k.shared} for k in plan.kernels],
-        "launches": [
-            {"kernel": launch.kernel, "grid": list(launch.grid), "args": [list(a) for a in launch.arguments]}
-            for launch in plan.launches
-        ],
-    }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import io
-import json
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -75,7 +74,7 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
                 raise ReproError(f"{error}{repeat}") from None
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
-        plan = read_plan(json.loads(members["plan"]), len(members["constants"]), architecture)
+        plan = read_plan(members["plan"], "gpu", architecture)
         codes.append(TargetCode(architecture, members.get("cubin"), members["ptx"], plan, members["constants"]))
     return codes
 
@@ -89,7 +88,7 @@ def compile_data(data: bytes, architecture: str, assembled: bool) -> bytes:
     except CompileError as error:
         reason = (str(error).splitlines() or ["no reason given"])[0]
         raise ReproError(f"cannot compile the program for {architecture}: {reason}") from None
-    members = {"ptx": made.ptx.encode(), "plan": json.dumps(made.plan).encode(), "constants": made.constants}
+    members = {"ptx": made.ptx.encode(), "plan": made.plan, "constants": made.constants}
     if assembled and find_assembler():
         members["cubin"] = assemble(made.ptx, architecture)
     return archive_of(members)

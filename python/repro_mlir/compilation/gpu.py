@@ -3,14 +3,12 @@
 
 """From a canonical program to code for NVIDIA devices.
 
-No device and no CUDA toolkit is needed. docs/architecture.md ("Device code") describes the plan.
+No device and no CUDA toolkit is needed.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 from .._mlir_libs import _repro
 from ..errors import CompileError
@@ -25,13 +23,13 @@ class DeviceCode:
         arch: what it was compiled for, such as "sm_90".
         ptx: the text of the module.
         constants: the bytes of the space "constant".
-        plan: buffers, kernels and launches.
+        plan: the bytes of the launch plan (docs/plan.md).
     """
 
     arch: str
     ptx: str
     constants: bytes
-    plan: dict[str, Any]
+    plan: bytes
 
 
 def architectures() -> list[str]:
@@ -55,4 +53,4 @@ def compile(program: bytes | str, arch: str = "sm_75", *, timing: bool = False) 
         ptx, plan, constants = _repro.compile_gpu(module, arch, timing)
     except ValueError as error:
         raise CompileError(str(error)) from None
-    return DeviceCode(arch, ptx, constants, json.loads(plan))
+    return DeviceCode(arch, ptx, constants, plan)

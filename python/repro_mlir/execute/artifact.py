@@ -6,121 +6,67 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
-from enum import IntEnum
+from dataclasses import dataclass
 
-from .buffers import Tensor
+from ..bundle.runner.plan import Plan, read_plan
+from ..errors import ReproError
 
 MACHINES = ("x86-64", "aarch64")
-_HEADER_BYTES, _SECTION_BYTES = 40, 24
-_OBJECT, _PLAN, _CONSTANTS = 1, 2, 3
+_MAGIC, _VERSION = b"reproart", 2
+_HEADER_BYTES, _SECTION_BYTES, _ALIGNMENT = 40, 24, 64
+_BODY_START = 32
+_OBJECT, _PLAN, _CONSTANTS, _LEVEL = 1, 2, 3, 4
 
 
-class Space(IntEnum):
-    """What a buffer of a launch is part of."""
-
-    STATE = 0
-    INPUT = 1
-    OUTPUT = 2
-    ARENA = 3
-    CONSTANT = 4
-
-
-@dataclass
-class Launch:
-    """One call of a kernel: its number, and (space, index, byte offset) of each buffer."""
-
-    kernel: int
-    check: bool
-    buffers: list[tuple[Space, int, int]]
-
-
-@dataclass
+@dataclass(frozen=True)
 class Contents:
     """Everything that an artifact holds."""
 
     machine: str
-    level: str = ""
-    objects: list[bytes] = field(default_factory=list)
-    constants: bytes = b""
-    arena_bytes: int = 0
-    scratch_bytes: int = 0
-    states: list[Tensor] = field(default_factory=list)
-    inputs: list[Tensor] = field(default_factory=list)
-    outputs: list[Tensor] = field(default_factory=list)
-    kernels: list[tuple[str, int, int]] = field(default_factory=list)  # name, work items, grain
-    messages: list[str] = field(default_factory=list)
-    launches: list[Launch] = field(default_factory=list)
+    level: str
+    plan: Plan
+    objects: tuple[bytes, ...]
+    constants: bytes
 
 
-class _Stream:
-    def __init__(self, data: bytes):
-        self._data = data
-        self._at = 0
-
-    def u32(self) -> int:
-        return self._number("<I", 4)
-
-    def u64(self) -> int:
-        return self._number("<Q", 8)
-
-    def string(self) -> str:
-        length = self.u32()
-        self._at += length
-        return self._data[self._at - length : self._at].decode()
-
-    def _number(self, code: str, size: int) -> int:
-        self._at += size
-        return struct.unpack_from(code, self._data, self._at - size)[0]
+def checksum(data: bytes) -> int:
+    """FNV-1a over 64-bit words, the last one padded with zeros."""
+    value, mask = 0xCBF29CE484222325, (1 << 64) - 1
+    for (word,) in struct.iter_unpack("<Q", data + bytes(-len(data) % 8)):
+        value = (value ^ word) * 0x100000001B3 & mask
+        value ^= value >> 32
+    return value
 
 
 def read_artifact(artifact: bytes) -> Contents:
     """Takes an artifact apart.
 
     Raises:
-        ValueError: it is none, or it is cut short.
+      ReproError: it is none, or it is damaged.
     """
-    if len(artifact) < _HEADER_BYTES or artifact[:8] != b"reproart":
-        raise ValueError(f"not an artifact: expected 'reproart' at its start, got {artifact[:8]!r}")
-    version, machine, size, _, sections, _ = struct.unpack_from("<IIQQII", artifact, 8)
-    if version != 1:
-        raise ValueError(f"artifact of format version {version}, expected 1")
-    if size != len(artifact) or machine >= len(MACHINES):
-        raise ValueError(f"damaged artifact: expected {size} bytes, got {len(artifact)}")
-    try:
-        return _read_sections(artifact, Contents(MACHINES[machine]), sections)
-    except struct.error as error:
-        raise ValueError(f"damaged artifact: {error}") from None
-
-
-def _read_sections(artifact: bytes, contents: Contents, sections: int) -> Contents:
-    for i in range(sections):
-        kind, _, offset, length = struct.unpack_from("<IIQQ", artifact, _HEADER_BYTES + _SECTION_BYTES * i)
-        data = artifact[offset : offset + length]
-        if kind == _OBJECT:
-            contents.objects.append(data)
-        elif kind == _CONSTANTS:
-            contents.constants = data
-        elif kind == _PLAN:
-            _read_plan(_Stream(data), contents)
-    return contents
-
-
-def _read_plan(stream: _Stream, contents: Contents) -> None:
-    contents.level = stream.string()
-    contents.arena_bytes = stream.u64()
-    contents.scratch_bytes = stream.u64()
-    groups = (("state", contents.states), ("input", contents.inputs), ("output", contents.outputs))
-    counts = [stream.u32() for _ in groups]
-    for (role, tensors), count in zip(groups, counts, strict=True):
-        for index in range(count):
-            name, element = stream.string(), stream.string()
-            stream.u64()
-            shape = tuple(stream.u64() for _ in range(stream.u32()))
-            tensors.append(Tensor(role, index, name, element, shape))
-    contents.kernels = [(stream.string(), stream.u64(), stream.u64()) for _ in range(stream.u32())]
-    contents.messages = [stream.string() for _ in range(stream.u32())]
-    for _ in range(stream.u32()):
-        kernel, flags = stream.u32(), stream.u32()
-        buffers = [(Space(stream.u32()), stream.u32(), stream.u64()) for _ in range(stream.u32())]
-        contents.launches.append(Launch(kernel, bool(flags & 1), buffers))
+    if len(artifact) < _HEADER_BYTES or not artifact.startswith(_MAGIC):
+        raise ReproError(f"not an artifact: expected 'reproart' at its start, got {artifact[:8]!r}")
+    version, machine, size, expected, count, padding = struct.unpack_from("<IIQQII", artifact, len(_MAGIC))
+    if version != _VERSION:
+        raise ReproError(f"artifact of format version {version}, expected {_VERSION}")
+    if machine >= len(MACHINES):
+        raise ReproError(f"artifact of an unknown machine, number {machine}")
+    if size != len(artifact):
+        raise ReproError(f"damaged artifact: expected {size} bytes, got {len(artifact)}")
+    if (found := checksum(artifact[_BODY_START:])) != expected:
+        raise ReproError(f"damaged artifact: expected checksum {expected}, got {found}")
+    if padding or count > (len(artifact) - _HEADER_BYTES) // _SECTION_BYTES:
+        raise ReproError("damaged artifact: its table of sections is cut short")
+    sections: dict[int, list[bytes]] = {kind: [] for kind in (_OBJECT, _PLAN, _CONSTANTS, _LEVEL)}
+    for i in range(count):
+        kind, padding, offset, length = struct.unpack_from("<IIQQ", artifact, _HEADER_BYTES + _SECTION_BYTES * i)
+        if padding or kind not in sections or offset % _ALIGNMENT or offset + length > len(artifact):
+            raise ReproError(f"damaged artifact: section {i} is of unknown kind or lies outside of it")
+        sections[kind].append(artifact[offset : offset + length])
+    if not sections[_OBJECT] or any(len(sections[kind]) != 1 for kind in (_PLAN, _CONSTANTS, _LEVEL)):
+        raise ReproError("damaged artifact: expected object code, and one plan, one section of constants and one level")
+    ((plan_bytes,), (constants,), (level,)) = (sections[kind] for kind in (_PLAN, _CONSTANTS, _LEVEL))
+    plan = read_plan(plan_bytes, "cpu", "artifact")
+    if plan.constant_size != len(constants):
+        raise ReproError(f"damaged artifact: expected constants of {plan.constant_size} bytes, got {len(constants)}")
+    return Contents(MACHINES[machine], level.decode(errors="replace"), plan, tuple(sections[_OBJECT]), constants)

@@ -34,7 +34,7 @@ class CpuBackend:
         """
         if threads is not None and threads < 1:
             raise ValueError(f"expected at least 1 thread, got {threads}")
-        self._executable = _repro.Executable(artifact, threads or os.cpu_count() or 1)
+        self._executable = _repro.LoadedArtifact(artifact, threads or os.cpu_count() or 1)
         self.states = _describe("state", self._executable.states)
         self.inputs = _describe("input", self._executable.inputs)
         self.outputs = _describe("output", self._executable.outputs)

@@ -38,16 +38,7 @@ class Emulation:
         self._plan = plan = code.plan
         self._module = emulator.load(code.ptx.decode())
         self._memory = emulator.Memory()
-        sizes = {
-            ("error", 0): np.dtype(np.int64).itemsize,
-            ("constant", 0): plan.constant_size,
-            ("arena", 0): plan.arena_size,
-            **{
-                (space, i): buffer.size
-                for space in ("state", "input", "output")
-                for i, buffer in enumerate(plan.buffers(space))
-            },
-        }
+        sizes = {("error", 0): np.dtype(np.int64).itemsize} | plan.sizes()
         self.buffers = {(space, i): self._memory.allocate(size, f"{space} {i}") for (space, i), size in sizes.items()}
         self.buffers["constant", 0][:] = np.frombuffer(code.constants, np.uint8)
         self._word = self.buffers["error", 0].view(np.int64)
@@ -62,7 +53,7 @@ class Emulation:
 
     def array(self, space: str, index: int) -> np.ndarray:
         """A state, input or output, in the memory of the emulator."""
-        kind = self._plan.buffers(space)[index].kind
+        kind = self._plan.tensors(space)[index]
         size = kind.nbytes
         return self.buffers[space, index][:size].view(kind.dtype).reshape(kind.shape)
 

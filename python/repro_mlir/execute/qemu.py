@@ -17,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..bundle.runner.plan import Plan
 from ..errors import StepFailed
-from .artifact import Contents, Space, read_artifact
-from .buffers import address
+from .artifact import read_artifact
+from .buffers import Tensor, address
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = "qemu-aarch64-static"
@@ -32,22 +33,23 @@ def is_available() -> bool:
     return bool(shutil.which(COMPILER) and shutil.which(EMULATOR))
 
 
-def _job(contents: Contents, shares: int, steps: int) -> bytes:
+def _job(plan: Plan, shares: int, steps: int) -> bytes:
     """The launch plan as qemu_runner.c reads it: buffer 0 is the arena, 1 the constants, then tensors."""
-    tensors = [*contents.states, *contents.inputs, *contents.outputs]
+    tensors = [*plan.states, *plan.inputs, *plan.outputs]
     first = {
-        Space.ARENA: 0,
-        Space.CONSTANT: 1,
-        Space.STATE: 2,
-        Space.INPUT: 2 + len(contents.states),
-        Space.OUTPUT: 2 + len(contents.states) + len(contents.inputs),
+        "arena": 0,
+        "constant": 1,
+        "state": 2,
+        "input": 2 + len(plan.states),
+        "output": 2 + len(plan.states) + len(plan.inputs),
     }
-    numbers = [steps, shares, contents.arena_bytes, contents.scratch_bytes, 1 + len(tensors), len(contents.launches)]
-    numbers += [len(contents.constants), *(tensor.nbytes for tensor in tensors)]
-    for launch in contents.launches:
-        _, items, grain = contents.kernels[launch.kernel]
-        numbers += [launch.kernel, items, grain, int(launch.check), len(launch.buffers)]
-        for space, index, offset in launch.buffers:
+    scratch = max((kernel.scratch for kernel in plan.kernels), default=0)
+    numbers = [steps, shares, plan.arena_size, scratch, 1 + len(tensors), len(plan.launches)]
+    numbers += [plan.constant_size, *(tensor.nbytes for tensor in tensors)]
+    for launch in plan.launches:
+        kernel = plan.kernels[launch.kernel]
+        numbers += [launch.kernel, kernel.items, kernel.grain, int(launch.check), len(launch.arguments)]
+        for space, index, offset in launch.arguments:
             numbers += [first[space] + index, offset]
     return struct.pack(f"<{len(numbers)}Q", *numbers)
 
@@ -64,7 +66,8 @@ class QemuBackend:
             timeout: seconds that linking or a step may take.
 
         Raises:
-            ValueError: the artifact is damaged or not for aarch64.
+            ReproError: the artifact is damaged.
+            ValueError: it is not for aarch64.
             RuntimeError: the cross compiler or the emulator is missing or fails.
         """
         self._contents = read_artifact(artifact)
@@ -73,10 +76,10 @@ class QemuBackend:
         for tool in (COMPILER, EMULATOR):
             if not shutil.which(tool):
                 raise RuntimeError(f"{tool} is not installed")
+        self._plan = self._contents.plan
         self.states, self.inputs, self.outputs = (
-            self._contents.states,
-            self._contents.inputs,
-            self._contents.outputs,
+            [Tensor(role, i, kind.name, kind.element, kind.shape) for i, kind in enumerate(self._plan.tensors(role))]
+            for role in ("state", "input", "output")
         )
         self.threads = threads
         self._timeout = timeout
@@ -116,7 +119,7 @@ class QemuBackend:
                 raise ValueError(f"expected {len(expected)} {role}, got {len(got)}")
         for tensor, value in zip(tensors, values, strict=True):
             address(tensor, value, writable=tensor.role != "input")
-        self._path("job").write_bytes(_job(self._contents, self.threads, steps))
+        self._path("job").write_bytes(_job(self._plan, self.threads, steps))
         with open(self._path("data"), "wb") as file:
             file.write(self._contents.constants)
             for value in values:
@@ -124,7 +127,7 @@ class QemuBackend:
         names = [str(self._path(name)) for name in ("runner", "job", "data", "result")]
         result = subprocess.run([EMULATOR, *names], capture_output=True, text=True, timeout=self._timeout)
         if result.returncode == _FAILED_CHECK:
-            raise StepFailed(self._contents.messages[int(result.stdout) - 1])
+            raise StepFailed(self._plan.messages[int(result.stdout) - 1])
         if result.returncode:
             raise RuntimeError(f"{EMULATOR} failed with status {result.returncode}: {result.stderr[:2000]}")
         content = self._path("result").read_bytes()

@@ -9,7 +9,7 @@
  * that artifact, which an emulator can run: runner <job> <data> <result>.
  * It is C, since cross compilers often come without a C++ library.
  *
- * The job is what repro_mlir.runtime.emulation makes of the launch plan, all
+ * The job is what repro_mlir.execute.qemu makes of the launch plan, all
  * numbers u64: steps, shares, arena bytes, scratch bytes, number of buffers,
  * number of launches; the size of each buffer; then per launch: kernel, items,
  * grain, check, number of operands, and per operand: buffer, offset. Buffer 0 is
@@ -97,7 +97,7 @@ int main(int argc, char **argv) {
       if (check && error)
         break;
       /* The shares that threads would take, one after the other. */
-      uint64_t grains = grain ? (items + grain - 1) / grain : 0;
+      uint64_t grains = (items + grain - 1) / grain;
       uint64_t parts = minimum(grains, shares);
       for (uint64_t part = 0; part < parts; ++part)
         repro_kernels[kernel](

@@ -9,8 +9,10 @@ import re
 
 import numpy as np
 import pytest
+from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.errors import CompileError
+from repro_mlir.numerics.tensors import TensorType
 from support import device_kit
 
 STEP = """
@@ -37,22 +39,22 @@ def test_every_architecture_gives_kernels_that_fit_their_launches(arch: str) -> 
     code = device_code.compile(STEP, arch)
     assert code.arch == arch
     assert f".target {arch}" in code.ptx
-    for launch in code.plan["launches"]:
-        kernel = code.plan["kernels"][launch["kernel"]]
-        entry = re.search(rf"\.visible \.entry {kernel['name']}\((.*?)\)", code.ptx, re.S)
-        assert entry, kernel["name"]
+    plan = read_plan(code.plan, "gpu", arch)
+    for launch in plan.launches:
+        kernel = plan.kernels[launch.kernel]
+        entry = re.search(rf"\.visible \.entry {kernel.name}\((.*?)\)", code.ptx, re.S)
+        assert entry, kernel.name
         parameters = re.findall(r"\.param (\.\w+)", entry[1])
-        assert parameters == [".u64"] * (len(launch["args"]) + 1), "buffers, then the error word"
-        assert all(space in ("state", "input", "output", "arena", "constant") for space, _, _ in launch["args"])
+        assert parameters == [".u64"] * (len(launch.arguments) + 1), "buffers, then the error word"
 
 
 def test_plan_names_tensors_and_stops_before_a_state_is_written() -> None:
-    plan = device_code.compile(STEP).plan
-    assert plan["states"] == [{"name": "w", "element": "f32", "shape": [8], "bytes": 32}]
-    assert [tensor["element"] for tensor in plan["inputs"]] == ["f32", "i64"]
-    assert len(plan["messages"]) == 1
-    writes = [launch for launch in plan["launches"] if ["state", 0, 0] in launch["args"]]
-    assert writes and writes[0]["check"], "(E1) the state is written after the check"
+    plan = read_plan(device_code.compile(STEP).plan, "gpu", "plan")
+    assert plan.states == (TensorType("w", "f32", (8,)),)
+    assert [kind.element for kind in plan.inputs] == ["f32", "i64"]
+    assert len(plan.messages) == 1
+    writes = [launch for launch in plan.launches if ("state", 0, 0) in launch.arguments]
+    assert writes and writes[0].check, "(E1) the state is written after the check"
 
 
 def test_nothing_is_read_behind_the_end_of_a_buffer() -> None:

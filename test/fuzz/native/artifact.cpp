@@ -7,6 +7,7 @@
 
 #include "Runtime/Artifact.h"
 
+#include <cstdlib>
 #include <cstring>
 
 using namespace repro_runtime;
@@ -24,7 +25,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::memcpy(&bytes[sizeAt], &whole, sizeof whole);
   std::memcpy(&bytes[sumAt], &sum, sizeof sum);
   Artifact second;
-  if (readArtifact({bytes.data(), bytes.size()}, second).empty())
-    writeArtifact(second);
+  if (readArtifact({bytes.data(), bytes.size()}, second).empty()) {
+    Artifact third;
+    std::string again = writeArtifact(second);
+    if (!readArtifact({again.data(), again.size()}, third).empty())
+      std::abort();
+  }
   return 0;
 }

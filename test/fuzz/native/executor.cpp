@@ -44,9 +44,9 @@ static void check(char *const *buffers, char *, int64_t *error, int64_t begin,
 static Plan makePlan(unsigned launches) {
   Plan plan;
   plan.arenaBytes = items * sizeof(int64_t);
-  plan.scratchBytes = sizeof(int64_t);
-  plan.states = {{"x", "i64", items * sizeof(int64_t), {items}}};
-  plan.kernels = {{"check", items, 1}, {"add_one", items, 1}};
+  plan.states = {{"x", "i64", {items}}};
+  plan.kernels = {{"check", items, 1, 0},
+                  {"add_one", items, 1, sizeof(int64_t)}};
   plan.messages = {"too large"};
   BufferRef state{Space::State, 0, 0}, arena{Space::Arena, 0, 0};
   plan.launches.push_back({0, false, {state}});

@@ -14,7 +14,7 @@ from repro_mlir.bundle.runner import Bundle
 from repro_mlir.bundle.runner.execution import choose_architecture
 from repro_mlir.bundle.runner.initial import describe_initial, initial_array
 from repro_mlir.bundle.runner.manifest import MANIFEST, STATE
-from repro_mlir.bundle.runner.plan import read_plan
+from repro_mlir.bundle.runner.plan import write_plan
 from repro_mlir.bundle.writer import expect, write_bundle
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.torch.initialization import initialize
@@ -104,7 +104,7 @@ def _unlisted(members: dict[str, bytes], name: str) -> None:
     ("change", "message"),
     [
         (lambda m: m.update({"sm_75.ptx": m["sm_75.ptx"] + b" "}), "sm_75.ptx is damaged: expected BLAKE3"),
-        (lambda m: m.pop("sm_75.json"), "no member sm_75.json"),
+        (lambda m: m.pop("sm_75.plan"), "no member sm_75.plan"),
         (lambda m: m.update({"more": b""}), "unknown member 'more'"),
         (lambda m: m.update({"sm_100.ptx": b""}), "sm_100.ptx is not in manifest.json"),
         (lambda m: m.pop(MANIFEST), "expected a bundle of repro-mlir: it has no manifest.json"),
@@ -138,7 +138,7 @@ def _unlisted(members: dict[str, bytes], name: str) -> None:
         (lambda m: _listed(m, "sm_100.ptx", b""), "sm_100.ptx belongs to no part of the bundle"),
         (lambda m: _unlisted(m, "program.repro"), "no member program.repro"),
         (lambda m: _listed(m, "program.mlir", b""), "program.mlir belongs to no part of the bundle"),
-        (lambda m: _manifest(m, format=1), "no member program.mlir"),
+        (lambda m: _manifest(m, format=1), "sm_75 has members of other names"),
     ],
 )
 def test_damage(bundle: Path, change, message: str) -> None:
@@ -160,30 +160,10 @@ def test_damaged_files(bundle: Path, tmp_path: Path) -> None:
         Bundle(bundle)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"launches": [{"kernel": 2, "grid": [1, 1, 1], "args": []}]}, "launch 0 is of kernel 2, of 2"),
-        (
-            {"launches": [{"kernel": 0, "grid": [1, 1, 1], "args": [["state", 2, 0]]}]},
-            "launch 0 reads at state 2, byte 0, which does not exist",
-        ),
-        (
-            {"launches": [{"kernel": 0, "grid": [1, 1, 1], "args": [["arena", 0, 65]]}]},
-            "launch 0 reads at arena 0, byte 65, which does not exist",
-        ),
-        ({"launches": [{"kernel": 0, "grid": [0, 1, 1], "args": []}]}, "expected three numbers of at least 1"),
-        ({"kernels": [{}]}, "the launch plan is damaged"),
-        ({"arena_bytes": -4096}, "expected a whole number from 0"),
-        ({"arena_bytes": 1 << 63}, "expected a whole number from 0"),
-        ({"arena_bytes": "64"}, "expected a whole number from 0"),
-        ({"kernels": [{"name": "k", "block": [1, 1, 1], "shared": -1}]}, "expected a whole number from 0"),
-        ({"launches": [{"kernel": 0, "grid": [True, 1, 1], "args": []}]}, "expected a whole number from 0"),
-    ],
-)
-def test_damaged_plans(change: dict, message: str) -> None:
-    with pytest.raises(ReproError, match=message):
-        read_plan(handmade.plan() | change, 0, "plan")
+def test_plan_of_other_constants(bundle: Path) -> None:
+    _rewrite(bundle, lambda m: _listed(m, "sm_75.plan", write_plan(handmade.plan(constant_size=8))))
+    with pytest.raises(ReproError, match="expected constants of 8 bytes, got 0"):
+        Bundle(bundle).code("sm_75")
 
 
 def test_the_best_code_for_a_gpu() -> None:

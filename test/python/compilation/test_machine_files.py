@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.errors import CompileError
@@ -116,7 +117,7 @@ def test_multiprocessors_choose_the_blocks(tmp_path: Path) -> None:
     launches = set()
     for count in (1, 128, 4096):
         code = device_code.compile(program, write(tmp_path, "sm_75", multiprocessors=count))
-        launches.add(len(code.plan["launches"]))
+        launches.add(len(read_plan(code.plan, "gpu", "plan").launches))
         code = device_code.DeviceCode("sm_75", code.ptx, code.constants, code.plan)
         got = device_kit.run_code(code, kit.read(program), inputs)[0]
         assert np.array_equal(got, np.ascontiguousarray(want).view(np.uint32)), count

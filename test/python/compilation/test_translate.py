@@ -3,7 +3,6 @@
 
 """The tools go from a canonical program to the artifact and the plan that the compiler makes."""
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -58,18 +57,37 @@ def test_artifact(level: str, stored: Path) -> None:
 
 def test_device_plan(stored: Path) -> None:
     module = run("repro-opt", "--pass-pipeline=builtin.module(gpu{arch=sm_90})", stored)
-    plan = json.loads(run("repro-translate", "--launch-to-json", text=module))
+    plan = run("repro-translate", "--launch-to-plan", text=module)
     assert plan == device_code.compile(stored.read_bytes(), "sm_90").plan
 
 
+LAUNCH = """
+gpu.module @device {{
+  gpu.func @kernel(%x: memref<4xf32>, %error: memref<1xi64>) kernel {{ gpu.return }}
+}}
+func.func private @kernel(memref<4xf32>, memref<?xi8>, memref<1xi64>, index, index)
+launch.plan @main states(%s: memref<4xf32> {{repro.name = "s"}}) inputs() outputs() arena(%a: memref<0xi8>)
+    live 0 messages [] {{
+  launch.dispatch {launch} : memref<4xf32>
+}}
+"""
+ON_CPU = LAUNCH.format(launch="@kernel(%s)")
+ON_GPU = LAUNCH.format(launch="@device::@kernel(%s) grid [4, 1, 1] block [128, 1, 1]")
+TOO_WIDE = LAUNCH.format(launch="@device::@kernel(%s) grid [4294967296, 1, 1] block [128, 1, 1]")
+
+
 @pytest.mark.parametrize(
-    ("options", "error"),
+    ("module", "options", "error"),
     [
-        (["--launch-to-artifact"], "expected one 'launch.plan', which repro-plan-buffers makes of 'main'"),
-        (["--launch-to-artifact", "--level=z80"], "unknown CPU level 'z80'"),
-        (["--launch-to-json"], "expected one 'launch.plan', which repro-plan-buffers makes of 'main'"),
+        (PROGRAM, ["--launch-to-artifact"], "expected one 'launch.plan', which repro-plan-buffers makes of 'main'"),
+        (PROGRAM, ["--launch-to-artifact", "--level=z80"], "unknown CPU level 'z80'"),
+        (PROGRAM, ["--launch-to-plan"], "expected one 'launch.plan', which repro-plan-buffers makes of 'main'"),
+        (ON_CPU, ["--launch-to-artifact"], "expected a kernel that repro-expand-kernels expanded"),
+        (ON_CPU, ["--launch-to-plan"], "expected a launch of a device kernel, which repro-expand-device-kernels makes"),
+        (ON_GPU, ["--launch-to-artifact"], "expected a launch of a kernel without a grid"),
+        (TOO_WIDE, ["--launch-to-plan"], "expected a grid, a block and shared memory of sizes below 2^31"),
     ],
 )
-def test_other_modules_are_refused(options: list[str], error: str) -> None:
-    result = subprocess.run([TOOLS / "repro-translate", *options], input=PROGRAM.encode(), capture_output=True)
+def test_other_modules_are_refused(module: str, options: list[str], error: str) -> None:
+    result = subprocess.run([TOOLS / "repro-translate", *options], input=module.encode(), capture_output=True)
     assert result.returncode != 0 and not result.stdout and error in result.stderr.decode()

@@ -14,7 +14,7 @@ from repro_mlir._mlir_libs import _repro
 from repro_mlir.compilation import cpu
 from repro_mlir.errors import CompileError, StepFailed
 from repro_mlir.execute import qemu
-from repro_mlir.execute.artifact import Space, read_artifact
+from repro_mlir.execute.artifact import read_artifact
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.execute.qemu import QemuBackend
 from repro_mlir.program.canonical import to_bytes
@@ -123,10 +123,10 @@ func.func @main({arguments}) -> ({", ".join(types)}) attributes {{repro.num_stat
   return {", ".join(f"%r{i}" for i in range(len(types)))} : {", ".join(types)}
 }}"""
     compiled = cpu.compile(program, "x86-64-v2")
-    contents = read_artifact(compiled)
+    plan = read_artifact(compiled).plan
     # Each kernel counts up in place, so that a second run of an item would show.
-    assert [[b[0] for b in launch.buffers] for launch in contents.launches] == [[Space.STATE] * 2] * len(grains)
-    assert [-(-k[1] // k[2]) for k in contents.kernels] == list(grains)
+    assert [[b[0] for b in launch.arguments] for launch in plan.launches] == [["state"] * 2] * len(grains)
+    assert [-(-k.items // k.grain) for k in plan.kernels] == list(grains)
     for threads in (1, 2, 3, 5, 7, 16, 33):
         executable = CpuBackend(compiled, threads)
         states = [np.full(size, threads, np.int8) for size in sizes]
@@ -166,7 +166,7 @@ func.func @main(%x0: {rows}) -> {rows} attributes {{repro.num_state = 0 : i64}} 
   return %x{steps} : {rows}
 }}"""
     compiled = cpu.compile(program, "x86-64-v2")
-    assert len(read_artifact(compiled).launches) == 2
+    assert len(read_artifact(compiled).plan.launches) == 2
     x = np.random.default_rng(3).standard_normal((64, 128)).astype(np.float32)
     (result,) = CpuBackend(compiled, threads=2).run([], [x])
     (expected,) = Interpreter(to_bytes(program)).run(x)
@@ -283,7 +283,8 @@ def test_artifact_of_another_machine() -> None:
 def test_plan(artifact: bytes) -> None:
     """The counter and the weights are updated in place, after the last check."""
     contents = read_artifact(artifact)
-    writes = [i for i, launch in enumerate(contents.launches) if any(b[0] == Space.STATE for b in launch.buffers)]
-    assert contents.launches[min(i for i in writes if contents.launches[i].check)].check
+    launches = contents.plan.launches
+    writes = [i for i, launch in enumerate(launches) if any(b[0] == "state" for b in launch.arguments)]
+    assert launches[min(i for i in writes if launches[i].check)].check
     assert contents.level == "x86-64-v2"
-    assert [tensor.shape for tensor in contents.inputs] == [(1000,), ()]
+    assert [tensor.shape for tensor in contents.plan.inputs] == [(1000,), ()]

@@ -7,6 +7,7 @@
 
 #include "Codegen/CPU/Execution/HostLoader.h"
 
+#include "Runtime/Artifact.h"
 #include "Runtime/Routines.h"
 #include "Target/Level.h"
 
@@ -27,16 +28,16 @@ static constexpr ::repro_runtime::Machine hostMachine =
     ::repro_runtime::Machine::X86_64;
 #endif
 
-Executable::Executable() = default;
-Executable::~Executable() {
+LoadedArtifact::LoadedArtifact() = default;
+LoadedArtifact::~LoadedArtifact() {
   // The worker threads end before the code that they ran goes away.
   executor.reset();
 }
 
-std::unique_ptr<Executable> Executable::create(StringRef artifactBytes,
-                                               unsigned threads,
-                                               std::string &error) {
-  std::unique_ptr<Executable> result(new Executable);
+std::unique_ptr<LoadedArtifact> LoadedArtifact::create(StringRef artifactBytes,
+                                                       unsigned threads,
+                                                       std::string &error) {
+  std::unique_ptr<LoadedArtifact> result(new LoadedArtifact);
   // Constants are aligned to 64 within the artifact, so must be its copy.
   constexpr size_t alignment = 64;
   result->bytes.resize(artifactBytes.size() + alignment);
@@ -48,15 +49,15 @@ std::unique_ptr<Executable> Executable::create(StringRef artifactBytes,
       ::repro_runtime::readArtifact({start, artifactBytes.size()}, artifact);
   if (!error.empty())
     return nullptr;
-  const Level *level = findLevel(artifact.plan.level);
+  const Level *level = findLevel(artifact.level);
   if (!level) {
-    error = "artifact of the unknown level '" + artifact.plan.level +
+    error = "artifact of the unknown level '" + artifact.level +
             "', expected one of " + listLevels();
     return nullptr;
   }
   if (artifact.machine != hostMachine ||
       level->vectorWidth > getHostLevel().vectorWidth) {
-    error = "artifact for " + artifact.plan.level + ", but this machine is " +
+    error = "artifact for " + artifact.level + ", but this machine is " +
             getHostLevel().name;
     return nullptr;
   }

@@ -18,19 +18,19 @@ class LLJIT;
 
 namespace mlir::repro {
 
-/// A program that this process can run.
-class Executable {
+/// An artifact whose code is in this process, ready to run.
+class LoadedArtifact {
 public:
   /// Reads an artifact and loads its code; null and a message in `error` if it
   /// is damaged or made for another machine. The bytes are copied.
-  static std::unique_ptr<Executable>
+  static std::unique_ptr<LoadedArtifact>
   create(llvm::StringRef artifact, unsigned threads, std::string &error);
-  ~Executable();
+  ~LoadedArtifact();
 
   ::repro_runtime::Executor &getExecutor() { return *executor; }
 
 private:
-  Executable();
+  LoadedArtifact();
 
   std::string bytes;
   std::unique_ptr<llvm::orc::LLJIT> jit;

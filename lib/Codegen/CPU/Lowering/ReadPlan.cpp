@@ -7,50 +7,26 @@
 
 #include "Codegen/CPU/Lowering/ReadPlan.h"
 
-#include "Codegen/Schedule/Buffers/PlanReader.h"
-
 using namespace mlir;
 using namespace mlir::repro;
 
-LogicalResult mlir::repro::readPlan(ModuleOp module, const Level &level,
-                                    ::repro_runtime::Plan &plan,
-                                    std::string &constants) {
-  FailureOr<launch::PlanOp> found = findPlan(module);
-  if (failed(found))
-    return failure();
-  PlanReader reader(*found);
-  plan.level = level.name;
-  reader.readTensors(plan);
+FailureOr<TranslatedPlan> mlir::repro::readPlan(ModuleOp module) {
   SymbolTable symbols(module);
-  DenseMap<Operation *, uint32_t> kernels;
-  for (auto dispatch : found->getBody().getOps<launch::DispatchOp>()) {
-    StringAttr name = dispatch.getKernel().getRootReference();
-    Operation *function = symbols.lookup(name);
-    auto [number, isNew] = kernels.try_emplace(function, plan.kernels.size());
-    if (isNew) {
-      auto attr = [&](StringRef name) {
-        return function->getAttrOfType<IntegerAttr>(name);
-      };
-      if (!attr("repro.work_items") || !attr("repro.work_grain") ||
-          !attr("repro.scratch_bytes"))
-        return function->emitError(
-            "expected a kernel that repro-expand-kernels "
-            "expanded, with its work and scratch set");
-      plan.kernels.push_back({name.str(),
-                              uint64_t(attr("repro.work_items").getInt()),
-                              uint64_t(attr("repro.work_grain").getInt())});
-      plan.scratchBytes = std::max<uint64_t>(
-          plan.scratchBytes, attr("repro.scratch_bytes").getInt());
-    }
-    ::repro_runtime::Launch launch{number->second, dispatch.getChecked(), {}};
-    for (Value operand : dispatch.getBuffers()) {
-      auto buffer = reader.locate(operand);
-      if (failed(buffer))
-        return failure();
-      launch.buffers.push_back(*buffer);
-    }
-    plan.launches.push_back(std::move(launch));
-  }
-  constants = reader.takeConstants();
-  return success();
+  auto describe = [&](launch::DispatchOp dispatch,
+                      ::repro_runtime::Kernel &kernel) -> LogicalResult {
+    Operation *function =
+        symbols.lookup(dispatch.getKernel().getRootReference());
+    auto read = [&](StringRef name, uint64_t &value) {
+      auto attr = function->getAttrOfType<IntegerAttr>(name);
+      value = attr ? attr.getInt() : 0;
+      return attr != nullptr;
+    };
+    if (!read("repro.work_items", kernel.items) ||
+        !read("repro.work_grain", kernel.grain) ||
+        !read("repro.scratch_bytes", kernel.scratchBytes))
+      return function->emitError("expected a kernel that repro-expand-kernels "
+                                 "expanded, with its work and scratch set");
+    return success();
+  };
+  return translatePlan(module, ::repro_runtime::Processor::CPU, describe);
 }

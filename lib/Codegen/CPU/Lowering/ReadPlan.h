@@ -8,17 +8,13 @@
 #ifndef REPRO_CODEGEN_CPU_READPLAN_H
 #define REPRO_CODEGEN_CPU_READPLAN_H
 
-#include "Target/Level.h"
-
-#include "mlir/IR/BuiltinOps.h"
+#include "Codegen/Schedule/Buffers/PlanReader.h"
 
 namespace mlir::repro {
 
 /// Translates the `launch.plan`, with the work and scratch that
-/// `repro-expand-kernels` set on the kernels; `constants` receives the bytes of
-/// the constants that kernels read.
-LogicalResult readPlan(ModuleOp module, const Level &level,
-                       ::repro_runtime::Plan &plan, std::string &constants);
+/// `repro-expand-kernels` set on the kernels.
+FailureOr<TranslatedPlan> readPlan(ModuleOp module);
 
 } // namespace mlir::repro
 

@@ -8,15 +8,12 @@
 #ifndef REPRO_CODEGEN_GPU_LOWERING_READDEVICEPLAN_H
 #define REPRO_CODEGEN_GPU_LOWERING_READDEVICEPLAN_H
 
-#include "mlir/IR/BuiltinOps.h"
+#include "Codegen/Schedule/Buffers/PlanReader.h"
 
 namespace mlir::repro {
 
-/// Translates the `launch.plan` that `repro-expand-device-kernels` leaves;
-/// `plan` receives it as JSON (docs/bundle.md), `constants` the bytes of the
-/// constants that kernels read.
-LogicalResult readDevicePlan(ModuleOp module, std::string &plan,
-                             std::string &constants);
+/// Translates the `launch.plan` that `repro-expand-device-kernels` leaves.
+FailureOr<TranslatedPlan> readDevicePlan(ModuleOp module);
 
 } // namespace mlir::repro
 

@@ -7,6 +7,8 @@
 
 #include "Codegen/Schedule/Buffers/PlanReader.h"
 
+#include "llvm/Support/JSON.h"
+
 using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::launch;
@@ -48,27 +50,85 @@ FailureOr<PlanOp> mlir::repro::findPlan(ModuleOp module) {
 static ::repro_runtime::Tensor describe(Value buffer, Attribute name) {
   auto type = cast<MemRefType>(buffer.getType());
   ::repro_runtime::Tensor tensor;
-  tensor.name = cast<StringAttr>(name).str();
+  tensor.name = llvm::json::fixUTF8(cast<StringAttr>(name).getValue());
   llvm::raw_string_ostream(tensor.element) << type.getElementType();
-  tensor.bytes = getBufferBytes(type);
   tensor.shape.assign(type.getShape().begin(), type.getShape().end());
   return tensor;
 }
 
-void PlanReader::readTensors(::repro_runtime::Plan &result) {
+/// States, inputs, outputs, the arena's size and the messages.
+static void translateTensors(PlanOp plan, ::repro_runtime::Plan &result) {
   const Attribute *name = plan.getNames().begin();
-  auto read = [&](ArrayRef<BlockArgument> buffers,
-                  std::vector<::repro_runtime::Tensor> &tensors) {
+  auto translate = [&](ArrayRef<BlockArgument> buffers,
+                       std::vector<::repro_runtime::Tensor> &tensors) {
     for (BlockArgument buffer : buffers)
       tensors.push_back(describe(buffer, *name++));
   };
-  read(plan.getStates(), result.states);
-  read(plan.getInputs(), result.inputs);
-  read(plan.getOutputs(), result.outputs);
+  translate(plan.getStates(), result.states);
+  translate(plan.getInputs(), result.inputs);
+  translate(plan.getOutputs(), result.outputs);
   result.arenaBytes =
       getBufferBytes(cast<MemRefType>(plan.getArena().getType()));
   for (auto message : plan.getMessages().getAsRange<StringAttr>())
-    result.messages.push_back(message.str());
+    result.messages.push_back(llvm::json::fixUTF8(message.getValue()));
+}
+
+/// Whether a plan has room for the sizes of a launch on a GPU.
+static bool fitsDevice(DispatchOp dispatch) {
+  return llvm::all_of(*dispatch.getGrid(), llvm::isInt<32>) &&
+         llvm::all_of(*dispatch.getBlock(), llvm::isInt<32>) &&
+         llvm::isInt<32>(dispatch.getSharedBytes().value_or(0));
+}
+
+FailureOr<TranslatedPlan>
+mlir::repro::translatePlan(ModuleOp module,
+                           ::repro_runtime::Processor processor,
+                           DescribeKernel describe) {
+  FailureOr<PlanOp> found = findPlan(module);
+  if (failed(found))
+    return failure();
+  PlanOp op = *found;
+  TranslatedPlan result;
+  ::repro_runtime::Plan &plan = result.plan;
+  plan.processor = processor;
+  translateTensors(op, plan);
+  PlanReader reader(op);
+  llvm::DenseMap<Attribute, uint32_t> kernels;
+  for (auto dispatch : op.getBody().getOps<DispatchOp>()) {
+    std::optional<ArrayRef<int64_t>> grid = dispatch.getGrid();
+    bool isOnDevice = processor == ::repro_runtime::Processor::GPU;
+    if (grid.has_value() != isOnDevice)
+      return dispatch.emitError("expected a launch of a ")
+             << (isOnDevice ? "device kernel, which repro-expand-device-kernels"
+                            : "kernel without a grid, which "
+                              "repro-expand-kernels")
+             << " makes";
+    if (isOnDevice && !fitsDevice(dispatch))
+      return dispatch.emitError("expected a grid, a block and shared memory of "
+                                "sizes below 2^31");
+    auto [number, isNew] =
+        kernels.try_emplace(dispatch.getKernel(), plan.kernels.size());
+    if (isNew) {
+      ::repro_runtime::Kernel kernel;
+      kernel.name = dispatch.getKernel().getLeafReference().str();
+      if (failed(describe(dispatch, kernel)))
+        return failure();
+      plan.kernels.push_back(std::move(kernel));
+    }
+    ::repro_runtime::Launch launch{number->second, dispatch.getChecked(), {}};
+    if (isOnDevice)
+      llvm::copy(*grid, launch.grid.begin());
+    for (Value operand : dispatch.getBuffers()) {
+      auto buffer = reader.locate(operand);
+      if (failed(buffer))
+        return failure();
+      launch.buffers.push_back(*buffer);
+    }
+    plan.launches.push_back(std::move(launch));
+  }
+  result.constants = reader.takeConstants();
+  plan.constantBytes = result.constants.size();
+  return result;
 }
 
 FailureOr<::repro_runtime::BufferRef> PlanReader::locate(Value buffer) {

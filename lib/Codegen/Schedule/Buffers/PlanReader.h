@@ -8,7 +8,7 @@
 #ifndef REPRO_CODEGEN_SCHEDULE_BUFFERS_PLANREADER_H
 #define REPRO_CODEGEN_SCHEDULE_BUFFERS_PLANREADER_H
 
-#include "Runtime/Artifact.h"
+#include "Runtime/Plan.h"
 #include "dialects/Launch/IR/Launch.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -18,13 +18,26 @@ namespace mlir::repro {
 /// The plan of a module; an error if it has none.
 FailureOr<launch::PlanOp> findPlan(ModuleOp module);
 
-/// Reads what all targets' plans have in common.
+/// A plan with the bytes of the constants that its kernels read.
+struct TranslatedPlan {
+  ::repro_runtime::Plan plan;
+  std::string constants;
+};
+
+/// Sets what only the target knows of a kernel, from its first launch.
+using DescribeKernel =
+    function_ref<LogicalResult(launch::DispatchOp, ::repro_runtime::Kernel &)>;
+
+/// Translates the `launch.plan` of a module.
+FailureOr<TranslatedPlan> translatePlan(ModuleOp module,
+                                        ::repro_runtime::Processor processor,
+                                        DescribeKernel describe);
+
+/// Finds where the buffers of a plan lie.
 class PlanReader {
 public:
   explicit PlanReader(launch::PlanOp plan) : plan(plan) {}
 
-  /// States, inputs, outputs, the arena's size and the messages.
-  void readTensors(::repro_runtime::Plan &result);
   /// The place of a buffer that a launch passes to its kernel; a constant gets
   /// one at the first use.
   FailureOr<::repro_runtime::BufferRef> locate(Value buffer);

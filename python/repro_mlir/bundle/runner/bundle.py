@@ -23,6 +23,7 @@ from ...numerics.tensors import TensorType
 from ...printing import foreign
 from .execution import TargetCode
 from .initial import initial_array
+from .json_plan import read_json_plan
 from .manifest import (
     FORMAT,
     INPUTS,
@@ -36,7 +37,7 @@ from .manifest import (
     parse_json,
     read_manifest,
 )
-from .plan import read_plan
+from .plan import Plan, read_plan
 
 _SIGNED_MAGIC = b"repro-bundle-v1\0"
 _SIGNATURE = shapes.record({"key": shapes.hexadecimal(64), "ed25519": shapes.hexadecimal(128)})
@@ -160,22 +161,22 @@ class Bundle:
     def code(self, architecture: str) -> TargetCode:
         """The code for one of `architectures`. ReproError where it does not fit the bundle."""
         where = f"{self.path}: {architecture}"
-        try:
-            target = self._manifest["targets"][architecture]
-            members = {key: self._data[target[key]] for key in ("ptx", "plan", "constants")}
-            cubin = None if target["cubin"] is None else self._data[target["cubin"]]
-            plan = read_plan(parse_json(members["plan"], where), len(members["constants"]), where)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ReproError(f"{where}: the target is damaged ({type(error).__name__}: {error})") from None
-        for role, kinds, buffers in (
-            ("state", self.state, plan.states),
-            ("input", self.inputs, plan.inputs),
-            ("output", self.outputs, plan.outputs),
-        ):
-            found = [(buffer.kind.element, buffer.kind.shape, buffer.size) for buffer in buffers]
-            if found != [(kind.element, kind.shape, kind.nbytes) for kind in kinds]:
+        target = self._manifest["targets"][architecture]
+        members = {key: self._data[name] for key, name in target.items() if name is not None}
+        plan = self._plan(members["plan"], members["constants"], where)
+        for role, kinds in (("state", self.state), ("input", self.inputs), ("output", self.outputs)):
+            found = [(kind.element, kind.shape) for kind in plan.tensors(role)]
+            if found != [(kind.element, kind.shape) for kind in kinds]:
                 raise ReproError(f"{where}: the {role} buffers of the plan are not those of the program")
-        return TargetCode(architecture, cubin, members["ptx"], plan, members["constants"])
+        return TargetCode(architecture, members.get("cubin"), members["ptx"], plan, members["constants"])
+
+    def _plan(self, data: bytes, constants: bytes, where: str) -> Plan:
+        if self._manifest["format"] != FORMAT:
+            return read_json_plan(parse_json(data, where), len(constants), where)
+        plan = read_plan(data, "gpu", where)
+        if plan.constant_size != len(constants):
+            raise ReproError(f"{where}: expected constants of {plan.constant_size} bytes, got {len(constants)}")
+        return plan
 
     def initial_state(self) -> list[np.ndarray]:
         """New arrays with the state before the first step. ReproError where it is not the state that was bundled."""

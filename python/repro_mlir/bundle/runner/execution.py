@@ -88,16 +88,7 @@ class Execution:
         self._code, self.image = _load(device, code, use_cubin)
         self._functions = [self._code.function(kernel.name, kernel.shared) for kernel in plan.kernels]
         bound = bound or {}
-        sizes = {
-            ("error", 0): _WORD.itemsize,
-            ("constant", 0): plan.constant_size,
-            ("arena", 0): plan.arena_size,
-            **{
-                (space, i): buffer.size
-                for space in ("state", "input", "output")
-                for i, buffer in enumerate(plan.buffers(space))
-            },
-        }
+        sizes = {("error", 0): _WORD.itemsize} | plan.sizes()
         offsets: dict[tuple[str, int], int] = {}
         self.allocated = 0
         for key, size in sizes.items():
@@ -136,7 +127,7 @@ class Execution:
 
     def read(self, space: str, index: int) -> np.ndarray:
         """A copy of a state or output."""
-        kind = self.plan.buffers(space)[index].kind
+        kind = self.plan.tensors(space)[index]
         array = np.empty(kind.shape, kind.dtype)
         self.device.read(self._addresses[space, index], array)
         self.device.synchronize()

@@ -20,12 +20,14 @@ NUMERICS = 1
 MANIFEST, STATE, INPUTS, SIGNATURE = "manifest.json", "state.safetensors", "inputs.safetensors", "signature.json"
 PROGRAMS = {1: "program.mlir", FORMAT: "program.repro"}
 """The member with the program, of each format that is read."""
+PLANS = {1: "json", FORMAT: "plan"}
+"""The suffix of the members with launch plans, likewise."""
 
 _ARCHITECTURE = r"sm_[0-9]{2,3}[af]?"
 _RUNNER = re.compile(r"__main__\.py|repro_mlir(/[a-z0-9_]+)+\.py")
 _MEMBER = re.compile(
     r"manifest\.json|signature\.json|program\.(mlir|repro)|(state|inputs)\.safetensors"
-    rf"|{_ARCHITECTURE}\.(ptx|cubin|json|constants)|{_RUNNER.pattern}"
+    rf"|{_ARCHITECTURE}\.(ptx|cubin|json|plan|constants)|{_RUNNER.pattern}"
 )
 
 _LONGEST_RUN = 1 << 32
@@ -136,7 +138,7 @@ def read_manifest(data: bytes, where: str) -> dict[str, Any]:
     if manifest["num_hyper_parameters"] > len(manifest["inputs"]) or manifest["steps"] > _LONGEST_RUN:
         raise ReproError(f"{place}: more hyper-parameters than inputs, or more than {_LONGEST_RUN:,} steps")
     for architecture, target in manifest["targets"].items():
-        own = (target["ptx"], target["plan"]) == (f"{architecture}.ptx", f"{architecture}.json")
+        own = (target["ptx"], target["plan"]) == (f"{architecture}.ptx", f"{architecture}.{PLANS[manifest['format']]}")
         own = own and target["cubin"] in (None, f"{architecture}.cubin") and target["constants"].endswith(".constants")
         if not own or not re.fullmatch(_ARCHITECTURE, architecture):
             raise ReproError(f"{place}: targets: {foreign(architecture)} has members of other names than its own")

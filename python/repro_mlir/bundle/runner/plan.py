@@ -1,131 +1,260 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The launch plan of device code: which kernels run on which buffers, as data."""
+"""The launch plan of a compiled program, and its bytes (docs/plan.md): which kernels run on which buffers.
+
+lib/Runtime/Plan.cpp reads and writes the same form.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from ...errors import ReproError
+from ...numerics.elements import ELEMENTS
 from ...numerics.tensors import TensorType
 from ...printing import foreign
+
+PROCESSORS = ("cpu", "gpu")
+"""What runs the launches."""
 
 SPACES = ("state", "input", "output", "arena", "constant")
 """What a buffer of a launch is part of."""
 
+_MAGIC = b"reproplan\0\0\0"
+_VERSION = 1
+_CHECK = 1
+# Of every size: what 48 bits of an address reach.
+_MOST_BYTES = 1 << 48
+_MOST_THREADS = 1024
 
-@dataclass(frozen=True)
-class Buffer:
-    """A state, input or output in device memory."""
-
-    kind: TensorType
-    size: int  # bytes
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """An entry point of the code and how its threads are laid out."""
+    """An entry point of the code.
+
+    Attributes:
+      items, grain, scratch: on a CPU, how many independent work items there are, how many of them are the smallest
+        sensible share, and bytes of scratch memory for each thread.
+      block, shared: on a GPU, the threads of a block in x, y and z, and bytes of dynamic shared memory.
+    """
 
     name: str
-    block: tuple[int, int, int]
-    shared: int  # bytes of dynamic shared memory
+    items: int = 0
+    grain: int = 0
+    scratch: int = 0
+    block: tuple[int, int, int] = (0, 0, 0)
+    shared: int = 0
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: kernel number, grid, and (space, number in the space, byte offset) of each buffer argument."""
+    """One run of a kernel.
+
+    Attributes:
+      kernel: its number.
+      check: whether the step ends before this launch where a check has failed (E1).
+      arguments: (space, number in the space, byte offset) of each buffer.
+      grid: on a GPU, blocks in x, y and z.
+    """
 
     kernel: int
-    grid: tuple[int, int, int]
+    check: bool
     arguments: tuple[tuple[str, int, int], ...]
+    grid: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Plan:
     """All launches of a step, in order.
 
-    A kernel takes the addresses of its buffers and, last, that of the error word: an i64 that is zero before the step
-    and becomes the number of a message + 1 where a check fails (E1).
+    A kernel that finds an error (E1) stores the number of its message + 1 in the error word, which is zero before the
+    step.
     """
 
+    processor: str
     arena_size: int
     constant_size: int
-    states: tuple[Buffer, ...]
-    inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
+    states: tuple[TensorType, ...]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
     messages: tuple[str, ...]
     kernels: tuple[Kernel, ...]
     launches: tuple[Launch, ...]
 
-    def buffers(self, space: str) -> tuple[Buffer, ...]:
-        """The buffers of "state", "input" or "output"."""
+    def tensors(self, space: str) -> tuple[TensorType, ...]:
+        """Those of "state", "input" or "output"."""
         return {"state": self.states, "input": self.inputs, "output": self.outputs}[space]
 
+    def sizes(self) -> dict[tuple[str, int], int]:
+        """The bytes of all that buffers are part of, by space and number."""
+        sizes = {("constant", 0): self.constant_size, ("arena", 0): self.arena_size}
+        for space in ("state", "input", "output"):
+            sizes |= {(space, i): kind.nbytes for i, kind in enumerate(self.tensors(space))}
+        return sizes
 
-def read_plan(plan: Any, constant_size: int, where: str) -> Plan:
-    """The plan from its JSON form (docs/bundle.md).
+
+def read_plan(data: bytes, processor: str, where: str) -> Plan:
+    """The plan that these bytes are.
 
     Args:
-      plan: the parsed JSON.
-      constant_size: bytes of the constants beside the plan.
+      data: as `write_plan` and the compiler write them.
+      processor: what is to run it, "cpu" or "gpu".
       where: names the plan in messages.
     Raises:
-      ReproError: a part is missing, of another type, or names a kernel or a byte that does not exist.
+      ReproError: other bytes, a plan for something else, or one with an index, an offset or a size out of range.
     """
     try:
-        states, inputs, outputs = (
-            tuple(
-                Buffer(TensorType(t["name"], t["element"], tuple(map(_whole, t["shape"]))), _whole(t["bytes"]))
-                for t in plan[key]
-            )
-            for key in ("states", "inputs", "outputs")
+        plan = _Reader(data).plan()
+        check_plan(plan)
+    except (ValueError, struct.error) as error:
+        raise ReproError(f"{where}: the launch plan is damaged ({foreign(str(error))})") from None
+    if plan.processor != processor:
+        raise ReproError(f"{where}: expected a launch plan for a {processor}, got one for a {plan.processor}")
+    return plan
+
+
+def write_plan(plan: Plan) -> bytes:
+    """The bytes of a plan."""
+    is_on_device = plan.processor == "gpu"
+
+    def string(text: str) -> bytes:
+        data = text.encode()
+        return struct.pack("<I", len(data)) + data
+
+    def many(parts: Sequence[bytes]) -> bytes:
+        return struct.pack("<I", len(parts)) + b"".join(parts)
+
+    def tensor(kind: TensorType) -> bytes:
+        return string(kind.name) + string(kind.element) + many([struct.pack("<Q", extent) for extent in kind.shape])
+
+    def kernel(kernel: Kernel) -> bytes:
+        if is_on_device:
+            return string(kernel.name) + struct.pack("<4I", *kernel.block, kernel.shared)
+        return string(kernel.name) + struct.pack("<3Q", kernel.items, kernel.grain, kernel.scratch)
+
+    def launch(launch: Launch) -> bytes:
+        head = struct.pack("<2I", launch.kernel, _CHECK if launch.check else 0)
+        grid = struct.pack("<3I", *launch.grid) if is_on_device else b""
+        return head + grid + many([struct.pack("<IIQ", SPACES.index(a[0]), a[1], a[2]) for a in launch.arguments])
+
+    head = struct.pack("<2I2Q", _VERSION, PROCESSORS.index(plan.processor), plan.arena_size, plan.constant_size)
+    parts = [
+        *(many([tensor(kind) for kind in kinds]) for kinds in (plan.states, plan.inputs, plan.outputs)),
+        many([string(message) for message in plan.messages]),
+        many([kernel(each) for each in plan.kernels]),
+        many([launch(each) for each in plan.launches]),
+    ]
+    return _MAGIC + head + b"".join(parts)
+
+
+class _Reader:
+    """ValueError or struct.error for bytes that are no plan."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def plan(self) -> Plan:
+        if self._data[: len(_MAGIC)] != _MAGIC:
+            raise ValueError("expected 'reproplan' at its start")
+        self._at = len(_MAGIC)
+        version, processor = self._numbers("<2I")
+        if version != _VERSION:
+            raise ValueError(f"version {version}, expected {_VERSION}")
+        is_on_device = _name(PROCESSORS, processor, "processor") == "gpu"
+        arena_size, constant_size = self._numbers("<2Q")
+        states, inputs, outputs = (self._list(12, self._tensor) for _ in range(3))
+        messages = self._list(4, self._string)
+        kernels = self._list(20, self._device_kernel if is_on_device else self._host_kernel)
+        launches = self._list(12, lambda: self._launch(is_on_device))
+        if self._at != len(self._data):
+            raise ValueError(f"{len(self._data) - self._at} bytes behind its end")
+        return Plan(
+            PROCESSORS[processor], arena_size, constant_size, states, inputs, outputs, messages, kernels, launches
         )
-        kernels = tuple(Kernel(str(k["name"]), _triple(k["block"]), _whole(k["shared"])) for k in plan["kernels"])
-        launches = tuple(
-            Launch(
-                _whole(launch["kernel"]),
-                _triple(launch["grid"]),
-                tuple((str(space), _whole(index), _whole(offset)) for space, index, offset in launch["args"]),
-            )
-            for launch in plan["launches"]
-        )
-        messages = tuple(map(str, plan["messages"]))
-        result = Plan(_whole(plan["arena_bytes"]), constant_size, states, inputs, outputs, messages, kernels, launches)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ReproError(f"{where}: the launch plan is damaged ({type(error).__name__}: {error})") from None
-    _check(result, where)
-    return result
+
+    def _tensor(self) -> TensorType:
+        name, element = self._string(), self._string()
+        shape = self._list(8, lambda: self._numbers("<Q")[0])
+        if element not in ELEMENTS:
+            raise ValueError("a tensor with elements of an unknown type")
+        return TensorType(name, element, shape)
+
+    def _host_kernel(self) -> Kernel:
+        name = self._string()
+        items, grain, scratch = self._numbers("<3Q")
+        return Kernel(name, items=items, grain=grain, scratch=scratch)
+
+    def _device_kernel(self) -> Kernel:
+        name = self._string()
+        x, y, z, shared = self._numbers("<4I")
+        return Kernel(name, block=(x, y, z), shared=shared)
+
+    def _launch(self, is_on_device: bool) -> Launch:
+        kernel, flags = self._numbers("<2I")
+        if flags > _CHECK:
+            raise ValueError("a launch with unknown flags")
+        x, y, z = self._numbers("<3I") if is_on_device else (0, 0, 0)
+        return Launch(kernel, bool(flags), self._list(16, self._argument), (x, y, z))
+
+    def _argument(self) -> tuple[str, int, int]:
+        space, index, offset = self._numbers("<IIQ")
+        return _name(SPACES, space, "space"), index, offset
+
+    def _numbers(self, form: str) -> tuple[int, ...]:
+        numbers = struct.unpack_from(form, self._data, self._at)
+        self._at += struct.calcsize(form)
+        return numbers
+
+    def _string(self) -> str:
+        (length,) = self._numbers("<I")
+        if length > len(self._data) - self._at:
+            raise ValueError("cut short")
+        self._at += length
+        return self._data[self._at - length : self._at].decode()
+
+    def _list(self, least: int, each: Callable[[], _T]) -> tuple[_T, ...]:
+        """As many as the bytes say, which are at least `least` for each."""
+        (count,) = self._numbers("<I")
+        if count > (len(self._data) - self._at) // least:
+            raise ValueError("cut short")
+        return tuple(each() for _ in range(count))
 
 
-def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise ValueError(f"expected a whole number from 0 to 2^63 - 1, got {foreign(repr(value))}")
-    return value
+def _name(names: Sequence[str], number: int, what: str) -> str:
+    if number >= len(names):
+        raise ValueError(f"a {what} of number {number}")
+    return names[number]
 
 
-def _triple(values: Sequence[Any]) -> tuple[int, int, int]:
-    x, y, z = map(_whole, values)
-    if min(x, y, z) < 1:
-        raise ValueError(f"expected three numbers of at least 1, got {list(values)}")
-    return x, y, z
-
-
-def _check(plan: Plan, where: str) -> None:
-    sizes = {
-        "state": [buffer.size for buffer in plan.states],
-        "input": [buffer.size for buffer in plan.inputs],
-        "output": [buffer.size for buffer in plan.outputs],
-        "arena": [plan.arena_size],
-        "constant": [plan.constant_size],
-    }
+def check_plan(plan: Plan) -> None:
+    """ValueError where an index, an offset or a size is out of range."""
+    if max(plan.arena_size, plan.constant_size) > _MOST_BYTES:
+        raise ValueError("an arena or constants of more than 2^48 bytes")
+    for kind in (*plan.states, *plan.inputs, *plan.outputs):
+        if math.prod(extent or 1 for extent in kind.shape) * kind.dtype.itemsize > _MOST_BYTES:
+            raise ValueError(f"{kind.name} of more than 2^48 bytes")
+    for kernel in plan.kernels:
+        if plan.processor == "cpu":
+            fits = 1 <= kernel.grain and max(kernel.items, kernel.grain, kernel.scratch) <= _MOST_BYTES
+        else:
+            fits = min(kernel.block) >= 1 and math.prod(kernel.block) <= _MOST_THREADS
+        if not fits:
+            raise ValueError(f"kernel {kernel.name} has no work, or more than any processor can do")
+    sizes = plan.sizes()
     for number, launch in enumerate(plan.launches):
-        if not 0 <= launch.kernel < len(plan.kernels):
-            raise ReproError(f"{where}: launch {number} is of kernel {launch.kernel}, of {len(plan.kernels)}")
+        if launch.kernel >= len(plan.kernels):
+            raise ValueError(f"launch {number} is of kernel {launch.kernel}, of {len(plan.kernels)}")
+        if plan.processor == "gpu" and min(launch.grid) < 1:
+            raise ValueError(f"launch {number} has a grid without blocks")
         for space, index, offset in launch.arguments:
-            if space not in sizes or not 0 <= index < len(sizes[space]) or not 0 <= offset <= sizes[space][index]:
-                raise ReproError(
-                    f"{where}: launch {number} reads at {space} {index}, byte {offset}, which does not exist"
-                )
+            # An empty tensor starts at the end of nothing.
+            if offset > sizes.get((space, index), -1):
+                raise ValueError(f"launch {number} reads at {space} {index}, byte {offset}, which does not exist")

@@ -136,8 +136,8 @@ class Session:
         """
         plan = self._execution.plan
         return {
-            buffer.kind.name: DeviceArray(buffer.kind, self._execution.address(space, i), self)
-            for i, buffer in enumerate(plan.buffers(space))
+            kind.name: DeviceArray(kind, self._execution.address(space, i), self)
+            for i, kind in enumerate(plan.tensors(space))
         }
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
@@ -184,8 +184,7 @@ class Session:
         if on_device(value):
             pointer = device_pointer(value, kind, "input", self.device.ordinal)
             self.device.synchronize_all()
-            size = self._execution.plan.inputs[index].size
-            self.device.copy(self._execution.address("input", index), pointer, size)
+            self.device.copy(self._execution.address("input", index), pointer, kind.nbytes)
             return value
         array = np.ascontiguousarray(as_array(value, kind, "input"))
         self._execution.write("input", index, array)

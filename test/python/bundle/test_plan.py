@@ -1,0 +1,170 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Launch plans as bytes: what is written is what is read, and everything else is one clear error."""
+
+import json
+import struct
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from repro_mlir.bundle.runner.json_plan import read_json_plan
+from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan, read_plan, write_plan
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.tensors import TensorType
+from support import handmade
+
+FORM_1 = Path(__file__).resolve().parents[2] / "data" / "form-1" / "bundle.rmb"
+BIG = 1 << 48
+
+EMPTY = Plan("cpu", 0, 0, (), (), (), (), (), ())
+HOST = Plan(
+    processor="cpu",
+    arena_size=64,
+    constant_size=16,
+    states=(TensorType("w", "bf16", (3, 5)),),
+    inputs=(TensorType("é", "i1", (0, 7)),),
+    outputs=(TensorType("", "f64", ()),),
+    messages=("", "model.py:1: ∞"),
+    kernels=(Kernel("k", items=7, grain=3, scratch=128), Kernel("k2", grain=1)),
+    launches=(
+        Launch(1, True, (("state", 0, 30), ("input", 0, 0), ("output", 0, 8), ("arena", 0, 64), ("constant", 0, 16))),
+        Launch(0, False, ()),
+    ),
+)
+DEVICE = handmade.plan()
+
+
+@pytest.mark.parametrize("plan", [EMPTY, HOST, DEVICE])
+def test_what_is_written_is_read(plan: Plan) -> None:
+    assert read_plan(write_plan(plan), plan.processor, "plan") == plan
+
+
+def test_a_plan_for_another_processor() -> None:
+    with pytest.raises(ReproError, match="here: expected a launch plan for a gpu, got one for a cpu"):
+        read_plan(write_plan(HOST), "gpu", "here")
+
+
+def _launch(plan: Plan, **changes: object) -> Plan:
+    return replace(plan, launches=(replace(plan.launches[0], **changes),))
+
+
+def _kernel(plan: Plan, **changes: object) -> Plan:
+    return replace(plan, kernels=(replace(plan.kernels[0], **changes), *plan.kernels[1:]))
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (_launch(DEVICE, kernel=2), "launch 0 is of kernel 2, of 2"),
+        (_launch(DEVICE, arguments=(("state", 2, 0),)), "launch 0 reads at state 2, byte 0, which does not exist"),
+        (_launch(DEVICE, arguments=(("output", 0, 5),)), "launch 0 reads at output 0, byte 5, which does not exist"),
+        (_launch(HOST, arguments=(("input", 0, 1),)), "launch 0 reads at input 0, byte 1, which does not exist"),
+        (_launch(DEVICE, arguments=(("arena", 0, 65),)), "launch 0 reads at arena 0, byte 65, which does not exist"),
+        (_launch(DEVICE, arguments=(("arena", 1, 0),)), "launch 0 reads at arena 1, byte 0, which does not exist"),
+        (_launch(HOST, arguments=(("constant", 0, 17),)), "constant 0, byte 17, which does not exist"),
+        (_launch(DEVICE, grid=(1, 0, 1)), "launch 0 has a grid without blocks"),
+        (_kernel(DEVICE, block=(1, 1, 0)), "kernel look_up has no work"),
+        (_kernel(DEVICE, block=(512, 1, 3)), "kernel look_up has no work, or more"),
+        (_kernel(HOST, grain=0), "kernel k has no work"),
+        (_kernel(HOST, grain=BIG + 1), "kernel k has no work, or more"),
+        (_kernel(HOST, items=BIG + 1), "kernel k has no work, or more"),
+        (_kernel(HOST, scratch=BIG + 1), "kernel k has no work, or more"),
+        (replace(HOST, arena_size=BIG + 1), "an arena or constants of more than 2\\^48 bytes"),
+        (replace(HOST, constant_size=BIG + 1), "an arena or constants of more than 2\\^48 bytes"),
+        (replace(HOST, states=(TensorType("w", "f32", (1 << 46, 2)),)), "w of more than 2\\^48 bytes"),
+        (replace(HOST, states=(TensorType("w", "f32", (0, 1 << 63)),)), "w of more than 2\\^48 bytes"),
+    ],
+)
+def test_out_of_range(plan: Plan, message: str) -> None:
+    with pytest.raises(ReproError, match=message):
+        read_plan(write_plan(plan), plan.processor, "plan")
+
+
+def test_element_of_no_tensor() -> None:
+    data = write_plan(DEVICE).replace(b"\3\0\0\0f32", b"\3\0\0\0f33", 1)
+    with pytest.raises(ReproError, match="elements of an unknown type"):
+        read_plan(data, "gpu", "plan")
+
+
+@pytest.mark.parametrize("plan", [HOST, DEVICE])
+def test_cut_short_or_too_long(plan: Plan) -> None:
+    data = write_plan(plan)
+    for length in range(len(data)):
+        with pytest.raises(ReproError, match="plan: the launch plan is damaged"):
+            read_plan(data[:length], plan.processor, "plan")
+    with pytest.raises(ReproError, match="1 bytes behind its end"):
+        read_plan(data + b"\0", plan.processor, "plan")
+
+
+@pytest.mark.parametrize("plan", [HOST, DEVICE])
+def test_every_number_at_every_place(plan: Plan) -> None:
+    """No number makes the reader fail otherwise, or take memory for what is not there; a plan has one form."""
+    data = write_plan(plan)
+    for at in range(len(data) - 3):
+        for number in (0, 1, 5, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF):
+            changed = data[:at] + struct.pack("<I", number) + data[at + 4 :]
+            try:
+                found = read_plan(changed, plan.processor, "plan")
+            except ReproError:
+                continue
+            assert write_plan(found) == changed
+
+
+@pytest.mark.parametrize(("at", "message"), [(0, "expected 'reproplan'"), (12, "version"), (16, "processor")])
+def test_head(at: int, message: str) -> None:
+    data = bytearray(write_plan(DEVICE))
+    data[at] ^= 0x40
+    with pytest.raises(ReproError, match=message):
+        read_plan(bytes(data), "gpu", "plan")
+
+
+# Format 1 -------------------------------------------------------------------------------------------------------------
+
+
+def _stored() -> dict:
+    with zipfile.ZipFile(FORM_1) as archive:
+        return json.loads(archive.read("sm_75.json"))
+
+
+def test_json() -> None:
+    value = _stored()
+    plan = read_json_plan(value, 0, "plan")
+    assert (len(plan.kernels), len(plan.launches)) == (len(value["kernels"]), len(value["launches"]))
+    assert [kind.name for kind in plan.states] == [tensor["name"] for tensor in value["states"]]
+    assert [list(launch.grid) for launch in plan.launches] == [launch["grid"] for launch in value["launches"]]
+    assert read_plan(write_plan(plan), "gpu", "plan") == plan
+
+
+LAUNCH = {"kernel": 0, "grid": [1, 1, 1], "args": []}
+KERNEL = {"name": "k", "block": [1, 1, 1], "shared": 0}
+TENSOR = {"name": "w", "element": "f32", "shape": [2], "bytes": 8}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"launches": [LAUNCH | {"kernel": 99}]}, "launch 0 is of kernel 99, of"),
+        ({"launches": [LAUNCH | {"args": [["arena", 0, 1 << 40]]}]}, "launch 0 reads at arena 0"),
+        ({"launches": [LAUNCH | {"args": [["arena", 0]]}]}, "expected an array of 3"),
+        ({"launches": [LAUNCH | {"args": [["error", 0, 0]]}]}, "expected 'state' or"),
+        ({"launches": [LAUNCH | {"grid": [0, 1, 1]}]}, "grid without blocks"),
+        ({"launches": [LAUNCH | {"grid": [1, 1]}]}, "expected an array of 3"),
+        ({"launches": [LAUNCH | {"grid": [True, 1, 1]}]}, "expected a whole number"),
+        ({"launches": [LAUNCH | {"grid": [1 << 32, 1, 1]}]}, "expected a number below 2\\^32"),
+        ({"kernels": [{}]}, "no name"),
+        ({"kernels": [KERNEL | {"name": "\ud800"}]}, "expected text that is UTF-8"),
+        ({"kernels": [KERNEL | {"shared": -1}]}, "expected a whole number of at least 0"),
+        ({"arena_bytes": -4096}, "expected a whole number of at least 0"),
+        ({"arena_bytes": 1 << 63}, "more than 2\\^48 bytes"),
+        ({"arena_bytes": "64"}, "expected a whole number of at least 0"),
+        ({"states": [TENSOR | {"bytes": 9}]}, "expected a buffer of 8 bytes, got 9"),
+        ({"states": [TENSOR | {"element": "f33"}]}, "expected 'f64' or"),
+        ({"more": 1}, "unknown key 'more'"),
+    ],
+)
+def test_damaged_json(change: dict, message: str) -> None:
+    with pytest.raises(ReproError, match=message):
+        read_json_plan(_stored() | change, 0, "plan")
