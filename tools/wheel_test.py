@@ -25,11 +25,12 @@ from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.bundle.writer import write_bundle
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.program import Program
-from repro_mlir.stub_driver import LIBRARY
+from repro_mlir.program.canonical import to_bytes
+from repro_mlir.bundle.stub_driver import LIBRARY
 
 x = TensorType("x", "f32", (2,))
-text = open("program.mlir").read()
-program = Program(text, (), (x,), (TensorType("y", "f32", (2,)),), 0, ())
+data = to_bytes(open("program.mlir").read())
+program = Program(data, (), (x,), (TensorType("y", "f32", (2,)),), 0, ())
 array = np.array([1, 2], np.float32)
 os.environ["REPRO_LIBCUDA"] = str(LIBRARY)
 for target in ("reference", "cpu", "cuda"):

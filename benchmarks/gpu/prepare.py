@@ -28,8 +28,8 @@ from repro_mlir.compilation.assembler import assemble, find_assembler
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions
-from repro_mlir.frontends.script import load_training
 from repro_mlir.frontends.torch.programs import training_program
+from repro_mlir.frontends.torch.script import load_training
 from repro_mlir.numerics.hashing import tensor_hash
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

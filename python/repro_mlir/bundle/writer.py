@@ -34,7 +34,7 @@ from .runner.packing import runner_members
 from .runner.plan import write_plan
 
 if TYPE_CHECKING:
-    from ..frontends.script import Training
+    from ..frontends.torch.script import Training
 
 Steps = Sequence[Sequence[np.ndarray]]
 """The inputs of each step, hyper-parameters first."""

@@ -45,7 +45,7 @@ def _compile(options: argparse.Namespace) -> int:
     from ..bundle.writer import capture_steps
     from ..compilation.device_code import architectures_of
     from ..execute.executable import check_target, compile
-    from ..frontends.script import load_training
+    from ..frontends.torch.script import load_training
 
     architectures = architectures_of(options.target or "")
     if not architectures and (options.steps or options.expect or options.sign):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..command_line import positive
 from ..errors import ReproError
-from ..frontends.script import allow_exact_digits
+from ..frontends.torch.script import allow_exact_digits
 from ..printing import tell
 from .options import Commands, add_command, add_exact_digits
 from .target import add_target

@@ -43,7 +43,7 @@ def register(commands: Commands) -> None:
 
 def _train(options: argparse.Namespace) -> int:
     from ..files.tensor_file import write_tensors
-    from ..frontends.script import load_training
+    from ..frontends.torch.script import load_training
     from ..train.trainer import Trainer
 
     given = load_training(options.script, options.exact_digits)

@@ -12,7 +12,7 @@ import re
 import time
 
 from ..errors import ReceiptWrong
-from ..frontends.script import allow_exact_digits
+from ..frontends.torch.script import allow_exact_digits
 from ..printing import tell
 from .options import Commands, add_command, add_exact_digits, add_public_key
 from .target import add_target

@@ -13,7 +13,6 @@ from typing import Any
 
 from .. import ir
 from ..errors import ReproError, StepFailed
-from ..execute.executable import compile as compile_program
 from ..files import tensor_record
 from ..program import read_signature
 from ..program.canonical import read_module, to_bytes
@@ -96,6 +95,8 @@ def interpret(data: bytes, *, program_bytes: int) -> bytes:
     Returns:
       "=" and the outputs, or "!" and why there are none (E1).
     """
+    from ..execute.executable import compile as compile_program
+
     program = read_signature(data[:program_bytes])
     arrays = tensor_record.decode(data[program_bytes:], program.inputs, "an input")
     try:

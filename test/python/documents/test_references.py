@@ -19,7 +19,7 @@ from repro_mlir._mlir_libs import _repro
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TESTS = [file for file in sorted((ROOT / "test").rglob("*")) if file.suffix in (".py", ".mlir", ".json")]
-PATH = r"(?<![\w/.-])((?:python|lib|include|test|tools|examples|benchmarks)/[\w/.-]*\w)"
+PATH = r"(?<![\w/.-])((?:python|lib|dialects|docs|test|tools|examples|benchmarks)/[\w/.-]*\w)"
 FUNCTIONS = {name for file in TESTS if file.suffix == ".py" for name in re.findall(r"def (test_\w+)", file.read_text())}
 
 

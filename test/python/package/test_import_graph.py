@@ -31,33 +31,44 @@ ALLOWED = {
     "numerics": set(),
     "files": {"numerics"},
     "reference": {"numerics"},
-    "frontends": {"frontends.torch", "numerics", "program"},
-    "frontends.torch": {"audit.operators", "files", "frontends", "numerics", "program"},
+    "frontends": {"numerics"},
+    "bundle.runner": {"files", "frontends", "numerics"},
     "program": {"bundle.runner", "files", "frontends", "numerics", "untrusted"},
     "untrusted": {"compilation", "execute", "files", "program"},
     "compilation": {"bundle.runner", "files", "program", "untrusted"},
     "execute": {"bundle.runner", "compilation", "frontends", "numerics", "program", "reference"},
-    "bundle.runner": {"files", "frontends", "numerics"},
-    "bundle": {"audit.receipts", "bundle.runner", "execute", "files", "frontends", "numerics", "program"},
-    "train": {"audit.receipts", "execute", "frontends", "frontends.torch", "numerics", "program"},
     "audit": {"numerics"},
     "audit.operators": {"audit", "execute", "numerics", "program"},
+    "frontends.torch": {"audit.operators", "files", "frontends", "numerics", "program"},
     "audit.receipts": {
-        "audit", "compilation", "execute", "files", "frontends", "numerics", "program", "untrusted",
+        "audit", "compilation", "execute", "files", "frontends.torch", "numerics", "program", "untrusted",
     },
     "audit.dispute": {
         "audit", "audit.operators", "audit.receipts", "execute", "files", "numerics", "program", "untrusted",
     },
     "audit.difference": {
-        "audit", "audit.dispute", "audit.operators", "audit.receipts", "execute", "frontends", "frontends.torch",
-        "numerics", "program",
+        "audit", "audit.dispute", "audit.operators", "audit.receipts", "execute", "frontends.torch", "numerics",
+        "program",
     },
+    "bundle": {
+        "audit.receipts", "bundle.runner", "execute", "files", "frontends", "frontends.torch", "numerics", "program",
+    },
+    "train": {"audit.receipts", "execute", "frontends", "frontends.torch", "numerics", "program"},
     "cli": {
         "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation", "execute",
-        "files", "frontends", "numerics", "program", "train",
+        "files", "frontends.torch", "numerics", "program", "train",
     },
 }  # fmt: skip
-"""What the rooms import of each other. Parts of a room that others import alone are rooms of their own."""
+"""What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""
+
+UPWARDS = {
+    # A program that comes from a file goes to a child process to be read.
+    ("program", "untrusted"),
+    # What the child process does.
+    ("untrusted", "compilation"),
+    ("untrusted", "execute"),
+}
+"""Arrows against the order of the table: each is followed within a function alone."""
 
 
 class Import(NamedTuple):
@@ -156,6 +167,18 @@ def test_rooms_import_what_the_table_says(room: str) -> None:
     assert found - {room} - GROUND == ALLOWED[room]
 
 
+def test_rooms_import_those_above_them_in_functions_alone() -> None:
+    order = list(ALLOWED)
+    against = {
+        (part_of(each.importer), part_of(each.module)): each.kind
+        for each in imports()
+        if each.own
+        and {part_of(each.importer), part_of(each.module)} <= set(order)
+        and order.index(part_of(each.importer)) < order.index(part_of(each.module))
+    }
+    assert against == dict.fromkeys(UPWARDS, "function")
+
+
 def test_the_table_has_every_room() -> None:
     modules = {part_of(name) for name in sources() if name and not name.startswith("_")}
     assert modules == set(ALLOWED) | GROUND
@@ -177,10 +200,11 @@ def test_only_the_frontend_imports_torch() -> None:
 
 
 def test_who_imports_the_frontend_of_torch() -> None:
-    """The trainer of PyTorch's models, scripts (which give such models), PyTorch as a side of `diff`, public names."""
+    """The trainer of PyTorch's models, users of scripts (which give such models), PyTorch as a side of `diff`."""
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
     assert {name for name in found if not within(name, "frontends.torch")} == {
-        "", "audit.difference.find", "frontends.script", "train.trainer",
+        "", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer", "cli.compile", "cli.dispute",
+        "cli.train", "cli.verify", "train.trainer",
     }  # fmt: skip
 
 
@@ -297,7 +321,7 @@ def test_everything_else_can_be_imported_without_torch() -> None:
         for name in sources()
         if name and not name.endswith("__main__") and not within(name, "frontends.torch")
     ]
-    modules += ["repro_mlir.frontends.torch", "repro_mlir.frontends.torch.programs"]
+    modules += [f"repro_mlir.frontends.torch{name}" for name in ("", ".programs", ".script")]
     run_without(
         ("torch", "torch_mlir"),
         f"""

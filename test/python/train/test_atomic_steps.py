@@ -137,7 +137,7 @@ def raising_at(moment: int, files: tuple[str, ...]) -> Iterator[list[int]]:
         sys.settrace(None)
 
 
-FILES = ("trainer.py", "compiler.py", "bound_state.py", "binding.py", "recorder.py", "writer.py", "storage.py")
+FILES = ("trainer.py", "executable.py", "bound_state.py", "binding.py", "recorder.py", "writer.py", "storage.py")
 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])

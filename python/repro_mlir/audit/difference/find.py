@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import ReproError
 from ...execute.executable import check_target
-from ...frontends.script import allow_exact_digits
+from ...frontends.torch.script import allow_exact_digits
 from ...progress import Progress
 from ..operators import OperatorGraph
 from ..receipts.script_inputs import ScriptBatches

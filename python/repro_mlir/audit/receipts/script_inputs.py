@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ReceiptWrong, ReproError
-from ...frontends.script import load_training
+from ...frontends.torch.script import load_training
 from ...program import Program
 from ...program.canonical import examine
 from .commitments import commit

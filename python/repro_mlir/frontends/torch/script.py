@@ -14,14 +14,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ReproError
-from ..program import Program
-from . import torch as frontend
-from .interface import CaptureOptions, ImportedProgram
-from .torch.programs import training_program
+from ...errors import ReproError
+from ...program import Program
+from .. import torch as frontend
+from ..interface import CaptureOptions, ImportedProgram
+from .programs import training_program
 
 if TYPE_CHECKING:
-    from .torch import Captured, Form
+    from . import Captured, Form
 
 OPTIONS = tuple(sorted([*(field.name for field in fields(CaptureOptions)), "nonfinite_loss"]))
 """What `training()` may choose of what `Trainer` takes."""
