@@ -1,0 +1,28 @@
+// RUN: %repro-opt %s --repro-finalize-kernels | FileCheck %s
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// Scratch memory has the size that the expansion found, none where it found none; the executor enters kernels by
+// address, so that they are public.
+
+// CHECK: func.func @scratch(%{{.*}}: memref<4xf32>, %[[S:.*]]: memref<256xi8>, %{{.*}}: memref<1xi64>, %{{.*}}: index, %{{.*}}: index)
+// CHECK: %[[CAST:.*]] = memref.cast %[[S]] : memref<256xi8> to memref<?xi8>
+// CHECK: memref.view %[[CAST]]
+func.func private @scratch(%a: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index)
+    attributes {repro.work_items = 1 : i64, repro.work_grain = 1 : i64, repro.scratch_bytes = 256 : i64} {
+  %at = arith.constant 0 : index
+  %view = memref.view %scratch[%at][] : memref<?xi8> to memref<64xf32>
+  %x = memref.load %view[%begin] : memref<64xf32>
+  memref.store %x, %a[%begin] : memref<4xf32>
+  return
+}
+
+// CHECK: func.func @none(%{{.*}}: memref<4xf32>, %{{.*}}: memref<0xi8>
+func.func private @none(%a: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index)
+    attributes {repro.work_items = 1 : i64, repro.work_grain = 1 : i64, repro.scratch_bytes = 0 : i64} {
+  return
+}
+
+// What has no such arguments is no kernel.
+// CHECK: func.func private @routine(f64) -> f64
+func.func private @routine(f64) -> f64
