@@ -1,11 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks what formatters check, and license headers, over the files that git tracks.
+"""Checks what formatters check, license headers and includes across targets, over the files that git tracks.
 
 Prints one line per finding and exits with 1 if there is one. --fix lets clang-format and ruff rewrite files.
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import sysconfig
@@ -17,6 +18,14 @@ LICENSE = [
     "Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.",
     "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception",
 ]
+# What a folder of lib/Codegen includes nothing of.
+FOREIGN = {
+    "lib/Codegen/CPU": "Codegen/GPU",
+    "lib/Codegen/GPU": "Codegen/CPU",
+    "lib/Codegen/Common": "Codegen/(CPU|GPU)",
+    "lib/Codegen/Functions": "Codegen/(CPU|GPU)",
+    "lib/Codegen/Schedule": "Codegen/(Common|CPU|GPU)",
+}
 
 
 def tracked(*suffixes: str) -> list[Path]:
@@ -68,12 +77,26 @@ def check_licenses() -> list[str]:
     return findings
 
 
+def check_includes() -> list[str]:
+    """Sources of one target, or of what targets share, that include a file of a target."""
+    findings = []
+    for file in tracked(".cpp", ".h"):
+        name = str(file.relative_to(ROOT))
+        for folder, foreign in FOREIGN.items():
+            if not name.startswith(f"{folder}/"):
+                continue
+            for number, line in enumerate(file.read_text().split("\n"), 1):
+                if re.match(rf'#include "(lib/)?{foreign}/', line):
+                    findings.append(f"{name}:{number}: {folder} includes nothing of {foreign}")
+    return findings
+
+
 def main() -> int:
     """0 without findings, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fix", action="store_true", help="rewrite files where a formatter can")
     fix = parser.parse_args().fix
-    findings = check_cpp(fix) + check_python(fix) + check_licenses()
+    findings = check_cpp(fix) + check_python(fix) + check_licenses() + check_includes()
     print("\n".join(findings), end="\n" if findings else "")
     return int(bool(findings))
 

@@ -110,3 +110,8 @@ void BlockBuilder::setWork(int64_t items, int64_t) {
   if (end)
     end.setValueAttr(getIndexAttr(items));
 }
+
+void BlockBuilder::finish() {
+  loop.addScratch(scratchBytes);
+  prologueEnd->erase();
+}

@@ -8,7 +8,7 @@
 #ifndef REPRO_CODEGEN_CPU_KERNELS_BLOCKLOOP_H
 #define REPRO_CODEGEN_CPU_KERNELS_BLOCKLOOP_H
 
-#include "Codegen/CPU/Kernels/KernelBuilder.h"
+#include "Codegen/CPU/Kernels/HostBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -43,11 +43,11 @@ private:
 
 /// Builds the loops of one operation for one block: all its work items are
 /// those of the thread that has the block.
-class BlockBuilder : public KernelBuilder {
+class BlockBuilder : public HostBuilder {
 public:
   BlockBuilder(func::FuncOp kernel, Operation *op, const Level &level,
-               const BlockLoop &loop)
-      : KernelBuilder(kernel, op, &level) {
+               BlockLoop &loop)
+      : HostBuilder(kernel, op, level), loop(loop) {
     scratchBytes = loop.getBufferBytes();
   }
 
@@ -55,8 +55,11 @@ public:
   Value getBegin() override;
   Value getEnd() override;
   void setWork(int64_t items, int64_t grain) override;
+  /// The attributes are set when the loop is finished.
+  void finish() override;
 
 private:
+  BlockLoop &loop;
   int64_t numItems = 0;
   arith::ConstantOp end;
 };

@@ -10,10 +10,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/BodyVectorizer.h"
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/ParallelLoops.h"
-#include "Codegen/CPU/Kernels/StructuredKernels.h"
+#include "Codegen/CPU/Kernels/HostKernels.h"
+#include "Codegen/Common/BodyVectorizer.h"
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/ParallelLoops.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -36,7 +36,7 @@ constexpr int64_t kLeastRows = 64;
 
 class ColumnFold {
 public:
-  ColumnFold(KernelBuilder &b, FoldOp op) : b(b), fold(b, op) {}
+  ColumnFold(HostBuilder &b, FoldOp op) : b(b), fold(b, op) {}
   LogicalResult match();
   void expand();
 
@@ -65,7 +65,7 @@ private:
   Value loadOutput(unsigned i, int64_t v);
   void storeOutput(unsigned i, int64_t v, Value value);
 
-  KernelBuilder &b;
+  HostBuilder &b;
   FoldInfo fold;
   SmallVector<CollapsedDim> parallel;  ///< accesses: inputs, outputs
   SmallVector<CollapsedDim> reduction; ///< accesses: inputs
@@ -437,7 +437,7 @@ void ColumnFold::expand() {
     expandPanels();
 }
 
-LogicalResult repro::cpu::expandColumnFold(KernelBuilder &b, FoldOp op) {
+LogicalResult repro::cpu::expandColumnFold(HostBuilder &b, FoldOp op) {
   ColumnFold kernel(b, op);
   if (failed(kernel.match()))
     return failure();

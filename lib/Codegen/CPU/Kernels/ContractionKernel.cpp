@@ -7,7 +7,7 @@
 
 #include "Codegen/CPU/Kernels/ContractionKernel.h"
 
-#include "Codegen/CPU/Kernels/StructuredKernels.h"
+#include "Codegen/CPU/Kernels/HostKernels.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -267,26 +267,25 @@ void ContractionKernel::expand() {
   emitStrips();
 }
 
-static LogicalResult expand(Contraction contraction) {
+static LogicalResult expand(HostBuilder &b, Contraction contraction) {
   if (failed(contraction.matchFactors()))
     return failure();
-  KernelBuilder &b = contraction.getBuilder();
   std::optional<TileConfig> config =
-      chooseTileConfig(contraction.getShape(), b.getLevel());
+      chooseTileConfig(contraction.getShape(), b.getLevel(), b.isShared());
   if (!config)
     return failure();
   contraction.settleFactors(config->swapsFactors);
   contraction.noteTiles(config->describe());
   b.setWork(config->items, config->grain);
-  ContractionKernel(std::move(contraction), *config).expand();
+  ContractionKernel(b, std::move(contraction), *config).expand();
   return success();
 }
 
-LogicalResult repro::cpu::expandContraction(KernelBuilder &b, FoldOp op) {
-  return expand(Contraction(b, op));
+LogicalResult repro::cpu::expandContraction(HostBuilder &b, FoldOp op) {
+  return expand(b, Contraction(b, op));
 }
 
-LogicalResult repro::cpu::expandContraction(KernelBuilder &b, FoldOp op,
+LogicalResult repro::cpu::expandContraction(HostBuilder &b, FoldOp op,
                                             linalg::GenericOp epilogue) {
-  return expand(Contraction(b, op, epilogue));
+  return expand(b, Contraction(b, op, epilogue));
 }

@@ -13,7 +13,9 @@
 #ifndef REPRO_CODEGEN_CPU_KERNELS_CONTRACTIONKERNEL_H
 #define REPRO_CODEGEN_CPU_KERNELS_CONTRACTIONKERNEL_H
 
-#include "Codegen/CPU/Kernels/Contraction.h"
+#include "Codegen/CPU/Kernels/HostBuilder.h"
+#include "Codegen/CPU/Kernels/TileConfig.h"
+#include "Codegen/Common/Contraction.h"
 
 namespace mlir::repro::cpu {
 
@@ -67,8 +69,9 @@ struct ResultRow {
 class ContractionKernel : public Contraction {
 public:
   /// `contraction` has its factors settled as `config` says.
-  ContractionKernel(Contraction contraction, const TileConfig &config)
-      : Contraction(std::move(contraction)), config(config),
+  ContractionKernel(HostBuilder &b, Contraction contraction,
+                    const TileConfig &config)
+      : Contraction(std::move(contraction)), b(b), config(config),
         lanes(config.lanes) {}
   void expand();
 
@@ -177,6 +180,7 @@ private:
     return columns.loops.back().coefficients[getResultAccess(columns) + input];
   }
 
+  HostBuilder &b;
   const TileConfig config;
   const int64_t lanes; ///< of the configuration
 

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/BodyVectorizer.h"
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/ParallelLoops.h"
-#include "Codegen/CPU/Kernels/StructuredKernels.h"
+#include "Codegen/CPU/Kernels/HostKernels.h"
+#include "Codegen/Common/BodyVectorizer.h"
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/ParallelLoops.h"
 #include "Codegen/Functions/ElementaryFunctions.h"
 #include "dialects/Repro/IR/Repro.h"
 
@@ -33,7 +33,7 @@ struct Fetch {
 class ElementwiseKernel {
 public:
   /// `body` null: copy the only input to the only output.
-  ElementwiseKernel(KernelBuilder &b, Block *body, ArrayRef<int64_t> sizes,
+  ElementwiseKernel(HostBuilder &b, Block *body, ArrayRef<int64_t> sizes,
                     SmallVector<Access> inputs, SmallVector<Access> outputs,
                     SmallVector<Fetch> fetches)
       : b(b), body(body), sizes(sizes), inputs(std::move(inputs)),
@@ -57,7 +57,7 @@ private:
   Value getOffset(unsigned access, Value inner);
   void emitFetches(Value inner, int64_t lanes);
 
-  KernelBuilder &b;
+  HostBuilder &b;
   Block *body;
   SmallVector<int64_t> sizes;
   SmallVector<Access> inputs, outputs;
@@ -365,7 +365,7 @@ void ElementwiseKernel::expand() {
   b.setWork(getProduct(outer), kGrainElements / elements);
 }
 
-void repro::cpu::expandElementwise(KernelBuilder &b, linalg::GenericOp op) {
+void repro::cpu::expandElementwise(HostBuilder &b, linalg::GenericOp op) {
   SmallVector<Access> inputs, outputs;
   SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   for (auto [operand, map] : llvm::zip_equal(op->getOperands(), maps))
@@ -387,7 +387,7 @@ void repro::cpu::expandElementwise(KernelBuilder &b, linalg::GenericOp op) {
   ElementwiseKernel(b, op.getBody(), sizes, inputs, outputs, fetches).expand();
 }
 
-void repro::cpu::expandCopy(KernelBuilder &b, memref::CopyOp op) {
+void repro::cpu::expandCopy(HostBuilder &b, memref::CopyOp op) {
   auto type = cast<MemRefType>(op.getSource().getType());
   AffineMap map =
       AffineMap::getMultiDimIdentityMap(type.getRank(), b.getContext());

@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/CPU/Kernels/BlockLoop.h"
-#include "Codegen/CPU/Kernels/KernelContract.h"
-#include "Codegen/CPU/Kernels/StructuredKernels.h"
+#include "Codegen/CPU/Kernels/HostKernels.h"
 #include "Codegen/CPU/Passes.h"
+#include "Codegen/Common/StructuredKernels.h"
+#include "Codegen/Schedule/Buffers/KernelContract.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -52,7 +53,7 @@ struct ExpandKernels
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal() || !function.isPrivate())
         continue;
-      FailureOr<Operation *> op = cpu::findKernelBody(function);
+      FailureOr<Operation *> op = findKernelBody(function);
       if (failed(op))
         return signalPassFailure();
       if (auto blocks = dyn_cast_or_null<scf::ForallOp>(*op)) {
@@ -61,7 +62,7 @@ struct ExpandKernels
         if (failed(expandScope(function, scope, *machine)))
           return signalPassFailure();
       } else if (*op) {
-        cpu::KernelBuilder b(function, *op, &*machine);
+        cpu::HostBuilder b(function, *op, *machine);
         expand(b, *op);
       }
     }
@@ -71,11 +72,10 @@ struct ExpandKernels
                            const Level &level) {
     cpu::BlockLoop loop(function, blocks);
     for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
-      if (!cpu::isStructuredOp(op))
+      if (!isStructuredOp(op))
         continue;
       cpu::BlockBuilder b(function, &op, level, loop);
       expand(b, &op);
-      loop.addScratch(b.getScratchBytes());
     }
     loop.finish();
   }
@@ -86,15 +86,15 @@ struct ExpandKernels
     Block &body = scope.getBodyRegion().front();
     auto fold = *body.getOps<FoldOp>().begin();
     auto generic = *body.getOps<linalg::GenericOp>().begin();
-    cpu::KernelBuilder b(function, scope, &level);
+    cpu::HostBuilder b(function, scope, level);
     if (failed(cpu::expandContraction(b, fold, generic)))
       return fold.emitError("expected a product of two factors, each with "
                             "dimensions of its own, in a scope");
-    scope.erase();
+    b.finish();
     return success();
   }
 
-  static void expand(cpu::KernelBuilder &b, Operation *op) {
+  static void expand(cpu::HostBuilder &b, Operation *op) {
     if (auto generic = dyn_cast<linalg::GenericOp>(op))
       cpu::expandElementwise(b, generic);
     else if (auto copy = dyn_cast<memref::CopyOp>(op))
@@ -102,17 +102,17 @@ struct ExpandKernels
     else if (auto fold = dyn_cast<FoldOp>(op))
       expandFold(b, fold);
     else if (auto reduce = dyn_cast<ArgReduceOp>(op))
-      cpu::expandArgReduce(b, reduce);
+      kernels::expandArgReduce(b, reduce);
     else if (auto scatter = dyn_cast<ScatterOp>(op))
       cpu::expandScatter(b, scatter);
     else if (auto scan = dyn_cast<ScanOp>(op))
-      cpu::expandScan(b, scan);
+      kernels::expandScan(b, scan);
     else if (auto sort = dyn_cast<SortOp>(op))
-      cpu::expandSort(b, sort);
-    op->erase();
+      kernels::expandSort(b, sort);
+    b.finish();
   }
 
-  static void expandFold(cpu::KernelBuilder &b, FoldOp fold) {
+  static void expandFold(cpu::HostBuilder &b, FoldOp fold) {
     if (succeeded(cpu::expandContraction(b, fold)))
       return;
     // A short window is better folded for several results at once.
@@ -121,7 +121,7 @@ struct ExpandKernels
     if (succeeded(cpu::expandRowFold(b, fold)) ||
         succeeded(cpu::expandColumnFold(b, fold)))
       return;
-    cpu::expandLiteralFold(b, fold);
+    kernels::expandLiteralFold(b, fold);
   }
 };
 } // namespace

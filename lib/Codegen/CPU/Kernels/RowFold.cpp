@@ -8,10 +8,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/BodyVectorizer.h"
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/ParallelLoops.h"
-#include "Codegen/CPU/Kernels/StructuredKernels.h"
+#include "Codegen/CPU/Kernels/HostKernels.h"
+#include "Codegen/Common/BodyVectorizer.h"
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/ParallelLoops.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -28,7 +28,7 @@ constexpr int64_t kFreeLanes = 64;
 
 class RowFold {
 public:
-  RowFold(KernelBuilder &b, FoldOp op) : b(b), fold(b, op) {}
+  RowFold(HostBuilder &b, FoldOp op) : b(b), fold(b, op) {}
   LogicalResult match();
   void expand();
 
@@ -50,7 +50,7 @@ private:
   Value combineLanes(SmallVector<Value> vectors);
   Value foldElements();
 
-  KernelBuilder &b;
+  HostBuilder &b;
   FoldInfo fold;
   SmallVector<CollapsedDim> loops; ///< over the reduction; accesses: inputs
   int64_t lanes, width, vectors;   ///< lanes = width * vectors
@@ -316,7 +316,7 @@ void RowFold::expand() {
   b.setWork(fold.results, 16384 / fold.n);
 }
 
-LogicalResult repro::cpu::expandRowFold(KernelBuilder &b, FoldOp op) {
+LogicalResult repro::cpu::expandRowFold(HostBuilder &b, FoldOp op) {
   RowFold kernel(b, op);
   if (failed(kernel.match()))
     return failure();

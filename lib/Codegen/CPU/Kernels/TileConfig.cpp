@@ -15,6 +15,7 @@
 using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
+using namespace mlir::repro::kernels;
 
 /// Most columns of a strip: the rows are packed once for all of them. Fewer
 /// where their totals are kept from chunk to chunk.
@@ -66,7 +67,7 @@ namespace {
 /// Fills a configuration.
 class Chooser {
 public:
-  Chooser(ContractionShape shape, const Level &level);
+  Chooser(ContractionShape shape, const Level &level, bool isShared);
   std::optional<TileConfig> choose();
 
 private:
@@ -93,12 +94,13 @@ private:
   ContractionShape shape;
   Factor &rows = shape.rows, &columns = shape.columns;
   const Level &level;
+  bool isShared;
   TileConfig c;
 };
 } // namespace
 
-Chooser::Chooser(ContractionShape shape, const Level &level)
-    : shape(std::move(shape)), level(level) {
+Chooser::Chooser(ContractionShape shape, const Level &level, bool isShared)
+    : shape(std::move(shape)), level(level), isShared(isShared) {
   c.lanes = level.vectorWidth / (8 * this->shape.elementBytes);
   c.span = std::min(this->shape.chunk, this->shape.n);
 }
@@ -275,7 +277,7 @@ void Chooser::chooseItems() {
   int64_t mostBlockRows = getMostBlockRows();
   divideRows(llvm::divideCeil(rows.size, mostBlockRows));
   // Enough items for a few threads, none of them tiny.
-  while (shape.isShared && countItems() < 8 && getWork() > (1 << 21) &&
+  while (isShared && countItems() < 8 && getWork() > (1 << 21) &&
          c.blockTiles > 8)
     divideRows(2 * c.rowBlocks);
   c.blockRows = c.blockTiles * c.tileRows;
@@ -303,9 +305,9 @@ void Chooser::chooseItems() {
 }
 
 std::optional<TileConfig>
-repro::cpu::chooseTileConfig(const ContractionShape &shape,
-                             const Level &level) {
-  return Chooser(shape, level).choose();
+repro::cpu::chooseTileConfig(const ContractionShape &shape, const Level &level,
+                             bool isShared) {
+  return Chooser(shape, level, isShared).choose();
 }
 
 std::string TileConfig::describe() const {

@@ -22,7 +22,7 @@
 #ifndef REPRO_CODEGEN_CPU_KERNELS_TILECONFIG_H
 #define REPRO_CODEGEN_CPU_KERNELS_TILECONFIG_H
 
-#include "Codegen/CPU/Kernels/ParallelLoops.h"
+#include "Codegen/Common/ContractionShape.h"
 #include "Target/Level.h"
 
 #include <optional>
@@ -32,24 +32,6 @@ namespace mlir::repro::cpu {
 
 /// Elements of K whose rows are packed together; parts hold a multiple.
 constexpr int64_t kPackedTogether = 8;
-
-/// What the choice of tiles sees of a contraction.
-struct ContractionShape {
-  struct Factor {
-    /// As those of a contraction's factor: access i is input i, in `loops` the
-    /// last one is the output.
-    ArrayRef<CollapsedDim> loops, reduction;
-    int64_t size;        ///< of M or N
-    bool isPlain;        ///< an element of memory as it is
-    unsigned operations; ///< that compute it
-    unsigned inputs;
-  };
-  Factor rows, columns;
-  int64_t batchSize;
-  int64_t n, chunk; ///< elements of K, and of a chunk
-  int64_t elementBytes;
-  bool isShared; ///< whether threads share the items
-};
 
 /// How a contraction is tiled. Nothing of it decides a bit.
 struct TileConfig {
@@ -83,13 +65,14 @@ struct TileConfig {
 };
 
 /// The tiles for a contraction on a machine; none where no factor has a
-/// dimension along which vectors could go.
-std::optional<TileConfig> chooseTileConfig(const ContractionShape &shape,
-                                           const Level &level);
+/// dimension along which vectors could go. `isShared`: threads share the items.
+std::optional<TileConfig>
+chooseTileConfig(const kernels::ContractionShape &shape, const Level &level,
+                 bool isShared);
 
 /// Whether the elements of the accesses of K's `loops` lie next to each other,
 /// in ascending or, as in a flipped kernel, descending order.
-bool isInRuns(ArrayRef<CollapsedDim> loops);
+bool isInRuns(ArrayRef<kernels::CollapsedDim> loops);
 
 } // namespace mlir::repro::cpu
 

@@ -18,7 +18,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/Contraction.h"
+#include "Codegen/Common/Contraction.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 #include "Codegen/GPU/Kernels/DeviceTileConfig.h"
 
@@ -29,7 +29,6 @@
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
 using namespace mlir::repro::device;
 
 namespace {
@@ -132,7 +131,7 @@ ContractionDevice::ContractionDevice(DeviceBuilder &b, Contraction contraction,
   bufferSize = right.begin + tile.bk * right.getPitch();
   const Access &output = fold.outputs[0];
   int64_t bytes =
-      cpu::getStorageType(output.element).getIntOrFloatBitWidth() / 8 * kVector;
+      getStorageType(output.element).getIntOrFloatBitWidth() / 8 * kVector;
   unsigned rowAccess = rows.inputs.size(), columnAccess = columns.inputs.size();
   outputVectorized =
       !columns.loops.empty() &&
@@ -180,8 +179,7 @@ void ContractionDevice::chooseSlice(Slice &slice, const Factor &factor,
     if (!access.isMemory())
       continue;
     int64_t bytes =
-        cpu::getStorageType(access.element).getIntOrFloatBitWidth() / 8 *
-        kVector;
+        getStorageType(access.element).getIntOrFloatBitWidth() / 8 * kVector;
     slice.vectorized &=
         stepsByOne(inner, leaf) && access.constant % kVector == 0 &&
         areAligned(inner.drop_back(), leaf) && areAligned(outer, leaf) &&

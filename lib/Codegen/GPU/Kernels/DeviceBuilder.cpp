@@ -26,9 +26,8 @@ static constexpr unsigned kWorkspaceFromEnd = 2, kErrorFromEnd = 1;
 DeviceBuilder::DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op,
                              Workspace &workspace, int64_t failureWords,
                              const Architecture &architecture)
-    : KernelBuilder(kernel, op, /*level=*/nullptr), op(op),
-      workspace(workspace), failureWords(failureWords),
-      architecture(architecture) {}
+    : KernelBuilder(kernel, op), workspace(workspace),
+      failureWords(failureWords), architecture(architecture) {}
 
 Value DeviceBuilder::createPlaceholder() {
   return UnrealizedConversionCastOp::create(*this, TypeRange(getIndexType()),
@@ -134,7 +133,7 @@ Value DeviceBuilder::getWorkspace(Type element, int64_t count, int64_t offset) {
   Value memory =
       kernel.getArgument(kernel.getNumArguments() - kWorkspaceFromEnd);
   return memref::ViewOp::create(
-      *this, MemRefType::get({count}, cpu::getStorageType(element)), memory,
+      *this, MemRefType::get({count}, kernels::getStorageType(element)), memory,
       index(offset), ValueRange());
 }
 
@@ -202,8 +201,5 @@ void DeviceBuilder::finish() {
   fill(scratchSize, scratchBytes);
   fill(scratchBegin,
        scratchBytes ? workspace.allocate(numThreads * scratchBytes) : 0);
-  op->erase();
-  for (StringRef name :
-       {"repro.work_items", "repro.work_grain", "repro.scratch_bytes"})
-    kernel->removeAttr(name);
+  prologueEnd->erase();
 }

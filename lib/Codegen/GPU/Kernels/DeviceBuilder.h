@@ -8,14 +8,14 @@
 #ifndef REPRO_CODEGEN_GPU_KERNELS_DEVICEBUILDER_H
 #define REPRO_CODEGEN_GPU_KERNELS_DEVICEBUILDER_H
 
-#include "Codegen/CPU/Kernels/KernelBuilder.h"
+#include "Codegen/Common/KernelBuilder.h"
 #include "Target/Architecture.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 namespace mlir::repro::device {
 
-using cpu::Access;
+using namespace kernels;
 
 /// Threads of a warp, and of a block of independent threads or warps.
 constexpr int64_t kWarp = 32, kBlock = 128;
@@ -50,7 +50,7 @@ struct LaunchShape {
 /// By default the grid is one of independent threads: the work items of thread
 /// t are t, t + threads, t + 2 threads, ..., so that neighbouring threads work
 /// on neighbouring items.
-class DeviceBuilder : public cpu::KernelBuilder {
+class DeviceBuilder : public KernelBuilder {
 public:
   /// `failureWords` is the number of messages of the module.
   DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op, Workspace &workspace,
@@ -61,6 +61,7 @@ public:
   void forEachItem(function_ref<void(Value)> body) override;
   /// Sets the launch to as many threads as are sensible for `items`.
   void setWork(int64_t items, int64_t grain) override;
+  int64_t getLanes() const override { return 0; }
 
   /// The launch of a kernel that counts blocks and threads itself.
   void setLaunch(LaunchShape shape) { launch = std::move(shape); }
@@ -102,7 +103,6 @@ private:
   Value createPlaceholder();
   void numberThreads();
 
-  Operation *op;
   Workspace &workspace;
   int64_t failureWords;
   const Architecture &architecture;

@@ -17,12 +17,12 @@ using namespace mlir::repro::device;
 static constexpr int64_t kLargeTileResults = 96, kFlatTileRows = 8,
                          kSmallTileResults = 32;
 
-static bool isContiguous(const cpu::ContractionShape::Factor &factor) {
+static bool isContiguous(const kernels::ContractionShape::Factor &factor) {
   return !factor.loops.empty() && factor.loops.back().coefficients.back() == 1;
 }
 
 DeviceTileConfig
-device::chooseDeviceTileConfig(const cpu::ContractionShape &shape,
+device::chooseDeviceTileConfig(const kernels::ContractionShape &shape,
                                const Architecture &architecture) {
   DeviceTileConfig config;
   int64_t m = shape.rows.size, n = shape.columns.size;

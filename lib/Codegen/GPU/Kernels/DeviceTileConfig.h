@@ -8,7 +8,7 @@
 #ifndef REPRO_CODEGEN_GPU_KERNELS_DEVICETILECONFIG_H
 #define REPRO_CODEGEN_GPU_KERNELS_DEVICETILECONFIG_H
 
-#include "Codegen/CPU/Kernels/TileConfig.h"
+#include "Codegen/Common/ContractionShape.h"
 #include "Target/Architecture.h"
 
 namespace mlir::repro::device {
@@ -33,7 +33,7 @@ struct DeviceTileConfig {
 constexpr int64_t kVector = 4;
 
 /// The tiles for a contraction on a machine.
-DeviceTileConfig chooseDeviceTileConfig(const cpu::ContractionShape &shape,
+DeviceTileConfig chooseDeviceTileConfig(const kernels::ContractionShape &shape,
                                         const Architecture &architecture);
 
 } // namespace mlir::repro::device

@@ -5,14 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/BodyVectorizer.h"
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/ParallelLoops.h"
+#include "Codegen/Common/BodyVectorizer.h"
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/ParallelLoops.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
 using namespace mlir::repro::device;
 
 /// A work item is an element; `body` null: copies the input to the output.

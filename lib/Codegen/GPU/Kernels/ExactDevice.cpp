@@ -19,7 +19,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/Contraction.h"
+#include "Codegen/Common/Contraction.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -30,7 +30,6 @@
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
 using namespace mlir::repro::device;
 
 namespace {

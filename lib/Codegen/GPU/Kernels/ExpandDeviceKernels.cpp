@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/KernelContract.h"
-#include "Codegen/CPU/Kernels/StructuredKernels.h"
+#include "Codegen/Common/StructuredKernels.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 #include "Codegen/GPU/Passes.h"
 #include "Codegen/Schedule/Buffers/Kernel.h"
+#include "Codegen/Schedule/Buffers/KernelContract.h"
 #include "Codegen/Schedule/Buffers/PlanReader.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -142,7 +142,7 @@ static LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op) {
   if (succeeded(device::expandContraction(factory, op)) ||
       succeeded(device::expandFold(factory, op)))
     return success();
-  factory.create<FoldOp>("", &cpu::expandLiteralFold);
+  factory.create<FoldOp>("", &expandLiteralFold);
   return success();
 }
 
@@ -155,13 +155,13 @@ static LogicalResult expandKernels(DeviceKernelFactory &factory,
   else if (auto fold = dyn_cast<FoldOp>(op))
     return expandAnyFold(factory, fold);
   else if (isa<ArgReduceOp>(op))
-    factory.create<ArgReduceOp>("", &cpu::expandArgReduce);
+    factory.create<ArgReduceOp>("", &expandArgReduce);
   else if (auto scatter = dyn_cast<ScatterOp>(op))
     device::expandScatter(factory, scatter);
   else if (isa<ScanOp>(op))
-    factory.create<ScanOp>("", &cpu::expandScan);
+    factory.create<ScanOp>("", &expandScan);
   else if (isa<SortOp>(op))
-    factory.create<SortOp>("", &cpu::expandSort);
+    factory.create<SortOp>("", &expandSort);
   return success();
 }
 
@@ -194,12 +194,12 @@ private:
 } // namespace
 
 LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
-  FailureOr<Operation *> op = cpu::findKernelBody(function);
+  FailureOr<Operation *> op = findKernelBody(function);
   if (failed(op))
     return failure();
   if (!*op)
     return success();
-  if (!cpu::isStructuredOp(**op))
+  if (!isStructuredOp(**op))
     return (*op)->emitError("expected one structured operation in a kernel of "
                             "a device, got '")
            << (*op)->getName() << "'";

@@ -13,9 +13,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/BodyVectorizer.h"
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/ParallelLoops.h"
+#include "Codegen/Common/BodyVectorizer.h"
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/ParallelLoops.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,7 +25,6 @@
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
 using namespace mlir::repro::device;
 
 namespace {
@@ -145,7 +144,7 @@ LogicalResult FoldDevice::match() {
 }
 
 int64_t FoldDevice::getListBytes(size_t level) const {
-  Type storage = cpu::getStorageType(type);
+  Type storage = getStorageType(type);
   int64_t bytes = storage.getIntOrFloatBitWidth() / 8;
   return fold.results * levels[level].getChunks() * bytes;
 }

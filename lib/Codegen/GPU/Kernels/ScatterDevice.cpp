@@ -11,15 +11,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/ScatterFold.h"
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/ScatterFold.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
 using namespace mlir::repro::device;
 
 namespace {

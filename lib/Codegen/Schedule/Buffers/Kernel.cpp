@@ -90,6 +90,28 @@ std::optional<LinearAccess> mlir::repro::getLinearAccess(Value memref,
   return access;
 }
 
+FailureOr<SmallVector<int64_t>> mlir::repro::getStaticStrides(MemRefType type,
+                                                              int64_t &offset) {
+  if (!type.hasStaticShape())
+    return failure();
+  SmallVector<int64_t> strides(type.getRank());
+  offset = 0;
+  if (type.getLayout().isIdentity()) {
+    // getStridesAndOffset has no answer for an extent of 0.
+    int64_t stride = 1;
+    for (int64_t i = type.getRank(); i > 0; --i) {
+      strides[i - 1] = stride;
+      stride *= std::max<int64_t>(type.getDimSize(i - 1), 1);
+    }
+    return strides;
+  }
+  strides.clear(); // getStridesAndOffset appends.
+  if (failed(type.getStridesAndOffset(strides, offset)) ||
+      llvm::any_of(strides, ShapedType::isDynamic))
+    return failure();
+  return strides;
+}
+
 AffineMap mlir::repro::getResultMap(FoldOp fold) {
   SmallVector<AffineExpr> dims;
   unsigned count = 0;

@@ -89,6 +89,11 @@ struct LinearAccess {
 /// dimensions and constants, or where addresses descend.
 std::optional<LinearAccess> getLinearAccess(Value memref, AffineMap map);
 
+/// Strides of a memref, and its offset, which may be dynamic; failure where
+/// shape or strides are not static.
+FailureOr<SmallVector<int64_t>> getStaticStrides(MemRefType type,
+                                                 int64_t &offset);
+
 /// The map of the first output of a fold in terms of its parallel dimensions.
 AffineMap getResultMap(FoldOp fold);
 

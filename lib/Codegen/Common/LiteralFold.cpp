@@ -5,15 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/BodyVectorizer.h"
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/StructuredKernels.h"
+#include "Codegen/Common/BodyVectorizer.h"
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/StructuredKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
+using namespace mlir::repro::kernels;
 
 namespace {
 class LiteralFold {
@@ -171,6 +171,6 @@ void LiteralFold::expand() {
   b.setWork(fold.results, 16384 / fold.n);
 }
 
-void repro::cpu::expandLiteralFold(KernelBuilder &b, FoldOp op) {
+void repro::kernels::expandLiteralFold(KernelBuilder &b, FoldOp op) {
   LiteralFold(b, op).expand();
 }

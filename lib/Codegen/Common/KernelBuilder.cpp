@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/KernelBuilder.h"
+#include "Codegen/Common/KernelBuilder.h"
 
 #include "Codegen/Schedule/Buffers/Kernel.h"
 
@@ -20,16 +20,17 @@
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
-using namespace mlir::repro::cpu;
+using namespace mlir::repro;
+using namespace mlir::repro::kernels;
 
 /// Of scratch memory and what is in it: the executor's, for all machines.
 static constexpr int64_t kScratchAlignment = 64;
 
-Type repro::cpu::getLaneType(Type type, int64_t lanes) {
+Type repro::kernels::getLaneType(Type type, int64_t lanes) {
   return lanes ? VectorType::get({lanes}, type) : type;
 }
 
-Type repro::cpu::getStorageType(Type element) {
+Type repro::kernels::getStorageType(Type element) {
   if (element.isInteger(1))
     return IntegerType::get(element.getContext(), 8);
   auto type = dyn_cast<FloatType>(element);
@@ -38,62 +39,14 @@ Type repro::cpu::getStorageType(Type element) {
   return element;
 }
 
-FailureOr<SmallVector<int64_t>> repro::cpu::getStaticStrides(MemRefType type,
-                                                             int64_t &offset) {
-  if (!type.hasStaticShape())
-    return failure();
-  SmallVector<int64_t> strides(type.getRank());
-  offset = 0;
-  if (type.getLayout().isIdentity()) {
-    // getStridesAndOffset has no answer for an extent of 0.
-    int64_t stride = 1;
-    for (int64_t i = type.getRank(); i > 0; --i) {
-      strides[i - 1] = stride;
-      stride *= std::max<int64_t>(type.getDimSize(i - 1), 1);
-    }
-    return strides;
-  }
-  strides.clear(); // getStridesAndOffset appends.
-  if (failed(type.getStridesAndOffset(strides, offset)) ||
-      llvm::any_of(strides, ShapedType::isDynamic))
-    return failure();
-  return strides;
-}
-
-KernelBuilder::KernelBuilder(FunctionOpInterface kernel, Operation *op,
-                             const Level *level)
-    : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel), level(level) {
+KernelBuilder::KernelBuilder(FunctionOpInterface kernel, Operation *op)
+    : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel) {
   // An anchor between the prologue and the loops; erased with `op`.
   prologueEnd = op;
   setInsertionPointAfter(op);
 }
 
-void KernelBuilder::forEachItem(function_ref<void(Value)> body) {
-  loop(getBegin(), getEnd(), 1, body);
-}
-
-Value KernelBuilder::getBegin() {
-  return kernel.getArgument(kernel.getNumArguments() - 2);
-}
-
-Value KernelBuilder::getEnd() {
-  return kernel.getArgument(kernel.getNumArguments() - 1);
-}
-
-int64_t KernelBuilder::getNativeLanes(Type element) const {
-  return element.isF64() || element.isInteger(64) || element.isIndex()
-             ? getLanes() / 2
-             : getLanes();
-}
-
-void KernelBuilder::setWork(int64_t items, int64_t grain) {
-  kernel->setAttr("repro.work_items", getI64IntegerAttr(items));
-  kernel->setAttr("repro.work_grain",
-                  getI64IntegerAttr(std::max<int64_t>(grain, 1)));
-  kernel->setAttr("repro.scratch_bytes", getI64IntegerAttr(scratchBytes));
-}
-
-int64_t repro::cpu::getScratchBytes(Type element, int64_t count) {
+int64_t repro::kernels::getScratchBytes(Type element, int64_t count) {
   return llvm::alignTo(launch::getElementBytes(element) * count,
                        kScratchAlignment);
 }
@@ -104,21 +57,8 @@ Value KernelBuilder::getScratch(Type element, int64_t count) {
   element = getStorageType(element);
   count = std::max<int64_t>(count, 1);
   Value view = createScratch(MemRefType::get({count}, element), scratchBytes);
-  scratchBytes += cpu::getScratchBytes(element, count);
-  kernel->setAttr("repro.scratch_bytes", getI64IntegerAttr(scratchBytes));
+  scratchBytes += kernels::getScratchBytes(element, count);
   return view;
-}
-
-Value KernelBuilder::createScratch(MemRefType type, int64_t offset) {
-  Value scratch = kernel.getArgument(kernel.getNumArguments() - 4);
-  return memref::ViewOp::create(*this, type, scratch, index(offset),
-                                ValueRange());
-}
-
-void KernelBuilder::recordFailure(int64_t message) {
-  Value error = kernel.getArgument(kernel.getNumArguments() - 3);
-  memref::StoreOp::create(*this, constant(getI64IntegerAttr(message + 1)),
-                          error, index(0));
 }
 
 void KernelBuilder::check(Value condition, Operation *origin) {
@@ -501,15 +441,6 @@ void KernelBuilder::storeLanes(Value vector, Value flat, Value offset,
   }
 }
 
-int64_t KernelBuilder::getLineElements(Type element) const {
-  return level->lineBytes / launch::getElementBytes(element);
-}
-
-void KernelBuilder::prefetch(Value flat, Value offset, bool isWrite) {
-  memref::PrefetchOp::create(*this, flat, offset, isWrite,
-                             /*localityHint=*/3, /*isDataCache=*/true);
-}
-
 LaneMask KernelBuilder::getMask(Value count, int64_t lanes) {
   auto type = VectorType::get({lanes}, getI1Type());
   return {vector::CreateMaskOp::create(*this, type, count), count};
@@ -640,24 +571,4 @@ Value KernelBuilder::createExtremum(bool maximum, Value a, Value c) {
       a, c);
   result = pick(compare(arith::CmpFPredicate::OEQ, a, c), equalValue, result);
   return pick(compare(arith::CmpFPredicate::UNO, a, a), a, result);
-}
-
-SmallVector<Value> KernelBuilder::transpose(SmallVector<Value> rows) {
-  int64_t size = rows.size();
-  for (int64_t step = 1; step < size; step *= 2) {
-    SmallVector<int64_t> lower, upper;
-    for (int64_t lane = 0; lane < size; ++lane) {
-      bool second = lane & step;
-      lower.push_back(second ? size + lane - step : lane);
-      upper.push_back(second ? size + lane : lane + step);
-    }
-    for (int64_t row = 0; row < size; ++row) {
-      if (row & step)
-        continue;
-      Value a = rows[row], c = rows[row + step];
-      rows[row] = vector::ShuffleOp::create(*this, a, c, lower);
-      rows[row + step] = vector::ShuffleOp::create(*this, a, c, upper);
-    }
-  }
-  return rows;
 }

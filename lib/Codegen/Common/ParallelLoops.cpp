@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/ParallelLoops.h"
+#include "Codegen/Common/ParallelLoops.h"
 
 #include "dialects/Repro/IR/Repro.h"
 
@@ -13,12 +13,12 @@
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
+using namespace mlir::repro::kernels;
 
 SmallVector<CollapsedDim>
-repro::cpu::collapseDims(ArrayRef<unsigned> dims, ArrayRef<int64_t> sizes,
-                         ArrayRef<const Access *> accesses,
-                         const llvm::SmallBitVector &fixed) {
+repro::kernels::collapseDims(ArrayRef<unsigned> dims, ArrayRef<int64_t> sizes,
+                             ArrayRef<const Access *> accesses,
+                             const llvm::SmallBitVector &fixed) {
   llvm::SmallBitVector alone = fixed;
   for (const Access *access : accesses)
     if (!access->linear)
@@ -51,7 +51,8 @@ repro::cpu::collapseDims(ArrayRef<unsigned> dims, ArrayRef<int64_t> sizes,
   return loops;
 }
 
-llvm::SmallBitVector repro::cpu::getIndexedDims(Block &body, unsigned numDims) {
+llvm::SmallBitVector repro::kernels::getIndexedDims(Block &body,
+                                                    unsigned numDims) {
   llvm::SmallBitVector dims(numDims);
   for (Operation &op : body) {
     // Where a prefetch goes can be said by any loops.
@@ -65,15 +66,17 @@ llvm::SmallBitVector repro::cpu::getIndexedDims(Block &body, unsigned numDims) {
   return dims;
 }
 
-SmallVector<int64_t> repro::cpu::getSizes(ArrayRef<CollapsedDim> loops) {
+SmallVector<int64_t> repro::kernels::getSizes(ArrayRef<CollapsedDim> loops) {
   SmallVector<int64_t> sizes;
   for (const CollapsedDim &loop : loops)
     sizes.push_back(loop.size);
   return sizes;
 }
 
-Value repro::cpu::getLoopOffset(KernelBuilder &b, ArrayRef<CollapsedDim> loops,
-                                ArrayRef<Value> coordinates, unsigned access) {
+Value repro::kernels::getLoopOffset(KernelBuilder &b,
+                                    ArrayRef<CollapsedDim> loops,
+                                    ArrayRef<Value> coordinates,
+                                    unsigned access) {
   Value offset = b.index(0);
   for (auto [loop, at] : llvm::zip_equal(loops, coordinates))
     if (loop.coefficients[access])
@@ -81,7 +84,7 @@ Value repro::cpu::getLoopOffset(KernelBuilder &b, ArrayRef<CollapsedDim> loops,
   return offset;
 }
 
-void repro::cpu::forEachRun(
+void repro::kernels::forEachRun(
     KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin, Value end,
     function_ref<void(ArrayRef<Value>, Value, Value, Value)> body) {
   if (loops.size() <= 1) {
@@ -99,7 +102,7 @@ void repro::cpu::forEachRun(
   });
 }
 
-SmallVector<Value> repro::cpu::foldRuns(
+SmallVector<Value> repro::kernels::foldRuns(
     KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin, Value end,
     ValueRange inits,
     function_ref<SmallVector<Value>(ArrayRef<Value>, Value, Value, ValueRange)>

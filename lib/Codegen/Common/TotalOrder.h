@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef REPRO_CODEGEN_CPU_KERNELS_TOTALORDER_H
-#define REPRO_CODEGEN_CPU_KERNELS_TOTALORDER_H
+#ifndef REPRO_CODEGEN_COMMON_TOTALORDER_H
+#define REPRO_CODEGEN_COMMON_TOTALORDER_H
 
-#include "Codegen/CPU/Kernels/KernelBuilder.h"
+#include "Codegen/Common/KernelBuilder.h"
 
-namespace mlir::repro::cpu {
+namespace mlir::repro::kernels {
 
 enum class KeyOrder {
   Greatest,   ///< arg-max: NaN before all
@@ -23,6 +23,6 @@ enum class KeyOrder {
 /// -0 equals +0, integers are signed, i1 false is less than true.
 Value comesBefore(KernelBuilder &builder, KeyOrder order, Value a, Value b);
 
-} // namespace mlir::repro::cpu
+} // namespace mlir::repro::kernels
 
-#endif // REPRO_CODEGEN_CPU_KERNELS_TOTALORDER_H
+#endif // REPRO_CODEGEN_COMMON_TOTALORDER_H

@@ -5,17 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/FoldSupport.h"
+#include "Codegen/Common/FoldSupport.h"
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
+using namespace mlir::repro::kernels;
 
-SmallVector<int64_t> repro::cpu::getLoopSizes(IndexingMapOpInterface op) {
+SmallVector<int64_t> repro::kernels::getLoopSizes(IndexingMapOpInterface op) {
   return op.getStaticLoopRanges();
 }
 
-TypedAttr repro::cpu::getStartValue(Operation *step, Type type) {
+TypedAttr repro::kernels::getStartValue(Operation *step, Type type) {
   Builder b(step->getContext());
   if (auto floatType = dyn_cast<FloatType>(type)) {
     const llvm::fltSemantics &semantics = floatType.getFloatSemantics();

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/Contraction.h"
+#include "Codegen/Common/Contraction.h"
 
-#include "Codegen/CPU/Kernels/BodyVectorizer.h"
+#include "Codegen/Common/BodyVectorizer.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -16,7 +16,7 @@
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
+using namespace mlir::repro::kernels;
 
 Epilogue::Epilogue(KernelBuilder &b, FoldOp fold, linalg::GenericOp op)
     : op(op) {
@@ -114,8 +114,7 @@ ContractionShape Contraction::getShape() const {
   for (unsigned dim : batchDims)
     batchSize *= fold.sizes[dim];
   return {getShape(rows), getShape(columns), batchSize,
-          fold.n,         fold.chunk,        type.getIntOrFloatBitWidth() / 8,
-          b.isShared()};
+          fold.n,         fold.chunk,        type.getIntOrFloatBitWidth() / 8};
 }
 
 void Contraction::settleFactors(bool swap) {

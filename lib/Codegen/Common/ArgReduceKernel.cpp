@@ -5,16 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/StructuredKernels.h"
-#include "Codegen/CPU/Kernels/TotalOrder.h"
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/StructuredKernels.h"
+#include "Codegen/Common/TotalOrder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
+using namespace mlir::repro::kernels;
 
 namespace {
 /// The best element so far and its position (i32), scalars or vectors.
@@ -196,6 +196,6 @@ void ArgReduceKernel::expand() {
   b.setWork(getProduct(items), 16384 / n);
 }
 
-void repro::cpu::expandArgReduce(KernelBuilder &b, ArgReduceOp op) {
+void repro::kernels::expandArgReduce(KernelBuilder &b, ArgReduceOp op) {
   ArgReduceKernel(b, op).expand();
 }

@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef REPRO_CODEGEN_CPU_KERNELS_SCATTERFOLD_H
-#define REPRO_CODEGEN_CPU_KERNELS_SCATTERFOLD_H
+#ifndef REPRO_CODEGEN_COMMON_SCATTERFOLD_H
+#define REPRO_CODEGEN_COMMON_SCATTERFOLD_H
 
-#include "Codegen/CPU/Kernels/Combine.h"
-#include "Codegen/CPU/Kernels/ParallelLoops.h"
+#include "Codegen/Common/Combine.h"
+#include "Codegen/Common/ParallelLoops.h"
 
-namespace mlir::repro::cpu {
+namespace mlir::repro::kernels {
 
 /// repro.scatter as slices ("rows") of the destination that updates write. The
 /// updates of a row are chained in ascending position by `next`.
@@ -41,6 +41,6 @@ public:
   Value next;
 };
 
-} // namespace mlir::repro::cpu
+} // namespace mlir::repro::kernels
 
-#endif // REPRO_CODEGEN_CPU_KERNELS_SCATTERFOLD_H
+#endif // REPRO_CODEGEN_COMMON_SCATTERFOLD_H

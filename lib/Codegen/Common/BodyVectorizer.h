@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef REPRO_CODEGEN_CPU_KERNELS_BODYVECTORIZER_H
-#define REPRO_CODEGEN_CPU_KERNELS_BODYVECTORIZER_H
+#ifndef REPRO_CODEGEN_COMMON_BODYVECTORIZER_H
+#define REPRO_CODEGEN_COMMON_BODYVECTORIZER_H
 
-#include "Codegen/CPU/Kernels/KernelBuilder.h"
+#include "Codegen/Common/KernelBuilder.h"
 
-namespace mlir::repro::cpu {
+namespace mlir::repro::kernels {
 
 /// The value of a scalar of the body in all lanes.
 struct LaneValue {
@@ -75,6 +75,6 @@ private:
   llvm::DenseMap<Value, LaneValue> values;
 };
 
-} // namespace mlir::repro::cpu
+} // namespace mlir::repro::kernels
 
-#endif // REPRO_CODEGEN_CPU_KERNELS_BODYVECTORIZER_H
+#endif // REPRO_CODEGEN_COMMON_BODYVECTORIZER_H

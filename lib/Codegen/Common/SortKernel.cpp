@@ -5,15 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/StructuredKernels.h"
-#include "Codegen/CPU/Kernels/TotalOrder.h"
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/StructuredKernels.h"
+#include "Codegen/Common/TotalOrder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
+using namespace mlir::repro::kernels;
 
 namespace {
 class SortKernel {
@@ -124,6 +124,6 @@ void SortKernel::expand() {
   b.setWork(items, 4096 / n);
 }
 
-void repro::cpu::expandSort(KernelBuilder &b, SortOp op) {
+void repro::kernels::expandSort(KernelBuilder &b, SortOp op) {
   SortKernel(b, op).expand();
 }

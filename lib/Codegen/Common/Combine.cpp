@@ -5,23 +5,23 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/Combine.h"
+#include "Codegen/Common/Combine.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
+using namespace mlir::repro::kernels;
 
-Type repro::cpu::getCombineType(Type element) {
+Type repro::kernels::getCombineType(Type element) {
   auto type = dyn_cast<FloatType>(element);
   if (!type || type.getWidth() >= 32)
     return element;
   return Float32Type::get(element.getContext());
 }
 
-Value repro::cpu::createCombine(KernelBuilder &b, Combine combine, Value lhs,
-                                Value rhs) {
+Value repro::kernels::createCombine(KernelBuilder &b, Combine combine,
+                                    Value lhs, Value rhs) {
   bool isFloat = isa<FloatType>(getElementTypeOrSelf(lhs.getType()));
   if (getElementTypeOrSelf(lhs.getType()).isInteger(1)) {
     if (combine == Combine::maximum)
@@ -48,7 +48,7 @@ Value repro::cpu::createCombine(KernelBuilder &b, Combine combine, Value lhs,
   llvm_unreachable("unknown combination");
 }
 
-TypedAttr repro::cpu::getCombineStart(Combine combine, Type type) {
+TypedAttr repro::kernels::getCombineStart(Combine combine, Type type) {
   Builder b(type.getContext());
   if (auto floatType = dyn_cast<FloatType>(type)) {
     const llvm::fltSemantics &semantics = floatType.getFloatSemantics();

@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef REPRO_CODEGEN_CPU_KERNELS_COMBINE_H
-#define REPRO_CODEGEN_CPU_KERNELS_COMBINE_H
+#ifndef REPRO_CODEGEN_COMMON_COMBINE_H
+#define REPRO_CODEGEN_COMMON_COMBINE_H
 
-#include "Codegen/CPU/Kernels/KernelBuilder.h"
+#include "Codegen/Common/KernelBuilder.h"
 #include "dialects/Repro/IR/Repro.h"
 
-namespace mlir::repro::cpu {
+namespace mlir::repro::kernels {
 
 /// (F7) the type in which elements of `element` accumulate; maximum and minimum
 /// are the same in f32.
@@ -24,6 +24,6 @@ Value createCombine(KernelBuilder &b, Combine combine, Value lhs, Value rhs);
 /// (F4) the start value.
 TypedAttr getCombineStart(Combine combine, Type type);
 
-} // namespace mlir::repro::cpu
+} // namespace mlir::repro::kernels
 
-#endif // REPRO_CODEGEN_CPU_KERNELS_COMBINE_H
+#endif // REPRO_CODEGEN_COMMON_COMBINE_H

@@ -5,15 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/TotalOrder.h"
+#include "Codegen/Common/TotalOrder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
-using namespace mlir::repro::cpu;
+using namespace mlir::repro::kernels;
 
-Value repro::cpu::comesBefore(KernelBuilder &builder, KeyOrder order, Value a,
-                              Value b) {
+Value repro::kernels::comesBefore(KernelBuilder &builder, KeyOrder order,
+                                  Value a, Value b) {
   Type element = getElementTypeOrSelf(a.getType());
   bool less = order == KeyOrder::Least || order == KeyOrder::Ascending;
   if (!isa<FloatType>(element)) {

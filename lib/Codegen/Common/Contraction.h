@@ -12,14 +12,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef REPRO_CODEGEN_CPU_KERNELS_CONTRACTION_H
-#define REPRO_CODEGEN_CPU_KERNELS_CONTRACTION_H
+#ifndef REPRO_CODEGEN_COMMON_CONTRACTION_H
+#define REPRO_CODEGEN_COMMON_CONTRACTION_H
 
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/TileConfig.h"
+#include "Codegen/Common/ContractionShape.h"
+#include "Codegen/Common/FoldSupport.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
-namespace mlir::repro::cpu {
+namespace mlir::repro::kernels {
 
 /// One factor of the product.
 struct Factor : ContractionBody::Factor {
@@ -61,7 +61,6 @@ public:
   void settleFactors(bool swap);
   /// Adds to `repro.tiles` of the kernel, which is for readers alone.
   void noteTiles(StringRef description);
-  KernelBuilder &getBuilder() const { return b; }
 
 protected:
   /// The factor's value from those of its inputs.
@@ -84,6 +83,6 @@ private:
   SmallVector<unsigned> batchDims;
 };
 
-} // namespace mlir::repro::cpu
+} // namespace mlir::repro::kernels
 
-#endif // REPRO_CODEGEN_CPU_KERNELS_CONTRACTION_H
+#endif // REPRO_CODEGEN_COMMON_CONTRACTION_H

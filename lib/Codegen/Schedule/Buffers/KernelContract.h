@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef REPRO_CODEGEN_CPU_KERNELS_KERNELCONTRACT_H
-#define REPRO_CODEGEN_CPU_KERNELS_KERNELCONTRACT_H
+#ifndef REPRO_CODEGEN_SCHEDULE_BUFFERS_KERNELCONTRACT_H
+#define REPRO_CODEGEN_SCHEDULE_BUFFERS_KERNELCONTRACT_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace mlir::repro::cpu {
+namespace mlir::repro {
 
 /// The structured operation of a kernel function, or the `scf.forall` over
 /// blocks of rows that holds several; null if there is none. An error where it
@@ -20,6 +20,6 @@ FailureOr<Operation *> findKernelBody(func::FuncOp function);
 /// Whether the operation is one that `repro-expand-kernels` expands.
 bool isStructuredOp(Operation &op);
 
-} // namespace mlir::repro::cpu
+} // namespace mlir::repro
 
-#endif // REPRO_CODEGEN_CPU_KERNELS_KERNELCONTRACT_H
+#endif // REPRO_CODEGEN_SCHEDULE_BUFFERS_KERNELCONTRACT_H

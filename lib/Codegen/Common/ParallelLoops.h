@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef REPRO_CODEGEN_CPU_KERNELS_PARALLELLOOPS_H
-#define REPRO_CODEGEN_CPU_KERNELS_PARALLELLOOPS_H
+#ifndef REPRO_CODEGEN_COMMON_PARALLELLOOPS_H
+#define REPRO_CODEGEN_COMMON_PARALLELLOOPS_H
 
-#include "Codegen/CPU/Kernels/KernelBuilder.h"
+#include "Codegen/Common/KernelBuilder.h"
 
-namespace mlir::repro::cpu {
+namespace mlir::repro::kernels {
 
 /// Neighbouring dimensions of an iteration space run through as one loop.
 struct CollapsedDim {
@@ -54,6 +54,6 @@ SmallVector<int64_t> getSizes(ArrayRef<CollapsedDim> loops);
 /// The dimensions that `linalg.index` or `repro.index` of `body` name.
 llvm::SmallBitVector getIndexedDims(Block &body, unsigned numDims);
 
-} // namespace mlir::repro::cpu
+} // namespace mlir::repro::kernels
 
-#endif // REPRO_CODEGEN_CPU_KERNELS_PARALLELLOOPS_H
+#endif // REPRO_CODEGEN_COMMON_PARALLELLOOPS_H

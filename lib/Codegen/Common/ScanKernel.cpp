@@ -5,15 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/Combine.h"
-#include "Codegen/CPU/Kernels/FoldSupport.h"
-#include "Codegen/CPU/Kernels/StructuredKernels.h"
+#include "Codegen/Common/Combine.h"
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/StructuredKernels.h"
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
+using namespace mlir::repro::kernels;
 
-void repro::cpu::expandScan(KernelBuilder &b, ScanOp op) {
+void repro::kernels::expandScan(KernelBuilder &b, ScanOp op) {
   auto type = cast<MemRefType>(op.getInputs()[0].getType());
   int64_t rank = type.getRank(), dimension = op.getDimension();
   AffineMap identity = AffineMap::getMultiDimIdentityMap(rank, b.getContext());

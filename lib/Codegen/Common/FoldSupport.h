@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef REPRO_CODEGEN_CPU_KERNELS_FOLDSUPPORT_H
-#define REPRO_CODEGEN_CPU_KERNELS_FOLDSUPPORT_H
+#ifndef REPRO_CODEGEN_COMMON_FOLDSUPPORT_H
+#define REPRO_CODEGEN_COMMON_FOLDSUPPORT_H
 
-#include "Codegen/CPU/Kernels/KernelBuilder.h"
+#include "Codegen/Common/KernelBuilder.h"
 #include "dialects/Repro/IR/Repro.h"
 
-namespace mlir::repro::cpu {
+namespace mlir::repro::kernels {
 
 /// Extents of the iteration space of an operation with static shapes.
 SmallVector<int64_t> getLoopSizes(IndexingMapOpInterface op);
@@ -58,6 +58,6 @@ struct FoldInfo {
 /// The start value of (F4) for folding by `step`.
 TypedAttr getStartValue(Operation *step, Type type);
 
-} // namespace mlir::repro::cpu
+} // namespace mlir::repro::kernels
 
-#endif // REPRO_CODEGEN_CPU_KERNELS_FOLDSUPPORT_H
+#endif // REPRO_CODEGEN_COMMON_FOLDSUPPORT_H

@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/KernelContract.h"
+#include "KernelContract.h"
 
-#include "Codegen/CPU/Kernels/KernelBuilder.h"
-#include "Codegen/Schedule/Buffers/Kernel.h"
+#include "Kernel.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -20,7 +19,7 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-bool mlir::repro::cpu::isStructuredOp(Operation &op) {
+bool mlir::repro::isStructuredOp(Operation &op) {
   return isa<linalg::GenericOp, memref::CopyOp, FoldOp, ArgReduceOp, ScatterOp,
              ScanOp, SortOp>(op);
 }
@@ -30,8 +29,7 @@ bool mlir::repro::cpu::isStructuredOp(Operation &op) {
 static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
   Operation *found = nullptr;
   for (Operation &op : function.getBody().front()) {
-    if (!cpu::isStructuredOp(op) &&
-        !isa<scf::ForallOp, memref::AllocaScopeOp>(op))
+    if (!isStructuredOp(op) && !isa<scf::ForallOp, memref::AllocaScopeOp>(op))
       continue;
     if (found)
       return op.emitError("expected one structured operation in a kernel "
@@ -75,7 +73,7 @@ static LogicalResult verifyOp(Operation *op) {
     // The part of a buffer that belongs to a block begins anywhere.
     bool isPart = operand.getDefiningOp<memref::ReinterpretCastOp>() &&
                   isa<scf::ForallOp>(op->getParentOp());
-    if (failed(cpu::getStaticStrides(memref, offset)) ||
+    if (failed(getStaticStrides(memref, offset)) ||
         (ShapedType::isDynamic(offset) && !isPart))
       return op->emitError("expected static shapes, strides and offsets, got ")
              << memref;
@@ -152,7 +150,7 @@ static LogicalResult verifyScope(memref::AllocaScopeOp scope) {
   return success(succeeded(verifyOp(fold)) && succeeded(verifyOp(generic)));
 }
 
-FailureOr<Operation *> mlir::repro::cpu::findKernelBody(func::FuncOp function) {
+FailureOr<Operation *> mlir::repro::findKernelBody(func::FuncOp function) {
   FailureOr<Operation *> op = findOnlyOp(function);
   if (failed(op) || !*op)
     return op;

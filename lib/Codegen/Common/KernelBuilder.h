@@ -5,10 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef REPRO_CODEGEN_CPU_KERNELS_KERNELBUILDER_H
-#define REPRO_CODEGEN_CPU_KERNELS_KERNELBUILDER_H
-
-#include "Target/Level.h"
+#ifndef REPRO_CODEGEN_COMMON_KERNELBUILDER_H
+#define REPRO_CODEGEN_COMMON_KERNELBUILDER_H
 
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/AffineMap.h"
@@ -16,7 +14,7 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
-namespace mlir::repro::cpu {
+namespace mlir::repro::kernels {
 
 /// How a structured operation reads or writes one operand: the element at
 /// iteration point d is `buffer[expression(d)]`, buffer being rank 1.
@@ -43,33 +41,21 @@ struct LaneMask {
   explicit operator bool() const { return mask != nullptr; }
 };
 
-/// Builds the body of a kernel function in place of its structured operation.
+/// Builds the body of a kernel function in place of its structured operation,
+/// for any target: what threads there are, and where they have their memory, is
+/// the business of the builder that derives from this one.
 class KernelBuilder : public ImplicitLocOpBuilder {
 public:
-  /// `level`: null where there are scalars alone.
-  KernelBuilder(FunctionOpInterface kernel, Operation *op, const Level *level);
+  KernelBuilder(FunctionOpInterface kernel, Operation *op);
   virtual ~KernelBuilder() = default;
 
   /// Runs through the work items that are this thread's.
-  virtual void forEachItem(function_ref<void(Value item)> body);
-
-  /// Whether threads share the items: having a few of them is worth something.
-  virtual bool isShared() const { return true; }
-  virtual Value getBegin();
-  virtual Value getEnd();
-  const Level &getLevel() const { return *level; }
+  virtual void forEachItem(function_ref<void(Value item)> body) = 0;
+  /// The kernel has `items` independent work items, of which shares of fewer
+  /// than `grain` are not worth a thread.
+  virtual void setWork(int64_t items, int64_t grain) = 0;
   /// f32 lanes of a vector register; 0: scalars alone.
-  int64_t getLanes() const { return level ? level->getLanes() : 0; }
-
-  /// Lanes of a vector of `element` in as many bits as `getLanes()` f32.
-  int64_t getNativeLanes(Type element) const;
-
-  /// Sets the attributes of the contract: `items` independent work items, of
-  /// which shares of fewer than `grain` are not worth a thread.
-  virtual void setWork(int64_t items, int64_t grain);
-
-  /// Bytes of per-thread scratch memory that are in use.
-  int64_t getScratchBytes() const { return scratchBytes; }
+  virtual int64_t getLanes() const = 0;
 
   /// `count` elements of per-thread scratch memory, 64-byte aligned.
   Value getScratch(Type element, int64_t count);
@@ -128,11 +114,6 @@ public:
   /// is at `offset`.
   void storeLanes(Value vector, Value flat, Value offset, int64_t stride,
                   Value first, Value end);
-  /// Elements (type `element`) of a cache line.
-  int64_t getLineElements(Type element) const;
-  /// A hint that the line of the element will soon be read or written; nothing
-  /// happens where it lies beyond the buffer.
-  void prefetch(Value flat, Value offset, bool isWrite);
   /// The first `count` of `lanes` lanes.
   LaneMask getMask(Value count, int64_t lanes);
 
@@ -141,8 +122,6 @@ public:
   /// The constant `value` of a float or integer type or a vector of it.
   Value zero(Type type);
   Value broadcast(Value scalar, int64_t lanes);
-  /// Exchanges rows and lanes of as many vectors as they have lanes.
-  SmallVector<Value> transpose(SmallVector<Value> rows);
   /// (V4) NaNs become the canonical one; scalars and vectors.
   Value canonicalizeNaN(Value value);
   /// (S2) maximum or minimum of f32 or f64, scalars or vectors: NaN wins,
@@ -156,13 +135,12 @@ protected:
   Value toStorage(Value value);
   Value fromStorage(Value value, Type element);
   /// `type` at byte `offset` of the thread's scratch memory.
-  virtual Value createScratch(MemRefType type, int64_t offset);
+  virtual Value createScratch(MemRefType type, int64_t offset) = 0;
   /// Message number `message` has failed.
-  virtual void recordFailure(int64_t message);
+  virtual void recordFailure(int64_t message) = 0;
 
   FunctionOpInterface kernel;
-  const Level *level;
-  int64_t scratchBytes = 0;
+  int64_t scratchBytes = 0; ///< per thread, in use
   /// Flattened buffers and scratch views are created before this operation.
   Operation *prologueEnd;
 
@@ -187,11 +165,6 @@ int64_t getScratchBytes(Type element, int64_t count);
 /// `type` or, for lanes > 0, a vector of it.
 Type getLaneType(Type type, int64_t lanes);
 
-/// Strides of a memref, and its offset, which may be dynamic; failure where
-/// shape or strides are not static.
-FailureOr<SmallVector<int64_t>> getStaticStrides(MemRefType type,
-                                                 int64_t &offset);
+} // namespace mlir::repro::kernels
 
-} // namespace mlir::repro::cpu
-
-#endif // REPRO_CODEGEN_CPU_KERNELS_KERNELBUILDER_H
+#endif // REPRO_CODEGEN_COMMON_KERNELBUILDER_H

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/BodyVectorizer.h"
+#include "Codegen/Common/BodyVectorizer.h"
 
+#include "Codegen/Schedule/Buffers/Kernel.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -20,7 +21,7 @@
 
 using namespace mlir;
 using namespace mlir::repro;
-using namespace mlir::repro::cpu;
+using namespace mlir::repro::kernels;
 
 bool BodyVectorizer::canVectorize(Block &body) {
   return llvm::all_of(body.without_terminator(), [](Operation &op) {

@@ -1,0 +1,59 @@
+//===- HostBuilder.h - The body of a kernel of a CPU ------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_KERNELS_HOSTBUILDER_H
+#define REPRO_CODEGEN_CPU_KERNELS_HOSTBUILDER_H
+
+#include "Codegen/Common/KernelBuilder.h"
+#include "Target/Level.h"
+
+namespace mlir::repro::cpu {
+
+using namespace kernels;
+
+/// Builds the body of a kernel of a CPU, in which each thread runs through a
+/// share [begin, end) of the work items, with vectors of the machine.
+class HostBuilder : public KernelBuilder {
+public:
+  HostBuilder(FunctionOpInterface kernel, Operation *op, const Level &level)
+      : KernelBuilder(kernel, op), level(level) {}
+
+  const Level &getLevel() const { return level; }
+  int64_t getLanes() const override { return level.getLanes(); }
+  /// Lanes of a vector of `element` in as many bits as `getLanes()` f32.
+  int64_t getNativeLanes(Type element) const;
+  /// Elements (type `element`) of a cache line.
+  int64_t getLineElements(Type element) const;
+
+  void forEachItem(function_ref<void(Value item)> body) override;
+  /// Whether threads share the items: having a few of them is worth something.
+  virtual bool isShared() const { return true; }
+  virtual Value getBegin();
+  virtual Value getEnd();
+  void setWork(int64_t items, int64_t grain) override;
+
+  /// A hint that the line of the element will soon be read or written; nothing
+  /// happens where it lies beyond the buffer.
+  void prefetch(Value flat, Value offset, bool isWrite);
+  /// Exchanges rows and lanes of as many vectors as they have lanes.
+  SmallVector<Value> transpose(SmallVector<Value> rows);
+
+  /// Sets the attributes of the contract and erases the structured operation.
+  virtual void finish();
+
+protected:
+  Value createScratch(MemRefType type, int64_t offset) override;
+  void recordFailure(int64_t message) override;
+
+private:
+  const Level &level;
+  int64_t numItems = 0, grain = 1;
+};
+
+} // namespace mlir::repro::cpu
+
+#endif // REPRO_CODEGEN_CPU_KERNELS_HOSTBUILDER_H

@@ -1,0 +1,36 @@
+//===- HostKernels.h - One expansion per kind of kernel ---------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_KERNELS_HOSTKERNELS_H
+#define REPRO_CODEGEN_CPU_KERNELS_HOSTKERNELS_H
+
+#include "Codegen/CPU/Kernels/HostBuilder.h"
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+namespace mlir::repro::cpu {
+
+/// Operations on all elements of parallel dimensions.
+void expandElementwise(HostBuilder &b, linalg::GenericOp op);
+void expandCopy(HostBuilder &b, memref::CopyOp op);
+
+/// (K1) fma folds of lanes = 1 over two factors, in register tiles.
+LogicalResult expandContraction(HostBuilder &b, FoldOp op);
+/// With `epilogue` on the results; these are not stored themselves.
+LogicalResult expandContraction(HostBuilder &b, FoldOp op,
+                                linalg::GenericOp epilogue);
+/// Folds whose lanes lie along the reduction dimensions.
+LogicalResult expandRowFold(HostBuilder &b, FoldOp op);
+/// Folds that compute several results at once, one per vector lane.
+LogicalResult expandColumnFold(HostBuilder &b, FoldOp op);
+
+void expandScatter(HostBuilder &b, ScatterOp op);
+
+} // namespace mlir::repro::cpu
+
+#endif // REPRO_CODEGEN_CPU_KERNELS_HOSTKERNELS_H
