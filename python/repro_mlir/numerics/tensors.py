@@ -98,6 +98,14 @@ def make_canonical(array: np.ndarray, element: str) -> None:
         array.view(np.bool_ if element == "i1" else f"u{array.itemsize}")[_not_canonical(array, element)] = canonical
 
 
+def canonical_of(array: np.ndarray, element: str) -> np.ndarray:
+    """The array, or a copy of it where its bytes are not those that results have (`is_canonical`)."""
+    if not is_canonical(array, element):
+        array = array.copy()
+        make_canonical(array, element)
+    return array
+
+
 def _not_canonical(array: np.ndarray, element: str) -> np.ndarray:
     bits = array.view(f"u{array.itemsize}")
     if element == "i1":

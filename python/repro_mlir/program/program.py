@@ -21,7 +21,7 @@ from ..files.regular import write_file
 from ..files.tensor_file import read_tensors, write_tensors
 from ..frontends.interface import ImportedProgram
 from ..numerics.environment import float_environment
-from ..numerics.tensors import TensorType, is_canonical, make_canonical
+from ..numerics.tensors import TensorType, canonical_of
 from ..printing import foreign
 from .canonical import examine, from_bytes, write_module
 
@@ -239,14 +239,6 @@ def program_of(imported: ImportedProgram[Any]) -> Program:
       ReproError: the first diagnostic of the compiler, or a signature that is not that of the module.
     """
     pairs = zip(imported.initial, imported.state, strict=True)
-    initial = tuple(_canonical(value, kind.element) for value, kind in pairs)
+    initial = tuple(canonical_of(value, kind.element) for value, kind in pairs)
     data = import_program(imported.text)
     return Program(data, imported.state, imported.inputs, imported.outputs, imported.num_hyper_parameters, initial)
-
-
-def _canonical(value: np.ndarray, element: str) -> np.ndarray:
-    """The array, or a copy of it with canonical bytes (V4): it may share the memory of a tensor of the user's."""
-    if not is_canonical(value, element):
-        value = value.copy()
-        make_canonical(value, element)
-    return value

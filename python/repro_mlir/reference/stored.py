@@ -35,6 +35,7 @@ _MAX_RANK = 24
 _MAX_TENSOR_BYTES = 1 << 40
 _MAX_LANES = 1024
 _MAX_DIVISIONS = 64
+_MAX_TERMS = 64
 """One in another."""
 
 _INTEGER_PREDICATES = "eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"
@@ -275,7 +276,10 @@ class _BodyReader:
         dimensions: list[tuple[int, int]] = []
         divisions: list[tuple[Division, int]] = []
         previous = b""
-        for _ in range(self.bytes.count("terms", 17)):
+        terms = self.bytes.count("terms", 17)
+        if terms > _MAX_TERMS:
+            raise self.bytes.error(f"expected at most {_MAX_TERMS} terms")
+        for _ in range(terms):
             start = self.bytes.at
             factor = _signed(self.bytes.number())
             kind = self.bytes.below(4, "a kind of term", 1)

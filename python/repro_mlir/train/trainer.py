@@ -539,7 +539,8 @@ class Trainer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `state_dict` gave, of a trainer of the same model and optimizer: the steps that follow are,
         bit by bit, those of that run. The batches are the caller's: `cursor` says how many have been used. An open
-        receipt records the state as the user's, and its `steps` and `cursor` go on.
+        receipt records the state as the user's, and its `steps` and `cursor` go on; one whose run has stopped at a loss
+        that is not finite stays stopped.
 
         Raises:
           ReproError: a dict that does not fit, and nothing is changed.
@@ -568,7 +569,9 @@ class Trainer:
             self._random = {"seed": np.array(signed, np.int64), "step": np.array(state["random_step"], np.int64)}
             if self._recorder is None:
                 self._done = _Position(state["steps"], state["cursor"])
-            self._nonfinite = None
+            # A receipt that says that the run stops there has no step behind it.
+            if self._recorder is None or self._nonfinite_loss != "stop":
+                self._nonfinite = None
             self._broken = None
 
     def save_checkpoint(self, path: str | Path) -> None:

@@ -174,12 +174,14 @@ def test_refused_sums(terms: list[bytes], reason: str) -> None:
 
 
 def test_sums_are_bounded() -> None:
-    """A chain of divisions is read as deep as any program needs, and no deeper."""
+    """A chain of divisions is read as deep as any program needs, and no deeper; a sum as long, and no longer."""
     rest = sections(stored(MAP.format(first="d0 + 1")))
     inner = SUM + DIMENSION
     for _ in range(10_000):
         inner = SUM + division(1, inner, 7)
     assert "at most 64 deep" in refusal(file_of(rest | {0: rest[0].replace(SUM + DIMENSION, inner, 1)}))
+    long = struct.pack("<QQ", 0, 100_000) + bytes(17 * 100_000)
+    assert "at most 64 terms" in refusal(file_of(rest | {0: rest[0].replace(SUM + DIMENSION, long, 1)}))
 
 
 def refusal(data: bytes) -> str:

@@ -525,6 +525,7 @@ REFUSALS = {
     "division-by-zero": (with_map([total(0, term(1, b"\1" + LINEAR + u64(0)))]), "a positive constant"),
     "division-by-negative": (with_map([total(0, term(1, b"\1" + LINEAR + u64(-2)))]), "a positive const"),
     "divisions": (with_map([deep(65)]), "divisions at most 64 deep"),
+    "terms": (with_map([total(0, *(term(1, b"\1" + LINEAR + u64(n)) for n in range(2, 67)))]), "at most 64 terms"),
     "value-form": (constant("f32", (2,), b"\2" + HALF), "a form of constant below 2, got 2"),
     "value-short": (constant("f32", (10**9,), b"\0" + HALF), "expected 4000000000 bytes"),
     "value-equal": (constant("f32", (2,), b"\0" + HALF * 2), "equal elements as one"),

@@ -3,6 +3,7 @@
 
 """A loss that is NaN or infinite: what the user is told, what a receipt says, and what verification makes of it."""
 
+import copy
 import json
 import math
 import warnings
@@ -25,6 +26,23 @@ def trainer(**options) -> repro_mlir.Trainer:
     model = repro_mlir.initialize(torch.nn.Linear(3, 1), 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     return repro_mlir.Trainer(model, torch.nn.functional.mse_loss, optimizer, target="reference", **options)
+
+
+def test_a_stopped_receipt_stays_stopped(tmp_path: Path) -> None:
+    """A former state does not let the run go on that its receipt says has stopped."""
+    model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
+    loss_fn, path = torch.nn.functional.cross_entropy, tmp_path / "run"
+    with repro_mlir.Trainer(model, loss_fn, optimizer, nonfinite_loss="stop", receipt=path) as trainer:
+        trainer.step(x, y)
+        good = copy.deepcopy(trainer.state_dict())
+        with pytest.raises(NonFiniteLoss):
+            trainer.step(x * float("inf"), y)
+        trainer.load_state_dict(good)
+        with pytest.raises(NonFiniteLoss, match="the run has stopped"):
+            trainer.step(x, y)
+    assert repro_mlir.verify(path).steps == 2
 
 
 def test_one_warning_by_default() -> None:

@@ -32,7 +32,7 @@ static char getKind(AffineExprKind kind) {
 
 FailureOr<IndexSum> IndexSum::get(AffineExpr expr) {
   IndexSum sum;
-  if (failed(sum.add(expr, 1)))
+  if (failed(sum.add(expr, 1)) || sum.factors.size() > kMaxTerms)
     return failure();
   return sum;
 }

@@ -19,7 +19,11 @@ namespace mlir::repro {
 /// divisions: its bytes depend on no order or brackets that MLIR chooses.
 class IndexSum {
 public:
-  /// Failure where a factor or divisor of the expression is not constant.
+  /// MLIR walks a sum by recursion, once for each term.
+  static constexpr size_t kMaxTerms = 64;
+
+  /// Failure where a factor or divisor of the expression is not constant, or
+  /// where a sum has more terms.
   static FailureOr<IndexSum> get(AffineExpr expr);
 
   /// The bytes of docs/identity.md.

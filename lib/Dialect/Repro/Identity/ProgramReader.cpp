@@ -9,6 +9,7 @@
 
 #include "Dialect/Repro/Identity/CanonicalOps.h"
 #include "Dialect/Repro/Identity/CanonicalShapes.h"
+#include "Dialect/Repro/Identity/IndexSum.h"
 #include "Dialect/Repro/Identity/ProgramWriter.h"
 #include "Dialect/Repro/Identity/StoredFormat.h"
 #include "Dialect/Repro/Identity/StoredNumbers.h"
@@ -418,6 +419,9 @@ LogicalResult BodyReader::readSum(unsigned numDims, unsigned depth,
   if (failed(bytes.readNumber(constant)) ||
       failed(bytes.readCount("terms", 17, count)))
     return failure();
+  if (count > IndexSum::kMaxTerms)
+    return bytes.error() << "expected at most " << IndexSum::kMaxTerms
+                         << " terms";
   StringRef previous;
   for (size_t i = 0; i < count; ++i) {
     size_t start = bytes.getPosition();

@@ -232,7 +232,7 @@ LogicalResult BodyWriter::writeExpr(Operation *op, AffineExpr expr) {
   FailureOr<IndexSum> sum = IndexSum::get(expr);
   if (failed(sum))
     return op->emitOpError("(H2) expected index expressions with constant "
-                           "factors and divisors");
+                           "factors and divisors, of at most 64 terms");
   if (version == IdentityVersion::first)
     writeFirstExpr(expr);
   else

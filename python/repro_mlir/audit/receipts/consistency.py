@@ -98,8 +98,7 @@ def _check_records(receipt: Receipt, advance: Callable[[], None]) -> bytes:
             receipt.change(number)
         else:
             used = _check_order(record, used)
-            _check_inputs(receipt, number, record)
-            _check_loss(receipt, record)
+            check_step(receipt, number, record)
             advance()
         before = record
     # A program is listed before the first step that uses it.
@@ -134,6 +133,12 @@ def _check_order(record: Record, used: int) -> int:
         message = f"program {record.program} before program {used}: expected the order of their first steps"
         raise ReceiptWrong(STEPS, message, record.step)
     return max(used, record.program + 1)
+
+
+def check_step(receipt: Receipt, number: int, record: Record) -> None:
+    """ReceiptWrong where the inputs or the loss of a step are not those that its record hashes."""
+    _check_inputs(receipt, number, record)
+    _check_loss(receipt, record)
 
 
 def _check_inputs(receipt: Receipt, number: int, record: Record) -> None:

@@ -15,7 +15,7 @@ from ...errors import ReproError
 from ...files import storage
 from ...files.regular import read_regular
 from ...files.tensor_file import tensor_header, tensor_parts
-from ...numerics.tensors import TensorType, check_canonical, from_bytes
+from ...numerics.tensors import TensorType, canonical_of, check_canonical, from_bytes
 from .form import CHANGES, CHECKPOINTS
 
 
@@ -49,7 +49,9 @@ class KeptTensors:
         if not path.parent.exists():
             path.parent.mkdir()
             storage.sync_directory(receipt)
-        storage.write_whole(path, tensor_parts(kinds, arrays))
+        # The user may have written other NaNs, which hash alike.
+        written = [canonical_of(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
+        storage.write_whole(path, tensor_parts(kinds, written))
 
     def read(self, receipt: Path, record: int, kinds: Sequence[TensorType]) -> list[np.ndarray]:
         """New arrays with the tensors of a record.

@@ -18,6 +18,7 @@ from ...numerics.tensors import TensorType
 from ...program import Program
 from ...program.canonical import examine
 from .commitments import Commitment, next_link
+from .consistency import check_step
 from .file_list import FileList, describe_files, leftovers, list_files
 from .form import (
     CHECKPOINTS,
@@ -122,10 +123,12 @@ class ReceiptWriter:
                 record = log[number]
                 if record.program is None:
                     receipt.change(number)
+                else:
+                    check_step(receipt, number, record)
             except ReproError:
                 return number - 1
             link = next_link(link, number, record.commitment.root)
-            if record.chain != link:
+            if record.root != record.commitment.root or record.chain != link:
                 return number - 1
         return last
 

@@ -168,6 +168,28 @@ def test_garbage_after_the_last_kept_state(finished: Path, tmp_path: Path, garba
     assert same_files(tmp_path / "whole", path)
 
 
+def test_inputs_that_were_not_stored(finished: Path, tmp_path: Path) -> None:
+    """After a power failure a file may have its size and zeros in place of its last blocks."""
+    source = Receipt(finished)
+    executable = compile(source.program, "cpu", 1)
+    recorded_run.run(source, executable, tmp_path / "whole", STEPS)
+    path = tmp_path / "torn"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        install(monkeypatch, Fuse(80))
+        with pytest.raises(Killed):
+            recorded_run.run(source, executable, path, STEPS)
+    inputs = path / "inputs.bin"
+    size = inputs.stat().st_size
+    assert size > 8
+    with open(inputs, "r+b") as file:
+        file.seek(size - 8)
+        assert file.read() != bytes(8)
+        file.seek(size - 8)
+        file.write(bytes(8))
+    recorded_run.run(source, executable, path, STEPS)
+    assert same_files(tmp_path / "whole", path)
+
+
 def test_a_directory_that_is_no_receipt(finished: Path, tmp_path: Path) -> None:
     source = Receipt(finished)
     (tmp_path / "folder").mkdir()

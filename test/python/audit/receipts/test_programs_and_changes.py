@@ -265,6 +265,24 @@ def test_every_byte_of_what_is_new_counts(copied: Path) -> None:
     assert repro_mlir.verify(copied, "1", target="reference").sealed
 
 
+def test_a_nan_of_the_users_is_recorded_as_the_canonical_one(tmp_path: Path) -> None:
+    """(V4) 0 / 0 has the sign bit on x86: the hashes are those of the canonical NaN, and so are the bytes."""
+    model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
+    path, loss_fn = tmp_path / "run", torch.nn.functional.cross_entropy
+    options = ReceiptOptions(path, checkpoint_every=1)
+    with repro_mlir.Trainer(model, loss_fn, optimizer, nonfinite_loss="ignore", receipt=options) as trainer:
+        trainer.step(x, y)
+        with torch.no_grad():
+            model.bias.view(torch.int32).fill_(-0x400000)
+        assert torch.isnan(model.bias).all()
+        trainer.step(x, y)
+        with torch.no_grad():
+            model.bias.view(torch.int32).fill_(0x7FC12345)
+    assert repro_mlir.verify(path).steps == 2
+
+
 def test_other_state_tensors_are_refused(tmp_path: Path) -> None:
     model = repro_mlir.initialize(torch.nn.Linear(4, 3), 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
