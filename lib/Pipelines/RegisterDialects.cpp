@@ -8,6 +8,9 @@
 
 #include "Pipelines/Registration.h"
 
+#include "Codegen/CPU/Kernels/RegisterHostKernels.h"
+#include "Codegen/GPU/Kernels/RegisterDeviceKernels.h"
+#include "Codegen/Schedule/Buffers/KernelOps.h"
 #include "dialects/Launch/IR/Launch.h"
 #include "dialects/Repro/IR/Repro.h"
 
@@ -53,6 +56,7 @@
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 
 using namespace mlir;
+using namespace mlir::repro;
 
 void repro::registerDialects(DialectRegistry &registry) {
   registry
@@ -70,6 +74,8 @@ void repro::registerDialects(DialectRegistry &registry) {
   arith::registerConvertArithToLLVMInterface(registry);
   cf::registerBufferizableOpInterfaceExternalModels(registry);
   cf::registerConvertControlFlowToLLVMInterface(registry);
+  cpu::registerHostKernels(registry);
+  device::registerDeviceKernels(registry);
   func::registerAllExtensions(registry);
   index::registerConvertIndexToLLVMInterface(registry);
   linalg::registerAllDialectInterfaceImplementations(registry);
@@ -79,6 +85,7 @@ void repro::registerDialects(DialectRegistry &registry) {
   registerConvertMathToLLVMInterface(registry);
   registerConvertMemRefToLLVMInterface(registry);
   registerConvertNVVMToLLVMInterface(registry);
+  registerKernelOps(registry);
   registerLLVMDialectTranslation(registry);
   registerNVVMDialectTranslation(registry);
   scf::registerBufferizableOpInterfaceExternalModels(registry);

@@ -7,6 +7,7 @@
 
 #include "Codegen/CPU/Kernels/BlockLoop.h"
 
+#include "Codegen/CPU/Kernels/HostKernels.h"
 #include "Codegen/Schedule/Buffers/Kernel.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -55,9 +56,8 @@ static void place(BlockBuffer &buffer, ArrayRef<BlockBuffer> placed) {
     buffer.offset = other->offset + other->bytes;
 }
 
-BlockLoop::BlockLoop(func::FuncOp kernel, scf::ForallOp blocks)
-    : kernel(kernel),
-      numBlocks(*getConstantIntValue(blocks.getMixedUpperBound()[0])) {
+BlockLoop::BlockLoop(FunctionOpInterface kernel, scf::ForallOp blocks)
+    : numBlocks(*getConstantIntValue(blocks.getMixedUpperBound()[0])) {
   IRRewriter b(blocks);
   Location loc = blocks.getLoc();
   auto argument = [&](unsigned fromEnd) {
@@ -80,21 +80,11 @@ BlockLoop::BlockLoop(func::FuncOp kernel, scf::ForallOp blocks)
                                                        ValueRange()));
     b.eraseOp(alloc);
   }
-  scratchBytes = bufferBytes;
   Value one = arith::ConstantIndexOp::create(b, loc, 1);
   loop = scf::ForOp::create(b, loc, argument(2), argument(1), one);
   b.eraseOp(blocks.getTerminator());
   b.inlineBlockBefore(blocks.getBody(), loop.getBody()->getTerminator(),
                       loop.getInductionVar());
-  b.eraseOp(blocks);
-}
-
-void BlockLoop::finish() {
-  Builder b(kernel.getContext());
-  kernel->setAttr("repro.work_items", b.getI64IntegerAttr(numBlocks));
-  // A block is large enough for a thread.
-  kernel->setAttr("repro.work_grain", b.getI64IntegerAttr(1));
-  kernel->setAttr("repro.scratch_bytes", b.getI64IntegerAttr(scratchBytes));
 }
 
 Value BlockBuilder::getBegin() { return index(0); }
@@ -112,6 +102,23 @@ void BlockBuilder::setWork(int64_t items, int64_t) {
 }
 
 void BlockBuilder::finish() {
-  loop.addScratch(scratchBytes);
+  kernelBuilder.reserveScratch(scratchBytes);
   prologueEnd->erase();
+}
+
+LogicalResult repro::cpu::expandBlocks(HostBuilder &b, scf::ForallOp blocks) {
+  BlockLoop loop(b.getKernel(), blocks);
+  b.reserveScratch(loop.getBufferBytes());
+  for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
+    auto kernel = dyn_cast<HostKernelOpInterface>(op);
+    if (!kernel)
+      continue;
+    BlockBuilder block(b, &op, loop);
+    if (failed(kernel.expandKernel(block)))
+      return failure();
+    block.finish();
+  }
+  // A block is large enough for a thread.
+  b.setWork(loop.getNumBlocks(), /*grain=*/1);
+  return success();
 }

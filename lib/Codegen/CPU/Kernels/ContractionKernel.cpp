@@ -285,7 +285,13 @@ LogicalResult repro::cpu::expandContraction(HostBuilder &b, FoldOp op) {
   return expand(b, Contraction(b, op));
 }
 
-LogicalResult repro::cpu::expandContraction(HostBuilder &b, FoldOp op,
-                                            linalg::GenericOp epilogue) {
-  return expand(b, Contraction(b, op, epilogue));
+LogicalResult repro::cpu::expandScope(HostBuilder &b,
+                                      memref::AllocaScopeOp scope) {
+  Block &body = scope.getBodyRegion().front();
+  auto fold = *body.getOps<FoldOp>().begin();
+  auto generic = *body.getOps<linalg::GenericOp>().begin();
+  if (failed(expand(b, Contraction(b, fold, generic))))
+    return fold.emitError("expected a product of two factors, each with "
+                          "dimensions of its own, in a scope");
+  return success();
 }

@@ -5,12 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/BlockLoop.h"
 #include "Codegen/CPU/Kernels/HostKernels.h"
 #include "Codegen/CPU/Passes.h"
-#include "Codegen/Common/StructuredKernels.h"
 #include "Codegen/Schedule/Buffers/KernelContract.h"
-#include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -26,17 +23,6 @@ namespace mlir::repro {
 
 using namespace mlir;
 using namespace mlir::repro;
-
-/// Whether each result has few elements.
-static bool isShortFold(FoldOp fold) {
-  int64_t elements = 1;
-  SmallVector<int64_t> sizes =
-      cast<IndexingMapOpInterface>(fold.getOperation()).getStaticLoopRanges();
-  for (auto [size, type] : llvm::zip_equal(sizes, fold.getIteratorTypesArray()))
-    if (type == utils::IteratorType::reduction)
-      elements *= size;
-  return elements <= 32;
-}
 
 namespace {
 struct ExpandKernels
@@ -56,72 +42,20 @@ struct ExpandKernels
       FailureOr<Operation *> op = findKernelBody(function);
       if (failed(op))
         return signalPassFailure();
-      if (auto blocks = dyn_cast_or_null<scf::ForallOp>(*op)) {
-        expandBlocks(function, blocks, *machine);
-      } else if (auto scope = dyn_cast_or_null<memref::AllocaScopeOp>(*op)) {
-        if (failed(expandScope(function, scope, *machine)))
-          return signalPassFailure();
-      } else if (*op) {
-        cpu::HostBuilder b(function, *op, *machine);
-        expand(b, *op);
-      }
-    }
-  }
-
-  static void expandBlocks(func::FuncOp function, scf::ForallOp blocks,
-                           const Level &level) {
-    cpu::BlockLoop loop(function, blocks);
-    for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
-      if (!isStructuredOp(op))
+      if (!*op)
         continue;
-      cpu::BlockBuilder b(function, &op, level, loop);
-      expand(b, &op);
+      auto kernel = dyn_cast<cpu::HostKernelOpInterface>(*op);
+      if (!kernel) {
+        (*op)->emitError("expected an operation that CPUs have a kernel for, "
+                         "got '")
+            << (*op)->getName() << "'";
+        return signalPassFailure();
+      }
+      cpu::HostBuilder b(function, *op, *machine);
+      if (failed(kernel.expandKernel(b)))
+        return signalPassFailure();
+      b.finish();
     }
-    loop.finish();
-  }
-
-  static LogicalResult expandScope(func::FuncOp function,
-                                   memref::AllocaScopeOp scope,
-                                   const Level &level) {
-    Block &body = scope.getBodyRegion().front();
-    auto fold = *body.getOps<FoldOp>().begin();
-    auto generic = *body.getOps<linalg::GenericOp>().begin();
-    cpu::HostBuilder b(function, scope, level);
-    if (failed(cpu::expandContraction(b, fold, generic)))
-      return fold.emitError("expected a product of two factors, each with "
-                            "dimensions of its own, in a scope");
-    b.finish();
-    return success();
-  }
-
-  static void expand(cpu::HostBuilder &b, Operation *op) {
-    if (auto generic = dyn_cast<linalg::GenericOp>(op))
-      cpu::expandElementwise(b, generic);
-    else if (auto copy = dyn_cast<memref::CopyOp>(op))
-      cpu::expandCopy(b, copy);
-    else if (auto fold = dyn_cast<FoldOp>(op))
-      expandFold(b, fold);
-    else if (auto reduce = dyn_cast<ArgReduceOp>(op))
-      kernels::expandArgReduce(b, reduce);
-    else if (auto scatter = dyn_cast<ScatterOp>(op))
-      cpu::expandScatter(b, scatter);
-    else if (auto scan = dyn_cast<ScanOp>(op))
-      kernels::expandScan(b, scan);
-    else if (auto sort = dyn_cast<SortOp>(op))
-      kernels::expandSort(b, sort);
-    b.finish();
-  }
-
-  static void expandFold(cpu::HostBuilder &b, FoldOp fold) {
-    if (succeeded(cpu::expandContraction(b, fold)))
-      return;
-    // A short window is better folded for several results at once.
-    if (isShortFold(fold) && succeeded(cpu::expandColumnFold(b, fold)))
-      return;
-    if (succeeded(cpu::expandRowFold(b, fold)) ||
-        succeeded(cpu::expandColumnFold(b, fold)))
-      return;
-    kernels::expandLiteralFold(b, fold);
   }
 };
 } // namespace

@@ -22,6 +22,7 @@ public:
   HostBuilder(FunctionOpInterface kernel, Operation *op, const Level &level)
       : KernelBuilder(kernel, op), level(level) {}
 
+  FunctionOpInterface getKernel() const { return kernel; }
   const Level &getLevel() const { return level; }
   int64_t getLanes() const override { return level.getLanes(); }
   /// Lanes of a vector of `element` in as many bits as `getLanes()` f32.
@@ -35,6 +36,11 @@ public:
   virtual Value getBegin();
   virtual Value getEnd();
   void setWork(int64_t items, int64_t grain) override;
+
+  /// At least `bytes` of scratch memory are in use.
+  void reserveScratch(int64_t bytes) {
+    scratchBytes = std::max(scratchBytes, bytes);
+  }
 
   /// A hint that the line of the element will soon be read or written; nothing
   /// happens where it lies beyond the buffer.

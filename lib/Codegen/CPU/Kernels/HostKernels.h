@@ -12,6 +12,9 @@
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include "lib/Codegen/CPU/Kernels/HostKernelOpInterface.h.inc"
 
 namespace mlir::repro::cpu {
 
@@ -19,11 +22,16 @@ namespace mlir::repro::cpu {
 void expandElementwise(HostBuilder &b, linalg::GenericOp op);
 void expandCopy(HostBuilder &b, memref::CopyOp op);
 
+/// Several operations on blocks of rows.
+LogicalResult expandBlocks(HostBuilder &b, scf::ForallOp op);
+/// A contraction and the operation on its results, which are not stored
+/// themselves.
+LogicalResult expandScope(HostBuilder &b, memref::AllocaScopeOp op);
+
+/// Any fold, by the first of the following that takes it.
+void expandFold(HostBuilder &b, FoldOp op);
 /// (K1) fma folds of lanes = 1 over two factors, in register tiles.
 LogicalResult expandContraction(HostBuilder &b, FoldOp op);
-/// With `epilogue` on the results; these are not stored themselves.
-LogicalResult expandContraction(HostBuilder &b, FoldOp op,
-                                linalg::GenericOp epilogue);
 /// Folds whose lanes lie along the reduction dimensions.
 LogicalResult expandRowFold(HostBuilder &b, FoldOp op);
 /// Folds that compute several results at once, one per vector lane.

@@ -74,8 +74,16 @@ private:
   SmallVector<Kernel> kernels;
 };
 
+} // namespace mlir::repro::device
+
+#include "lib/Codegen/GPU/Kernels/DeviceKernelOpInterface.h.inc"
+
+namespace mlir::repro::device {
+
 void expandElementwise(DeviceBuilder &b, linalg::GenericOp op);
 void expandCopy(DeviceBuilder &b, memref::CopyOp op);
+/// Any fold, by the first of the following that takes it, but for exact ones.
+LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op);
 /// (K1) fma folds of lanes = 1 over two factors, in tiles.
 LogicalResult expandContraction(DeviceKernelFactory &factory, FoldOp op);
 /// (K4) matrix products that repro-decompose-exact kept; failure where the fold
@@ -83,7 +91,7 @@ LogicalResult expandContraction(DeviceKernelFactory &factory, FoldOp op);
 LogicalResult expandExact(DeviceKernelFactory &factory, FoldOp op);
 /// Folds of one result by one operation, by groups of threads.
 LogicalResult expandFold(DeviceKernelFactory &factory, FoldOp op);
-void expandScatter(DeviceKernelFactory &factory, ScatterOp op);
+LogicalResult expandScatter(DeviceKernelFactory &factory, ScatterOp op);
 
 } // namespace mlir::repro::device
 

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/Common/StructuredKernels.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 #include "Codegen/GPU/Passes.h"
 #include "Codegen/Schedule/Buffers/Kernel.h"
@@ -136,35 +135,6 @@ void DeviceKernelFactory::finish() {
   }
 }
 
-static LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op) {
-  if (isa_and_present<ExactAttr>(op.getOrderAttr()))
-    return device::expandExact(factory, op);
-  if (succeeded(device::expandContraction(factory, op)) ||
-      succeeded(device::expandFold(factory, op)))
-    return success();
-  factory.create<FoldOp>("", &expandLiteralFold);
-  return success();
-}
-
-static LogicalResult expandKernels(DeviceKernelFactory &factory,
-                                   Operation *op) {
-  if (isa<linalg::GenericOp>(op))
-    factory.create<linalg::GenericOp>("", &device::expandElementwise);
-  else if (isa<memref::CopyOp>(op))
-    factory.create<memref::CopyOp>("", &device::expandCopy);
-  else if (auto fold = dyn_cast<FoldOp>(op))
-    return expandAnyFold(factory, fold);
-  else if (isa<ArgReduceOp>(op))
-    factory.create<ArgReduceOp>("", &expandArgReduce);
-  else if (auto scatter = dyn_cast<ScatterOp>(op))
-    device::expandScatter(factory, scatter);
-  else if (isa<ScanOp>(op))
-    factory.create<ScanOp>("", &expandScan);
-  else if (isa<SortOp>(op))
-    factory.create<SortOp>("", &expandSort);
-  return success();
-}
-
 //===----------------------------------------------------------------------===//
 // The module
 //===----------------------------------------------------------------------===//
@@ -199,13 +169,14 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
     return failure();
   if (!*op)
     return success();
-  if (!isStructuredOp(**op))
+  auto kernel = dyn_cast<DeviceKernelOpInterface>(*op);
+  if (!kernel)
     return (*op)->emitError("expected one structured operation in a kernel of "
                             "a device, got '")
            << (*op)->getName() << "'";
   DeviceKernelFactory factory(function, *op, device, failureWords,
                               *architecture, alignments.lookup(function));
-  if (failed(expandKernels(factory, *op)))
+  if (failed(kernel.createKernels(factory)))
     return failure();
   factory.finish();
   factories.try_emplace(function.getSymName(), std::move(factory));

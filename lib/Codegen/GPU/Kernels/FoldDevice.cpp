@@ -16,6 +16,7 @@
 #include "Codegen/Common/BodyVectorizer.h"
 #include "Codegen/Common/FoldSupport.h"
 #include "Codegen/Common/ParallelLoops.h"
+#include "Codegen/Common/StructuredKernels.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -462,5 +463,15 @@ LogicalResult device::expandFold(DeviceKernelFactory &factory, FoldOp op) {
                              (void)kernel.match();
                              kernel.expand(level, lists);
                            });
+  return success();
+}
+
+LogicalResult device::expandAnyFold(DeviceKernelFactory &factory, FoldOp op) {
+  if (isa_and_present<ExactAttr>(op.getOrderAttr()))
+    return device::expandExact(factory, op);
+  if (succeeded(device::expandContraction(factory, op)) ||
+      succeeded(device::expandFold(factory, op)))
+    return success();
+  factory.create<FoldOp>("", &expandLiteralFold);
   return success();
 }

@@ -90,13 +90,14 @@ static void foldElements(DeviceBuilder &b, ScatterOp op, const Chains &at) {
   b.setWork(getProduct(extents), 1);
 }
 
-void device::expandScatter(DeviceKernelFactory &factory, ScatterOp op) {
+LogicalResult device::expandScatter(DeviceKernelFactory &factory,
+                                    ScatterOp op) {
   auto updates = cast<MemRefType>(op.getIndices().getType()).getDimSize(0);
   auto type = cast<MemRefType>(op.getOutputs()[0].getType());
   int64_t depth = cast<MemRefType>(op.getIndices().getType()).getDimSize(1);
   int64_t rows = getProduct(type.getShape().take_front(depth));
   if (updates == 0)
-    return;
+    return success();
   constexpr int64_t bytes = sizeof(int64_t);
   Workspace &workspace = factory.getWorkspace();
   Chains at{workspace.allocate(updates * bytes),
@@ -105,10 +106,11 @@ void device::expandScatter(DeviceKernelFactory &factory, ScatterOp op) {
   factory.create<ScatterOp>(
       "rows", [&](DeviceBuilder &b, ScatterOp copy) { findRows(b, copy, at); });
   if (type.getNumElements() == 0)
-    return;
+    return success();
   factory.create<ScatterOp>("chain", [&](DeviceBuilder &b, ScatterOp copy) {
     chainRows(b, copy, at);
   });
   factory.create<ScatterOp>(
       "", [&](DeviceBuilder &b, ScatterOp copy) { foldElements(b, copy, at); });
+  return success();
 }

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernel.h"
+#include "KernelOps.h"
 #include "RowBlocks.h"
 
 #include "Codegen/Schedule/Buffers/Passes.h"
@@ -159,7 +160,7 @@ bool EpilogueFusion::isNear() {
   size_t between = 0;
   for (Operation *op = fold->getNextNode();
        op != generic && between < mostBetween; op = op->getNextNode())
-    between += becomesKernel(*op);
+    between += isa<KernelOpInterface>(*op);
   return between < mostBetween;
 }
 

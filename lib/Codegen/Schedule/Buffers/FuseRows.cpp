@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernel.h"
+#include "KernelOps.h"
 #include "RowBlocks.h"
 
 #include "Codegen/Schedule/Buffers/Passes.h"
@@ -388,7 +389,7 @@ void RowFuser::grow(size_t position, int64_t rows) {
 
 void RowFuser::run() {
   for (Operation &op : main.getBody().front().without_terminator())
-    if (becomesKernel(op))
+    if (isa<KernelOpInterface>(op))
       ops.push_back(isa<memref::AllocaScopeOp>(op) ? nullptr : &op);
   for (size_t position = 0; position < ops.size(); ++position)
     if (isRowFold(ops[position])) {

@@ -7,6 +7,7 @@
 
 #include "Kernel.h"
 
+#include "KernelOps.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -21,25 +22,14 @@ KernelOutliner::KernelOutliner(func::FuncOp main, StringRef prefix)
     : main(main), prefix(prefix), symbols(main->getParentOfType<ModuleOp>()) {}
 
 bool mlir::repro::readsOperand(OpOperand &operand) {
-  Operation *op = operand.getOwner();
-  if (auto copy = dyn_cast<memref::CopyOp>(op))
-    return &operand == &copy.getSourceMutable();
-  if (auto generic = dyn_cast<linalg::GenericOp>(op))
-    return generic.payloadUsesValueFromOperand(&operand);
-  if (auto dps = dyn_cast<DestinationStyleOpInterface>(op))
-    // Folds and scatters continue from the initial value, the others do not.
-    return !dps.isDpsInit(&operand) || isa<ScatterOp>(op) ||
-           (isa<FoldOp>(op) && !op->hasAttr(initAttrName));
-  return !isa<memref::PrefetchOp>(op); // such as a load in a body
+  if (auto kernel = dyn_cast<KernelOpInterface>(operand.getOwner()))
+    return kernel.readsOperand(operand);
+  return !isa<memref::PrefetchOp>(operand.getOwner()); // a load in a body
 }
 
 bool mlir::repro::writesOperand(OpOperand &operand) {
-  Operation *op = operand.getOwner();
-  if (auto copy = dyn_cast<memref::CopyOp>(op))
-    return &operand == &copy.getTargetMutable();
-  if (auto dps = dyn_cast<DestinationStyleOpInterface>(op))
-    return dps.isDpsInit(&operand);
-  return false;
+  auto kernel = dyn_cast<KernelOpInterface>(operand.getOwner());
+  return kernel && kernel.writesOperand(operand);
 }
 
 Value mlir::repro::getViewSource(Value memref) {
@@ -150,15 +140,10 @@ static MemRefType getArgumentType(MemRefType type) {
       StridedLayoutAttr::get(type.getContext(), /*offset=*/0, actual));
 }
 
-bool mlir::repro::becomesKernel(Operation &op) {
-  return isa<DestinationStyleOpInterface, memref::CopyOp,
-             memref::AllocaScopeOp>(op);
-}
-
 Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
   Operation *result = nullptr;
   for (Operation &op : kernel.getBody().front().without_terminator())
-    if (becomesKernel(op))
+    if (isa<KernelOpInterface>(op))
       result = &op;
   return result;
 }

@@ -52,10 +52,6 @@ private:
   llvm::StringMap<func::FuncOp> kernels;
 };
 
-/// Whether the op of a `main` on buffers becomes a kernel: a structured op, or
-/// a scope of a contraction and the op on its results.
-bool becomesKernel(Operation &op);
-
 /// The one structured op of a kernel function, its loop over blocks of rows, or
 /// its scope of a contraction and the op on its results.
 Operation *getKernelBody(func::FuncOp kernel);

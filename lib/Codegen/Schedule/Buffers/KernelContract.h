@@ -17,9 +17,6 @@ namespace mlir::repro {
 /// violates the contract of docs/architecture.md.
 FailureOr<Operation *> findKernelBody(func::FuncOp function);
 
-/// Whether the operation is one that `repro-expand-kernels` expands.
-bool isStructuredOp(Operation &op);
-
 } // namespace mlir::repro
 
 #endif // REPRO_CODEGEN_SCHEDULE_BUFFERS_KERNELCONTRACT_H

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernel.h"
+#include "KernelOps.h"
 
 #include "Codegen/Schedule/Buffers/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
@@ -68,7 +69,7 @@ void OutlineKernels::runOnOperation() {
       op.erase();
       continue;
     }
-    if (!becomesKernel(op)) {
+    if (!isa<KernelOpInterface>(op)) {
       op.emitOpError("expected structured operations on buffers alone");
       return signalPassFailure();
     }
@@ -79,7 +80,7 @@ void OutlineKernels::runOnOperation() {
   KernelOutliner kernels(main, "kernel");
   for (Operation &op :
        llvm::make_early_inc_range(main.getBody().front().without_terminator()))
-    if (becomesKernel(op) && failed(kernels.outline(&op)))
+    if (isa<KernelOpInterface>(op) && failed(kernels.outline(&op)))
       return signalPassFailure();
   eraseDeadOps(main);
 }

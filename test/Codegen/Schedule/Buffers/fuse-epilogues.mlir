@@ -186,11 +186,11 @@ func.func @main(%x: memref<8x8xf32>, %y: memref<8x8xf32>) -> (memref<8x8xf32>, m
     repro.yield %p : f32
   }
   %f = memref.alloc() : memref<8xf32>
-  %zero = arith.constant 0.0 : f32
-  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
-  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
-  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
-  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
+  %g = memref.alloc() : memref<8xf32>
+  memref.copy %g, %f : memref<8xf32> to memref<8xf32>
+  memref.copy %g, %f : memref<8xf32> to memref<8xf32>
+  memref.copy %g, %f : memref<8xf32> to memref<8xf32>
+  memref.copy %g, %f : memref<8xf32> to memref<8xf32>
   %t1 = memref.alloc() : memref<8x8xf32>
   repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#x, #y, #z] iterators [parallel, parallel, reduction] ins(%y, %x : memref<8x8xf32>, memref<8x8xf32>) outs(%t1 : memref<8x8xf32>) attributes {repro.init = [0.0 : f32]} {
   ^bb0(%u: f32, %v: f32, %a: f32):
@@ -203,9 +203,9 @@ func.func @main(%x: memref<8x8xf32>, %y: memref<8x8xf32>) -> (memref<8x8xf32>, m
     %p = math.fma %u, %v, %a : f32
     repro.yield %p : f32
   }
-  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
-  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
-  linalg.fill ins(%zero : f32) outs(%f : memref<8xf32>)
+  memref.copy %g, %f : memref<8xf32> to memref<8xf32>
+  memref.copy %g, %f : memref<8xf32> to memref<8xf32>
+  memref.copy %g, %f : memref<8xf32> to memref<8xf32>
   %o0 = memref.alloc() : memref<8x8xf32>
   linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%t0 : memref<8x8xf32>) outs(%o0 : memref<8x8xf32>) {
   ^bb0(%u: f32, %out: f32):

@@ -38,6 +38,15 @@ func.func @main(%x: memref<4xf32>) -> memref<4xf32> {
 
 // -----
 
+func.func @main(%x: memref<4xf32>) -> memref<4xf32> {
+  %v = arith.constant 1.0 : f32
+  // expected-error @+1 {{expected structured operations on buffers alone}}
+  linalg.fill ins(%v : f32) outs(%x : memref<4xf32>)
+  return %x : memref<4xf32>
+}
+
+// -----
+
 // expected-error @+1 {{expected a function 'main' of one block}}
 module {
 }

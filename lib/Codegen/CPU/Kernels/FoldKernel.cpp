@@ -1,0 +1,35 @@
+//===- FoldKernel.cpp - repro.fold ----------------------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/HostKernels.h"
+#include "Codegen/Common/StructuredKernels.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+/// Whether each result has few elements.
+static bool isShortFold(FoldOp fold) {
+  int64_t elements = 1;
+  SmallVector<int64_t> sizes =
+      cast<IndexingMapOpInterface>(fold.getOperation()).getStaticLoopRanges();
+  for (auto [size, type] : llvm::zip_equal(sizes, fold.getIteratorTypesArray()))
+    if (type == utils::IteratorType::reduction)
+      elements *= size;
+  return elements <= 32;
+}
+
+void repro::cpu::expandFold(HostBuilder &b, FoldOp fold) {
+  if (succeeded(expandContraction(b, fold)))
+    return;
+  // A short window is better folded for several results at once.
+  if (isShortFold(fold) && succeeded(expandColumnFold(b, fold)))
+    return;
+  if (succeeded(expandRowFold(b, fold)) || succeeded(expandColumnFold(b, fold)))
+    return;
+  expandLiteralFold(b, fold);
+}

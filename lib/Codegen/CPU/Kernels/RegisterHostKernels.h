@@ -1,0 +1,22 @@
+//===- RegisterHostKernels.h - The kernels of CPUs --------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_KERNELS_REGISTERHOSTKERNELS_H
+#define REPRO_CODEGEN_CPU_KERNELS_REGISTERHOSTKERNELS_H
+
+namespace mlir {
+class DialectRegistry;
+}
+
+namespace mlir::repro::cpu {
+
+/// Attaches HostKernelOpInterface to the operations that CPUs have kernels for.
+void registerHostKernels(DialectRegistry &registry);
+
+} // namespace mlir::repro::cpu
+
+#endif // REPRO_CODEGEN_CPU_KERNELS_REGISTERHOSTKERNELS_H
