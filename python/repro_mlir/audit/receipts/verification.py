@@ -294,6 +294,7 @@ class Replay:
             list(outputs.values()),
             self._pool,
             steps=record.commitment.steps,
+            signature=record.commitment.signature,
         )
         return Record(record.step, computed, b"", b"", record.program)
 

@@ -160,7 +160,15 @@ class ReceiptWriter:
                     f"{self._path}: a receipt of version 1 has one program, and now the step is another one: change it "
                     "back, or begin another receipt"
                 )
-        elif len(programs) == MOST_PROGRAMS and all(each.identity != program.hash for each in programs):
+            return
+        listed = ListedProgram.of(program)
+        found = next((each for each in programs if each.identity == listed.identity), None)
+        if found is not None and found.signature != listed.signature:
+            raise ReproError(
+                f"{self._path}: the tensors of the step have other names than in an earlier step of the same program: "
+                "change them back, or begin another receipt"
+            )
+        if found is None and len(programs) == MOST_PROGRAMS:
             raise ReproError(
                 f"{self._path}: a run of more than {MOST_PROGRAMS} programs: something changes the step again and "
                 "again; change it back, or begin another receipt"

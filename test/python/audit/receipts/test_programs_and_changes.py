@@ -15,8 +15,9 @@ import repro_mlir
 from forgery import edit, flip, reseal
 from receipt_runs import same_files
 from repro_mlir import Receipt, ReceiptOptions, ReproError
+from repro_mlir.audit.receipts import form
 from repro_mlir.audit.receipts.commitments import next_link
-from repro_mlir.audit.receipts.form import Record
+from repro_mlir.audit.receipts.form import Header, Record
 from repro_mlir.audit.receipts.kept_tensors import changes
 from repro_mlir.audit.receipts.recorder import Recorder
 from repro_mlir.cli.main import main
@@ -283,6 +284,31 @@ def test_other_state_tensors_are_refused(tmp_path: Path) -> None:
 def _settled(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict]:
     status = main([str(argument) for argument in (*arguments, "--target", "reference", "--json")])
     return status, json.loads(capsys.readouterr().out)
+
+
+def test_the_state_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many programs share it."""
+    names: list[str] = []
+    read = form.tensors_from_json
+    monkeypatch.setattr(form, "tensors_from_json", lambda value: names.extend(t["name"] for t in value) or read(value))
+    header = Header.load((whole / "receipt.json").read_bytes(), "here")
+    assert len(header.programs) == 3 and names.count("3.weight") == 1
+    assert all(program.signature.state is header.state for program in header.programs)
+
+
+def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Which inputs are hyper-parameters is no part of a program's identity."""
+    link = Receipt(whole).log[STEPS].chain
+    edit(copied / "receipt.json", lambda value: value["programs"][0].update(num_hyper_parameters=0))
+    _chained(copied)
+    assert Receipt(copied).log[STEPS].chain != link
+    status, verdict = _settled(capsys, "dispute", whole, copied)
+    assert (status, verdict["step"], verdict["outcome"], verdict["wrong"]) == (3, 1, "data", []), verdict
+    assert verdict["subject"] == "names and types of the program's inputs and outputs"
+    status, verdict = _settled(capsys, "dispute", whole, copied, "--terms", whole)
+    assert (status, verdict["wrong"]) == (1, ["B"]), verdict
+    found = repro_mlir.diff(whole, copied, targets=["reference"])
+    assert "step 1 have other names" in found.note
 
 
 def test_disputes_and_differences(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
