@@ -20,6 +20,7 @@ from repro_mlir.audit.receipts.commitments import next_link
 from repro_mlir.audit.receipts.form import Header, Record
 from repro_mlir.audit.receipts.kept_tensors import changes
 from repro_mlir.audit.receipts.recorder import Recorder
+from repro_mlir.audit.receipts.writer import ReceiptWriter
 from repro_mlir.cli.main import main
 from repro_mlir.errors import ReceiptWrong
 from repro_mlir.files import canonical_json
@@ -294,6 +295,24 @@ def test_the_state_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) ->
     header = Header.load((whole / "receipt.json").read_bytes(), "here")
     assert len(header.programs) == 3 and names.count("3.weight") == 1
     assert all(program.signature.state is header.state for program in header.programs)
+
+
+def test_a_program_without_a_step_is_not_sealed(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(_Cut):
+        _train(path, cut=4)
+    receipt, other = Receipt(path), Receipt(whole).program_at(2)
+    writer = ReceiptWriter(path, receipt.header, receipt.program)
+    with monkeypatch.context() as patch:
+        patch.setattr(canonical_json, "LIMIT", len(receipt.header.dump()) + 100)
+        with pytest.raises(ReproError, match=r"with the program of this step receipt.json would have"):
+            writer.check_program(other)
+    writer.check_program(other)
+    # The record of its step could not be written.
+    assert writer.list_program(other) == 2 and len(Receipt(path).header.programs) == 3
+    writer.seal(4, receipt.log[4].commitment.state, None)
+    writer.close()
+    assert repro_mlir.verify(path, target="reference").steps == 4 and len(Receipt(path).header.programs) == 2
 
 
 def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
