@@ -6,7 +6,7 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +20,12 @@ from repro_mlir.audit.receipts.commitments import next_link
 from repro_mlir.audit.receipts.form import Header, Record
 from repro_mlir.audit.receipts.kept_tensors import changes
 from repro_mlir.audit.receipts.recorder import Recorder
+from repro_mlir.audit.receipts.script_inputs import ScriptBatches, ScriptInputs
 from repro_mlir.audit.receipts.writer import ReceiptWriter
 from repro_mlir.cli.main import main
-from repro_mlir.errors import ReceiptWrong
+from repro_mlir.errors import ReceiptWrong, StepFailed
 from repro_mlir.files import canonical_json
+from repro_mlir.frontends.script import load_training
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -287,6 +289,16 @@ def _settled(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[in
     return status, json.loads(capsys.readouterr().out)
 
 
+def test_no_changes(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verify = "verify", str(whole), "--target", "reference"
+    assert main([*verify]) == 0
+    assert capsys.readouterr().out.startswith("right    10 of 10 steps, 10 run on reference, 2 changes of the state\n")
+    status, report = _settled(capsys, "verify", whole)
+    assert (status, report["changes"]) == (0, 2)
+    assert main([*verify, "--no-changes"]) == 1
+    assert "WRONG    step 7: steps.jsonl: the user changed the state, expected a run" in capsys.readouterr().out
+
+
 def test_the_state_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many programs share it."""
     names: list[str] = []
@@ -295,6 +307,93 @@ def test_the_state_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) ->
     header = Header.load((whole / "receipt.json").read_bytes(), "here")
     assert len(header.programs) == 3 and names.count("3.weight") == 1
     assert all(program.signature.state is header.state for program in header.programs)
+
+
+def test_batches_without_a_step_behind_the_last_one(copied: Path) -> None:
+    edit(copied / "steps.jsonl", lambda value: value.update(cursor=STEPS + 2), AT_THE_END - 1)
+    _chained(copied)
+    receipt = Receipt(copied)
+
+    def inputs(batch: int) -> list[np.ndarray]:
+        return receipt.inputs(receipt.log.record_of(min(batch, STEPS)))
+
+    told = "\n".join(repro_mlir.verify(copied, "10", target="reference", inputs=inputs).not_checked)
+    assert "whether the 2 batches without a step fail: the steps after them were not run" in told
+    with pytest.raises(ReceiptWrong, match="batch 11 has no step, and the program does not fail on it"):
+        repro_mlir.verify(copied, target="reference", inputs=inputs)
+
+
+SCRIPT = """
+import repro_mlir
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(5, 3)
+
+    def forward(self, words):
+        return self.words(words if self.training else words + 1)
+
+
+def training():
+    model = repro_mlir.initialize(Model(), 1)
+
+    def batches():
+        for word in range(5):
+            model.train(word not in {evaluated})
+            yield torch.tensor([word, {other}]), torch.tensor([0, 1])
+
+    return model, torch.nn.functional.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), batches()
+"""
+
+
+def _train_script(script: Path, path: Path, left_out: int | None = None) -> None:
+    """A run of the script's batches that goes on after one that fails, and says that batch `left_out` failed."""
+    given = load_training(str(script))
+    parts = given.model, given.loss_fn, given.optimizer
+    with repro_mlir.Trainer(*parts, target="reference", receipt=path) as trainer:
+        for number, batch in enumerate(given.batches, 1):
+            if number == left_out:
+                trainer._recorder.skip()
+                continue
+            try:
+                trainer.step(*batch)
+            except StepFailed:
+                pass
+
+
+def test_a_batch_that_fails_in_a_program_without_a_step(tmp_path: Path) -> None:
+    """It fails in evaluation mode alone, in which no step has run."""
+    script, path = tmp_path / "script.py", tmp_path / "run"
+    script.write_text(SCRIPT.format(evaluated=(2,), other=4))
+    _train_script(script, path)
+    receipt = Receipt(path)
+    assert (receipt.log.steps, len(receipt.header.programs), receipt.log[3].commitment.cursor) == (4, 1, 4)
+    inputs = ScriptInputs(receipt, ScriptBatches(str(script)))
+    told = repro_mlir.verify(path, target="reference", inputs=inputs).not_checked
+    assert not any("batches without a step" in line for line in told)
+
+
+def test_a_batch_that_fails_in_another_program_than_its_own(tmp_path: Path) -> None:
+    """Batch 4 is left out: it would fail in evaluation mode, and was due in training mode."""
+    script, path = tmp_path / "script.py", tmp_path / "run"
+    script.write_text(SCRIPT.format(evaluated=(1,), other="2 + 2 * (word == 3)"))
+    _train_script(script, path, left_out=4)
+    receipt = Receipt(path)
+    assert (receipt.log.steps, len(receipt.header.programs), receipt.log[4].commitment.cursor) == (4, 2, 5)
+    batches = [*_batches(script)]
+    told = repro_mlir.verify(path, target="reference", inputs=lambda batch: batches[batch - 1]).not_checked
+    assert any("which program fails on the batches without a step" in line for line in told)
+    with pytest.raises(ReceiptWrong, match="batch 4 has no step, and the program does not fail on it"):
+        repro_mlir.verify(path, target="reference", inputs=ScriptInputs(receipt, ScriptBatches(str(script))))
+
+
+def _batches(script: Path) -> Iterator[list[np.ndarray]]:
+    source = ScriptBatches(str(script))
+    for _ in range(5):
+        yield source.take()
 
 
 def test_a_program_without_a_step_is_not_sealed(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
