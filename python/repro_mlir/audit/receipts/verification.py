@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,10 @@ from .script_inputs import ScriptInputs
 InputSource = Callable[[int], Sequence[np.ndarray]]
 """Gives the inputs of a batch by its number from 1, as the cursor counts, hyper-parameters first; it is asked in
 ascending order, and for those too of which no step has a record."""
+
+
+MOST_EXECUTABLES = 8
+"""How many compiled programs are kept: those that were used last."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +115,10 @@ def verify(
     records = [log.record_of(step) for step in chosen]
     # Behind the last step the user may have changed the state, after batches that have no step.
     executed = records_to_execute(records if len(chosen) < log.steps else [*records, log.records], kept)
-    replay = Replay(receipt, target, threads, inputs)
-    with Progress(len(executed), f"running on {target}") as progress:
+    with (
+        closing(Replay(receipt, target, threads, inputs)) as replay,
+        Progress(len(executed), f"running on {target}") as progress,
+    ):
         # What is wrong first is found first.
         unchecked = deque(record for record in kept if 0 < record <= log.records)
         for record in executed:
@@ -228,9 +235,18 @@ class Replay:
         self._position = -1
 
     def _executable(self, program: Program) -> Executable:
-        if program.hash not in self._executables:
-            self._executables[program.hash] = compile(program, self._target, self._threads)
-        return self._executables[program.hash]
+        found = self._executables.pop(program.hash, None)
+        if found is None:
+            found = compile(program, self._target, self._threads)
+        # The one that was used last is last.
+        self._executables[program.hash] = found
+        if len(self._executables) > MOST_EXECUTABLES:
+            del self._executables[next(iter(self._executables))]
+        return found
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._pool.shutdown()
 
     def state_before(self, number: int) -> dict[str, np.ndarray]:
         """The state before a record, which must be kept or have been run to."""
@@ -333,10 +349,10 @@ def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | 
     if wrong.step is None or not receipt.header.stored:
         return wrong
     try:
-        replay = Replay(receipt, target, threads)
         record = receipt.log.record_of(wrong.step)
-        for number in records_to_execute([record], list_files(receipt.path).kept):
-            replay.check(number)
+        with closing(Replay(receipt, target, threads)) as replay:
+            for number in records_to_execute([record], list_files(receipt.path).kept):
+                replay.check(number)
     except ReceiptWrong as found:
         return found
     except ReproError:

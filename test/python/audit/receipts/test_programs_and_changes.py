@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import repro_mlir
 from forgery import edit, flip, reseal
 from receipt_runs import same_files
 from repro_mlir import Receipt, ReceiptOptions, ReproError
-from repro_mlir.audit.receipts import form
+from repro_mlir.audit.receipts import form, verification
 from repro_mlir.audit.receipts.commitments import next_link
 from repro_mlir.audit.receipts.form import Header, Record
 from repro_mlir.audit.receipts.kept_tensors import changes
@@ -26,6 +27,7 @@ from repro_mlir.cli.main import main
 from repro_mlir.errors import ReceiptWrong, StepFailed
 from repro_mlir.files import canonical_json
 from repro_mlir.frontends.script import load_training
+from repro_mlir.limits import VARIABLE
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -412,6 +414,27 @@ def test_a_program_without_a_step_is_not_sealed(whole: Path, tmp_path: Path, mon
     writer.seal(4, receipt.log[4].commitment.state, None)
     writer.close()
     assert repro_mlir.verify(path, target="reference").steps == 4 and len(Receipt(path).header.programs) == 2
+
+
+def test_programs_are_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(file.stat().st_size for file in (whole / "programs").iterdir())
+    monkeypatch.setenv(VARIABLE, f"text_bytes={size - 1}")
+    with pytest.raises(ReproError, match=r"programs/.*expected at most"):
+        repro_mlir.verify(whole, "1", target="reference")
+    monkeypatch.setenv(VARIABLE, f"text_bytes={size}")
+    assert repro_mlir.verify(whole, "1", target="reference").sealed
+
+
+def test_few_compiled_programs_are_kept(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "MOST_EXECUTABLES", 2)
+    with closing(verification.Replay(Receipt(whole), "reference")) as replay:
+        # Steps of programs 0, 1, 0, 2.
+        for record in range(1, 10):
+            replay.check(record)
+            assert len(replay._executables) <= 2
+        assert [*replay._executables] == [Receipt(whole).header.programs[i].identity for i in (0, 2)]
+    with pytest.raises(RuntimeError, match="shutdown"):
+        replay.check(10)
 
 
 def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
