@@ -39,6 +39,7 @@ def register(commands: Commands) -> None:
     add_exact_digits(command)
     add_public_key(command)
     command.add_argument("--chain", type=_link, metavar="HEX", help="require this link of the last step")
+    command.add_argument("--no-changes", action="store_true", help="accept no change of the state by the user")
     command.add_argument("--unfinished", action="store_true", help="accept a receipt of a run that has not ended")
 
 
@@ -67,6 +68,7 @@ def _verify(options: argparse.Namespace) -> int:
             options.target,
             options.threads,
             unfinished=options.unfinished,
+            changes=not options.no_changes,
             key=key,
             chain=options.chain,
             inputs=ScriptInputs(receipt, ScriptBatches(options.script, options.exact_digits))
@@ -94,6 +96,7 @@ def _verify(options: argparse.Namespace) -> int:
     report |= {
         "right": True,
         "steps": verified.steps,
+        "changes": verified.changes,
         "verified_steps": len(verified.chosen),
         "executed_steps": len(verified.executed),
         "chain": verified.chain,
@@ -106,7 +109,8 @@ def _verify(options: argparse.Namespace) -> int:
     if options.json:
         tell(json.dumps(report))
         return 0
-    tell(f"right    {len(verified.chosen)} of {verified.steps} steps, {len(verified.executed)} run on {options.target}")
+    told = f"{len(verified.chosen)} of {verified.steps} steps, {len(verified.executed)} run on {options.target}"
+    tell(f"right    {told}, {verified.changes} changes of the state")
     for i, identity in enumerate(programs):
         tell(f"{'program' if i == 0 else '':8} {identity}")
     tell(f"chain    {verified.chain}")

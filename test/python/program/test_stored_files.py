@@ -29,7 +29,7 @@ RECEIPTS = {
     "form-2": (
         5,
         "1d8006b604eeeb5605f30a58f04b34a2e5b07a54fb0da7cdfd3b599f282f3b07",
-        "5c87975e85d07ae1b4b29c3e78b297bb492f26e653fc3c023255429469e7b0b6",
+        "89a4a4a501acd6850df965d177ab7d2d87731a2c9daae95ed947afcfac5ef744",
     ),
 }
 """Steps, hash of the last state, and last link."""

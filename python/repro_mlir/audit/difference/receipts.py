@@ -106,6 +106,9 @@ def _explain(sides: tuple[_Repeated, _Repeated], number: int) -> Difference:
         ours, theirs = (ran(record) for record in records)
         note = f"step {step} runs program {ours} in {sides[0].name}, and {theirs} in {sides[1].name}"
         return Difference((sides[0].name, sides[1].name), step, note=note)
+    if records[0].commitment.signature != records[1].commitment.signature:
+        note = f"the inputs or outputs of step {step} have other names in {sides[0].name} than in {sides[1].name}"
+        return Difference((sides[0].name, sides[1].name), step, note=note)
     return _explain_step(sides, number, step)
 
 

@@ -185,8 +185,9 @@ class Party:
         answer = self._ask({"ask": "step", "step": record}, _SHORT + size)
         state = _digests(answer, "state", len(opening.state))
         is_named = record > 0 and opening.signature is None
-        if ("steps" in answer) != is_named or ("program" in answer and not is_named):
-            raise Fault("expected steps and program of each record but record 0, and in version 1 of none")
+        named = [name in answer for name in ("program", "signature")]
+        if ("steps" in answer) != is_named or named[0] != named[1] or (named[0] and not is_named):
+            raise Fault("expected steps, program and signature of each step, and in version 1 of none")
         steps, program = answer.get("steps"), answer.get("program")
         commitment = Commitment(
             answer["cursor"],
@@ -195,6 +196,7 @@ class Party:
             _digests(answer, "outputs"),
             steps,
             None if program is None else bytes.fromhex(program),
+            None if program is None else bytes.fromhex(answer["signature"]),
         )
         if program is None and (record == 0 or is_named) and (commitment.inputs or commitment.outputs):
             raise Fault("a state that the user gave, with inputs or outputs")

@@ -100,6 +100,8 @@ class Prover:
             answer["steps"] = commitment.steps
         if commitment.program is not None:
             answer["program"] = commitment.program.hex()
+        if commitment.signature is not None:
+            answer["signature"] = commitment.signature.hex()
         return answer | ({"before": self.run.link(step - 1).hex()} if step else {})
 
     def _checked(self, step: int) -> int:

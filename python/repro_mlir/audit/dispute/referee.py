@@ -251,15 +251,21 @@ class _Referee:
                 wrong[party.name] = f"{_kind(claim, step)}, the terms say {_kind(right, step)}"
             elif right is not None and claim.program != right.program:
                 wrong[party.name] = f"{_kind(claim, step)}, the terms say {_kind(right, step)}"
+            elif right is not None and claim.signature != right.signature:
+                wrong[party.name] = f"{_kind(claim, step)} with {_signed(claim)}, the terms say {_signed(right)}"
             elif right is not None and right.state is not None and claim.state != right.state:
                 wrong[party.name] = f"{_kind(claim, step)} to another state than the terms say"
         if wrong:
             raise Ended(Verdict("data", tuple(wrong), wrong, self.step, f"what step {step} began with"))
-        if claims[0].program == claims[1].program and claims[0].program is not None:
+        same = claims[0].program == claims[1].program
+        if same and claims[0].program is not None and claims[0].signature == claims[1].signature:
             return
         subject = "the program" if all(claim.program is not None for claim in claims) else "a change of the state"
         kinds = [_kind(claim, step) for claim in claims]
-        if kinds[0] == kinds[1]:
+        if same and claims[0].program is not None:
+            subject = "names and types of the program's inputs and outputs"
+            kinds = [f"{told} with {_signed(claim)}" for told, claim in zip(kinds, claims, strict=True)]
+        elif same:
             pairs = zip(openings[0].state, claims[0].state, claims[1].state, strict=True)
             name = next((f"state {kind.name}" for kind, a, b in pairs if a != b), "the count of batches")
             kinds = [f"{told}: {name} is another than the other party's" for told in kinds]
@@ -398,6 +404,11 @@ def _kind(of: Commitment | Due, step: int) -> str:
         if of.program is not None
         else f"the user changes the state before step {step}"
     )
+
+
+def _signed(of: Commitment | Due) -> str:
+    """The signature of the program of a step."""
+    return f"signature {_told(of.signature)}"
 
 
 def _told(value: Any) -> str:

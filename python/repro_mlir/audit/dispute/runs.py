@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -189,10 +190,10 @@ class ReceiptRun:
 
     def state_after(self, record: int) -> Arrays:
         """The state after a record, as numerics/tensors.py holds it; it is run to from a kept one."""
-        replay = Replay(self._receipt, self._target, self._threads, self._inputs)
-        for earlier in records_to_execute([record] if record else [], list_files(self._receipt.path).kept):
-            replay.run(earlier)
-        return [array.copy() for array in replay.state_before(record + 1).values()]
+        with closing(Replay(self._receipt, self._target, self._threads, self._inputs)) as replay:
+            for earlier in records_to_execute([record] if record else [], list_files(self._receipt.path).kept):
+                replay.run(earlier)
+            return [array.copy() for array in replay.state_before(record + 1).values()]
 
     def arrays(self, record: int) -> Arrays:
         # A script gives its batches in order, once.

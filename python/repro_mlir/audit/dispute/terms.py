@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import ReproError
 from ..receipts.commitments import Commitment
 from ..receipts.comparison import first_different_field
+from ..receipts.form import Signature
 from ..receipts.receipt import Receipt, digests_of
 from ..receipts.script_inputs import ScriptBatches
 from . import limits
@@ -26,11 +27,13 @@ class Due:
       inputs: the hash (H1) of each input of the step.
       program: the identity (H2) of its program; None where the header has it, and of a change.
       state: of a change, the hash (H1) of each state tensor after it; None for a step.
+      signature: the hash (C7) of names and types of its inputs and outputs; None where `program` is.
     """
 
     inputs: tuple[bytes, ...]
     program: bytes | None = None
     state: tuple[bytes, ...] | None = None
+    signature: bytes | None = None
 
 
 DueRecord = Callable[[int, Commitment], Due | None]
@@ -68,7 +71,8 @@ def terms_of_receipt(receipt: Receipt) -> Terms:
         found = record.commitment
         if found.cursor != claim.cursor:
             return None
-        return Due(found.inputs, found.program, found.state if record.program is None else None)
+        state = found.state if record.program is None else None
+        return Due(found.inputs, found.program, state, found.signature)
 
     return Terms(receipt.header.run(), due)
 
@@ -94,7 +98,9 @@ def terms_of_script(script: str, exact_digits: int | None = None, seconds: float
             if time.monotonic() > deadline:
                 raise ReproError(f"no verdict: {script} gave {len(found)} of {cursor} batches within {seconds:g} s")
             inputs = source.take()
-            found.append(Due(digests_of(source.program.inputs, inputs), bytes.fromhex(source.program.hash)))
+            program = source.program
+            signature = Signature.of(program).digest
+            found.append(Due(digests_of(program.inputs, inputs), bytes.fromhex(program.hash), signature=signature))
         return found[cursor - 1] if cursor >= 1 else None
 
     return Terms(source.run, due)

@@ -37,6 +37,7 @@ class Commitment:
       steps: (C7) how many steps the state has seen; None in receipts of version 1 and for the initial state.
       program: (C7) the identity (H2) of the step's program; None in receipts of version 1 and for a state that the user
         gave.
+      signature: (C7) the hash of what else that program says of inputs and outputs; None where `program` is.
     """
 
     cursor: int
@@ -45,6 +46,7 @@ class Commitment:
     outputs: tuple[bytes, ...] = ()
     steps: int | None = None
     program: bytes | None = None
+    signature: bytes | None = None
 
     def labelled(self) -> list[tuple[str, bytes]]:
         """(C3) Label and digest of each leaf, in the order of the tree."""
@@ -55,6 +57,8 @@ class Commitment:
             named.append(("steps", blake3.blake3(_STEPS + struct.pack("<Q", self.steps)).digest()))
         if self.program is not None:
             named.append(("program", self.program))
+        if self.signature is not None:
+            named.append(("signature", self.signature))
         return named
 
     def leaves(self) -> list[bytes]:
@@ -76,12 +80,13 @@ def commit(
     pool: ThreadPoolExecutor | None = None,
     *,
     steps: int | None = None,
+    signature: bytes | None = None,
 ) -> Commitment:
     """(C3) The commitment to a step, or without inputs and outputs to an initial state.
 
     Args:
       cursor: see `Commitment`.
-      steps: with it the commitment names the program (C7).
+      steps, signature: with them the commitment names the program (C7).
       state, inputs, outputs: arrays in the order of the program; the state is that after the step.
       pool: threads that share the hashing.
     """
@@ -92,7 +97,7 @@ def commit(
     digests = tuple(tensor_digests(tensors, pool))
     first, second = len(state), len(state) + len(inputs)
     identity = None if steps is None else bytes.fromhex(program.hash)
-    return Commitment(cursor, digests[:first], digests[first:second], digests[second:], steps, identity)
+    return Commitment(cursor, digests[:first], digests[first:second], digests[second:], steps, identity, signature)
 
 
 def first_link(header: bytes) -> bytes:

@@ -14,8 +14,9 @@ from .form import Header, Record, Signature
 def differences(header: Header, expected: Record, actual: Record) -> Iterator[tuple[str, str, str]]:
     """Place, expected and actual value of each difference: causes before consequences.
 
-    Places are "program", "cursor", "input NAME", "output NAME" and "state NAME"; values are hashes (H1), identities
-    (H2) or numbers. Nothing else is compared where the programs differ, or one is a change and the other a step.
+    Places are "program", "signature", "cursor", "input NAME", "output NAME" and "state NAME"; values are hashes (H1),
+    (C7), identities (H2) or numbers. Nothing else is compared where the programs or their signatures differ, or one is
+    a change and the other a step.
 
     Args:
       header: with the programs of `expected`.
@@ -23,6 +24,10 @@ def differences(header: Header, expected: Record, actual: Record) -> Iterator[tu
     ours, theirs = expected.commitment, actual.commitment
     if (expected.program is None) != (actual.program is None) or ours.program != theirs.program:
         yield "program", ran(expected), ran(actual)
+        return
+    if ours.signature != theirs.signature:
+        signed = [each.hex() if each else "missing" for each in (ours.signature, theirs.signature)]
+        yield "signature", signed[0], signed[1]
         return
     if ours.cursor != theirs.cursor:
         yield "cursor", str(ours.cursor), str(theirs.cursor)

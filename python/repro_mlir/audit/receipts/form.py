@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import blake3
@@ -37,6 +38,7 @@ MOST_PROGRAMS = 1024
 
 _FIRST_PROGRAM = "program.mlir"
 _SEAL_MAGIC = b"repro-seal-v1\0\0\0"
+_SIGNATURE = b"repro-signature\0"
 
 _TENSOR = shapes.record(
     {"name": shapes.text, "element": shapes.choice(*ELEMENTS), "shape": shapes.array(shapes.number(0))}
@@ -132,6 +134,11 @@ class Signature:
             "num_hyper_parameters": self.num_hyper_parameters,
         }
 
+    @cached_property
+    def digest(self) -> bytes:
+        """(C7) The hash of all but the state, which link 0 has."""
+        return blake3.blake3(_SIGNATURE + canonical_json.dump(self.step_as_json())).digest()
+
     @staticmethod
     def of(program: Program) -> Signature:
         """That of a program."""
@@ -139,19 +146,28 @@ class Signature:
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Signature:
-        """Raises ReproError for tensors that none can be."""
-        state, inputs, outputs = (tensors_from_json(value[role]) for role in ("state", "inputs", "outputs"))
+        """What `as_json` gave. ReproError for tensors that none can be."""
+        return Signature.of_step(tensors_from_json(value["state"]), value)
+
+    @staticmethod
+    def of_step(state: tuple[TensorType, ...], value: dict[str, Any]) -> Signature:
+        """What `step_as_json` gave, with a state that programs share. ReproError for tensors that none can be."""
+        inputs, outputs = (tensors_from_json(value[role]) for role in ("inputs", "outputs"))
         return Signature(state, inputs, outputs, value["num_hyper_parameters"])
 
     def check(self, where: str) -> None:
-        """ReproError where it is that of no program."""
+        """ReproError where it is that of no program, whatever its state."""
         if self.num_hyper_parameters > len(self.inputs):
             raise ReproError(
                 f"{where}: expected at most {len(self.inputs)} hyper-parameters, got {self.num_hyper_parameters}"
             )
-        for role, kinds in (("state", self.state), ("inputs", self.inputs), ("outputs", self.outputs)):
-            if len({kind.name for kind in kinds}) < len(kinds):
-                raise ReproError(f"{where}.{role}: a name occurs twice")
+        for role, kinds in (("inputs", self.inputs), ("outputs", self.outputs)):
+            _check_names(kinds, f"{where}.{role}")
+
+
+def _check_names(kinds: Sequence[TensorType], where: str) -> None:
+    if len({kind.name for kind in kinds}) < len(kinds):
+        raise ReproError(f"{where}: a name occurs twice")
 
 
 def tensors_as_json(kinds: Sequence[TensorType]) -> list[dict[str, Any]]:
@@ -262,22 +278,25 @@ class Header:
         _HEADERS[version](value, where)
         run, data_, script = value["run"], value["data"], value["data"].get("script")
         programs = []
+        place = "run.signature" if version == 1 else "run"
+        state = tensors_from_json((run["signature"] if version == 1 else run)["state"])
+        _check_names(state, f"{where}: {place}.state")
         if version == 1:
-            signature = Signature.from_json(run["signature"])
+            signature = Signature.of_step(state, run["signature"])
             signature.check(f"{where}: run.signature")
             programs.append(ListedProgram(run["program"], signature, value["program"]))
         elif not 1 <= len(value["programs"]) <= MOST_PROGRAMS:
             raise ReproError(f"{where}: expected 1 to {MOST_PROGRAMS} programs, got {len(value['programs'])}")
         else:
             for i, each in enumerate(value["programs"]):
-                signature = Signature.from_json(run | each)
+                signature = Signature.of_step(state, each)
                 signature.check(f"{where}: programs[{i}]")
                 programs.append(ListedProgram(each["identity"], signature, each["blake3"]))
             if len({each.identity for each in programs}) < len(programs):
                 raise ReproError(f"{where}: a program is listed twice")
         return Header(
             run["numerics"],
-            programs[0].signature.state,
+            state,
             run["initial"],
             tuple(programs),
             data_["kind"] == "stored",
@@ -385,6 +404,7 @@ class Record:
             outputs,
             value["step"] if header.version > 1 else None,
             bytes.fromhex(header.programs[program].identity) if named else None,
+            header.programs[program].signature.digest if named else None,
         )
         return Record(
             value["step"],

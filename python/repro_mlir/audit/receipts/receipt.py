@@ -69,6 +69,7 @@ class Receipt:
         # A link to nothing, say, is there too.
         there = os.path.lexists(seal)
         self._programs: dict[int, Program] = {}
+        self._program_bytes = 0
         self.seal = Seal.load(read_regular(seal, canonical_json.LIMIT), str(seal)) if there else None
 
     @cached_property
@@ -110,7 +111,9 @@ class Receipt:
     def _read_program(self, index: int) -> Program:
         header, name = self.header, self.header.program_file(index)
         listed = header.programs[index]
-        data = read_regular(self.path / name, limits().text_bytes)
+        # A stranger's programs are bounded together, as whoever verifies reads and compiles them all.
+        data = read_regular(self.path / name, max(limits().text_bytes - self._program_bytes, 0))
+        self._program_bytes += len(data)
         found = blake3.blake3(data).hexdigest()
         if found != listed.digest:
             raise ReceiptWrong(name, f"not the file that {HEADER} names", None, listed.digest, found)

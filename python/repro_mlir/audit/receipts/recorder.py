@@ -23,7 +23,7 @@ from . import writer
 from .commitments import Commitment, commit
 from .comparison import differences
 from .environment import describe
-from .form import NUMERICS, STEPS, Header, ListedProgram, Record, Seal
+from .form import NUMERICS, STEPS, Header, ListedProgram, Record, Seal, Signature
 from .options import ReceiptOptions
 from .signing import PrivateKey
 from .step_log import StoredInputs, loss_of
@@ -146,9 +146,18 @@ class Recorder:
           ReceiptWrong: a step computed again is not the one that the receipt has.
         """
         if self._computed is None:
-            steps = self.steps + 1 if self._writer.header.version > 1 else None
+            steps, signature = None, None
+            if self._writer.header.version > 1:
+                steps, signature = self.steps + 1, Signature.of(self._program).digest
             self._computed = commit(
-                self._program, self.cursor + 1, self._arrays(), inputs, outputs, self._hashers, steps=steps
+                self._program,
+                self.cursor + 1,
+                self._arrays(),
+                inputs,
+                outputs,
+                self._hashers,
+                steps=steps,
+                signature=signature,
             )
         self.finish(outputs)
 

@@ -112,9 +112,14 @@ class ScriptInputs:
                 place, expected, actual = different
                 raise ReceiptWrong(place, f"not that of {source.script}", None, expected, actual)
 
+    @property
+    def program(self) -> Program:
+        """That of the last batch that was given."""
+        return self._source.program
+
     def check_program(self, listed: ListedProgram, step: int | None, program: Program | None = None) -> None:
         """ReceiptWrong where a receipt lists another program or other names; by default than the last batch has."""
-        program = program or self._source.program
+        program = program or self.program
         message = f"not that of {self._source.script}"
         if not examine(program.data).is_named(listed.identity):
             raise ReceiptWrong("program", message, step, listed.identity, program.hash)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import random
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from ...errors import ReceiptWrong, ReproError, StepFailed
 from ...execute.executable import Executable, compile
+from ...program import Program
 from ...progress import Progress
 from .commitments import commit
 from .comparison import differences
@@ -31,12 +33,17 @@ InputSource = Callable[[int], Sequence[np.ndarray]]
 ascending order, and for those too of which no step has a record."""
 
 
+MOST_EXECUTABLES = 8
+"""How many compiled programs are kept: those that were used last."""
+
+
 @dataclass(frozen=True)
 class Verified:
     """What was found right.
 
     Attributes:
       steps: how many the receipt has.
+      changes: how many times the user changed the state: they are data, like the batches.
       chosen: those that were to be verified.
       executed: those that were run: the chosen ones and the way to them from kept states.
       chain: the last link, in hexadecimal.
@@ -47,6 +54,7 @@ class Verified:
     """
 
     steps: int
+    changes: int
     chosen: tuple[int, ...]
     executed: tuple[int, ...]
     chain: str
@@ -63,6 +71,7 @@ def verify(
     threads: int | None = None,
     *,
     unfinished: bool = False,
+    changes: bool = True,
     key: bytes | None = None,
     chain: bytes | None = None,
     inputs: InputSource | None = None,
@@ -75,6 +84,7 @@ def verify(
       steps: "all", "sample:N", "A-B" or "A", see `choose_steps`.
       target, threads: see `compile`.
       unfinished: whether a receipt of a run that has not ended will do.
+      changes: whether the user may have changed the state during the run.
       key: the ed25519 public key (32 bytes) that must have signed.
       chain: the link (32 bytes) that the last step must have, known from elsewhere.
       inputs: gives the inputs of each batch; needed where the receipt does not store the batches. Batches that no step
@@ -97,11 +107,18 @@ def verify(
     link = log[log.records].chain
     if chain is not None and link != chain:
         raise ReceiptWrong("chain", "another run than the one expected", None, link.hex(), chain.hex())
+    if not changes and (changed := log.change_records()):
+        message = "the user changed the state, expected a run without changes"
+        raise ReceiptWrong(STEPS, message, log[changed[0]].follows)
     chosen = choose_steps(steps, log.steps, draw)
     kept = list_files(receipt.path).kept
-    executed = records_to_execute([log.record_of(step) for step in chosen], kept)
-    replay = Replay(receipt, target, threads, inputs)
-    with Progress(len(executed), f"running on {target}") as progress:
+    records = [log.record_of(step) for step in chosen]
+    # Behind the last step the user may have changed the state, after batches that have no step.
+    executed = records_to_execute(records if len(chosen) < log.steps else [*records, log.records], kept)
+    with (
+        closing(Replay(receipt, target, threads, inputs)) as replay,
+        Progress(len(executed), f"running on {target}") as progress,
+    ):
         # What is wrong first is found first.
         unchecked = deque(record for record in kept if 0 < record <= log.records)
         for record in executed:
@@ -114,37 +131,41 @@ def verify(
     run = tuple(log[record].step for record in executed if log[record].program is not None)
     return Verified(
         log.steps,
+        len(log.change_records()),
         tuple(chosen),
         run,
         link.hex(),
         receipt.seal.state_hash if receipt.seal else None,
         receipt.seal.signature[0].hex() if receipt.seal and receipt.seal.signature else None,
         receipt.seal is not None,
-        tuple(_not_checked(receipt, run, key, chain, inputs)),
+        tuple(_not_checked(receipt, set(executed), key, chain, inputs)),
     )
 
 
 def _not_checked(
-    receipt: Receipt, executed: Sequence[int], key: bytes | None, chain: bytes | None, inputs: InputSource | None
+    receipt: Receipt, executed: Set[int], key: bytes | None, chain: bytes | None, inputs: InputSource | None
 ) -> Iterator[str]:
-    steps, seal = receipt.log.steps, receipt.seal
+    log, seal = receipt.log, receipt.seal
     if seal is None:
         yield "how the run ends: it is not sealed"
-    if len(executed) < steps:
-        yield f"{steps - len(executed)} of {steps} steps: they were not run"
+    run = sum(log[record].program is not None for record in executed)
+    if run < log.steps:
+        yield f"{log.steps - run} of {log.steps} steps: they were not run"
     if not isinstance(inputs, ScriptInputs):
         yield "whether program, names, hyper-parameters, initial state and batches are those wanted: no script"
     elif "nonfinite_loss" not in inputs.run:
         yield f"nonfinite_loss, {receipt.header.nonfinite_loss} in the receipt: the script leaves it open"
-    changes = [receipt.log[record].step for record in receipt.log.change_records()]
+    changes = [log[record].step for record in log.change_records()]
     if changes:
         told = ", ".join(map(str, changes[:5])) + (" and more" if len(changes) > 5 else "")
         yield f"whether the state that the user gave after step {told} is the one wanted: it is data, like a batch"
-    run = set(executed)
-    open_gaps = [gap for step, gap in _skipped(receipt) if inputs is None or step not in run]
+    gaps = _skipped(receipt)
+    open_gaps = [gap for record, gap in gaps.items() if inputs is None or record not in executed]
     if open_gaps:
         why = "without a script there is nothing to run" if inputs is None else "the steps after them were not run"
         yield f"whether the {sum(open_gaps)} batches without a step fail: {why}"
+    if len(open_gaps) < len(gaps) and not isinstance(inputs, ScriptInputs):
+        yield "which program fails on the batches without a step: without a script any that the receipt lists will do"
     if seal is None or seal.signature is None:
         yield "who vouches for the run: no signature"
     elif key is None:
@@ -153,14 +174,15 @@ def _not_checked(
         yield "whether it is a run agreed on, with all its steps: no link to compare with"
 
 
-def _skipped(receipt: Receipt) -> Iterator[tuple[int, int]]:
-    """Each step before which batches were taken that no step has a record of, and how many."""
-    cursor = 0
-    for step in range(1, receipt.log.steps + 1):
-        now = receipt.log[receipt.log.record_of(step)].commitment.cursor
-        if now > cursor + 1:
-            yield step, now - cursor - 1
-        cursor = now
+def _skipped(receipt: Receipt) -> dict[int, int]:
+    """By each record before which batches were taken that no step has a record of, how many."""
+    skipped, cursor = {}, 0
+    for number in range(1, receipt.log.records + 1):
+        record = receipt.log[number]
+        if gap := record.commitment.cursor - cursor - (record.program is not None):
+            skipped[number] = gap
+        cursor = record.commitment.cursor
+    return skipped
 
 
 def choose_steps(text: str, steps: int, draw: random.Random | None = None) -> list[int]:
@@ -207,15 +229,24 @@ class Replay:
         self._receipt = receipt
         self._source = inputs
         self._target, self._threads = target, threads
-        self._executables: dict[int, Executable] = {}
-        self._pool = ThreadPoolExecutor(self._executable(0).threads, "repro-hash")
+        self._executables: dict[str, Executable] = {}
+        self._pool = ThreadPoolExecutor(self._executable(receipt.program).threads, "repro-hash")
         self._state: dict[str, np.ndarray] = {}
         self._position = -1
 
-    def _executable(self, program: int) -> Executable:
-        if program not in self._executables:
-            self._executables[program] = compile(self._receipt.program_at(program), self._target, self._threads)
-        return self._executables[program]
+    def _executable(self, program: Program) -> Executable:
+        found = self._executables.pop(program.hash, None)
+        if found is None:
+            found = compile(program, self._target, self._threads)
+        # The one that was used last is last.
+        self._executables[program.hash] = found
+        if len(self._executables) > MOST_EXECUTABLES:
+            del self._executables[next(iter(self._executables))]
+        return found
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._pool.shutdown()
 
     def state_before(self, number: int) -> dict[str, np.ndarray]:
         """The state before a record, which must be kept or have been run to."""
@@ -242,25 +273,32 @@ class Replay:
         last = record.commitment.cursor if record.program is None else record.commitment.cursor - 1
         for batch in range(first, last + 1):
             assert self._source is not None
-            if not self._fails(number, self._source(batch)):
+            inputs = self._source(batch)
+            if not any(self._fails(program, inputs) for program in self._candidates(number)):
                 message = f"batch {batch} has no step, and the program does not fail on it"
                 raise ReceiptWrong(STEPS, message, record.follows)
 
-    def _fails(self, number: int, inputs: Sequence[np.ndarray]) -> bool:
-        """Whether a program that the run may have had at a record fails on inputs: nothing says which it was."""
+    def _candidates(self, number: int) -> Iterator[Program]:
+        """The programs that a batch without a step, before a record, may have been given to: the script's, which the
+        receipt need not list; without a script any that the receipt lists, as nothing says which it was."""
+        if isinstance(self._source, ScriptInputs):
+            yield self._source.program
+            return
         log = self._receipt.log
         near = (log[each].program for each in range(number, log.records + 1))
         first = next((program for program in near if program is not None), 0)
         others = (program for program in range(len(self._receipt.header.programs)) if program != first)
-        kinds = [(array.dtype, array.shape) for array in inputs]
-        for program in (first, *others):
-            signature = self._receipt.header.programs[program].signature
-            if [(kind.dtype, kind.shape) for kind in signature.inputs] != kinds:
-                continue
-            try:
-                self._executable(program)({name: array.copy() for name, array in self._state.items()}, *inputs)
-            except StepFailed:
-                return True
+        yield from (self._receipt.program_at(program) for program in (first, *others))
+
+    def _fails(self, program: Program, inputs: Sequence[np.ndarray]) -> bool:
+        """Whether a program fails on inputs (E1), in the state that the replay has."""
+        kinds, due = ([(each.dtype, each.shape) for each in some] for some in (inputs, program.inputs))
+        if kinds != due or program.state != self._receipt.header.state:
+            return False
+        try:
+            self._executable(program)({name: array.copy() for name, array in self._state.items()}, *inputs)
+        except StepFailed:
+            return True
         return False
 
     def run(self, number: int) -> Record:
@@ -281,7 +319,7 @@ class Replay:
             return record
         inputs = self.inputs(number)
         try:
-            _, outputs = self._executable(record.program)(state, *inputs)
+            _, outputs = self._executable(self._receipt.program_at(record.program))(state, *inputs)
         except StepFailed as error:
             raise ReceiptWrong("step", f"the program refuses these inputs: {error}", record.step) from None
         self._position = number
@@ -294,6 +332,7 @@ class Replay:
             list(outputs.values()),
             self._pool,
             steps=record.commitment.steps,
+            signature=record.commitment.signature,
         )
         return Record(record.step, computed, b"", b"", record.program)
 
@@ -310,10 +349,10 @@ def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | 
     if wrong.step is None or not receipt.header.stored:
         return wrong
     try:
-        replay = Replay(receipt, target, threads)
         record = receipt.log.record_of(wrong.step)
-        for number in records_to_execute([record], list_files(receipt.path).kept):
-            replay.check(number)
+        with closing(Replay(receipt, target, threads)) as replay:
+            for number in records_to_execute([record], list_files(receipt.path).kept):
+                replay.check(number)
     except ReceiptWrong as found:
         return found
     except ReproError:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import ReproError
-from ...files import storage
+from ...files import canonical_json, storage
 from ...numerics.hashing import combine_digests
 from ...numerics.tensors import TensorType
 from ...program import Program
@@ -32,6 +32,7 @@ from .form import (
     ListedProgram,
     Record,
     Seal,
+    Signature,
     program_file,
 )
 from .kept_tensors import changes, checkpoints
@@ -55,12 +56,14 @@ def create(path: Path, header: Header, program: Program) -> None:
 
 @dataclass(frozen=True)
 class _End:
-    """Up to where a receipt is written: a record, its link, and the bytes of steps.jsonl and inputs.bin up to it."""
+    """Up to where a receipt is written: a record, its link, the bytes of steps.jsonl and inputs.bin up to it, and how
+    many of the listed programs have a step."""
 
     record: int
     link: bytes
     lines: int
     inputs: int
+    programs: int
 
 
 class ReceiptWriter:
@@ -105,10 +108,12 @@ class ReceiptWriter:
         self.recorded = self._whole_records(receipt, last)
         self.state = receipt.state_after(self.kept)
         self._sealed = receipt.seal is not None
-        self._drop(files)
         link = log[self.recorded].chain if self.recorded else self.header.first_link()
-        self._end = _End(self.recorded, link, log.bytes_of(self.recorded), log.inputs_end(self.recorded))
+        ran = (log[number].program for number in range(1, self.recorded + 1))
+        used = max((program for program in ran if program is not None), default=0) + 1
+        self._end = _End(self.recorded, link, log.bytes_of(self.recorded), log.inputs_end(self.recorded), used)
         self._before = self._end
+        self._drop(files)
         # The last record for which there is a file with what the user changed.
         self._changed: int | None = None
         self._steps = storage.AppendOnly(path / STEPS, self._end.lines)
@@ -134,15 +139,19 @@ class ReceiptWriter:
 
     def _drop(self, files: FileList) -> None:
         """Removes what no record that is left needs."""
-        if self.header.version > 1:
-            numbers = range(1, self.recorded + 1)
-            used = max((program for i in numbers if (program := self.log[i].program) is not None), default=0) + 1
-            if used < len(self.header.programs):
-                self._unseal()
-                self._list(self.header.programs[:used])
+        self._drop_programs()
         kept = [checkpoints.name_of(record) for record in files.kept if record > self.recorded]
         for name in (*kept, *leftovers(files, self.header, self.recorded)):
             (self._path / name).unlink(missing_ok=True)
+
+    def _drop_programs(self) -> None:
+        """Removes the listed programs without a step."""
+        unused = self.header.programs[self._end.programs :]
+        if unused:
+            self._unseal()
+            self._list(self.header.programs[: self._end.programs])
+        for program in unused:
+            (self._path / program_file(program.identity)).unlink(missing_ok=True)
 
     def _unseal(self) -> None:
         if self._sealed:
@@ -163,11 +172,26 @@ class ReceiptWriter:
                     f"{self._path}: a receipt of version 1 has one program, and now the step is another one: change it "
                     "back, or begin another receipt"
                 )
-        elif len(programs) == MOST_PROGRAMS and all(each.identity != program.hash for each in programs):
+            return
+        found = next((each for each in programs if each.identity == program.hash), None)
+        if found is not None:
+            if found.signature != Signature.of(program):
+                raise ReproError(
+                    f"{self._path}: the tensors of the step have other names than in an earlier step of the same "
+                    "program: change them back, or begin another receipt"
+                )
+        elif len(programs) == MOST_PROGRAMS:
             raise ReproError(
                 f"{self._path}: a run of more than {MOST_PROGRAMS} programs: something changes the step again and "
                 "again; change it back, or begin another receipt"
             )
+        else:
+            size = len(replace(self.header, programs=(*programs, ListedProgram.of(program))).dump())
+            if size > canonical_json.LIMIT:
+                raise ReproError(
+                    f"{self._path}: with the program of this step {HEADER} would have {size:,} bytes, expected at most "
+                    f"{canonical_json.LIMIT:,}: change the step back, or begin another receipt"
+                )
 
     def list_program(self, program: Program) -> int:
         """The position of a program in the list of the run, at whose end it is put where it is not there."""
@@ -180,6 +204,8 @@ class ReceiptWriter:
         listed = ListedProgram.of(program)
         self._unseal()
         # Only the last program can be one without a step.
+        self._drop_programs()
+        programs = self.header.programs
         self.sync()
         storage.write_whole(self._path / program_file(listed.identity), [program.data])
         self._list((*programs, listed))
@@ -235,7 +261,9 @@ class ReceiptWriter:
         self._inputs.append(inputs)
         self._steps.rewind(before.lines)
         self._steps.append(line)
-        self._before, self._end = before, _End(number, link, before.lines + len(line), before.inputs + len(inputs))
+        programs = before.programs if program is None else max(before.programs, program + 1)
+        size = before.lines + len(line), before.inputs + len(inputs)
+        self._before, self._end = before, _End(number, link, *size, programs)
 
     def sync(self) -> None:
         """Has all records stored."""
@@ -258,6 +286,7 @@ class ReceiptWriter:
           state: the hash (H1) of each state tensor at the end.
           key: signs the seal.
         """
+        self._drop_programs()
         self.sync()
         seal = Seal(steps, self._end.link, combine_digests(state), describe_files(self._path))
         if key is not None:

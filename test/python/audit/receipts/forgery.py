@@ -74,7 +74,8 @@ def forge(
     link, lines, inputs = changed.first_link(), [], []
     for step, (commitment, arrays, loss) in enumerate(given, 1):
         digests = digests_of(kinds, arrays)
-        commitment = Commitment(cursors[step - 1], commitment.state, digests, commitment.outputs, step, program)
+        outputs, signature = commitment.outputs, changed.programs[0].signature.digest
+        commitment = Commitment(cursors[step - 1], commitment.state, digests, outputs, step, program, signature)
         link = next_link(link, step, commitment.root)
         lines.append(Record(step, commitment, commitment.root, link, 0, loss).dump())
         inputs.append(receipt.stored_inputs(0).encode(arrays))

@@ -13,6 +13,7 @@ Every cheat is refused by a verifier who has the script and the link of the hone
 from __future__ import annotations
 
 import copy
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -129,7 +130,8 @@ class Forged:
         for number, step in enumerate(self.steps, 1):
             stored = [array for array, _ in zip(step.inputs, kinds.inputs, strict=False)]
             digests = digests_of(kinds.inputs, stored)
-            commitment = Commitment(step.cursor, tuple(step.state), digests, tuple(step.outputs), number, identity)
+            made = tuple(step.state), digests, tuple(step.outputs)
+            commitment = Commitment(step.cursor, *made, number, identity, header.programs[0].signature.digest)
             link = next_link(link, number, commitment.root)
             lines.append(Record(number, commitment, commitment.root, link, 0, step.loss).dump())
             inputs += [tensor_bytes(a, k.element) for a, k in zip(stored, kinds.inputs, strict=False)]
@@ -216,6 +218,32 @@ def swap_in_text(forged: Forged, one: str, other: str) -> None:
     forged.text = text
 
 
+def rename_loss(forged: Forged) -> None:
+    """A run that declares to stop at a loss that is not finite goes on if none of its outputs is called `loss`."""
+    outputs = [*forged.header.programs[0].signature.outputs]
+    (place,) = (i for i, kind in enumerate(outputs) if kind.name == "loss")
+    of_signature(lambda value: value["outputs"][place].update(name="lost"))(forged)
+    if '"loss"' in forged.text:
+        swap_in_text(forged, "loss", "lost")
+    for step in forged.steps:
+        step.loss = None
+
+
+def with_old_records(cheat: Callable[[Path], None]) -> Callable[[Path], None]:
+    """A cheat with the roots and links that were there before, and so with a link that somebody may know."""
+
+    def apply(path: Path) -> None:
+        before = [json.loads(line) for line in (path / "steps.jsonl").read_bytes().splitlines()]
+        link = json.loads((path / "seal.json").read_bytes())["chain"]
+        cheat(path)
+        for i, old in enumerate(before):
+            edit(path / "steps.jsonl", lambda value, old=old: value.update(root=old["root"], chain=old["chain"]), i)
+        edit(path / "seal.json", lambda value: value.update(chain=link))
+        reseal(path)
+
+    return apply
+
+
 def names(receipt: Receipt) -> Iterator[Cheat]:
     state = receipt.header.programs[0].signature.state
     same = [
@@ -255,6 +283,9 @@ def names(receipt: Receipt) -> Iterator[Cheat]:
         swap_in_text(forged, inputs[0].name, "other")
 
     yield Cheat("another name of an input everywhere", rebuilt(other_name), "script")
+    yield Cheat("loss renamed", rebuilt(rename_loss), "script")
+    for change, what in ((other_name, "names"), (rename_loss, "loss")):
+        yield Cheat(f"{what} changed, link kept", with_old_records(rebuilt(change)))
 
 
 def programs(receipt: Receipt) -> Iterator[Cheat]:
@@ -501,6 +532,14 @@ def test_no_cheat_is_right(honest: tuple[Path, dict[str, Any], list[Batch]], tmp
         shutil.rmtree(forged)
     assert not wrong, "\n".join(wrong)
     print(f"{len(cheats)} cheats, none right")
+
+
+def test_the_link_covers_the_names(honest: tuple[Path, dict[str, Any], list[Batch]], tmp_path: Path) -> None:
+    path = honest[0]
+    link = Receipt(path).log[STEPS].chain
+    forged = Path(shutil.copytree(path, tmp_path / "forged"))
+    rebuilt(rename_loss)(forged)
+    assert is_right(path, None, link) and is_right(forged, None) and not is_right(forged, None, link)
 
 
 def test_what_was_not_checked(honest: tuple[Path, dict[str, Any], list[Batch]]) -> None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Merkle trees (C1), (C2) and commitments (C3) to (C5), against hashes written out here."""
+"""Merkle trees (C1), (C2) and commitments (C3) to (C5), (C7), against hashes written out here."""
 
 import struct
 from dataclasses import replace
@@ -10,6 +10,8 @@ import blake3
 import pytest
 from repro_mlir.audit import merkle
 from repro_mlir.audit.receipts.commitments import Commitment, first_link, next_link
+from repro_mlir.audit.receipts.form import Signature
+from repro_mlir.numerics.tensors import TensorType
 
 
 def digest(*parts: bytes) -> bytes:
@@ -83,6 +85,25 @@ def test_C3_root_of_a_step() -> None:
     digests = (*(bytes([i]) * 32 for i in range(1, 5)), cursor)
     assert COMMITMENT.labelled() == list(zip(names, digests, strict=True))
     assert COMMITMENT.root == merkle.root([merkle.leaf(*pair) for pair in zip(names, digests, strict=True)])
+
+
+def test_C7_root_of_a_step_of_version_2() -> None:
+    made = replace(COMMITMENT, steps=4, program=b"\5" * 32, signature=b"\6" * 32)
+    steps = digest(b"repro-steps-v1\0\0", struct.pack("<Q", 4))
+    behind = [("steps", steps), ("program", b"\5" * 32), ("signature", b"\6" * 32)]
+    assert made.labelled() == [*COMMITMENT.labelled(), *behind]
+
+
+def test_C7_hash_of_a_signature() -> None:
+    weight, batch, loss = (TensorType(name, "f32", ()) for name in ("weight", "batch", "loss"))
+    signature = Signature((weight,), (batch,), (loss,), 0)
+    names = [b'{"element":"f32","name":"%s","shape":[]}' % name for name in (b"batch", b"loss")]
+    text = b'{"inputs":[%s],"num_hyper_parameters":0,"outputs":[%s]}' % (*names,)
+    assert signature.digest == digest(b"repro-signature\0", text)
+    assert replace(signature, state=()).digest == signature.digest
+    changes = {"inputs": (weight,)}, {"outputs": ()}, {"num_hyper_parameters": 1}
+    others = [replace(signature, **change) for change in changes]
+    assert len({signature.digest, *(other.digest for other in others)}) == 4
 
 
 def test_C3_everything_is_in_the_root() -> None:

@@ -6,7 +6,8 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,18 @@ import repro_mlir
 from forgery import edit, flip, reseal
 from receipt_runs import same_files
 from repro_mlir import Receipt, ReceiptOptions, ReproError
+from repro_mlir.audit.receipts import form, verification
 from repro_mlir.audit.receipts.commitments import next_link
-from repro_mlir.audit.receipts.form import Record
+from repro_mlir.audit.receipts.form import Header, Record
 from repro_mlir.audit.receipts.kept_tensors import changes
 from repro_mlir.audit.receipts.recorder import Recorder
+from repro_mlir.audit.receipts.script_inputs import ScriptBatches, ScriptInputs
+from repro_mlir.audit.receipts.writer import ReceiptWriter
 from repro_mlir.cli.main import main
-from repro_mlir.errors import ReceiptWrong
+from repro_mlir.errors import ReceiptWrong, StepFailed
 from repro_mlir.files import canonical_json
+from repro_mlir.frontends.script import load_training
+from repro_mlir.limits import VARIABLE
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -301,6 +307,167 @@ def test_other_state_tensors_are_refused(tmp_path: Path) -> None:
 def _settled(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict]:
     status = main([str(argument) for argument in (*arguments, "--target", "reference", "--json")])
     return status, json.loads(capsys.readouterr().out)
+
+
+def test_no_changes(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verify = "verify", str(whole), "--target", "reference"
+    assert main([*verify]) == 0
+    assert capsys.readouterr().out.startswith("right    10 of 10 steps, 10 run on reference, 2 changes of the state\n")
+    status, report = _settled(capsys, "verify", whole)
+    assert (status, report["changes"]) == (0, 2)
+    assert main([*verify, "--no-changes"]) == 1
+    assert "WRONG    step 7: steps.jsonl: the user changed the state, expected a run" in capsys.readouterr().out
+
+
+def test_the_state_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many programs share it."""
+    names: list[str] = []
+    read = form.tensors_from_json
+    monkeypatch.setattr(form, "tensors_from_json", lambda value: names.extend(t["name"] for t in value) or read(value))
+    header = Header.load((whole / "receipt.json").read_bytes(), "here")
+    assert len(header.programs) == 3 and names.count("3.weight") == 1
+    assert all(program.signature.state is header.state for program in header.programs)
+
+
+def test_batches_without_a_step_behind_the_last_one(copied: Path) -> None:
+    edit(copied / "steps.jsonl", lambda value: value.update(cursor=STEPS + 2), AT_THE_END - 1)
+    _chained(copied)
+    receipt = Receipt(copied)
+
+    def inputs(batch: int) -> list[np.ndarray]:
+        return receipt.inputs(receipt.log.record_of(min(batch, STEPS)))
+
+    told = "\n".join(repro_mlir.verify(copied, "10", target="reference", inputs=inputs).not_checked)
+    assert "whether the 2 batches without a step fail: the steps after them were not run" in told
+    with pytest.raises(ReceiptWrong, match="batch 11 has no step, and the program does not fail on it"):
+        repro_mlir.verify(copied, target="reference", inputs=inputs)
+
+
+SCRIPT = """
+import repro_mlir
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(5, 3)
+
+    def forward(self, words):
+        return self.words(words if self.training else words + 1)
+
+
+def training():
+    model = repro_mlir.initialize(Model(), 1)
+
+    def batches():
+        for word in range(5):
+            model.train(word not in {evaluated})
+            yield torch.tensor([word, {other}]), torch.tensor([0, 1])
+
+    return model, torch.nn.functional.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), batches()
+"""
+
+
+def _train_script(script: Path, path: Path, left_out: int | None = None) -> None:
+    """A run of the script's batches that goes on after one that fails, and says that batch `left_out` failed."""
+    given = load_training(str(script))
+    parts = given.model, given.loss_fn, given.optimizer
+    with repro_mlir.Trainer(*parts, target="reference", receipt=path) as trainer:
+        for number, batch in enumerate(given.batches, 1):
+            if number == left_out:
+                trainer._recorder.skip()
+                continue
+            try:
+                trainer.step(*batch)
+            except StepFailed:
+                pass
+
+
+def test_a_batch_that_fails_in_a_program_without_a_step(tmp_path: Path) -> None:
+    """It fails in evaluation mode alone, in which no step has run."""
+    script, path = tmp_path / "script.py", tmp_path / "run"
+    script.write_text(SCRIPT.format(evaluated=(2,), other=4))
+    _train_script(script, path)
+    receipt = Receipt(path)
+    assert (receipt.log.steps, len(receipt.header.programs), receipt.log[3].commitment.cursor) == (4, 1, 4)
+    inputs = ScriptInputs(receipt, ScriptBatches(str(script)))
+    told = repro_mlir.verify(path, target="reference", inputs=inputs).not_checked
+    assert not any("batches without a step" in line for line in told)
+
+
+def test_a_batch_that_fails_in_another_program_than_its_own(tmp_path: Path) -> None:
+    """Batch 4 is left out: it would fail in evaluation mode, and was due in training mode."""
+    script, path = tmp_path / "script.py", tmp_path / "run"
+    script.write_text(SCRIPT.format(evaluated=(1,), other="2 + 2 * (word == 3)"))
+    _train_script(script, path, left_out=4)
+    receipt = Receipt(path)
+    assert (receipt.log.steps, len(receipt.header.programs), receipt.log[4].commitment.cursor) == (4, 2, 5)
+    batches = [*_batches(script)]
+    told = repro_mlir.verify(path, target="reference", inputs=lambda batch: batches[batch - 1]).not_checked
+    assert any("which program fails on the batches without a step" in line for line in told)
+    with pytest.raises(ReceiptWrong, match="batch 4 has no step, and the program does not fail on it"):
+        repro_mlir.verify(path, target="reference", inputs=ScriptInputs(receipt, ScriptBatches(str(script))))
+
+
+def _batches(script: Path) -> Iterator[list[np.ndarray]]:
+    source = ScriptBatches(str(script))
+    for _ in range(5):
+        yield source.take()
+
+
+def test_a_program_without_a_step_is_not_sealed(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(_Cut):
+        _train(path, cut=4)
+    receipt, other = Receipt(path), Receipt(whole).program_at(2)
+    writer = ReceiptWriter(path, receipt.header, receipt.program)
+    with monkeypatch.context() as patch:
+        patch.setattr(canonical_json, "LIMIT", len(receipt.header.dump()) + 100)
+        with pytest.raises(ReproError, match=r"with the program of this step receipt.json would have"):
+            writer.check_program(other)
+    writer.check_program(other)
+    # The record of its step could not be written.
+    assert writer.list_program(other) == 2 and len(Receipt(path).header.programs) == 3
+    writer.seal(4, receipt.log[4].commitment.state, None)
+    writer.close()
+    assert repro_mlir.verify(path, target="reference").steps == 4 and len(Receipt(path).header.programs) == 2
+
+
+def test_programs_are_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(file.stat().st_size for file in (whole / "programs").iterdir())
+    monkeypatch.setenv(VARIABLE, f"text_bytes={size - 1}")
+    with pytest.raises(ReproError, match=r"programs/.*expected at most"):
+        repro_mlir.verify(whole, "1", target="reference")
+    monkeypatch.setenv(VARIABLE, f"text_bytes={size}")
+    assert repro_mlir.verify(whole, "1", target="reference").sealed
+
+
+def test_few_compiled_programs_are_kept(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "MOST_EXECUTABLES", 2)
+    with closing(verification.Replay(Receipt(whole), "reference")) as replay:
+        # Steps of programs 0, 1, 0, 2.
+        for record in range(1, 10):
+            replay.check(record)
+            assert len(replay._executables) <= 2
+        assert [*replay._executables] == [Receipt(whole).header.programs[i].identity for i in (0, 2)]
+    with pytest.raises(RuntimeError, match="shutdown"):
+        replay.check(10)
+
+
+def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Which inputs are hyper-parameters is no part of a program's identity."""
+    link = Receipt(whole).log[STEPS].chain
+    edit(copied / "receipt.json", lambda value: value["programs"][0].update(num_hyper_parameters=0))
+    _chained(copied)
+    assert Receipt(copied).log[STEPS].chain != link
+    status, verdict = _settled(capsys, "dispute", whole, copied)
+    assert (status, verdict["step"], verdict["outcome"], verdict["wrong"]) == (3, 1, "data", []), verdict
+    assert verdict["subject"] == "names and types of the program's inputs and outputs"
+    status, verdict = _settled(capsys, "dispute", whole, copied, "--terms", whole)
+    assert (status, verdict["wrong"]) == (1, ["B"]), verdict
+    found = repro_mlir.diff(whole, copied, targets=["reference"])
+    assert "step 1 have other names" in found.note
 
 
 def test_disputes_and_differences(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
