@@ -214,6 +214,14 @@ class Party:
         return commitment
 
     @_judges
+    def check_steps(self, opening: Opening) -> None:
+        """Whether the last record counts the steps that the party says it ran."""
+        if opening.signature is None and opening.records:
+            counted = self.step(opening.records, opening.link, opening).steps
+            if counted != opening.steps:
+                raise Fault(f"{opening.steps} steps, and its last record counts {counted}")
+
+    @_judges
     def check_tensors(self, record: int, claim: Commitment, program: Program) -> None:
         """Whether a commitment of a step can be one of its program."""
         for role in ("state", "inputs", "outputs"):

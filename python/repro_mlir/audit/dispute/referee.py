@@ -107,6 +107,8 @@ class _Referee:
         self._compare_lengths(openings)
         found = self._first_different_record(openings)
         if found is None:
+            # Where the records part, they decide, and not how many they are.
+            self.both(lambda i, party: party.check_steps(openings[i]))
             return _agreement(openings)
         record, links, before = found
         # The records of version 2 say which step they are.

@@ -16,6 +16,7 @@ import repro_mlir
 from forgery import edit, flip, reseal
 from receipt_runs import same_files
 from repro_mlir import Receipt, ReceiptOptions, ReproError
+from repro_mlir.audit.dispute import LocalChannel, Prover, ReceiptRun, settle
 from repro_mlir.audit.receipts import form, verification
 from repro_mlir.audit.receipts.commitments import next_link
 from repro_mlir.audit.receipts.form import Header, Record
@@ -468,6 +469,20 @@ def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.Capture
     assert (status, verdict["wrong"]) == (1, ["B"]), verdict
     found = repro_mlir.diff(whole, copied, targets=["reference"])
     assert "step 1 have other names" in found.note
+
+
+class _Miscounting(Prover):
+    """Says that it ran a step less."""
+
+    def _opening(self) -> dict:
+        return super()._opening() | {"steps": STEPS - 1}
+
+
+def test_a_dispute_about_the_number_of_steps(whole: Path) -> None:
+    honest, liar = (LocalChannel(prover(ReceiptRun(whole, "reference"))) for prover in (Prover, _Miscounting))
+    verdict = settle(honest, liar)
+    assert (verdict.outcome, verdict.wrong) == ("conduct", ("B",)), verdict
+    assert verdict.reasons["B"] == "9 steps, and its last record counts 10"
 
 
 def test_disputes_and_differences(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
