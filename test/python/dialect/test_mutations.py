@@ -74,7 +74,7 @@ def test_no_mutation_crashes(corpus: list[list[str]], tmp_path: Path) -> None:
     corpus_file.write_text(json.dumps(corpus))
     crashes, upstream, valid, first = [], 0, 0, 0
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(Path(repro_mlir.__path__[0]).parent), *sys.path]))
-    program = [sys.executable, Path(__file__).with_name("mutations.py")]
+    program = [sys.executable, ROOT / "test" / "support" / "mutations.py"]
     while first < MUTATIONS:
         worker = subprocess.run(
             [*program, corpus_file, str(first), str(MUTATIONS), progress],
