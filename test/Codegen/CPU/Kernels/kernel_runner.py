@@ -22,6 +22,7 @@ import llvm
 import mlir
 import numpy as np
 from repro_mlir import ir
+from repro_mlir.compilation.cpu import runnable_levels
 from repro_mlir.passmanager import PassManager
 
 MLIR_TRANSLATE = Path(next(iter(mlir.__path__))) / "bin" / "mlir-translate"
@@ -30,6 +31,8 @@ LLC = Path(next(iter(llvm.__path__))) / "bin" / "llc"
 
 #: Short names of levels, which are LLVM's names of processors, too.
 LEVELS = {"v2": "x86-64-v2", "v3": "x86-64-v3", "v4": "x86-64-v4"}
+#: Those that this machine runs.
+RUNNABLE = tuple(short for short, name in LEVELS.items() if name in runnable_levels())
 
 LOWERING = (
     "func.func(repro-expand-functions,expand-strided-metadata,lower-affine,arith-expand{include-bf16=true}),"
@@ -112,7 +115,7 @@ def describe(array: np.ndarray) -> ctypes.Structure:
     return kind(*values)
 
 
-def compile_kernels(module: str, level: str = "v4") -> dict[str, Kernel]:
+def compile_kernels(module: str, level: str = RUNNABLE[-1]) -> dict[str, Kernel]:
     """Compiles all private kernel functions of a module for a level."""
     expanded = expand(module, level)
     attributes = {}

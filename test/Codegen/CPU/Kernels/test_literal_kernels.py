@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_cases import Case, fold, generic, matmul, values
-from kernel_runner import LEVELS, compile_kernels, kernel_function
+from kernel_runner import RUNNABLE, compile_kernels, kernel_function
 
 ROW = "#repro.order<chunk = 8192, lanes = 64, run = {run}, totals = refold>"
 COLUMN = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
@@ -296,8 +296,8 @@ def test_folds_of_descending_elements(order: str, size: int) -> None:
 
 
 def check_error(arguments: str, text: str, memory: list[np.ndarray], expected: int) -> None:
-    """The error word of a kernel on all levels."""
-    for level in LEVELS:
+    """The error word of a kernel on all levels of this machine."""
+    for level in RUNNABLE:
         kernel = compile_kernels(kernel_function("kernel", arguments, text), level)["kernel"]
         assert kernel.run(*[m.copy() for m in memory]) == expected
 
