@@ -73,11 +73,13 @@ class _Peer:
 
     Attributes:
       answered: the questions that were answered.
+      asks: whether one is being answered.
     """
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
         self.answered = 0
+        self.asks = False
 
     def hang_up(self) -> None:
         """Wakes the thread that waits for the other end."""
@@ -122,7 +124,7 @@ class _Server:
     def _admit(self, peer: _Peer) -> None:
         thread = threading.Thread(target=self._converse, args=(peer,), daemon=True)
         with self._lock:
-            strangers = [other for other in self._peers if not other.answered]
+            strangers = [other for other in self._peers if not (other.answered or other.asks)]
             full = len(self._peers) >= limits.CONNECTIONS
             if full and strangers:
                 # The one that has been silent for longest.
@@ -141,10 +143,12 @@ class _Server:
             prover = Prover(self._run)
             while True:
                 question = link.receive(self._question_limit, time.monotonic() + self._patience)
+                peer.asks = True
                 with self._work:
                     answer = _answer(prover, question)
                 link.send(answer, time.monotonic() + self._patience)
                 peer.answered += 1
+                peer.asks = False
         with self._lock:
             self._peers.pop(peer, None)
             if peer.answered and self._referee is None:

@@ -331,7 +331,7 @@ def test_gather_of_checked_indices_E1(columns: int, bad: int | None) -> None:
         out = np.zeros((20, columns), np.float32)
         check_error(arguments, text, [table, indices, out], 0 if bad is None else 7)
         if bad is None:
-            kernel = compile_kernels(kernel_function("kernel", arguments, text), "v4")["kernel"]
+            kernel = compile_kernels(kernel_function("kernel", arguments, text))["kernel"]
             kernel.run(table, indices, out)
             second = np.arange(columns) if access == "%safe, %column" else checked
             assert out.view(np.uint32).tolist() == table[index, second].view(np.uint32).tolist()
