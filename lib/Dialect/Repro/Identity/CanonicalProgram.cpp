@@ -163,7 +163,8 @@ static LogicalResult verifyEmpty(tensor::EmptyOp op) {
 static bool isNaNSelected(arith::SelectOp select, arith::BitcastOp cast) {
   auto isX = [&](Value value) { // or its exact extension
     auto extension = value.getDefiningOp<arith::ExtFOp>();
-    return (extension ? extension.getIn() : value) == cast.getIn();
+    return value == cast.getIn() ||
+           (extension && extension.getIn() == cast.getIn());
   };
   auto compare = select.getCondition().getDefiningOp<arith::CmpFOp>();
   IntegerAttr bits;
