@@ -169,3 +169,21 @@ func.func @main(%x: tensor<f32>) attributes {repro.num_state = 0 : i64} {
   %s = arith.select %u, %nan, %v : i32
   return
 }
+
+// -----
+
+// The float may be an extension itself.
+#id = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<4xf32>, %o: tensor<4xi64>) attributes {repro.num_state = 0 : i64} {
+  %nan = arith.constant 0x7ff8000000000000 : i64
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xf32>) outs(%o : tensor<4xi64>) {
+  ^bb0(%a: f32, %c: i64):
+    %w = arith.extf %a : f32 to f64
+    %u = arith.cmpf uno, %w, %w : f64
+    %v = arith.bitcast %w : f64 to i64
+    %s = arith.select %u, %nan, %v : i64
+    linalg.yield %s : i64
+  } -> tensor<4xi64>
+  return
+}
