@@ -11,8 +11,8 @@
 #include "Codegen/CPU/Lowering/ReadPlan.h"
 #include "Codegen/CPU/Passes.h"
 #include "Codegen/Functions/Passes.h"
+#include "Dialect/Repro/Transforms/Passes.h"
 #include "Pipelines/Pipelines.h"
-#include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"

@@ -11,8 +11,8 @@
 #include "Codegen/Functions/Passes.h"
 #include "Codegen/GPU/Lowering/ReadDevicePlan.h"
 #include "Codegen/GPU/Passes.h"
+#include "Dialect/Repro/Transforms/Passes.h"
 #include "Pipelines/Pipelines.h"
-#include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"

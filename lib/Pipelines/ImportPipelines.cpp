@@ -8,7 +8,7 @@
 #include "Pipelines/Pipelines.h"
 
 #include "Conversion/Passes.h"
-#include "dialects/Repro/Transforms/Passes.h"
+#include "Dialect/Repro/Transforms/Passes.h"
 
 #include "mlir/Conversion/TosaToArith/TosaToArith.h"
 #include "mlir/Conversion/TosaToLinalg/TosaToLinalg.h"

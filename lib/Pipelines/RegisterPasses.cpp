@@ -14,10 +14,10 @@
 #include "Codegen/Schedule/Buffers/Passes.h"
 #include "Codegen/Schedule/Tensors/Passes.h"
 #include "Conversion/Passes.h"
+#include "Dialect/Repro/Transforms/Passes.h"
 #include "Pipelines/CPU.h"
 #include "Pipelines/GPU.h"
 #include "Pipelines/Pipelines.h"
-#include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"

@@ -9,14 +9,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/ContractionBody.h"
-#include "dialects/Repro/Transforms/Passes.h"
 
 #include "llvm/ADT/SmallSet.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROASSIGNORDERS
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

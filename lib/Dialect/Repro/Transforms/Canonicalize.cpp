@@ -7,8 +7,8 @@
 
 #include "Dialect/Repro/IR/AffineBounds.h"
 #include "Dialect/Repro/Transforms/ExactFolding.h"
+#include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
-#include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -18,7 +18,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROCANONICALIZE
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

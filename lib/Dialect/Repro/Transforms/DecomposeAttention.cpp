@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/ImportedOps.h"
-#include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -15,7 +15,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPRODECOMPOSEATTENTION
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

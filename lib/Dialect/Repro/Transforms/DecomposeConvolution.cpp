@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/ImportedOps.h"
-#include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
 #include "mlir/IR/Matchers.h"
@@ -23,7 +23,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPRODECOMPOSECONVOLUTION
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

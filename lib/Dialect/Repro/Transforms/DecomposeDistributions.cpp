@@ -5,14 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
-#include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPRODECOMPOSEDISTRIBUTIONS
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -7,8 +7,8 @@
 
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
 #include "Dialect/Repro/Transforms/ExactFolding.h"
+#include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
-#include "dialects/Repro/Transforms/Passes.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -18,7 +18,7 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROFOLDCONSTANTS
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/ContractionBody.h"
-#include "dialects/Repro/Transforms/Passes.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROSETEXACT
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

@@ -5,14 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Repro/Transforms/Passes.h"
+#include "Dialect/Repro/Transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROSTRIPATTRIBUTES
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

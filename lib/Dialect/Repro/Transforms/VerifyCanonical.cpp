@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
-#include "dialects/Repro/Transforms/Passes.h"
+#include "Dialect/Repro/Transforms/Passes.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROVERIFYCANONICAL
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

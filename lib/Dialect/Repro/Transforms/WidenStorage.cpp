@@ -6,13 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
-#include "dialects/Repro/Transforms/Passes.h"
+#include "Dialect/Repro/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROWIDENSTORAGE
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 } // namespace mlir::repro
 
 using namespace mlir;

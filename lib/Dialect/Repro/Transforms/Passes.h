@@ -13,9 +13,9 @@
 
 namespace mlir::repro {
 #define GEN_PASS_DECL
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 #define GEN_PASS_REGISTRATION
-#include "dialects/Repro/Transforms/Passes.h.inc"
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
 } // namespace mlir::repro
 
 #endif // REPRO_TRANSFORMS_PASSES_H
