@@ -9,7 +9,7 @@
 
 #include "Codegen/Schedule/Buffers/Passes.h"
 #include "Codegen/Schedule/Tensors/Passes.h"
-#include "dialects/Repro/Transforms/Passes.h"
+#include "Dialect/Repro/Transforms/Passes.h"
 
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -28,7 +28,7 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   exact.keepMatrices = options.keepMatrices;
   functions.addPass(createReproDecomposeExact(exact));
   functions.addPass(createReproDecomposeRandom());
-  functions.addPass(createReproPlaceParts());
+  functions.addPass(createReproInsertSlices());
   functions.addPass(createReproSinkScalars());
   functions.addPass(createReproCanonicalize());
   functions.addPass(createCSEPass());

@@ -52,17 +52,18 @@ def ReproDecomposeExact : Pass<"repro-decompose-exact", "::mlir::func::FuncOp"> 
                            "::mlir::tensor::TensorDialect"];
 }
 
-def ReproPlaceParts : Pass<"repro-place-parts", "::mlir::func::FuncOp"> {
-  let summary = "compute the parts of a tensor where they end up";
+def ReproInsertSlices : Pass<"repro-insert-slices", "::mlir::func::FuncOp"> {
+  let summary = "compute slices of a tensor where they end up";
   let description = [{
     `tensor.concat` and `tensor.pad` become insertions into an empty tensor and
-    into one of equal elements. Reshapes of such chains go to the parts, a chain
-    that is a part of another one goes up in it, equal elements that are half of
-    a tensor fill it before the other parts come, and every part is inserted as
-    soon as it is there. Where the parts that are left are all reshaped in one
-    way, the whole is reshaped instead. Then bufferization lets an operation write its part of
-    the whole: the stride phases of a transposed convolution (K2), which concats
-    and reshapes interleave, are stored with that stride.
+    into one of equal elements. Reshapes of such chains go to the sources, a
+    chain that is the source of another one becomes part of it, equal elements
+    that are half of a tensor fill it before the other sources are inserted, and
+    each source is inserted as soon as it is computed. Where the sources that are
+    left are all reshaped in one way, the whole is reshaped instead. Then
+    bufferization lets an operation write its slice of the whole: the stride
+    phases of a transposed convolution (K2), which concats and reshapes
+    interleave, are stored with that stride.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::tensor::TensorDialect"];

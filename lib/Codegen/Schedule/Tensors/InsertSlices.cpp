@@ -1,19 +1,20 @@
-//===- PlaceParts.cpp - Parts are computed where they end up --------------===//
+//===- InsertSlices.cpp - Compute slices where they end up ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A tensor of parts is a chain of insertions into an empty tensor or one of
-// equal elements. Bufferization lets a part be computed in its place of the
-// chain's buffer where nothing stands between: no reshape of the chain, and no
-// chain that is a part of another one. The stride phases of a transposed
-// convolution (K2), concats of concats and reshapes, are the case that matters.
+// Concatenation and padding are chains of insertions into an empty tensor or
+// one of equal elements. Bufferization lets a source be computed in its slice
+// of the chain's buffer where nothing stands between: no reshape of the chain,
+// and no chain that is a source of another one. The stride phases of a
+// transposed convolution (K2), concats of concats and reshapes, are the case
+// that matters.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Codegen/Schedule/Tensors/Place.h"
+#include "Codegen/Schedule/Tensors/TensorSlice.h"
 #include "Dialect/Repro/Transforms/ExactFolding.h"
 
 #include "Codegen/Schedule/Tensors/Passes.h"
@@ -26,7 +27,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mlir::repro {
-#define GEN_PASS_DEF_REPROPLACEPARTS
+#define GEN_PASS_DEF_REPROINSERTSLICES
 #include "lib/Codegen/Schedule/Tensors/Passes.h.inc"
 } // namespace mlir::repro
 
@@ -35,7 +36,7 @@ using namespace mlir::repro;
 
 namespace {
 
-struct PlaceParts : public repro::impl::ReproPlacePartsBase<PlaceParts> {
+struct InsertSlices : public repro::impl::ReproInsertSlicesBase<InsertSlices> {
   void runOnOperation() override;
 };
 
@@ -81,12 +82,12 @@ struct CollapseInsertion : public OpRewritePattern<tensor::CollapseShapeOp> {
     auto insertion = op.getSrc().getDefiningOp<tensor::InsertSliceOp>();
     if (!insertion || !insertion->hasOneUse() || !isAssembled(insertion))
       return failure();
-    std::optional<Place> place = getPlace(insertion);
-    if (!place)
+    std::optional<TensorSlice> slice = getSlice(insertion);
+    if (!slice)
       return failure();
-    place = collapse(*place, insertion.getDestType().getShape(),
+    slice = collapse(*slice, insertion.getDestType().getShape(),
                      op.getReassociationIndices());
-    if (!place)
+    if (!slice)
       return failure();
     auto reshape = [&](Value tensor) {
       return tensor::CollapseShapeOp::create(rewriter, op.getLoc(), tensor,
@@ -95,7 +96,7 @@ struct CollapseInsertion : public OpRewritePattern<tensor::CollapseShapeOp> {
     Value source = reshape(insertion.getSource());
     Value target = reshape(insertion.getDest());
     rewriter.replaceOp(op, createInsertion(rewriter, insertion.getLoc(), source,
-                                           target, *place));
+                                           target, *slice));
     rewriter.eraseOp(insertion);
     return success();
   }
@@ -111,12 +112,12 @@ struct ExpandInsertion : public OpRewritePattern<tensor::ExpandShapeOp> {
     if (!insertion || !insertion->hasOneUse() || !isAssembled(insertion) ||
         !op.getResultType().hasStaticShape())
       return failure();
-    std::optional<Place> place = getPlace(insertion);
-    if (!place)
+    std::optional<TensorSlice> slice = getSlice(insertion);
+    if (!slice)
       return failure();
     ArrayRef<int64_t> extents = op.getResultType().getShape();
-    place = expand(*place, extents, op.getReassociationIndices());
-    if (!place)
+    slice = expand(*slice, extents, op.getReassociationIndices());
+    if (!slice)
       return failure();
     auto reshape = [&](Value tensor, ArrayRef<int64_t> shape) {
       auto type = cast<RankedTensorType>(tensor.getType());
@@ -125,12 +126,12 @@ struct ExpandInsertion : public OpRewritePattern<tensor::ExpandShapeOp> {
                                            op.getReassociationIndices());
     };
     SmallVector<int64_t> sizes;
-    for (const Stretch &stretch : *place)
-      sizes.push_back(stretch.size);
+    for (const StridedRange &range : *slice)
+      sizes.push_back(range.size);
     Value source = reshape(insertion.getSource(), sizes);
     Value target = reshape(insertion.getDest(), extents);
     rewriter.replaceOp(op, createInsertion(rewriter, insertion.getLoc(), source,
-                                           target, *place));
+                                           target, *slice));
     rewriter.eraseOp(insertion);
     return success();
   }
@@ -149,24 +150,24 @@ struct FlattenInsertion : public OpRewritePattern<tensor::InsertSliceOp> {
     auto inner = outer.getSource().getDefiningOp<tensor::InsertSliceOp>();
     if (!inner || !inner->hasOneUse() || !isAssembled(inner))
       return failure();
-    std::optional<Place> place = getPlace(inner), whole = getPlace(outer);
-    if (!place || !whole)
+    std::optional<TensorSlice> slice = getSlice(inner), whole = getSlice(outer);
+    if (!slice || !whole)
       return failure();
     Value target = createInsertion(rewriter, outer.getLoc(), inner.getDest(),
                                    outer.getDest(), *whole);
-    for (auto [stretch, of] : llvm::zip_equal(*place, *whole))
-      stretch = {of.offset + stretch.offset * of.stride, stretch.size,
-                 stretch.stride * of.stride};
+    for (auto [range, of] : llvm::zip_equal(*slice, *whole))
+      range = {of.offset + range.offset * of.stride, range.size,
+               range.stride * of.stride};
     rewriter.replaceOp(outer,
                        createInsertion(rewriter, inner.getLoc(),
-                                       inner.getSource(), target, *place));
+                                       inner.getSource(), target, *slice));
     rewriter.eraseOp(inner);
     return success();
   }
 };
 
 /// insert(empty, y) = y
-struct DropEmptyPart : public OpRewritePattern<tensor::InsertSliceOp> {
+struct DropEmptySlice : public OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(tensor::InsertSliceOp op,
@@ -179,21 +180,21 @@ struct DropEmptyPart : public OpRewritePattern<tensor::InsertSliceOp> {
 };
 
 /// Equal elements that are half of the tensor and more fill all of it, before
-/// the other parts are inserted; those that it is filled with are no part.
-struct FillWithParts : public OpRewritePattern<tensor::InsertSliceOp> {
+/// the other sources are inserted; a source of these elements is dropped.
+struct FillBase : public OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(tensor::InsertSliceOp op,
                                 PatternRewriter &rewriter) const override {
     TypedAttr element = getSplat(op.getSource());
-    std::optional<Place> place = getPlace(op);
-    if (!element || !place)
+    std::optional<TensorSlice> slice = getSlice(op);
+    if (!element || !slice)
       return failure();
     int64_t equal = op.getSourceType().getNumElements();
     Value base = op.getDest();
     while (auto other = base.getDefiningOp<tensor::InsertSliceOp>()) {
-      std::optional<Place> taken = getPlace(other);
-      if (!taken || meet(*place, *taken))
+      std::optional<TensorSlice> taken = getSlice(other);
+      if (!taken || overlap(*slice, *taken))
         return failure();
       if (getSplat(other.getSource()) == element)
         equal += other.getSourceType().getNumElements();
@@ -219,29 +220,29 @@ struct FillWithParts : public OpRewritePattern<tensor::InsertSliceOp> {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Reshapes of all parts
+// Reshapes of all sources
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-/// A chain of insertions whose parts are all reshaped in the same way. Instead
-/// the whole is, so that each part can be computed where it goes:
+/// A chain of insertions whose sources are all reshaped in the same way.
+/// Instead the whole is, so that each source can be computed where it goes:
 /// insert(insert(x, reshape(y)), reshape(z)) = reshape(insert(insert(x', y),
 /// z))
-class ReshapedParts {
+class ReshapedInsertions {
 public:
   /// Of the chain that ends with `end`; nothing where it is no such chain.
-  static std::optional<ReshapedParts> match(tensor::InsertSliceOp end);
+  static std::optional<ReshapedInsertions> match(tensor::InsertSliceOp end);
   void rewrite();
 
 private:
   /// In the order of the program.
   SmallVector<tensor::InsertSliceOp> insertions;
-  SmallVector<Value> parts; ///< not reshaped
-  SmallVector<Place> places;
+  SmallVector<Value> sources; ///< not reshaped
+  SmallVector<TensorSlice> slices;
   SmallVector<ReassociationIndices> groups;
   SmallVector<int64_t> shape; ///< of the whole, not reshaped
-  bool isExpanded = false;    ///< the parts are expanded, else collapsed
+  bool isExpanded = false;    ///< the sources are expanded, else collapsed
 };
 
 } // namespace
@@ -263,15 +264,15 @@ static Value getReshaped(Value tensor,
 }
 
 /// The shape that collapses to `collapsed` and has the inner dimensions of
-/// `part`, or nothing.
+/// `source`, or nothing.
 static std::optional<SmallVector<int64_t>>
-getExpandedShape(ArrayRef<int64_t> collapsed, ArrayRef<int64_t> part,
+getExpandedShape(ArrayRef<int64_t> collapsed, ArrayRef<int64_t> source,
                  ArrayRef<ReassociationIndices> groups) {
-  SmallVector<int64_t> shape(part);
+  SmallVector<int64_t> shape(source);
   for (auto [extent, group] : llvm::zip_equal(collapsed, groups)) {
     int64_t inner = 1;
     for (int64_t dim : ArrayRef(group).drop_front())
-      inner *= part[dim];
+      inner *= source[dim];
     if (inner == 0 || extent % inner != 0)
       return std::nullopt;
     shape[group.front()] = extent / inner;
@@ -279,8 +280,9 @@ getExpandedShape(ArrayRef<int64_t> collapsed, ArrayRef<int64_t> part,
   return shape;
 }
 
-std::optional<ReshapedParts> ReshapedParts::match(tensor::InsertSliceOp end) {
-  ReshapedParts result;
+std::optional<ReshapedInsertions>
+ReshapedInsertions::match(tensor::InsertSliceOp end) {
+  ReshapedInsertions result;
   for (tensor::InsertSliceOp op = end; op;
        op = op.getDest().getDefiningOp<tensor::InsertSliceOp>()) {
     if (op != end && !op->hasOneUse())
@@ -292,15 +294,15 @@ std::optional<ReshapedParts> ReshapedParts::match(tensor::InsertSliceOp end) {
     return std::nullopt;
   ArrayRef<int64_t> whole = end.getDestType().getShape();
   for (tensor::InsertSliceOp op : result.insertions) {
-    std::optional<Place> place = getPlace(op);
+    std::optional<TensorSlice> slice = getSlice(op);
     SmallVector<ReassociationIndices> groups;
     bool isExpanded;
-    Value part = getReshaped(op.getSource(), groups, isExpanded);
-    // Scalars have no place of their own in a tensor of rank 0.
-    if (!place || !part || groups.empty())
+    Value source = getReshaped(op.getSource(), groups, isExpanded);
+    // A tensor of rank 0 has no slices.
+    if (!slice || !source || groups.empty())
       return std::nullopt;
-    ArrayRef<int64_t> partShape =
-        cast<RankedTensorType>(part.getType()).getShape();
+    ArrayRef<int64_t> sourceShape =
+        cast<RankedTensorType>(source.getType()).getShape();
     std::optional<SmallVector<int64_t>> shape;
     if (isExpanded) {
       shape.emplace();
@@ -310,11 +312,11 @@ std::optional<ReshapedParts> ReshapedParts::match(tensor::InsertSliceOp end) {
           shape->back() *= whole[dim];
       }
     } else {
-      shape = getExpandedShape(whole, partShape, groups);
+      shape = getExpandedShape(whole, sourceShape, groups);
     }
     if (!shape)
       return std::nullopt;
-    if (result.parts.empty()) {
+    if (result.sources.empty()) {
       result.groups = groups;
       result.isExpanded = isExpanded;
       result.shape = *shape;
@@ -322,20 +324,20 @@ std::optional<ReshapedParts> ReshapedParts::match(tensor::InsertSliceOp end) {
                result.shape != *shape) {
       return std::nullopt;
     }
-    place = isExpanded ? collapse(*place, whole, groups)
-                       : expand(*place, *shape, groups);
-    if (!place)
+    slice = isExpanded ? collapse(*slice, whole, groups)
+                       : expand(*slice, *shape, groups);
+    if (!slice)
       return std::nullopt;
-    for (auto [stretch, extent] : llvm::zip_equal(*place, partShape))
-      if (stretch.size != extent)
+    for (auto [range, extent] : llvm::zip_equal(*slice, sourceShape))
+      if (range.size != extent)
         return std::nullopt;
-    result.parts.push_back(part);
-    result.places.push_back(std::move(*place));
+    result.sources.push_back(source);
+    result.slices.push_back(std::move(*slice));
   }
   return result;
 }
 
-void ReshapedParts::rewrite() {
+void ReshapedInsertions::rewrite() {
   Value base = insertions.front().getDest();
   OpBuilder builder(insertions.front());
   Location loc = insertions.back().getLoc();
@@ -347,9 +349,10 @@ void ReshapedParts::rewrite() {
   else
     result =
         tensor::EmptyOp::create(builder, loc, shape, type.getElementType());
-  for (auto [op, part, place] : llvm::zip_equal(insertions, parts, places)) {
+  for (auto [op, source, slice] :
+       llvm::zip_equal(insertions, sources, slices)) {
     builder.setInsertionPoint(op);
-    result = createInsertion(builder, op.getLoc(), part, result, place);
+    result = createInsertion(builder, op.getLoc(), source, result, slice);
   }
   tensor::InsertSliceOp end = insertions.back();
   if (isExpanded)
@@ -392,10 +395,10 @@ static void replaceConcat(tensor::ConcatOp op) {
                                          type.getElementType());
   int64_t at = 0;
   for (Value input : op.getInputs()) {
-    Place place = getWhole(cast<RankedTensorType>(input.getType()));
-    place[op.getDim()].offset = at;
-    at += place[op.getDim()].size;
-    result = createInsertion(builder, op.getLoc(), input, result, place);
+    TensorSlice slice = getWhole(cast<RankedTensorType>(input.getType()));
+    slice[op.getDim()].offset = at;
+    at += slice[op.getDim()].size;
+    result = createInsertion(builder, op.getLoc(), input, result, slice);
   }
   op.replaceAllUsesWith(result);
   op.erase();
@@ -413,16 +416,16 @@ static LogicalResult replacePad(tensor::PadOp op) {
   if (op.getRegion().isAncestor(padding.getParentRegion()))
     padding = builder.clone(*padding.getDefiningOp())->getResult(0);
   Value splat = tensor::SplatOp::create(builder, op.getLoc(), padding, type);
-  Place place = getWhole(op.getSourceType());
-  for (auto [stretch, low] : llvm::zip_equal(place, *lows))
-    stretch.offset = low;
+  TensorSlice slice = getWhole(op.getSourceType());
+  for (auto [range, low] : llvm::zip_equal(slice, *lows))
+    range.offset = low;
   op.replaceAllUsesWith(
-      createInsertion(builder, op.getLoc(), op.getSource(), splat, place));
+      createInsertion(builder, op.getLoc(), op.getSource(), splat, slice));
   op.erase();
   return success();
 }
 
-void PlaceParts::runOnOperation() {
+void InsertSlices::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return;
@@ -436,7 +439,7 @@ void PlaceParts::runOnOperation() {
   }
   RewritePatternSet patterns(&getContext());
   patterns.add<CollapseInsertion, ExpandInsertion, FlattenInsertion,
-               DropEmptyPart, FillWithParts>(&getContext());
+               DropEmptySlice, FillBase>(&getContext());
   tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::populateFoldTensorEmptyPatterns(patterns);
@@ -448,6 +451,7 @@ void PlaceParts::runOnOperation() {
   if (failed(applyPatternsGreedily(function, std::move(patterns), config)))
     return signalPassFailure();
   for (tensor::InsertSliceOp end : getChains(block))
-    if (std::optional<ReshapedParts> chain = ReshapedParts::match(end))
+    if (std::optional<ReshapedInsertions> chain =
+            ReshapedInsertions::match(end))
       chain->rewrite();
 }

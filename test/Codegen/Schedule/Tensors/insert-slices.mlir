@@ -1,4 +1,4 @@
-// RUN: %repro-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(repro-place-parts))' | FileCheck %s
+// RUN: %repro-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(repro-insert-slices))' | FileCheck %s
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
