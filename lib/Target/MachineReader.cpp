@@ -257,9 +257,14 @@ LogicalResult mlir::repro::readMachine(StringRef text, Level &machine,
                                        std::string &error) {
   if (failed(read(text, machine, error)))
     return failure();
-  machine.machine = StringRef(machine.triple).starts_with("x86_64")
-                        ? ::repro_runtime::Machine::X86_64
-                        : ::repro_runtime::Machine::AArch64;
+  StringRef processor = StringRef(machine.triple).split('-').first;
+  if (processor == "x86_64")
+    machine.machine = ::repro_runtime::Machine::X86_64;
+  else if (processor == "aarch64")
+    machine.machine = ::repro_runtime::Machine::AArch64;
+  else
+    return fail(error, "expected a triple of x86_64 or aarch64, got '" +
+                           machine.triple + "'");
   return success();
 }
 

@@ -47,11 +47,16 @@ static constexpr Description descriptions[] = {
 };
 
 Machines::Machines() {
-  for (const Description &description : descriptions)
-    if (readMachineKind(description.text) == "cpu")
+  for (const Description &description : descriptions) {
+    std::string kind = readMachineKind(description.text);
+    if (kind == "cpu")
       add(description, levels);
-    else
+    else if (kind == "gpu")
       add(description, architectures);
+    else
+      llvm::report_fatal_error("machine " + Twine(description.name) +
+                               ": unknown kind '" + kind + "'");
+  }
 }
 
 static const Machines &getMachines() {
@@ -115,6 +120,8 @@ std::string mlir::repro::listArchitectures() {
 const Level &mlir::repro::getHostLevel() {
 #if defined(__aarch64__)
   return *findLevel("aarch64");
+#elif !defined(__x86_64__)
+#error "no file of lib/Target/machines describes the processors of this host"
 #else
   llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
   auto has = [&](std::initializer_list<StringRef> names) {

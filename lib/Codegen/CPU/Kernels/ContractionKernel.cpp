@@ -108,13 +108,13 @@ PanelVector ContractionKernel::getPanelVector(Value vectorIndex) {
 // Items
 //===----------------------------------------------------------------------===//
 
-void ContractionKernel::emitPart(Value panel, ArrayRef<PanelVector> vectors,
-                                 const Part &part) {
+void ContractionKernel::emitKBlock(Value panel, ArrayRef<PanelVector> vectors,
+                                   const KBlock &kBlock) {
   int64_t restRows = rows.size % config.tileRows,
           last = config.vectorCount % config.tileVectors;
   auto emitVectors = [&](Value row, int64_t rowCount) {
     auto emit = [&](int64_t count) {
-      emitTile(row, rowCount, panel, vectors.take_front(count), part);
+      emitTile(row, rowCount, panel, vectors.take_front(count), kBlock);
     };
     if (last == 0)
       emit(config.tileVectors);
@@ -127,7 +127,7 @@ void ContractionKernel::emitPart(Value panel, ArrayRef<PanelVector> vectors,
     Value end = b.add(row, config.tileRows);
     if (config.rowsPacked && !config.rowsAlongRows)
       b.when(b.equal(panel, firstPanel),
-             [&] { packRowsAlongReduction(row, b.min(end, endRow), part); });
+             [&] { packRowsAlongReduction(row, b.min(end, endRow), kBlock); });
     if (restRows == 0)
       emitVectors(row, config.tileRows);
     else
@@ -137,47 +137,47 @@ void ContractionKernel::emitPart(Value panel, ArrayRef<PanelVector> vectors,
   });
 }
 
-void ContractionKernel::emitPanelInParts(Value panel, const Chunk &chunk) {
+void ContractionKernel::emitPanelByKBlocks(Value panel, const Chunk &chunk) {
   SmallVector<PanelVector> vectors = getPanelVectors(panel);
   SmallVector<PanelVector> nextVectors =
       getPanelVectors(b.min(b.add(panel, 1), b.sub(endPanel, b.index(1))));
   auto emit = [&](Value start, bool isFirst) {
-    Value end = b.min(b.add(start, config.partSize), chunk.end);
-    Part part{chunk, start, end, isFirst};
+    Value end = b.min(b.add(start, config.kBlockSize), chunk.end);
+    KBlock kBlock{chunk, start, end, isFirst};
     Value isLast = b.equal(end, chunk.end);
-    part.next = {b.select(isLast, chunk.start, end), {}};
+    kBlock.next = {b.select(isLast, chunk.start, end), {}};
     for (auto [here, there] : llvm::zip_equal(vectors, nextVectors)) {
       PanelVector vector = here;
       for (auto [x, y] : llvm::zip_equal(vector.leafOffsets, there.leafOffsets))
         x = b.select(isLast, y, x);
-      part.next.vectors.push_back(vector);
+      kBlock.next.vectors.push_back(vector);
     }
-    packColumns(panel, part);
-    emitPart(panel, vectors, part);
+    packColumns(panel, kBlock);
+    emitKBlock(panel, vectors, kBlock);
   };
   emit(chunk.start, true);
-  b.loop(b.add(chunk.start, config.partSize), chunk.end, config.partSize,
+  b.loop(b.add(chunk.start, config.kBlockSize), chunk.end, config.kBlockSize,
          [&](Value start) { emit(start, false); });
 }
 
 void ContractionKernel::emitChunk(const Chunk &chunk) {
   if (config.rowsPacked && config.rowsAlongRows)
     packRowsAlongRows(chunk);
-  if (config.hasParts()) {
+  if (config.hasKBlocks()) {
     b.loop(firstPanel, endPanel, 1, [&](Value panel) {
       firstPacked = panel;
-      emitPanelInParts(panel, chunk);
+      emitPanelByKBlocks(panel, chunk);
     });
     return;
   }
-  Part whole{chunk, chunk.start, chunk.end, /*isFirst=*/true};
+  KBlock whole{chunk, chunk.start, chunk.end, /*isFirst=*/true};
   b.loop(firstPanel, endPanel, config.groupPanels, [&](Value first) {
     firstPacked = first;
     if (config.columnsPacked)
       packColumns(first, whole);
     b.loop(
         first, b.min(b.add(first, config.groupPanels), endPanel), 1,
-        [&](Value panel) { emitPart(panel, getPanelVectors(panel), whole); });
+        [&](Value panel) { emitKBlock(panel, getPanelVectors(panel), whole); });
   });
 }
 
@@ -242,12 +242,13 @@ void ContractionKernel::emitStrips() {
 void ContractionKernel::expand() {
   int64_t panelWidth = config.tileVectors * lanes;
   if (config.rowsPacked)
-    block = b.getScratch(type, llvm::divideCeil(config.span, config.partSize) *
-                                   config.rowPartStride);
+    block =
+        b.getScratch(type, llvm::divideCeil(config.span, config.kBlockSize) *
+                               config.rowKBlockStride);
   if (config.columnsPacked)
     panelBuffer = b.getScratch(type, config.groupPanels * config.panelStride);
-  if (config.hasParts())
-    partSums = b.getScratch(type, config.stripRows * panelWidth);
+  if (config.hasKBlocks())
+    kBlockSums = b.getScratch(type, config.stripRows * panelWidth);
   if (fold.n > fold.chunk)
     totals = b.getScratch(type, config.stripRows * config.stripGroups *
                                     config.groupPanels * panelWidth);

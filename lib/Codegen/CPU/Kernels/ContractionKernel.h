@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// How tiles, panels, parts, blocks, groups and strips make a contraction is
+// How tiles, panels, K-blocks, blocks, groups and strips make a contraction is
 // told in TileConfig.h; this is the emission of one that was chosen.
 //
 //===----------------------------------------------------------------------===//
@@ -33,18 +33,18 @@ struct Chunk {
   Value start, end;
 };
 
-/// The part of the columns that is packed next.
-struct NextPart {
+/// The K-block of the columns that is packed next.
+struct NextKBlock {
   Value start; ///< null: unknown
   SmallVector<PanelVector> vectors;
 };
 
 /// Elements [start, end) of K, of one chunk.
-struct Part {
+struct KBlock {
   Chunk chunk;
   Value start, end;
   bool isFirst; ///< begins the chunk
-  NextPart next = {};
+  NextKBlock next = {};
 };
 
 /// Results in registers: rows from `row` on times the vectors of a panel.
@@ -53,7 +53,7 @@ struct Tile {
   int64_t rowCount;
   Value panel;
   ArrayRef<PanelVector> vectors;
-  const Part &part;
+  const KBlock &kBlock;
   Value number = {};     ///< in a strip's rows
   Value packedRows = {}; ///< where those begin, if the rows are packed
   SmallVector<Value> rowOffsets = {}; ///< else where each begins
@@ -81,8 +81,9 @@ private:
   void emitStrip(Value rowBlock, Value endRowBlock, Value firstGroup,
                  Value endGroup);
   void emitChunk(const Chunk &chunk);
-  void emitPanelInParts(Value panel, const Chunk &chunk);
-  void emitPart(Value panel, ArrayRef<PanelVector> vectors, const Part &part);
+  void emitPanelByKBlocks(Value panel, const Chunk &chunk);
+  void emitKBlock(Value panel, ArrayRef<PanelVector> vectors,
+                  const KBlock &kBlock);
   SmallVector<PanelVector> getPanelVectors(Value panel);
   PanelVector getPanelVector(Value vectorIndex);
   /// Whether stretches of K of half a vector and more lie next to each other.
@@ -100,8 +101,8 @@ private:
 
   // ContractionTile.cpp
   void emitTile(Value row, int64_t rowCount, Value panel,
-                ArrayRef<PanelVector> vectors, const Part &part);
-  /// The accumulators after the part.
+                ArrayRef<PanelVector> vectors, const KBlock &kBlock);
+  /// The accumulators after the K-block.
   SmallVector<Value> emitSums(const Tile &tile, ValueRange starts);
   /// The accumulators after element `k`.
   SmallVector<Value> multiplyAdd(const Tile &tile, Value k, ValueRange sums);
@@ -113,24 +114,24 @@ private:
   /// Of the next tile's accumulators, the share of a line of elements.
   void prefetchSums(const Tile &tile, Value k);
   /// Of the columns, one of so many shares.
-  void prefetchColumns(Value share, int64_t shares, const NextPart &next);
+  void prefetchColumns(Value share, int64_t shares, const NextKBlock &next);
   /// From tile to tile of packed rows, or of rows in place.
   int64_t getTileStride() const;
 
   // ContractionPacking.cpp
-  /// Where the rows of the part that holds element `k` are packed.
+  /// Where the rows of the K-block that holds element `k` are packed.
   Value getPackedRows(Value k, const Chunk &chunk);
-  /// What the part needs of rows [first, end), row after row.
-  void packRowsAlongReduction(Value first, Value end, const Part &part);
+  /// What the K-block needs of rows [first, end), row after row.
+  void packRowsAlongReduction(Value first, Value end, const KBlock &kBlock);
   /// All rows, tile after tile, in each one element of all rows after the
   /// other.
   void packRowsAlongRows(const Chunk &chunk);
   void packElementsAlongRows(Value first, int64_t count, const Chunk &chunk);
   /// Of the group of panels that begins with `first`.
-  void packColumns(Value first, const Part &part);
-  void packVectors(ArrayRef<PanelVector> vectors, const Part &part);
+  void packColumns(Value first, const KBlock &kBlock);
+  void packVectors(ArrayRef<PanelVector> vectors, const KBlock &kBlock);
   /// Of columns whose elements lie along K.
-  void packVectorTransposed(const PanelVector &vector, const Part &part);
+  void packVectorTransposed(const PanelVector &vector, const KBlock &kBlock);
   Value loadLeaf(const Factor &factor, unsigned leaf, Value offset,
                  int64_t stride, int64_t lanes, LaneMask mask);
 
@@ -185,7 +186,7 @@ private:
   const int64_t lanes; ///< of the configuration
 
   Value rowTable, columnTable; ///< null: not needed
-  Value block, panelBuffer, partSums, totals;
+  Value block, panelBuffer, kBlockSums, totals;
   // Of the current strip.
   SmallVector<Value> rowBase, columnBase;
   SmallVector<Value> inputBase; ///< of the epilogue's inputs

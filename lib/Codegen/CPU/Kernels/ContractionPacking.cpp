@@ -26,10 +26,10 @@ Value ContractionKernel::loadLeaf(const Factor &factor, unsigned leaf,
 //===----------------------------------------------------------------------===//
 
 Value ContractionKernel::getPackedRows(Value k, const Chunk &chunk) {
-  if (!config.hasParts())
+  if (!config.hasKBlocks())
     return b.index(0);
-  return b.mul(b.div(b.sub(k, chunk.start), config.partSize),
-               config.rowPartStride);
+  return b.mul(b.div(b.sub(k, chunk.start), config.kBlockSize),
+               config.rowKBlockStride);
 }
 
 void ContractionKernel::packRowsAlongRows(const Chunk &chunk) {
@@ -58,11 +58,11 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
     bases.push_back(getBases(b.add(first, i)));
     nextBases.push_back(getBases(b.add(first, count + i)));
   }
-  assert((!config.hasParts() || config.partSize % kPackedTogether == 0) &&
-         "a part has whole steps");
+  assert((!config.hasKBlocks() || config.kBlockSize % kPackedTogether == 0) &&
+         "a K-block has whole steps");
   Value local = b.sub(first, chunk.start);
-  if (config.hasParts())
-    local = b.rem(local, config.partSize);
+  if (config.hasKBlocks())
+    local = b.rem(local, config.kBlockSize);
   Value target =
       b.add(getPackedRows(first, chunk), b.mul(local, config.tileRows));
   auto copy = [&](Value row, int64_t lanes) {
@@ -100,8 +100,8 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
 }
 
 void ContractionKernel::packRowsAlongReduction(Value first, Value end,
-                                               const Part &part) {
-  Value packed = getPackedRows(part.start, part.chunk);
+                                               const KBlock &kBlock) {
+  Value packed = getPackedRows(kBlock.start, kBlock.chunk);
   b.loop(first, end, 1, [&](Value row) {
     Value target = b.add(packed, b.mul(b.sub(row, firstRow), config.rowStride));
     SmallVector<Value> rowAt = b.delinearize(row, getSizes(rows.loops));
@@ -110,17 +110,17 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
       base.push_back(
           b.add(rowBase[leaf], getLoopOffset(b, rows.loops, rowAt, leaf)));
     if (rowTable) {
-      b.loop(part.start, part.end, 1, [&](Value k) {
+      b.loop(kBlock.start, kBlock.end, 1, [&](Value k) {
         Value offset = b.add(base[0], b.load(rowTable, b.getIndexType(), k));
         Value value = computeFactor(rows, 0, [&](unsigned leaf) {
           return loadLeaf(rows, leaf, offset, 0, 0, {});
         });
-        b.store(value, block, b.add(target, b.sub(k, part.start)));
+        b.store(value, block, b.add(target, b.sub(k, kBlock.start)));
       });
       return;
     }
     forEachRun(
-        b, rows.reduction, part.start, part.end,
+        b, rows.reduction, kBlock.start, kBlock.end,
         [&](ArrayRef<Value> outer, Value lower, Value upper, Value first) {
           auto copy = [&](Value i, int64_t lanes, LaneMask mask) {
             SmallVector<Value> at(outer);
@@ -134,7 +134,7 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
                   b.add(base[leaf], getLoopOffset(b, rows.reduction, at, leaf));
               return loadLeaf(rows, leaf, offset, step, lanes, mask);
             });
-            Value k = b.sub(b.add(first, b.sub(i, lower)), part.start);
+            Value k = b.sub(b.add(first, b.sub(i, lower)), kBlock.start);
             if (lanes)
               b.storeVector(value, block, b.add(target, k), 1);
             else
@@ -159,7 +159,7 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
 // Columns
 //===----------------------------------------------------------------------===//
 
-void ContractionKernel::packColumns(Value first, const Part &part) {
+void ContractionKernel::packColumns(Value first, const KBlock &kBlock) {
   SmallVector<PanelVector> vectors;
   for (int64_t g = 0; g < config.groupPanels; ++g) {
     // Panels beyond the last one repeat it.
@@ -169,20 +169,20 @@ void ContractionKernel::packColumns(Value first, const Part &part) {
     llvm::append_range(vectors, getPanelVectors(panel));
   }
   if (!config.transposed) {
-    packVectors(vectors, part);
+    packVectors(vectors, kBlock);
     return;
   }
   for (const PanelVector &vector : vectors)
-    packVectorTransposed(vector, part);
+    packVectorTransposed(vector, kBlock);
 }
 
 void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
-                                    const Part &part) {
+                                    const KBlock &kBlock) {
   SmallVector<LaneMask> masks(vectors.size());
   if (config.masked)
     for (auto [mask, vector] : llvm::zip_equal(masks, vectors))
       mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
-  b.loop(part.start, part.end, 1, [&](Value k) {
+  b.loop(kBlock.start, kBlock.end, 1, [&](Value k) {
     SmallVector<Value> offsets;
     if (columnTable) {
       offsets.push_back(b.load(columnTable, b.getIndexType(), k));
@@ -191,7 +191,7 @@ void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
       for (unsigned leaf = 0; leaf < columns.inputs.size(); ++leaf)
         offsets.push_back(getLoopOffset(b, columns.reduction, at, leaf));
     }
-    Value target = b.mul(b.sub(k, part.start), config.tileVectors * lanes);
+    Value target = b.mul(b.sub(k, kBlock.start), config.tileVectors * lanes);
     for (auto [vector, mask] : llvm::zip_equal(vectors, masks)) {
       // What lanes beyond the results hold is not used.
       Value value = computeFactor(columns, lanes, [&](unsigned leaf) {
@@ -205,12 +205,12 @@ void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
 }
 
 void ContractionKernel::packVectorTransposed(const PanelVector &vector,
-                                             const Part &part) {
+                                             const KBlock &kBlock) {
   Value last;
   if (config.masked)
     last = b.max(b.sub(vector.count, b.index(1)), b.index(0));
   forEachRun(
-      b, columns.reduction, part.start, part.end,
+      b, columns.reduction, kBlock.start, kBlock.end,
       [&](ArrayRef<Value> outer, Value lower, Value upper, Value first) {
         auto copy = [&](Value i, LaneMask mask) {
           SmallVector<Value> at(outer);
@@ -236,7 +236,7 @@ void ContractionKernel::packVectorTransposed(const PanelVector &vector,
           elements = b.transpose(std::move(elements));
           // Elements beyond the run are overwritten by the next run, or lie in
           // the slack behind the panel.
-          Value k = b.sub(b.add(first, b.sub(i, lower)), part.start);
+          Value k = b.sub(b.add(first, b.sub(i, lower)), kBlock.start);
           for (auto [j, element] : llvm::enumerate(elements))
             b.storeVector(element, panelBuffer,
                           b.add(vector.packed,

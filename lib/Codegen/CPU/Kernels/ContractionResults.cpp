@@ -52,13 +52,13 @@ void ContractionKernel::prefetchResults(const Tile &tile) {
       prefetchOutputs();
       return;
     }
-    b.when(b.less(b.index(0), tile.part.chunk.start), prefetchTotals);
-    b.when(b.equal(tile.part.chunk.end, b.index(fold.n)), prefetchOutputs);
+    b.when(b.less(b.index(0), tile.kBlock.chunk.start), prefetchTotals);
+    b.when(b.equal(tile.kBlock.chunk.end, b.index(fold.n)), prefetchOutputs);
   };
-  if (!config.hasParts())
+  if (!config.hasKBlocks())
     prefetch();
   else
-    b.when(b.equal(tile.part.end, tile.part.chunk.end), prefetch);
+    b.when(b.equal(tile.kBlock.end, tile.kBlock.chunk.end), prefetch);
 }
 
 int64_t ContractionKernel::getStepAlongRows(const Tile &tile) const {
@@ -93,7 +93,7 @@ void ContractionKernel::finishTile(const Tile &tile, ArrayRef<Value> sums) {
     return;
   }
   Value base = getTotalsOffset(tile);
-  const Chunk &chunk = tile.part.chunk;
+  const Chunk &chunk = tile.kBlock.chunk;
   auto addTotals = [&] {
     SmallVector<Value> results;
     for (auto [i, sum] : llvm::enumerate(sums)) {

@@ -22,13 +22,13 @@ static constexpr int64_t kUnrolled = 96;
 
 void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
                                  ArrayRef<PanelVector> vectors,
-                                 const Part &part) {
+                                 const KBlock &kBlock) {
   Value local = b.sub(row, firstRow);
-  Tile tile{row, rowCount, panel, vectors, part};
+  Tile tile{row, rowCount, panel, vectors, kBlock};
   tile.number = b.div(local, config.tileRows);
   if (config.rowsPacked)
     tile.packedRows = b.add(
-        getPackedRows(part.start, part.chunk),
+        getPackedRows(kBlock.start, kBlock.chunk),
         b.mul(config.rowsAlongRows ? tile.number : local, config.rowStride));
   else
     for (int64_t x = 0; x < rowCount; ++x)
@@ -43,48 +43,48 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
   SmallVector<Value> starts;
   for (int64_t i = 0; i < rowCount * int64_t(vectors.size()); ++i)
     starts.push_back(
-        part.isFirst
+        kBlock.isFirst
             ? b.zero(VectorType::get({lanes}, type)) // (F4)
-            : b.loadVector(partSums, type, b.add(slot, i * lanes), 1, lanes));
+            : b.loadVector(kBlockSums, type, b.add(slot, i * lanes), 1, lanes));
   SmallVector<Value> sums = emitSums(tile, starts);
-  if (!config.hasParts()) {
+  if (!config.hasKBlocks()) {
     finishTile(tile, sums);
     return;
   }
   b.when(
-      b.equal(part.end, part.chunk.end), [&] { finishTile(tile, sums); },
+      b.equal(kBlock.end, kBlock.chunk.end), [&] { finishTile(tile, sums); },
       [&] {
         for (auto [i, sum] : llvm::enumerate(sums))
-          b.storeVector(sum, partSums, b.add(slot, i * lanes), 1);
+          b.storeVector(sum, kBlockSums, b.add(slot, i * lanes), 1);
       });
 }
 
 SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
                                                ValueRange starts) {
-  const Part &part = tile.part;
+  const KBlock &kBlock = tile.kBlock;
   prefetchResults(tile);
   // The rows of the next tile are fetched meanwhile, and some of the columns of
-  // the next part: few at a time where the tiles are few, as a first cache
+  // the next K-block: few at a time where the tiles are few, as a first cache
   // waits for no more than 10 to 16 lines.
   bool prefetchesRows = config.rowsPacked || config.rowsInPlace;
   bool spreadsColumns =
-      part.next.start && prefetchesRows && config.stripTiles < kManyTiles;
-  if (part.next.start && !spreadsColumns)
-    prefetchColumns(tile.number, config.stripTiles, part.next);
+      kBlock.next.start && prefetchesRows && config.stripTiles < kManyTiles;
+  if (kBlock.next.start && !spreadsColumns)
+    prefetchColumns(tile.number, config.stripTiles, kBlock.next);
   auto step = [&](Value k, ValueRange sums) {
     return multiplyAdd(tile, k, sums);
   };
   if (!prefetchesRows)
-    return b.loop(part.start, part.end, 1, starts, step);
+    return b.loop(kBlock.start, kBlock.end, 1, starts, step);
   int64_t line = b.getLineElements(type);
   auto prefetchLine = [&](Value start) {
     prefetchRows(tile, start);
     prefetchSums(tile, start);
     if (spreadsColumns) {
-      int64_t lines = llvm::divideCeil(config.partSize, line);
+      int64_t lines = llvm::divideCeil(config.kBlockSize, line);
       Value share = b.add(b.mul(tile.number, lines),
-                          b.div(b.sub(start, part.start), line));
-      prefetchColumns(share, config.stripTiles * lines, part.next);
+                          b.div(b.sub(start, kBlock.start), line));
+      prefetchColumns(share, config.stripTiles * lines, kBlock.next);
     }
   };
   int64_t count = 1;
@@ -97,15 +97,15 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
       next = multiplyAdd(tile, b.add(k, i), next);
     return next;
   };
-  Value rest = b.rem(b.sub(part.end, part.start), line);
-  Value full = b.sub(part.end, rest);
-  SmallVector<Value> ofLines =
-      b.loop(part.start, full, line, starts, [&](Value start, ValueRange sums) {
+  Value rest = b.rem(b.sub(kBlock.end, kBlock.start), line);
+  Value full = b.sub(kBlock.end, rest);
+  SmallVector<Value> ofLines = b.loop(
+      kBlock.start, full, line, starts, [&](Value start, ValueRange sums) {
         prefetchLine(start);
         return b.loop(start, b.add(start, line), count, sums, unrolled);
       });
-  b.when(b.less(full, part.end), [&] { prefetchLine(full); });
-  return b.loop(full, part.end, 1, ofLines, step);
+  b.when(b.less(full, kBlock.end), [&] { prefetchLine(full); });
+  return b.loop(full, kBlock.end, 1, ofLines, step);
 }
 
 SmallVector<Value> ContractionKernel::multiplyAdd(const Tile &tile, Value k,
@@ -128,7 +128,7 @@ Value ContractionKernel::loadRow(const Tile &tile, int64_t x, Value k,
   if (!config.rowsPacked)
     return b.load(fold.inputs[rows.inputs[0]].buffer, type,
                   b.add(tile.rowOffsets[x], offset));
-  Value local = b.sub(k, tile.part.start);
+  Value local = b.sub(k, tile.kBlock.start);
   if (config.rowsAlongRows)
     return b.load(
         block, type,
@@ -141,7 +141,7 @@ SmallVector<Value> ContractionKernel::loadColumns(const Tile &tile, Value k) {
   SmallVector<Value> columnVectors;
   Value offset =
       config.columnsPacked
-          ? b.mul(b.sub(k, tile.part.start), config.tileVectors * lanes)
+          ? b.mul(b.sub(k, tile.kBlock.start), config.tileVectors * lanes)
           : getReductionOffset(columns, columnTable, k);
   for (auto [vector, mask] : llvm::zip_equal(tile.vectors, tile.masks))
     columnVectors.push_back(
@@ -184,7 +184,7 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
               /*isWrite=*/false);
       }
     });
-  Value local = b.sub(k, tile.part.start);
+  Value local = b.sub(k, tile.kBlock.start);
   int64_t step =
       config.rowsAlongRows ? b.getLineElements(type) : config.rowStride;
   Value offset =
@@ -195,19 +195,19 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
 }
 
 void ContractionKernel::prefetchSums(const Tile &tile, Value k) {
-  if (!config.hasParts())
+  if (!config.hasKBlocks())
     return;
   int64_t sums = config.tileRows * config.tileVectors;
-  int64_t lines = llvm::divideCeil(config.partSize, b.getLineElements(type));
+  int64_t lines = llvm::divideCeil(config.kBlockSize, b.getLineElements(type));
   int64_t count = llvm::divideCeil(sums, lines);
-  Value line = b.div(b.sub(k, tile.part.start), b.getLineElements(type));
+  Value line = b.div(b.sub(k, tile.kBlock.start), b.getLineElements(type));
   Value first = b.add(b.mul(b.add(tile.number, 1), sums), b.mul(line, count));
   for (int64_t i = 0; i < count; ++i)
-    b.prefetch(partSums, b.mul(b.add(first, i), lanes), /*isWrite=*/true);
+    b.prefetch(kBlockSums, b.mul(b.add(first, i), lanes), /*isWrite=*/true);
 }
 
 void ContractionKernel::prefetchColumns(Value share, int64_t shares,
-                                        const NextPart &next) {
+                                        const NextKBlock &next) {
   // Neighbouring elements of an image are read again and again in any case.
   if (columns.reduction.size() > 1)
     return;
@@ -226,7 +226,7 @@ void ContractionKernel::prefetchColumns(Value share, int64_t shares,
                          b.delinearize(k, getSizes(columns.reduction)), leaf);
   };
   if (!config.transposed) {
-    auto [first, count] = getShare(config.partSize);
+    auto [first, count] = getShare(config.kBlockSize);
     for (int64_t i = 0; i < count; ++i) {
       Value k = b.add(next.start, b.add(first, i));
       for (unsigned leaf = 0; leaf < leaves; ++leaf)
@@ -247,7 +247,7 @@ void ContractionKernel::prefetchColumns(Value share, int64_t shares,
     for (int64_t i = 0; i < count; ++i) {
       Value column =
           b.mul(b.add(first, i), columns.loops.back().coefficients[leaf]);
-      for (int64_t k = 0; k < config.partSize; k += b.getLineElements(type))
+      for (int64_t k = 0; k < config.kBlockSize; k += b.getLineElements(type))
         prefetch(leaf, b.add(base, b.add(column, k)));
     }
   }

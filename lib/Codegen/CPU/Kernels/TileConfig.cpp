@@ -20,8 +20,8 @@ using namespace mlir::repro::kernels;
 /// Most columns of a strip: the rows are packed once for all of them. Fewer
 /// where their totals are kept from chunk to chunk.
 static constexpr int64_t kStripColumns = 2048, kChunkedStripColumns = 1024;
-/// Vectors of neighbouring panels that are packed together where they are not
-/// taken in parts: what is read of one k lies side by side.
+/// Vectors of neighbouring panels that are packed together where one K-block
+/// holds the chunk: what is read of one k lies side by side.
 static constexpr int64_t kGroupVectors = 8;
 /// Most rows and vectors of a tile.
 static constexpr int64_t kMostTileRows = 12, kMostTileVectors = 8;
@@ -49,6 +49,21 @@ static constexpr int64_t kColumnReach = 65536, kRowReach = 131072;
 /// Vectors along N, and rows along M, from which on packing pays.
 static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
                          kPackingRows = 24;
+/// Most operations on an element of columns that are transposed.
+static constexpr int64_t kTransposedOperations = 3;
+/// Loads that take the time of one multiply-add of vectors, and multiply-adds
+/// below which they wait for each other.
+static constexpr double kLoadsPerMultiplyAdd = 4, kMultiplyAddsInFlight = 8;
+/// Items that a few threads can share, the multiply-adds from which on an item
+/// is divided further, and the tiles that are left of a block.
+static constexpr int64_t kSharedItems = 8, kDividedWork = 1 << 21,
+                         kLeastBlockTiles = 8;
+/// Multiply-adds that are worth a thread.
+static constexpr int64_t kGrainWork = 1 << 18;
+/// Parts of the L1 cache, of which a K-block of a panel takes one: it stays
+/// there while all rows of the block pass by, also where another thread of the
+/// core uses half.
+static constexpr int64_t kL1Parts = 3;
 
 bool repro::cpu::isInRuns(ArrayRef<CollapsedDim> loops) {
   return loops.empty() ||
@@ -88,7 +103,7 @@ private:
   int64_t getReach(const Factor &factor) const;
   void chooseTile();
   void choosePacking();
-  void choosePartSize();
+  void chooseKBlockSize();
   void chooseItems();
 
   ContractionShape shape;
@@ -114,7 +129,7 @@ std::optional<TileConfig> Chooser::choose() {
     return std::nullopt;
   chooseTile();
   choosePacking();
-  choosePartSize();
+  chooseKBlockSize();
   chooseItems();
   return c;
 }
@@ -169,12 +184,12 @@ void Chooser::chooseTile() {
   for (int64_t vectors = std::min(getMostVectors(), c.vectorCount);
        vectors >= 1; --vectors) {
     int64_t most = std::min<int64_t>(accumulators / vectors, kMostTileRows);
-    // Multiply-adds of a row; four loads take the time of one, and fewer than
-    // eight wait for each other.
+    // In multiply-adds of a row.
     auto getCost = [&](int64_t count) {
       double sums = most * count;
       double loads = (most + count) / sums;
-      return count * (1 + loads / 4) * std::max(1.0, 8 / sums);
+      return count * (1 + loads / kLoadsPerMultiplyAdd) *
+             std::max(1.0, kMultiplyAddsInFlight / sums);
     };
     int64_t rest = c.vectorCount % vectors;
     double cost =
@@ -214,7 +229,8 @@ int64_t Chooser::getReach(const Factor &factor) const {
   if (factor.reduction.empty())
     return 0;
   const CollapsedDim &inner = factor.reduction.back();
-  return std::abs(inner.coefficients[0]) * 4 * std::min(c.span, inner.size);
+  return std::abs(inner.coefficients[0]) * shape.elementBytes *
+         std::min(c.span, inner.size);
 }
 
 void Chooser::choosePacking() {
@@ -233,35 +249,34 @@ void Chooser::choosePacking() {
       (rows.size > kPackingRows && columns.reduction.size() <= 1 &&
        getReach(columns) > kColumnReach);
   c.transposed =
-      c.columnsPacked && !contiguous && columns.operations <= 3 &&
+      c.columnsPacked && !contiguous &&
+      columns.operations <= kTransposedOperations &&
       isInRuns(columns.reduction) && !columns.reduction.empty() &&
       columns.reduction.back().size >= c.lanes / 2 &&
       llvm::any_of(ArrayRef(inner.coefficients).take_front(columns.inputs),
                    [](int64_t step) { return step != 0 && step != 1; });
 }
 
-void Chooser::choosePartSize() {
-  c.partSize = c.span;
+void Chooser::chooseKBlockSize() {
+  c.kBlockSize = c.span;
   if (c.columnsPacked && rows.size > c.tileRows) {
-    // A part of a panel takes a third of the L1 cache: it stays there while all
-    // rows of the block pass by, also where another thread of the core uses
-    // half. Whole lines are fetched and transposed together.
+    // Whole lines are fetched and transposed together.
     int64_t bytes = c.tileVectors * c.lanes * shape.elementBytes;
     int64_t step = std::max(
         {level.lineBytes / shape.elementBytes, c.lanes, kPackedTogether});
-    int64_t size = llvm::alignDown(level.l1Bytes / 3 / bytes, step);
-    c.partSize = std::min(c.span, std::max(size, step));
+    int64_t size = llvm::alignDown(level.l1Bytes / kL1Parts / bytes, step);
+    c.kBlockSize = std::min(c.span, std::max(size, step));
   }
   // Transposing writes whole vectors of K.
   c.panelStride =
-      c.tileVectors * c.lanes * (c.partSize + (c.transposed ? c.lanes : 0)) +
+      c.tileVectors * c.lanes * (c.kBlockSize + (c.transposed ? c.lanes : 0)) +
       kSlack;
 }
 
 void Chooser::chooseItems() {
   int64_t panelWidth = c.tileVectors * c.lanes;
   c.groupPanels =
-      c.hasParts()
+      c.hasKBlocks()
           ? 1
           : std::clamp<int64_t>(kGroupVectors / c.tileVectors, 1, c.panels);
   c.groups = llvm::divideCeil(c.panels, c.groupPanels);
@@ -277,8 +292,8 @@ void Chooser::chooseItems() {
   int64_t mostBlockRows = getMostBlockRows();
   divideRows(llvm::divideCeil(rows.size, mostBlockRows));
   // Enough items for a few threads, none of them tiny.
-  while (isShared && countItems() < 8 && getWork() > (1 << 21) &&
-         c.blockTiles > 8)
+  while (isShared && countItems() < kSharedItems && getWork() > kDividedWork &&
+         c.blockTiles > kLeastBlockTiles)
     divideRows(2 * c.rowBlocks);
   c.blockRows = c.blockTiles * c.tileRows;
   int64_t most = shape.n > shape.chunk ? kChunkedStripColumns : kStripColumns;
@@ -292,16 +307,16 @@ void Chooser::chooseItems() {
           : 1;
   c.stripTiles = c.stripBlocks * c.blockTiles;
   c.stripRows = c.stripBlocks * c.blockRows;
-  // What a tile reads of a part lies side by side, that of the next tile
+  // What a tile reads of a K-block lies side by side, that of the next tile
   // behind it. Packing stores whole vectors: what is beyond the end of a row
   // lies in the slack, or in the next row, which is packed later.
   int64_t slack = std::max(c.lanes, kSlack);
-  c.rowStride = (c.rowsAlongRows ? c.tileRows : 1) * c.partSize +
-                (c.rowsAlongRows || !c.hasParts() ? slack : 0);
-  c.rowPartStride =
+  c.rowStride = (c.rowsAlongRows ? c.tileRows : 1) * c.kBlockSize +
+                (c.rowsAlongRows || !c.hasKBlocks() ? slack : 0);
+  c.rowKBlockStride =
       (c.rowsAlongRows ? c.stripTiles : c.stripRows) * c.rowStride + slack;
   c.items = countItems();
-  c.grain = (1 << 18) / std::max<int64_t>(getWork(), 1);
+  c.grain = kGrainWork / std::max<int64_t>(getWork(), 1);
 }
 
 std::optional<TileConfig>
@@ -323,7 +338,7 @@ std::string TileConfig::describe() const {
          << (!columnsPacked ? "in place"
              : transposed   ? "packed, transposed"
                             : "packed")
-         << ", K in parts of " << partSize << " of " << span << ", blocks of "
+         << ", K-blocks of " << kBlockSize << " of " << span << ", blocks of "
          << blockRows << " rows, groups of " << groupPanels
          << " panels, strips of " << stripBlocks << " blocks and "
          << stripGroups << " groups, " << items << " items";

@@ -5,17 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A tile is `tileRows` times `tileVectors` vectors along N (a panel). A chunk
-// of K is taken in parts: while one part of a panel, which fits into the first
-// cache, is used with all rows of a block, the accumulators of the tiles wait
-// in memory from part to part, so that each result sees its elements in the
-// order of (F1). A work item is a block of rows times a group of panels;
-// neighbouring items of a thread form a strip: groups of panels for which the
-// rows are packed once, or, where one group holds all panels, blocks of rows
-// for which those are. Either factor is read where it lies, or what is read of
-// it is copied, f or g applied, before: the columns of a part before the rows
-// need them, the rows of a tile when the first panel does, or, where rows lie
-// side by side, those of a chunk before all panels.
+// A register tile is `tileRows` (MR) times `tileVectors` vectors (NR) along N,
+// a panel. Of a chunk of K (F1) one K-block (KC) of a panel, which fits into
+// the L1 cache, is used with all rows of a block (MC); the accumulators of the
+// tiles wait in memory from K-block to K-block, so that each result sees its
+// elements in the order of (F1). A work item is a block of rows times a group
+// of panels; neighbouring items of a thread form a strip: groups of panels for
+// which the rows are packed once, or, where one group holds all panels, blocks
+// of rows for which those are. Either factor is read where it lies, or what is
+// read of it is packed, f or g applied, before: the columns of a K-block before
+// the rows need them, the rows of a tile when the first panel does, or, where
+// rows lie side by side, those of a chunk before all panels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,14 +30,15 @@
 
 namespace mlir::repro::cpu {
 
-/// Elements of K whose rows are packed together; parts hold a multiple.
+/// Elements of K whose rows are packed together; K-blocks hold a multiple.
 constexpr int64_t kPackedTogether = 8;
 
 /// How a contraction is tiled. Nothing of it decides a bit.
 struct TileConfig {
   bool swapsFactors = false; ///< rows are columns, and columns rows
   int64_t lanes = 0;         ///< of a vector
-  int64_t tileRows = 0, tileVectors = 0;
+  int64_t tileRows = 0;      ///< MR
+  int64_t tileVectors = 0;   ///< vectors of NR
   bool rowsPacked = false, columnsPacked = false;
   bool rowsInPlace = false;   ///< not packed, and worth reading ahead
   bool rowsAlongRows = false; ///< the rows are read along M
@@ -46,20 +47,21 @@ struct TileConfig {
   int64_t rowVectors = 0;     ///< vectors along the innermost loop of N
   int64_t vectorCount = 0;    ///< of all of N
   int64_t span = 0;           ///< elements of a chunk
-  int64_t partSize = 0;       ///< elements of a part of it
-  int64_t blockTiles = 0, blockRows = 0, rowBlocks = 0, panels = 0;
+  int64_t kBlockSize = 0;     ///< KC, elements of a K-block of it
+  int64_t blockRows = 0;      ///< MC
+  int64_t blockTiles = 0, rowBlocks = 0, panels = 0;
   int64_t groupPanels = 0; ///< panels that are packed together
   int64_t groups = 0;      ///< of panels, of all of N
   int64_t stripGroups = 0; ///< most of a strip
   int64_t stripBlocks = 0; ///< blocks of rows, most of a strip
   int64_t stripTiles = 0, stripRows = 0;
-  /// Of the packed rows: from row to row of a part, or where `rowsAlongRows`
-  /// from tile to tile, and from part to part; of the packed columns: from
-  /// panel to panel.
-  int64_t rowStride = 0, rowPartStride = 0, panelStride = 0;
+  /// Of the packed rows: from row to row of a K-block, or where `rowsAlongRows`
+  /// from tile to tile, and from K-block to K-block; of the packed columns:
+  /// from panel to panel.
+  int64_t rowStride = 0, rowKBlockStride = 0, panelStride = 0;
   int64_t items = 0, grain = 0; ///< of work
 
-  bool hasParts() const { return partSize < span; }
+  bool hasKBlocks() const { return kBlockSize < span; }
   /// In one line.
   std::string describe() const;
 };

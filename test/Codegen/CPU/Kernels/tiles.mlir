@@ -11,13 +11,13 @@
 
 // Parts of K fit into the L1 cache, blocks of rows into the L2 cache.
 // V2-LABEL: @product(
-// V2-SAME: repro.tiles = ["tile 4 x 2 vectors of 4 (masked), rows in place, columns packed, K in parts of 512 of 512, blocks of 500 rows, groups of 4 panels, strips of 1 blocks and 10 groups, 40 items"]
+// V2-SAME: launch.tiles = ["tile 4 x 2 vectors of 4 (masked), rows in place, columns packed, K-blocks of 512 of 512, blocks of 500 rows, groups of 4 panels, strips of 1 blocks and 10 groups, 40 items"]
 // V3-LABEL: @product(
-// V3-SAME: repro.tiles = ["tile 6 x 2 vectors of 8 (masked), rows in place, columns packed, K in parts of 256 of 512, blocks of 504 rows, groups of 1 panels, strips of 1 blocks and 19 groups, 76 items"]
+// V3-SAME: launch.tiles = ["tile 6 x 2 vectors of 8 (masked), rows in place, columns packed, K-blocks of 256 of 512, blocks of 504 rows, groups of 1 panels, strips of 1 blocks and 19 groups, 76 items"]
 // V4-LABEL: @product(
-// V4-SAME: repro.tiles = ["tile 6 x 4 vectors of 16 (masked), rows in place, columns packed, K in parts of 64 of 512, blocks of 504 rows, groups of 1 panels, strips of 1 blocks and 5 groups, 20 items"]
+// V4-SAME: launch.tiles = ["tile 6 x 4 vectors of 16 (masked), rows in place, columns packed, K-blocks of 64 of 512, blocks of 504 rows, groups of 1 panels, strips of 1 blocks and 5 groups, 20 items"]
 // SMALL-LABEL: @product(
-// SMALL-SAME: repro.tiles = ["tile 6 x 4 vectors of 16 (masked), rows in place, columns packed, K in parts of 32 of 512, blocks of 72 rows, groups of 1 panels, strips of 1 blocks and 5 groups, 140 items"]
+// SMALL-SAME: launch.tiles = ["tile 6 x 4 vectors of 16 (masked), rows in place, columns packed, K-blocks of 32 of 512, blocks of 72 rows, groups of 1 panels, strips of 1 blocks and 5 groups, 140 items"]
 func.func private @product(%a: memref<2000x1100xf32>, %b: memref<1100x300xf32>, %o: memref<2000x300xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
   repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>] iterators [parallel, parallel, reduction] ins(%a, %b : memref<2000x1100xf32>, memref<1100x300xf32>) outs(%o : memref<2000x300xf32>) {
   ^bb0(%x: f32, %y: f32, %acc: f32):
@@ -29,13 +29,13 @@ func.func private @product(%a: memref<2000x1100xf32>, %b: memref<1100x300xf32>, 
 
 // Few rows: one tile holds them, of more vectors.
 // V2-LABEL: @few_rows(
-// V2-SAME: repro.tiles = ["tile 3 x 2 vectors of 2, rows in place, columns packed, transposed, K in parts of 64 of 64, blocks of 3 rows, groups of 4 panels, strips of 1 blocks and 3 groups, 3 items"]
+// V2-SAME: launch.tiles = ["tile 3 x 2 vectors of 2, rows in place, columns packed, transposed, K-blocks of 64 of 64, blocks of 3 rows, groups of 4 panels, strips of 1 blocks and 3 groups, 3 items"]
 // V3-LABEL: @few_rows(
-// V3-SAME: repro.tiles = ["tile 12 x 1 vectors of 4 (masked), factors swapped, rows in place, columns packed, transposed, K in parts of 64 of 64, blocks of 48 rows, groups of 1 panels, strips of 1 blocks and 1 groups, 1 items"]
+// V3-SAME: launch.tiles = ["tile 12 x 1 vectors of 4 (masked), factors swapped, rows in place, columns packed, transposed, K-blocks of 64 of 64, blocks of 48 rows, groups of 1 panels, strips of 1 blocks and 1 groups, 1 items"]
 // V4-LABEL: @few_rows(
-// V4-SAME: repro.tiles = ["tile 3 x 5 vectors of 8, rows in place, columns packed, transposed, K in parts of 64 of 64, blocks of 3 rows, groups of 1 panels, strips of 1 blocks and 1 groups, 1 items"]
+// V4-SAME: launch.tiles = ["tile 3 x 5 vectors of 8, rows in place, columns packed, transposed, K-blocks of 64 of 64, blocks of 3 rows, groups of 1 panels, strips of 1 blocks and 1 groups, 1 items"]
 // SMALL-LABEL: @few_rows(
-// SMALL-SAME: repro.tiles = ["tile 3 x 5 vectors of 8, rows in place, columns packed, transposed, K in parts of 64 of 64, blocks of 3 rows, groups of 1 panels, strips of 1 blocks and 1 groups, 1 items"]
+// SMALL-SAME: launch.tiles = ["tile 3 x 5 vectors of 8, rows in place, columns packed, transposed, K-blocks of 64 of 64, blocks of 3 rows, groups of 1 panels, strips of 1 blocks and 1 groups, 1 items"]
 func.func private @few_rows(%a: memref<3x64xf64>, %b: memref<40x64xf64>, %o: memref<3x40xf64>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
   repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (j, k)>, affine_map<(i, j, k) -> (i, j)>] iterators [parallel, parallel, reduction] ins(%a, %b : memref<3x64xf64>, memref<40x64xf64>) outs(%o : memref<3x40xf64>) {
   ^bb0(%x: f64, %y: f64, %acc: f64):
