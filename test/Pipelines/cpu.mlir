@@ -9,7 +9,7 @@
 
 // CHECK-LABEL: llvm.func @kernel_0(
 // CHECK-SAME: !llvm.ptr {{.*}}, %{{.*}}: !llvm.ptr {{.*}}, %{{.*}}: !llvm.ptr {{.*}}, %{{.*}}: !llvm.ptr {{.*}}, %{{.*}}: i64, %{{.*}}: i64)
-// CHECK-SAME: repro.scratch_bytes = 0 : i64, repro.work_grain = {{[0-9]+}} : i64, repro.work_items = {{[0-9]+}} : i64
+// CHECK-SAME: launch.work = #launch.work<items = {{[0-9]+}}, grain = {{[0-9]+}}, scratch_bytes = 0>
 // CHECK: launch.plan @main states(%[[S:.*]]: memref<16xf32> {repro.name = "s"}) inputs(%[[X:.*]]: memref<16xf32>)
 // CHECK-NEXT: %[[C:.*]] = launch.constant
 // CHECK-NEXT: launch.dispatch @kernel_0(%[[X]], %[[C]], %[[S]])

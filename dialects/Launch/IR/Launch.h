@@ -15,8 +15,13 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
+
+#include "dialects/Launch/IR/LaunchEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Launch/IR/LaunchAttrs.h.inc"
 
 #include "dialects/Launch/IR/LaunchDialect.h.inc"
 
@@ -25,12 +30,8 @@
 
 namespace mlir::repro::launch {
 
-/// Number of a kernel function's arguments after the buffers: scratch, error,
-/// begin, end.
-constexpr unsigned numTrailingKernelArgs = 4;
-
-/// Argument attribute of a kernel: "read", "write" or "readwrite".
-constexpr StringRef accessAttrName = "repro.access";
+/// What a kernel does with its buffer `index`; nothing if it does not say so.
+std::optional<Access> getAccess(FunctionOpInterface kernel, unsigned index);
 
 /// An element of n bits takes the next power of two of bytes.
 int64_t getElementBytes(Type element);

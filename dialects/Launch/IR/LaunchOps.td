@@ -8,24 +8,12 @@
 #ifndef REPRO_LAUNCH_LAUNCHOPS_TD
 #define REPRO_LAUNCH_LAUNCHOPS_TD
 
+include "dialects/Launch/IR/LaunchAttrs.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/Interfaces/ViewLikeInterface.td"
-
-def Launch_Dialect : Dialect {
-  let name = "launch";
-  let cppNamespace = "::mlir::repro::launch";
-  let summary = "Launches of kernels on buffers, for all targets";
-  let description = [{
-    What a compiled program does, from the first kernel to the artifact: a
-    `launch.plan` says which kernels run, in which order and on which bytes.
-    Kernels are functions beside the plan: `func.func`s, then the dialects of
-    the target. The plan stays as it is until it is translated.
-
-  }];
-}
 
 class Launch_Op<string mnemonic, list<Trait> traits = []>
     : Op<Launch_Dialect, mnemonic, traits>;

@@ -18,8 +18,7 @@ def ReproExpandKernels : Pass<"repro-expand-kernels", "::mlir::ModuleOp"> {
   let summary = "kernel functions become loops over vectors";
   let description = [{
     Replaces the structured operation of each kernel function by loops over the
-    work items [begin, end), and sets `repro.work_items`, `repro.work_grain`
-    and `repro.scratch_bytes` on the function.
+    work items [begin, end), and sets `launch.work` on the function.
   }];
   let options = [
     Option<"level", "level", "std::string", /*default=*/"\"x86-64-v4\"",
@@ -29,6 +28,7 @@ def ReproExpandKernels : Pass<"repro-expand-kernels", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect",
                            "::mlir::memref::MemRefDialect",
+                           "::mlir::repro::launch::LaunchDialect",
                            "::mlir::scf::SCFDialect",
                            "::mlir::ub::UBDialect",
                            "::mlir::vector::VectorDialect"];
@@ -37,8 +37,9 @@ def ReproExpandKernels : Pass<"repro-expand-kernels", "::mlir::ModuleOp"> {
 def ReproFinalizeKernels : Pass<"repro-finalize-kernels", "::mlir::ModuleOp"> {
   let summary = "keep the expanded kernels alone";
   let description = [{
-    Gives the scratch buffer of each kernel the static size
-    `repro.scratch_bytes`, so that kernels can take bare pointers.
+    Gives the scratch buffer of each kernel the static size that `launch.work`
+    says, so that kernels can take bare pointers, and drops `launch.access`,
+    which LLVM IR does not have.
   }];
   let dependentDialects = ["::mlir::memref::MemRefDialect"];
 }

@@ -8,6 +8,7 @@
 #include "Codegen/Common/Contraction.h"
 
 #include "Codegen/Common/BodyVectorizer.h"
+#include "dialects/Launch/IR/Launch.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -133,11 +134,12 @@ void Contraction::settleFactors(bool swap) {
 
 void Contraction::noteTiles(StringRef description) {
   auto kernel = fold.op->getParentOfType<FunctionOpInterface>();
+  launch::LaunchDialect::TilesAttrHelper attribute(b.getContext());
   SmallVector<Attribute> tiles;
-  if (auto known = kernel->getAttrOfType<ArrayAttr>("repro.tiles"))
+  if (ArrayAttr known = attribute.getAttr(kernel))
     llvm::append_range(tiles, known);
   tiles.push_back(b.getStringAttr(description));
-  kernel->setAttr("repro.tiles", b.getArrayAttr(tiles));
+  attribute.setAttr(kernel, b.getArrayAttr(tiles));
 }
 
 Value Contraction::computeFactor(const Factor &factor, int64_t lanes,

@@ -59,7 +59,7 @@ public:
   ContractionShape getShape() const;
   /// Settles which factor is rows: the other one where they are swapped.
   void settleFactors(bool swap);
-  /// Adds to `repro.tiles` of the kernel, which is for readers alone.
+  /// Adds to `launch.tiles` of the kernel, which is for readers alone.
   void noteTiles(StringRef description);
 
 protected:

@@ -63,7 +63,9 @@ Value KernelBuilder::getScratch(Type element, int64_t count) {
 
 void KernelBuilder::check(Value condition, Operation *origin) {
   int64_t message = 0;
-  if (auto number = origin->getAttrOfType<IntegerAttr>("repro.message"))
+  if (IntegerAttr number =
+          launch::LaunchDialect::MessageAttrHelper(getContext())
+              .getAttr(origin))
     message = number.getInt();
   Value failed = arith::XOrIOp::create(
       *this, condition, constant(getIntegerAttr(getI1Type(), 1)));

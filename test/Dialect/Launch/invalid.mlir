@@ -68,7 +68,7 @@ launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<
 
 // -----
 
-func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+func.func private @copy(memref<4xf32> {launch.access = #launch<access read>}, memref<4xf32> {launch.access = #launch<access write>}, memref<?xi8>, memref<1xi64>, index, index)
 
 launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
   // expected-error @+1 {{has 1 buffers, but '@copy' takes 6 arguments, of which 4 are no buffers}}
@@ -77,7 +77,7 @@ launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<
 
 // -----
 
-func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+func.func private @copy(memref<4xf32> {launch.access = #launch<access read>}, memref<4xf32> {launch.access = #launch<access write>}, memref<?xi8>, memref<1xi64>, index, index)
 
 launch.plan @main states(%s: memref<4xf32>, %t: memref<8xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
   // expected-error @+1 {{has a buffer of type 'memref<8xf32>', but '@copy' takes 'memref<4xf32>'}}
@@ -86,7 +86,7 @@ launch.plan @main states(%s: memref<4xf32>, %t: memref<8xf32>) inputs() outputs(
 
 // -----
 
-func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+func.func private @copy(memref<4xf32> {launch.access = #launch<access read>}, memref<4xf32> {launch.access = #launch<access write>}, memref<?xi8>, memref<1xi64>, index, index)
 
 launch.plan @main states(%s: memref<4xf32>) inputs(%x: memref<4xf32>) outputs() arena(%a: memref<64xi8>) live 0 messages [] {
   // expected-error @+1 {{lets '@copy' write a constant or an input}}
@@ -95,7 +95,7 @@ launch.plan @main states(%s: memref<4xf32>) inputs(%x: memref<4xf32>) outputs() 
 
 // -----
 
-func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+func.func private @copy(memref<4xf32> {launch.access = #launch<access read>}, memref<4xf32> {launch.access = #launch<access write>}, memref<?xi8>, memref<1xi64>, index, index)
 
 launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
   %c = launch.constant dense<0.0> : tensor<8xf32> as memref<8xf32>
@@ -106,7 +106,7 @@ launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<
 
 // -----
 
-func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+func.func private @copy(memref<4xf32> {launch.access = #launch<access read>}, memref<4xf32> {launch.access = #launch<access write>}, memref<?xi8>, memref<1xi64>, index, index)
 
 launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
   // expected-error @+1 {{expected both a grid and a block, or neither}}
@@ -115,7 +115,7 @@ launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<
 
 // -----
 
-func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+func.func private @copy(memref<4xf32> {launch.access = #launch<access read>}, memref<4xf32> {launch.access = #launch<access write>}, memref<?xi8>, memref<1xi64>, index, index)
 
 launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
   // expected-error @+1 {{expected three positive sizes of a grid or a block}}
@@ -124,7 +124,7 @@ launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<
 
 // -----
 
-func.func private @copy(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "write"}, memref<?xi8>, memref<1xi64>, index, index)
+func.func private @copy(memref<4xf32> {launch.access = #launch<access read>}, memref<4xf32> {launch.access = #launch<access write>}, memref<?xi8>, memref<1xi64>, index, index)
 
 launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
   // expected-error @+1 {{expected a grid with shared memory}}
@@ -173,3 +173,43 @@ launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 me
   // expected-error @+1 {{expected a buffer of the elements of 'tensor<4xf32>'}}
   %c = launch.constant dense<0.0> : tensor<4xf32> as memref<4xi32>
 }
+
+// -----
+
+// expected-error @+1 {{expected launch.access of argument 0 to be a #launch<access ...>, got launch.access = "read"}}
+func.func private @text(memref<4xf32> {launch.access = "read"})
+
+// -----
+
+// expected-error @+1 {{expected launch.access of argument 0 to be a #launch<access ...>, got launch.acces = #launch<access read>}}
+func.func private @misspelt(memref<4xf32> {launch.acces = #launch<access read>})
+
+// -----
+
+// expected-error @+1 {{expected items and scratch_bytes of at least 0 and a grain of at least 1, got 4, 0 and 0}}
+func.func private @grain() attributes {launch.work = #launch.work<items = 4, grain = 0, scratch_bytes = 0>}
+
+// -----
+
+// expected-error @+1 {{expected launch.work to be a #launch.work of a kernel function}}
+module attributes {launch.work = #launch.work<items = 4, grain = 1, scratch_bytes = 0>} {
+}
+
+// -----
+
+func.func @message(%ok: i1) {
+  // expected-error @+1 {{expected launch.message to be a number of 64 bits that is at least 0}}
+  cf.assert %ok, "no good" {launch.message = -1 : i64}
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected launch.messages to be an array of strings}}
+module attributes {launch.messages = [1]} {
+}
+
+// -----
+
+// expected-error @+1 {{has an attribute that the launch dialect does not have: launch.other}}
+func.func private @other() attributes {launch.other}

@@ -3,7 +3,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-func.func private @add(memref<4xf32> {repro.access = "read"}, memref<4xf32> {repro.access = "readwrite"}, memref<?xi8>, memref<1xi64>, index, index)
+func.func private @add(memref<4xf32> {launch.access = #launch<access read>}, memref<4xf32> {launch.access = #launch<access read|write>}, memref<?xi8>, memref<1xi64>, index, index)
 
 gpu.module @device {
   gpu.func @add(%x: memref<4xf32>, %y: memref<4xf32>, %error: memref<1xi64>) kernel {

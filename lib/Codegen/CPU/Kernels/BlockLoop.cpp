@@ -9,6 +9,7 @@
 
 #include "Codegen/CPU/Kernels/HostKernels.h"
 #include "Codegen/Schedule/Buffers/Kernel.h"
+#include "dialects/Launch/IR/KernelSignature.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/PatternMatch.h"
@@ -60,9 +61,7 @@ BlockLoop::BlockLoop(FunctionOpInterface kernel, scf::ForallOp blocks)
     : numBlocks(*getConstantIntValue(blocks.getMixedUpperBound()[0])) {
   IRRewriter b(blocks);
   Location loc = blocks.getLoc();
-  auto argument = [&](unsigned fromEnd) {
-    return kernel.getArgument(kernel.getNumArguments() - fromEnd);
-  };
+  launch::KernelSignature arguments(kernel);
   SmallVector<BlockBuffer> placed;
   for (auto alloc : llvm::make_early_inc_range(
            blocks.getBody()->getOps<memref::AllocOp>())) {
@@ -76,12 +75,13 @@ BlockLoop::BlockLoop(FunctionOpInterface kernel, scf::ForallOp blocks)
     bufferBytes = std::max(bufferBytes, buffer.offset + buffer.bytes);
     Value offset = arith::ConstantIndexOp::create(b, loc, buffer.offset);
     b.replaceAllUsesWith(alloc, memref::ViewOp::create(b, loc, alloc.getType(),
-                                                       argument(4), offset,
-                                                       ValueRange()));
+                                                       arguments.getScratch(),
+                                                       offset, ValueRange()));
     b.eraseOp(alloc);
   }
   Value one = arith::ConstantIndexOp::create(b, loc, 1);
-  loop = scf::ForOp::create(b, loc, argument(2), argument(1), one);
+  loop =
+      scf::ForOp::create(b, loc, arguments.getBegin(), arguments.getEnd(), one);
   b.eraseOp(blocks.getTerminator());
   b.inlineBlockBefore(blocks.getBody(), loop.getBody()->getTerminator(),
                       loop.getInductionVar());

@@ -7,6 +7,7 @@
 
 #include "Codegen/CPU/Kernels/HostBuilder.h"
 
+#include "dialects/Launch/IR/KernelSignature.h"
 #include "dialects/Launch/IR/Launch.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -31,12 +32,10 @@ void HostBuilder::forEachItem(function_ref<void(Value)> body) {
 }
 
 Value HostBuilder::getBegin() {
-  return kernel.getArgument(kernel.getNumArguments() - 2);
+  return launch::KernelSignature(kernel).getBegin();
 }
 
-Value HostBuilder::getEnd() {
-  return kernel.getArgument(kernel.getNumArguments() - 1);
-}
+Value HostBuilder::getEnd() { return launch::KernelSignature(kernel).getEnd(); }
 
 void HostBuilder::setWork(int64_t items, int64_t grain) {
   numItems = items;
@@ -69,20 +68,20 @@ SmallVector<Value> HostBuilder::transpose(SmallVector<Value> rows) {
 }
 
 void HostBuilder::finish() {
-  kernel->setAttr("repro.work_items", getI64IntegerAttr(numItems));
-  kernel->setAttr("repro.work_grain", getI64IntegerAttr(grain));
-  kernel->setAttr("repro.scratch_bytes", getI64IntegerAttr(scratchBytes));
+  launch::LaunchDialect::WorkAttrHelper(getContext())
+      .setAttr(kernel, launch::WorkAttr::get(getContext(), numItems, grain,
+                                             scratchBytes));
   prologueEnd->erase();
 }
 
 Value HostBuilder::createScratch(MemRefType type, int64_t offset) {
-  Value scratch = kernel.getArgument(kernel.getNumArguments() - 4);
+  Value scratch = launch::KernelSignature(kernel).getScratch();
   return memref::ViewOp::create(*this, type, scratch, index(offset),
                                 ValueRange());
 }
 
 void HostBuilder::recordFailure(int64_t message) {
-  Value error = kernel.getArgument(kernel.getNumArguments() - 3);
+  Value error = launch::KernelSignature(kernel).getError();
   memref::StoreOp::create(*this, constant(getI64IntegerAttr(message + 1)),
                           error, index(0));
 }

@@ -8,6 +8,7 @@
 #include "Codegen/CPU/Lowering/EmitObject.h"
 
 #include "Codegen/CPU/Lowering/SingleLaneStores.h"
+#include "dialects/Launch/IR/KernelSignature.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Threading.h"
@@ -94,7 +95,7 @@ static void addEntry(llvm::Module &module, llvm::Function &kernel) {
                                        getEntryName(kernel.getName()), module);
   entry->setVisibility(llvm::GlobalValue::HiddenVisibility);
   builder.SetInsertPoint(llvm::BasicBlock::Create(context, "", entry));
-  constexpr unsigned others = 4; // scratch, error, begin, end
+  constexpr unsigned others = launch::KernelSignature::numOthers;
   unsigned buffers = kernel.arg_size() - others;
   SmallVector<llvm::Value *> arguments;
   for (unsigned i = 0; i < buffers; ++i) {

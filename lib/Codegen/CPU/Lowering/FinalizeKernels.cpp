@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/CPU/Passes.h"
+#include "dialects/Launch/IR/KernelSignature.h"
+#include "dialects/Launch/IR/Launch.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -26,23 +28,23 @@ struct FinalizeKernels
 
 void FinalizeKernels::runOnOperation() {
   for (auto kernel : getOperation().getOps<func::FuncOp>()) {
-    constexpr unsigned scratchFromEnd = 4;
-    if (kernel.isExternal() || kernel.getNumArguments() < scratchFromEnd)
+    if (kernel.isExternal() || !launch::KernelSignature::matches(kernel))
       continue;
-    BlockArgument scratch =
-        kernel.getArgument(kernel.getNumArguments() - scratchFromEnd);
-    auto type = dyn_cast<MemRefType>(scratch.getType());
-    if (!type || type.hasStaticShape())
-      continue;
-    int64_t bytes = 0;
-    if (auto attr = kernel->getAttrOfType<IntegerAttr>("repro.scratch_bytes"))
-      bytes = attr.getInt();
+    BlockArgument scratch = launch::KernelSignature(kernel).getScratch();
+    auto type = cast<MemRefType>(scratch.getType());
+    launch::WorkAttr work =
+        launch::LaunchDialect::WorkAttrHelper(&getContext()).getAttr(kernel);
+    int64_t bytes = work ? work.getScratchBytes() : 0;
     OpBuilder builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
     scratch.setType(MemRefType::get({bytes}, type.getElementType()));
     auto cast = memref::CastOp::create(builder, kernel.getLoc(), type, scratch);
     scratch.replaceAllUsesExcept(cast, cast);
     kernel.setFunctionType(builder.getFunctionType(
         kernel.getBody().getArgumentTypes(), kernel.getResultTypes()));
+    // The plan needs it no more, and LLVM IR has no word for it.
+    StringRef access = launch::LaunchDialect::AccessAttrHelper::getNameStr();
+    for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
+      kernel.removeArgAttr(i, access);
     // Kernels are entered by address.
     kernel.setPublic();
   }

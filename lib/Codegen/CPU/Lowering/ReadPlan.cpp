@@ -16,16 +16,15 @@ FailureOr<TranslatedPlan> mlir::repro::readPlan(ModuleOp module) {
                       ::repro_runtime::Kernel &kernel) -> LogicalResult {
     Operation *function =
         symbols.lookup(dispatch.getKernel().getRootReference());
-    auto read = [&](StringRef name, uint64_t &value) {
-      auto attr = function->getAttrOfType<IntegerAttr>(name);
-      value = attr ? attr.getInt() : 0;
-      return attr != nullptr;
-    };
-    if (!read("repro.work_items", kernel.items) ||
-        !read("repro.work_grain", kernel.grain) ||
-        !read("repro.scratch_bytes", kernel.scratchBytes))
+    launch::WorkAttr work =
+        launch::LaunchDialect::WorkAttrHelper(module.getContext())
+            .getAttr(function);
+    if (!work)
       return function->emitError("expected a kernel that repro-expand-kernels "
                                  "expanded, with its work and scratch set");
+    kernel.items = work.getItems();
+    kernel.grain = work.getGrain();
+    kernel.scratchBytes = work.getScratchBytes();
     return success();
   };
   return translatePlan(module, ::repro_runtime::Processor::CPU, describe);

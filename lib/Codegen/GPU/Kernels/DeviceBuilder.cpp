@@ -7,6 +7,8 @@
 
 #include "Codegen/GPU/Kernels/DeviceBuilder.h"
 
+#include "dialects/Launch/IR/KernelSignature.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -20,8 +22,6 @@ using namespace mlir::repro::device;
 static constexpr int64_t kMaxThreads = int64_t(1) << 20;
 /// Scratch memory of all threads together.
 static constexpr int64_t kMaxScratch = int64_t(64) << 20;
-
-static constexpr unsigned kWorkspaceFromEnd = 2, kErrorFromEnd = 1;
 
 DeviceBuilder::DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op,
                              Workspace &workspace, int64_t failureWords,
@@ -121,8 +121,7 @@ Value DeviceBuilder::createScratch(MemRefType type, int64_t offset) {
     scratchSize = createPlaceholder();
     scratch = add(scratchBegin, mul(thread, scratchSize));
   }
-  Value memory =
-      kernel.getArgument(kernel.getNumArguments() - kWorkspaceFromEnd);
+  Value memory = launch::DeviceKernelSignature(kernel).getWorkspace();
   return memref::ViewOp::create(*this, type, memory, add(scratch, offset),
                                 ValueRange());
 }
@@ -130,8 +129,7 @@ Value DeviceBuilder::createScratch(MemRefType type, int64_t offset) {
 Value DeviceBuilder::getWorkspace(Type element, int64_t count, int64_t offset) {
   OpBuilder::InsertionGuard guard(*this);
   setInsertionPoint(prologueEnd);
-  Value memory =
-      kernel.getArgument(kernel.getNumArguments() - kWorkspaceFromEnd);
+  Value memory = launch::DeviceKernelSignature(kernel).getWorkspace();
   return memref::ViewOp::create(
       *this, MemRefType::get({count}, kernels::getStorageType(element)), memory,
       index(offset), ValueRange());
@@ -140,7 +138,7 @@ Value DeviceBuilder::getWorkspace(Type element, int64_t count, int64_t offset) {
 /// (E1) the word counts the messages from the last one, so that its maximum is
 /// the first message that any thread has.
 void DeviceBuilder::recordFailure(int64_t message) {
-  Value error = kernel.getArgument(kernel.getNumArguments() - kErrorFromEnd);
+  Value error = launch::DeviceKernelSignature(kernel).getError();
   memref::AtomicRMWOp::create(
       *this, arith::AtomicRMWKind::maxu,
       constant(getI64IntegerAttr(failureWords - message)), error,

@@ -10,6 +10,7 @@
 #include "Codegen/Schedule/Buffers/Kernel.h"
 #include "Codegen/Schedule/Buffers/KernelContract.h"
 #include "Codegen/Schedule/Buffers/PlanReader.h"
+#include "dialects/Launch/IR/KernelSignature.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -48,10 +49,10 @@ LogicalResult DeviceKernelFactory::createKernel(
     StringRef suffix,
     function_ref<LogicalResult(DeviceBuilder &, Operation *)> build) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  unsigned buffers = function.getNumArguments() - launch::numTrailingKernelArgs;
+  unsigned buffers = launch::KernelSignature(function).getNumBuffers();
   SmallVector<Type> types(function.getArgumentTypes().take_front(buffers));
-  types.push_back(MemRefType::get({ShapedType::kDynamic}, builder.getI8Type()));
-  types.push_back(MemRefType::get({1}, builder.getI64Type()));
+  llvm::append_range(types, launch::DeviceKernelSignature::getOtherTypes(
+                                function.getContext()));
   std::string name = function.getSymName().str();
   if (!suffix.empty())
     name += "_" + suffix.str();
@@ -68,9 +69,8 @@ LogicalResult DeviceKernelFactory::createKernel(
     kernel.setArgAttr(i, "llvm.align",
                       builder.getI64IntegerAttr(alignments[i]));
     // What nobody writes may be read through another cache.
-    auto access =
-        kernel.getArgAttrOfType<StringAttr>(i, launch::accessAttrName);
-    if (access && access == "read" && kernel.getArgAttr(i, "llvm.noalias"))
+    if (launch::getAccess(kernel, i) == launch::Access::Read &&
+        kernel.getArgAttr(i, "llvm.noalias"))
       kernel.setArgAttr(i, "llvm.readonly", builder.getUnitAttr());
   }
   builder.setInsertionPointToEnd(&body);
@@ -107,9 +107,10 @@ LogicalResult DeviceKernelFactory::createKernel(
 void DeviceKernelFactory::finish() {
   for (Kernel &kernel : kernels) {
     gpu::GPUFuncOp function = kernel.function;
-    unsigned index = function.getNumArguments() - 2;
     Block &entry = function.getBody().front();
-    BlockArgument argument = entry.getArgument(index);
+    BlockArgument argument =
+        launch::DeviceKernelSignature(function).getWorkspace();
+    unsigned index = argument.getArgNumber();
     SmallVector<Type> types(function.getFunctionType().getInputs());
     if (!argument.use_empty()) {
       types[index] = MemRefType::get(
@@ -223,9 +224,9 @@ void ExpandDeviceKernels::launchKernels() {
       gpu::GPUFuncOp function = kernel.function;
       SmallVector<Value> buffers(dispatch.getBuffers());
       // Unused, the workspace is no argument.
-      if (function.getNumArguments() == buffers.size() + 2) {
-        auto type =
-            cast<MemRefType>(function.getArgument(buffers.size()).getType());
+      launch::DeviceKernelSignature arguments(function);
+      if (arguments.hasWorkspace(buffers.size())) {
+        auto type = cast<MemRefType>(arguments.getWorkspace().getType());
         end = std::max(end, workspaceBegin + type.getDimSize(0));
         buffers.push_back(launch::ViewOp::create(builder, dispatch.getLoc(),
                                                  type, arena, workspaceBegin));
@@ -261,7 +262,7 @@ LogicalResult ExpandDeviceKernels::guardKernels() {
   }
   for (Operation *op : guarded) {
     auto kernel = cast<gpu::GPUFuncOp>(op);
-    BlockArgument error = kernel.getArgument(kernel.getNumArguments() - 1);
+    BlockArgument error = launch::DeviceKernelSignature(kernel).getError();
     if (!error.use_empty())
       return kernel.emitError("(E1) expected no check in a kernel that is "
                               "launched after the last one");

@@ -8,6 +8,7 @@
 #include "Kernel.h"
 
 #include "KernelOps.h"
+#include "dialects/Launch/IR/KernelSignature.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -165,15 +166,43 @@ static Value createView(OpBuilder &builder, Location loc, Value buffer,
 }
 
 /// What is done with a buffer and views of it.
-static void findAccess(Value buffer, bool &reads, bool &writes) {
-  for (OpOperand &use : buffer.getUses()) {
-    if (auto view = dyn_cast<ViewLikeOpInterface>(use.getOwner())) {
-      findAccess(view->getResult(0), reads, writes);
-      continue;
-    }
-    reads |= readsOperand(use);
-    writes |= writesOperand(use);
+static launch::Access findAccess(Value buffer) {
+  launch::Access access{};
+  for (OpOperand *use : getBufferUses(buffer)) {
+    if (readsOperand(*use))
+      access = access | launch::Access::Read;
+    if (writesOperand(*use))
+      access = access | launch::Access::Write;
   }
+  return access == launch::Access{} ? launch::Access::Read : access;
+}
+
+/// Equal for equal kernels.
+static size_t hashKernel(func::FuncOp kernel) {
+  llvm::hash_code hash =
+      llvm::hash_combine(kernel.getFunctionType(), kernel.getArgAttrsAttr());
+  kernel.getBody().walk([&](Operation *op) {
+    hash =
+        llvm::hash_combine(hash, OperationEquivalence::computeHash(
+                                     op, OperationEquivalence::ignoreHashValue,
+                                     OperationEquivalence::ignoreHashValue,
+                                     OperationEquivalence::IgnoreLocations));
+  });
+  return size_t(hash) >> 1; // the largest keys are DenseMap's own
+}
+
+/// Whether the kernels differ in names and locations alone. Operands of
+/// commutative operations are compared in order: a NaN may be either's.
+static bool areEqual(func::FuncOp a, func::FuncOp b) {
+  if (a.getFunctionType() != b.getFunctionType() ||
+      a.getArgAttrsAttr() != b.getArgAttrsAttr())
+    return false;
+  DenseMap<Value, Value> matches;
+  return OperationEquivalence::isRegionEquivalentTo(
+      &a.getBody(), &b.getBody(),
+      [&](Value x, Value y) { return success(matches.lookup(x) == y); },
+      [&](Value x, Value y) { matches[x] = y; },
+      OperationEquivalence::IgnoreLocations);
 }
 
 FailureOr<launch::DispatchOp> KernelOutliner::outline(Operation *op) {
@@ -218,9 +247,7 @@ FailureOr<launch::DispatchOp> KernelOutliner::outline(Operation *op) {
     types.push_back(type);
   }
   size_t numBuffers = types.size();
-  types.push_back(MemRefType::get({ShapedType::kDynamic}, builder.getI8Type()));
-  types.push_back(MemRefType::get({1}, builder.getI64Type()));
-  types.append(2, builder.getIndexType());
+  llvm::append_range(types, launch::KernelSignature::getOtherTypes(context));
 
   OwningOpRef<func::FuncOp> kernel = func::FuncOp::create(
       op->getLoc(), "kernel", builder.getFunctionType(types, {}));
@@ -234,24 +261,22 @@ FailureOr<launch::DispatchOp> KernelOutliner::outline(Operation *op) {
     builder.clone(*constant, mapping);
   builder.clone(*op, mapping);
   func::ReturnOp::create(builder, op->getLoc());
-  for (size_t i = 0; i < numBuffers; ++i) {
-    bool reads = false, writes = false;
-    findAccess(body->getArgument(i), reads, writes);
-    (*kernel).setArgAttr(i, launch::accessAttrName,
-                         builder.getStringAttr(reads && writes ? "readwrite"
-                                               : writes        ? "write"
-                                                               : "read"));
-  }
+  for (size_t i = 0; i < numBuffers; ++i)
+    (*kernel).setArgAttr(
+        i, launch::LaunchDialect::AccessAttrHelper::getNameStr(),
+        launch::AccessAttr::get(context, findAccess(body->getArgument(i))));
 
-  std::string key;
-  llvm::raw_string_ostream stream(key);
-  (*kernel)->print(stream,
-                   OpPrintingFlags().useLocalScope().printGenericOpForm());
-  func::FuncOp &shared = kernels[key];
-  if (!shared) {
+  SmallVector<func::FuncOp, 1> &alike = kernels[hashKernel(*kernel)];
+  auto *found = llvm::find_if(
+      alike, [&](func::FuncOp other) { return areEqual(*kernel, other); });
+  func::FuncOp shared;
+  if (found != alike.end()) {
+    shared = *found;
+  } else {
     shared = kernel.release();
-    shared.setSymName((prefix + "_" + Twine(kernels.size() - 1)).str());
+    shared.setSymName((prefix + "_" + Twine(numKernels++)).str());
     symbols.insert(shared, Block::iterator(main));
+    alike.push_back(shared);
   }
 
   SmallVector<Value> arguments;

@@ -14,7 +14,7 @@
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/BuiltinOps.h"
 
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace mlir::repro {
 
@@ -24,9 +24,6 @@ class FoldOp;
 /// output, where nothing has filled them in; the outputs' buffers are only
 /// written then.
 constexpr StringRef initAttrName = "repro.init";
-/// Number of a check's message, and the module's list of messages.
-constexpr StringRef messageAttrName = "repro.message";
-constexpr StringRef messagesAttrName = "repro.messages";
 
 /// Makes kernel functions in a module whose entry is `main`; equal kernels are
 /// one.
@@ -49,7 +46,9 @@ private:
   func::FuncOp main;
   std::string prefix;
   SymbolTable symbols;
-  llvm::StringMap<func::FuncOp> kernels;
+  /// By hash.
+  DenseMap<size_t, SmallVector<func::FuncOp, 1>> kernels;
+  size_t numKernels = 0;
 };
 
 /// The one structured op of a kernel function, its loop over blocks of rows, or

@@ -8,6 +8,7 @@
 #include "KernelContract.h"
 
 #include "KernelOps.h"
+#include "dialects/Launch/IR/KernelSignature.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -30,20 +31,11 @@ static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
 
 /// The contract of docs/architecture.md on the signature.
 static LogicalResult verifySignature(func::FuncOp function) {
-  FunctionType type = function.getFunctionType();
-  auto isArgument = [&](unsigned fromEnd, Type expected) {
-    return type.getNumInputs() >= fromEnd &&
-           type.getInput(type.getNumInputs() - fromEnd) == expected;
-  };
-  Builder b(function.getContext());
-  if (type.getNumResults() || !isArgument(1, b.getIndexType()) ||
-      !isArgument(2, b.getIndexType()) ||
-      !isArgument(3, MemRefType::get({1}, b.getI64Type())) ||
-      !isArgument(4, MemRefType::get({ShapedType::kDynamic}, b.getI8Type())))
+  if (!launch::KernelSignature::matches(function))
     return function.emitError("expected a kernel function that ends with "
                               "(memref<?xi8>, memref<1xi64>, index, index) and "
                               "returns nothing, got ")
-           << type;
+           << function.getFunctionType();
   return success();
 }
 

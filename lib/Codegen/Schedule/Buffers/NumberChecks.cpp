@@ -58,6 +58,7 @@ static std::string getMessage(Operation *check) {
 void NumberChecks::runOnOperation() {
   ModuleOp module = getOperation();
   Builder builder(module);
+  launch::LaunchDialect::MessageAttrHelper messageAttr(module.getContext());
   llvm::SetVector<Attribute> messages;
   module.walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (!isa<cf::AssertOp, ScatterOp>(op))
@@ -66,8 +67,8 @@ void NumberChecks::runOnOperation() {
     messages.insert(message);
     auto number =
         std::distance(messages.begin(), llvm::find(messages, message));
-    op->setAttr(messageAttrName, builder.getI64IntegerAttr(number));
+    messageAttr.setAttr(op, builder.getI64IntegerAttr(number));
   });
-  module->setAttr(messagesAttrName,
-                  builder.getArrayAttr(messages.getArrayRef()));
+  launch::LaunchDialect::MessagesAttrHelper(module.getContext())
+      .setAttr(module, builder.getArrayAttr(messages.getArrayRef()));
 }

@@ -33,9 +33,10 @@ struct OutlineKernels
 
 /// (E1) each check in a kernel has a message.
 static LogicalResult verifyChecks(Operation *op) {
-  return failure(op->walk([](Operation *nested) {
+  launch::LaunchDialect::MessageAttrHelper message(op->getContext());
+  return failure(op->walk([&](Operation *nested) {
                      if (!isa<cf::AssertOp, ScatterOp>(nested) ||
-                         nested->hasAttr(messageAttrName))
+                         message.isAttrPresent(nested))
                        return WalkResult::advance();
                      nested->emitOpError(
                          "expected the number of its message, which "

@@ -8,6 +8,8 @@
 #ifndef REPRO_CODEGEN_SCHEDULE_BUFFERS_PASSES_H
 #define REPRO_CODEGEN_SCHEDULE_BUFFERS_PASSES_H
 
+#include "dialects/Launch/IR/Launch.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"

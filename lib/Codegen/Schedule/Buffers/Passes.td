@@ -25,9 +25,10 @@ def ReproNumberChecks : Pass<"repro-number-checks", "::mlir::ModuleOp"> {
   let summary = "(E1) each check has the number of its message";
   let description = [{
     Checks (`cf.assert`, `repro.scatter`) receive the attribute
-    `repro.message = <number> : i64` in the order of the program, their messages
-    are listed in the module attribute `repro.messages`.
+    `launch.message = <number> : i64` in the order of the program, their messages
+    are listed in the module attribute `launch.messages`.
   }];
+  let dependentDialects = ["::mlir::repro::launch::LaunchDialect"];
 }
 
 def ReproFuseEpilogues : Pass<"repro-fuse-epilogues", "::mlir::func::FuncOp"> {

@@ -75,8 +75,9 @@ private:
 bool PlanBuffers::hasCheck(DispatchOp dispatch) {
   return getKernel(dispatch)
       .walk([](Operation *op) {
-        return op->hasAttr(messageAttrName) ? WalkResult::interrupt()
-                                            : WalkResult::advance();
+        LaunchDialect::MessageAttrHelper message(op->getContext());
+        return message.isAttrPresent(op) ? WalkResult::interrupt()
+                                         : WalkResult::advance();
       })
       .wasInterrupted();
 }
@@ -92,11 +93,10 @@ void PlanBuffers::collectUses() {
     if (hasCheck(dispatch))
       lastCheck = position;
     for (OpOperand &operand : dispatch->getOpOperands()) {
-      auto access = kernel.getArgAttrOfType<StringAttr>(
-          operand.getOperandNumber(), accessAttrName);
+      Access access = *getAccess(kernel, operand.getOperandNumber());
       uses[getRootBuffer(operand.get())].push_back(
-          {position, &operand, access.getValue() != "write",
-           access.getValue() != "read"});
+          {position, &operand, bitEnumContainsAll(access, Access::Read),
+           bitEnumContainsAll(access, Access::Write)});
     }
   }
 }
@@ -358,10 +358,8 @@ void PlanBuffers::markChecks() {
     func::FuncOp kernel = getKernel(dispatch);
     for (OpOperand &operand : dispatch->getOpOperands()) {
       auto root = dyn_cast<BlockArgument>(getRootBuffer(operand.get()));
-      auto access = kernel.getArgAttrOfType<StringAttr>(
-          operand.getOperandNumber(), accessAttrName);
       if (root && root.getArgNumber() < numStates &&
-          access.getValue() != "read") {
+          getAccess(kernel, operand.getOperandNumber()) != Access::Read) {
         dispatch.setChecked(true);
         return;
       }
@@ -409,7 +407,8 @@ LogicalResult PlanBuffers::makePlan() {
     auto name = main.getArgAttrOfType<StringAttr>(i, "repro.name");
     names.push_back(name ? name : builder.getStringAttr(""));
   }
-  auto messages = module->getAttrOfType<ArrayAttr>(messagesAttrName);
+  LaunchDialect::MessagesAttrHelper messagesAttr(module.getContext());
+  ArrayAttr messages = messagesAttr.getAttr(module);
   auto plan = PlanOp::create(builder, main.getLoc(), main.getSymNameAttr(),
                              builder.getI64IntegerAttr(numStates),
                              builder.getI64IntegerAttr(numInputs),
@@ -417,7 +416,7 @@ LogicalResult PlanBuffers::makePlan() {
                              builder.getArrayAttr(names),
                              builder.getI64IntegerAttr(liveBytes),
                              messages ? messages : builder.getArrayAttr({}));
-  module->removeAttr(messagesAttrName);
+  messagesAttr.removeAttr(module);
   Block &body = main.getBody().front();
   body.getTerminator()->erase();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))

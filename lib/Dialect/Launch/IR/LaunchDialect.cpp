@@ -7,8 +7,12 @@
 
 #include "dialects/Launch/IR/Launch.h"
 
-#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "dialects/Launch/IR/KernelSignature.h"
 
+#include "mlir/IR/DialectImplementation.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -16,6 +20,10 @@ using namespace mlir::repro;
 using namespace mlir::repro::launch;
 
 #include "dialects/Launch/IR/LaunchDialect.cpp.inc"
+#include "dialects/Launch/IR/LaunchEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Launch/IR/LaunchAttrs.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "dialects/Launch/IR/LaunchOps.cpp.inc"
@@ -25,7 +33,73 @@ void LaunchDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/Launch/IR/LaunchOps.cpp.inc"
       >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Launch/IR/LaunchAttrs.cpp.inc"
+      >();
 }
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+std::optional<Access> launch::getAccess(FunctionOpInterface kernel,
+                                        unsigned index) {
+  auto access = kernel.getArgAttrOfType<AccessAttr>(
+      index, LaunchDialect::AccessAttrHelper::getNameStr());
+  return access ? std::optional(access.getValue()) : std::nullopt;
+}
+
+LogicalResult WorkAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               int64_t items, int64_t grain,
+                               int64_t scratchBytes) {
+  if (items < 0 || grain < 1 || scratchBytes < 0)
+    return emitError() << "expected items and scratch_bytes of at least 0 and "
+                          "a grain of at least 1, got "
+                       << items << ", " << scratchBytes << " and " << grain;
+  return success();
+}
+
+LogicalResult LaunchDialect::verifyOperationAttribute(Operation *op,
+                                                      NamedAttribute attr) {
+  if (attr.getName() == WorkAttrHelper::getNameStr()) {
+    if (!isa<FunctionOpInterface>(op) || !isa<WorkAttr>(attr.getValue()))
+      return op->emitOpError("expected launch.work to be a #launch.work of a "
+                             "kernel function");
+  } else if (attr.getName() == MessageAttrHelper::getNameStr()) {
+    auto number = dyn_cast<IntegerAttr>(attr.getValue());
+    if (!number || !number.getType().isInteger(64) || number.getInt() < 0)
+      return op->emitOpError("expected launch.message to be a number of 64 "
+                             "bits that is at least 0");
+  } else if (attr.getName() == MessagesAttrHelper::getNameStr() ||
+             attr.getName() == TilesAttrHelper::getNameStr()) {
+    auto texts = dyn_cast<ArrayAttr>(attr.getValue());
+    if (!texts || !llvm::all_of(texts, llvm::IsaPred<StringAttr>))
+      return op->emitOpError("expected ")
+             << attr.getName().getValue() << " to be an array of strings";
+  } else {
+    return op->emitOpError("has an attribute that the launch dialect does not "
+                           "have: ")
+           << attr.getName().getValue();
+  }
+  return success();
+}
+
+LogicalResult LaunchDialect::verifyRegionArgAttribute(Operation *op,
+                                                      unsigned region,
+                                                      unsigned argument,
+                                                      NamedAttribute attr) {
+  if (attr.getName() != AccessAttrHelper::getNameStr() ||
+      !isa<AccessAttr>(attr.getValue()))
+    return op->emitOpError("expected launch.access of argument ")
+           << argument << " to be a #launch<access ...>, got "
+           << attr.getName().getValue() << " = " << attr.getValue();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
 
 int64_t launch::getElementBytes(Type element) {
   if (element.isIndex())
@@ -236,8 +310,8 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
       symbolTable.lookupNearestSymbolFrom(*this, kernel));
   if (!function)
     return emitOpError("expected a kernel function, got '") << kernel << "'";
-  // A device finds its share of the work itself and has no scratch memory.
-  unsigned others = getGrid() ? 1 : numTrailingKernelArgs;
+  unsigned others =
+      getGrid() ? DeviceKernelSignature::numOthers : KernelSignature::numOthers;
   ArrayRef<Type> types = function.getArgumentTypes();
   if (types.size() != getBuffers().size() + others)
     return emitOpError("has ")
@@ -250,8 +324,8 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
       return emitOpError("has a buffer of type ")
              << buffer.getType() << ", but '" << kernel << "' takes "
              << types[index];
-    auto access = function.getArgAttrOfType<StringAttr>(index, accessAttrName);
-    if (access && access != "read" && isReadOnly(buffer))
+    if (getAccess(function, index).value_or(Access::Read) != Access::Read &&
+        isReadOnly(buffer))
       return emitOpError("lets '")
              << kernel << "' write a constant or an input";
   }

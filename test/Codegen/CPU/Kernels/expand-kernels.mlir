@@ -5,8 +5,7 @@
 
 // All dimensions in one loop, a masked tail; no value is left out of it.
 // CHECK-LABEL: func.func private @add
-// CHECK-SAME: repro.scratch_bytes = 0 : i64
-// CHECK-SAME: repro.work_items = 1 : i64
+// CHECK-SAME: launch.work = #launch.work<items = 1, grain = {{[0-9]+}}, scratch_bytes = 0>
 // CHECK: scf.for %[[ITEM:.*]] = %{{.*}} to %{{.*}}
 // CHECK: scf.for
 // CHECK: vector.load {{.*}} vector<8xf32>
@@ -48,8 +47,7 @@ func.func private @row_sum(%a: memref<16x1024xf32>, %o: memref<16xf32>, %scratch
 // Rows longer than a panel: four at once, their sums in scratch memory, the next four fetched.
 // CHECK-LABEL: func.func private @column_sum
 // CHECK-SAME: %[[BEGIN:[a-z0-9]*]]: index, %[[END:[a-z0-9]*]]: index)
-// CHECK-SAME: repro.scratch_bytes = 8192 : i64
-// CHECK-SAME: repro.work_items = 4 : i64
+// CHECK-SAME: launch.work = #launch.work<items = 4, grain = {{[0-9]+}}, scratch_bytes = 8192>
 // CHECK: scf.for %{{.*}} = %[[BEGIN]] to %[[END]] step %c32
 // CHECK: scf.for %{{.*}} = %c0 to %c512 step %c4
 // CHECK-COUNT-4: memref.prefetch
@@ -105,7 +103,7 @@ func.func private @gather(%table: memref<11x64xf32>, %i: memref<20xi64>, %o: mem
     %limit = arith.constant 11 : index
     %zero = arith.constant 0 : index
     %ok = arith.cmpi ult, %row, %limit : index
-    cf.assert %ok, "too large" {repro.message = 4 : i64}
+    cf.assert %ok, "too large" {launch.message = 4 : i64}
     %safe = arith.select %ok, %row, %zero : index
     %v = memref.load %table[%safe, %column] : memref<11x64xf32>
     linalg.yield %v : f32
@@ -117,7 +115,7 @@ func.func private @gather(%table: memref<11x64xf32>, %i: memref<20xi64>, %o: mem
 
 // A public function and one without a structured operation stay.
 // CHECK-LABEL: func.func @main
-// CHECK-NOT: repro.work_items
+// CHECK-NOT: launch.work
 func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) {
   memref.copy %a, %b : memref<4xf32> to memref<4xf32>
   return
@@ -128,9 +126,7 @@ func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) {
 // A block of rows is a work item: both ops run on it, with the sums in scratch memory.
 // CHECK-LABEL: func.func private @blocks
 // CHECK-SAME: %[[A:[a-z0-9]*]]: memref<512xf32>, %{{.*}}: memref<512xf32>, %[[SCRATCH:.*]]: memref<?xi8>, %{{.*}}: memref<1xi64>, %[[BEGIN:.*]]: index, %[[END:.*]]: index)
-// CHECK-SAME: repro.scratch_bytes = 64 : i64
-// CHECK-SAME: repro.work_grain = 1 : i64
-// CHECK-SAME: repro.work_items = 4 : i64
+// CHECK-SAME: launch.work = #launch.work<items = 4, grain = 1, scratch_bytes = 64>
 // CHECK: memref.view %[[SCRATCH]]{{.*}} to memref<2xf32>
 // CHECK: scf.for %[[BLOCK:.*]] = %[[BEGIN]] to %[[END]]
 // CHECK: arith.muli %[[BLOCK]]
@@ -220,8 +216,7 @@ func.func private @fetch_collapsed(%a: memref<4x4x4xf32>, %b: memref<4x4x4xindex
 // as the last one is used when the first is not any more.
 // CHECK-LABEL: func.func private @products
 // CHECK-SAME: %[[SCRATCH:[a-z0-9]*]]: memref<?xi8>, %{{.*}}: memref<1xi64>, %[[BEGIN:.*]]: index, %[[END:.*]]: index)
-// CHECK-SAME: repro.scratch_bytes = 2048 : i64
-// CHECK-SAME: repro.work_items = 4 : i64
+// CHECK-SAME: launch.work = #launch.work<items = 4, grain = {{[0-9]+}}, scratch_bytes = 2048>
 // CHECK-DAG: memref.view %[[SCRATCH]][%c0][] {{.*}} to memref<256xf32>
 // CHECK-DAG: memref.view %[[SCRATCH]][%c1024][] {{.*}} to memref<256xf32>
 // CHECK-NOT: memref.view

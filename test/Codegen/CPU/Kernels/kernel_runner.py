@@ -118,11 +118,14 @@ def describe(array: np.ndarray) -> ctypes.Structure:
 def compile_kernels(module: str, level: str = RUNNABLE[-1]) -> dict[str, Kernel]:
     """Compiles all private kernel functions of a module for a level."""
     expanded = expand(module, level)
-    attributes = {}
+    works: dict[str, tuple[int, ...]] = {}
     for name, text in re.findall(r"func\.func private @(\w+)\(.*attributes \{(.*)\} \{", expanded):
-        attributes[name] = {key: int(value) for key, value in re.findall(r"repro\.(\w+) = (\d+) : i64", text)}
+        if work := re.search(r"#launch\.work<items = (\d+), grain = (\d+), scratch_bytes = (\d+)>", text):
+            works[name] = tuple(int(number) for number in work.groups())
     public = expanded.replace("func.func private", "func.func")
-    public = public.replace("attributes {repro.", "attributes {llvm.emit_c_interface, repro.")
+    # The tools of LLVM know no attribute of launches.
+    public = re.sub(r"attributes \{launch\..*\} \{", "attributes {llvm.emit_c_interface} {", public)
+    public = re.sub(r"(, )?launch\.access = #launch<access [a-z|]+>", "", public).replace(" {}", "")
     lowering = LOWERING
     if level != "v2":
         lowering = lowering.replace(",repro-expand-fma", "")
@@ -148,15 +151,7 @@ def compile_kernels(module: str, level: str = RUNNABLE[-1]) -> dict[str, Kernel]
             library.write_bytes(linked.read_bytes())
     loaded = ctypes.CDLL(str(library))
     touch_pages(library)
-    return {
-        name: Kernel(
-            getattr(loaded, f"_mlir_ciface_{name}"),
-            values["work_items"],
-            values["work_grain"],
-            values.get("scratch_bytes", 0),
-        )
-        for name, values in attributes.items()
-    }
+    return {name: Kernel(getattr(loaded, f"_mlir_ciface_{name}"), *work) for name, work in works.items()}
 
 
 def touch_pages(library: Path) -> None:

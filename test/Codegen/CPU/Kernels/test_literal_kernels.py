@@ -319,7 +319,7 @@ def test_gather_of_checked_indices_E1(columns: int, bad: int | None) -> None:
     %rows = arith.constant 11 : index
     %zero = arith.constant 0 : index
     %ok = arith.cmpi ult, %row, %rows : index
-    cf.assert %ok, "no row" {{repro.message = 6 : i64}}
+    cf.assert %ok, "no row" {{launch.message = 6 : i64}}
     %safe = arith.select %ok, %row, %zero : index
     %v = memref.load %t[{access}] : memref<11x{columns}xf32>
     linalg.yield %v : f32
@@ -345,7 +345,7 @@ def test_assertion_E1(n: int) -> None:
   ^bb0(%x: f32, %z: f32):
     %zero = arith.constant 0.0 : f32
     %ok = arith.cmpf oge, %x, %zero : f32
-    cf.assert %ok, "negative" {{repro.message = 2 : i64}}
+    cf.assert %ok, "negative" {{launch.message = 2 : i64}}
     linalg.yield %x : f32
   }}"""
     good = np.ones(n, np.float32)
@@ -359,7 +359,7 @@ def test_assertion_E1(n: int) -> None:
 def test_scatter_out_of_range_E1(bad: int | None) -> None:
     arguments = "%u: memref<30x5xf32>, %i: memref<30x1xi64>, %o: memref<9x5xf32>"
     text = """repro.scatter add ins(%u, %i : memref<30x5xf32>, memref<30x1xi64>) outs(%o : memref<9x5xf32>)
-      {repro.message = 0 : i64}"""
+      {launch.message = 0 : i64}"""
     index = np.random.default_rng(1).integers(0, 9, (30, 1))
     if bad is not None:
         index[11] = bad

@@ -9,7 +9,7 @@
 // CHECK: %[[CAST:.*]] = memref.cast %[[S]] : memref<256xi8> to memref<?xi8>
 // CHECK: memref.view %[[CAST]]
 func.func private @scratch(%a: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index)
-    attributes {repro.work_items = 1 : i64, repro.work_grain = 1 : i64, repro.scratch_bytes = 256 : i64} {
+    attributes {launch.work = #launch.work<items = 1, grain = 1, scratch_bytes = 256>} {
   %at = arith.constant 0 : index
   %view = memref.view %scratch[%at][] : memref<?xi8> to memref<64xf32>
   %x = memref.load %view[%begin] : memref<64xf32>
@@ -19,7 +19,7 @@ func.func private @scratch(%a: memref<4xf32>, %scratch: memref<?xi8>, %error: me
 
 // CHECK: func.func @none(%{{.*}}: memref<4xf32>, %{{.*}}: memref<0xi8>
 func.func private @none(%a: memref<4xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index)
-    attributes {repro.work_items = 1 : i64, repro.work_grain = 1 : i64, repro.scratch_bytes = 0 : i64} {
+    attributes {launch.work = #launch.work<items = 1, grain = 1, scratch_bytes = 0>} {
   return
 }
 

@@ -14,7 +14,7 @@
 // ALONE-NOT: memref.alloca_scope
 // CHECK-DAG: #[[SAME:.*]] = affine_map<(d0, d1) -> (d0, d1)>
 // CHECK-DAG: #[[COLUMN:.*]] = affine_map<(d0, d1) -> (d1)>
-// CHECK: func.func private @kernel_0(%[[X:.*]]: memref<8x6xf32> {repro.access = "read"}, %[[Y:.*]]: memref<5x6xf32> {repro.access = "read"}, %[[R:.*]]: memref<8x5xf32> {repro.access = "read"}, %[[B:.*]]: memref<5xf32> {repro.access = "read"}, %[[O:.*]]: memref<8x5xf32> {repro.access = "write"}
+// CHECK: func.func private @kernel_0(%[[X:.*]]: memref<8x6xf32> {launch.access = #launch<access read>}, %[[Y:.*]]: memref<5x6xf32> {launch.access = #launch<access read>}, %[[R:.*]]: memref<8x5xf32> {launch.access = #launch<access read>}, %[[B:.*]]: memref<5xf32> {launch.access = #launch<access read>}, %[[O:.*]]: memref<8x5xf32> {launch.access = #launch<access write>}
 // CHECK-NEXT: memref.alloca_scope {
 // CHECK-NEXT: %[[T:.*]] = memref.alloca() : memref<8x5xf32>
 // CHECK-NEXT: repro.fold {{.*}} ins(%[[X]], %[[Y]] : {{.*}}) outs(%[[T]] :

@@ -10,7 +10,7 @@
 // What only the run uses is as large as a block; the fold across rows is a kernel of its own.
 
 // ALONE-NOT: scf.forall
-// CHECK: func.func private @kernel_0(%[[X:.*]]: memref<65536xf32> {repro.access = "read"}, %[[Y:.*]]: memref<65536xf32> {repro.access = "write"}, %{{.*}}: memref<?xi8>
+// CHECK: func.func private @kernel_0(%[[X:.*]]: memref<65536xf32> {launch.access = #launch<access read>}, %[[Y:.*]]: memref<65536xf32> {launch.access = #launch<access write>}, %{{.*}}: memref<?xi8>
 // CHECK-NEXT: scf.forall (%[[BLOCK:.*]]) in (64) {
 // CHECK-NEXT: %[[SUM:.*]] = memref.alloc() : memref<4xf32>
 // CHECK: %[[START:.*]] = arith.muli %[[BLOCK]], %c1024

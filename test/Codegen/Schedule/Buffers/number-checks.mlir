@@ -6,9 +6,9 @@
 
 // (E1) checks have messages with their place.
 
-// CHECK: module attributes {repro.messages = ["no good", "model.py:7: scatter index out of range for a tensor of shape [4]"]}
-// CHECK: cf.assert %{{.*}}, "no good" {repro.message = 0 : i64}
-// CHECK: repro.scatter add {{.*}}repro.message = 1 : i64
+// CHECK: module attributes {launch.messages = ["no good", "model.py:7: scatter index out of range for a tensor of shape [4]"]}
+// CHECK: cf.assert %{{.*}}, "no good" {launch.message = 0 : i64}
+// CHECK: repro.scatter add {{.*}}launch.message = 1 : i64
 func.func @main(%x: memref<4xindex>, %t: memref<5xf32>, %i: memref<4x1xi64>) -> memref<4xf32> {
   %a = memref.alloc() : memref<4xf32>
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : memref<4xindex>) outs(%a : memref<4xf32>) {

@@ -6,7 +6,7 @@
 
 // Equal operations share a kernel, also on parts of buffers.
 
-// CHECK: func.func private @kernel_0(%{{.*}}: memref<4xf32> {repro.access = "read"}, %{{.*}}: memref<4xf32> {repro.access = "write"},
+// CHECK: func.func private @kernel_0(%{{.*}}: memref<4xf32> {launch.access = #launch<access read>}, %{{.*}}: memref<4xf32> {launch.access = #launch<access write>},
 // CHECK-SAME: %{{.*}}: memref<?xi8>, %{{.*}}: memref<1xi64>, %{{.*}}: index, %{{.*}}: index)
 // CHECK: linalg.generic
 // CHECK-NOT: func.func private

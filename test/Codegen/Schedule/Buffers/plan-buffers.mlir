@@ -120,8 +120,8 @@ func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) -> (memref<4xf32>, memref<
 
 // Buffers of a kernel are `noalias` where no call shares them.
 
-// CHECK: func.func private @kernel_0(%{{.*}}: memref<16xf32> {llvm.noalias, repro.access = "read"}, %{{.*}}: memref<16xf32> {llvm.noalias, repro.access = "write"}
-// CHECK: func.func private @kernel_1(%{{.*}}: memref<16xf32> {repro.access = "read"}, %{{.*}}: memref<16xf32> {repro.access = "write"}
+// CHECK: func.func private @kernel_0(%{{.*}}: memref<16xf32> {launch.access = #launch<access read>, llvm.noalias}, %{{.*}}: memref<16xf32> {launch.access = #launch<access write>, llvm.noalias}
+// CHECK: func.func private @kernel_1(%{{.*}}: memref<16xf32> {launch.access = #launch<access read>}, %{{.*}}: memref<16xf32> {launch.access = #launch<access write>}
 // CHECK-LABEL: launch.plan @main
 func.func @main(%s: memref<16xf32>) -> (memref<16xf32>, memref<16xf32>) attributes {repro.num_state = 1 : i64} {
   %y = memref.alloc() : memref<16xf32>
