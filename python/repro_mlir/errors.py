@@ -20,6 +20,18 @@ class CompileError(ReproError):
     """A program that cannot be compiled; the message names the place and what was expected."""
 
 
+class BatchesEnded(ReproError):
+    """An iterator that gave too few batches.
+
+    Attributes:
+      losses: those of the steps that were run.
+    """
+
+    def __init__(self, message: str, losses: list[float]) -> None:
+        super().__init__(message)
+        self.losses = losses
+
+
 class NonFiniteLoss(ReproError):
     """A step whose loss is NaN or infinite, in a run that stops there: the state is that after the step."""
 

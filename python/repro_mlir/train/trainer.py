@@ -10,7 +10,7 @@ import itertools
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
-from ..errors import NonFiniteLoss, ReproError, StepFailed
+from ..errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
 from ..execute.executable import Executable, Kept, check_target, compile
 from ..frontends import torch as frontend
 from ..frontends.arrays import as_array
+from ..frontends.batches import as_arguments, repeated
 from ..frontends.interface import CaptureOptions, ImportedProgram
 from ..frontends.torch.programs import training_program
 from ..numerics.hashing import state_hash
@@ -49,12 +50,12 @@ class Trainer:
         for batch in loader:
             loss = trainer.step(*batch)
 
-    The step is captured and compiled at the first batch; all batches have that batch's shapes. The tensors of the
-    model and of the optimizer are the state: a step changes them, as `optimizer.step()` does, and what the user does to
-    them between two steps counts. So does all else that the step was captured from: hyper-parameters, `train()` and
-    `eval()`, `requires_grad`, attributes of modules, parameter groups, hooks, and what the functions of model and loss
-    read by name. Where that needs another program it is captured and compiled, once for each form; what no program can
-    do is refused. On a GPU the state stays there: see `sync`.
+    The step is captured and compiled at the first batch, and once for each other structure and shape of a batch, as
+    that of a last, smaller one. The tensors of the model and of the optimizer are the state: a step changes them, as
+    `optimizer.step()` does, and what the user does to them between two steps counts. So does all else that the step was
+    captured from: hyper-parameters, `train()` and `eval()`, `requires_grad`, attributes of modules, parameter groups,
+    hooks, and what the functions of model and loss read by name. Where that needs another program it is captured and
+    compiled, once for each form; what no program can do is refused. On a GPU the state stays there: see `sync`.
 
     A step is atomic: whatever exception ends it, a Ctrl-C at any moment among them, it has changed state, `steps`,
     `cursor` and receipt together, or none of them; `steps` says which.
@@ -161,10 +162,13 @@ class Trainer:
         Raises:
           ReproError: what cannot be captured or compiled.
         """
+        return self._prepare(_as_given(batch))
+
+    def _prepare(self, arguments: Any) -> Program:
         self._refresh()
         with self._lock:
             self._settle()
-            return self._present(batch).program
+            return self._present(arguments).program
 
     @property
     def executable(self) -> Executable:
@@ -190,24 +194,29 @@ class Trainer:
         """One training step.
 
         Args:
-          batch: as at capture, `(*inputs, target)` for a loss function.
+          batch: `(*inputs, target)` for a loss function; where the model gives the loss its arguments, or one mapping
+            of arguments by name. Tensors and NumPy arrays may have other shapes than before: each shape has a program.
+            Anything else in a batch is a constant of the program.
         Returns:
           the loss.
         Raises:
-          ReproError: a batch of another structure, shape or element type than the first; or something was changed since
-            the last step that no program can do, or that a receipt cannot say.
+          ReproError: what cannot be captured; a constant of the batch that differs; or something was changed since the
+            last step that no program can do, or that a receipt cannot say.
           StepFailed: a check of the program failed, such as a class out of range; the state is unchanged.
           NonFiniteLoss: the run stops at a loss that is NaN or infinite.
         """
+        return self._step_on(_as_given(batch))
+
+    def _step_on(self, arguments: Any) -> float:
         self._refresh()
         with self._lock:
             self._settle()
             if self._nonfinite is not None and self._nonfinite_loss == "stop":
                 raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
-            step = self._present(batch)
+            step = self._present(arguments)
             if self._receipt is not None and self._recorder is None:
                 raise ReproError("the receipt is finished: expected no step after close")
-            loss = self._run(step, [*step.captured.hyper_parameters(), *step.captured.flatten_batch(batch)])
+            loss = self._run(step, [*step.captured.hyper_parameters(), *step.captured.flatten_batch(arguments)])
         if not math.isfinite(loss):
             self._report_nonfinite(loss)
         return loss
@@ -291,13 +300,13 @@ class Trainer:
     def _present(self, batch: Any) -> _Step:
         """The captured step for the user's objects as they are now, with the state up to date."""
         frontend.check_environment()
-        step = self._step
-        if step is None or not step.is_present:
-            step = self._find(batch)
+        step, kind = self._step, frontend.batch_kind(batch)
+        if step is None or step.known.batch != kind or not step.is_present:
+            step = self._find(batch, kind)
         try:
             step.binding.pull()
         except frontend.Stale:
-            step = self._find(batch, anew=True)
+            step = self._find(batch, kind, anew=True)
         # Of a receipt the tensors are hashed before each step.
         if step.executable.resident and self._recorder is None:
             if not step.kept.ahead:
@@ -308,17 +317,15 @@ class Trainer:
                 step.refuse_touched()
         return step
 
-    def _find(self, batch: Any, anew: bool = False) -> _Step:
-        """Makes the step for the present form of the user's objects the present one; captures it where it is not known,
-        or `anew`."""
+    def _find(self, batch: Any, kind: Hashable, anew: bool = False) -> _Step:
+        """Makes the step for this batch and the present form of the user's objects the present one; captures it where
+        it is not known, or `anew`."""
         if self._step is not None:
             self._step.bring_back()
         frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
         known = next(reversed(self._known.values()), None)
         if known is not None:
-            # The first batch's shapes hold for all.
-            known.captured.flatten_batch(batch)
-            form = frontend.form_of(self._model, self._loss_fn, known.captured.optimizer_structure())
+            form = frontend.form_of(self._model, self._loss_fn, known.captured.optimizer_structure(), kind)
             if form in self._known and not anew and self._known[form].constants.unchanged():
                 try:
                     return self._take(form, self._known[form])
@@ -330,10 +337,10 @@ class Trainer:
             executable = compile(program, self._target, self._threads)
         if executable.resident:
             self._called.watch(self._model)
-        form = frontend.form_of(self._model, self._loss_fn, imported.bindings.structure)
+        form = frontend.form_of(self._model, self._loss_fn, imported.bindings.structure, kind)
         self._check_recorded(program, form)
         constants = frontend.Contents(imported.bindings.constants)
-        return self._take(form, _Known(program, imported, executable, constants))
+        return self._take(form, _Known(program, imported, executable, constants, kind))
 
     def _capture(self, batch: Any) -> tuple[Program, ImportedProgram[Captured]]:
         """Captures the step; ReproError where its functions change what they read each time that they are called."""
@@ -418,16 +425,18 @@ class Trainer:
         """Trains for `steps` batches, with a progress bar where standard error is a terminal.
 
         Args:
-          batches: gives tuples `(*inputs, target)`; at least `steps` of them.
+          batches: gives batches as `step` takes them: tuples `(*inputs, target)`, or mappings. A DataLoader, a list, or
+            anything else that can be iterated again begins anew when it ends; an iterator gives at least `steps`.
           steps: how many. Of a receipt that is resumed: how many the run is to have from its beginning; the batches
             begin there too, and those that have been used are passed over.
         Returns:
           the loss of each step that was run.
         Raises:
-          ReproError: the batches end too early; and as `step`.
+          BatchesEnded: an iterator ends too early; its `losses` are those of the steps that were run.
+          ReproError: as `step`.
         """
         losses: list[float] = []
-        iterator, begun = self._resume(iter(batches))
+        iterator, begun = self._resume(repeated(batches))
         if begun > steps:
             raise ReproError(f"expected at least {begun} steps, which the receipt already has, got {steps}")
         with Progress(steps - begun, "training") as progress:
@@ -435,8 +444,8 @@ class Trainer:
                 try:
                     batch = next(iterator)
                 except StopIteration:
-                    raise ReproError(f"expected {steps} batches, got {begun + len(losses)}") from None
-                losses.append(self.step(*_as_tuple(batch)))
+                    raise BatchesEnded(f"expected {steps} batches, got {begun + len(losses)}", losses) from None
+                losses.append(self._step_on(as_arguments(batch)))
                 progress.advance(f"loss {losses[-1]:.4f}")
         return losses
 
@@ -446,18 +455,18 @@ class Trainer:
         if self._receipt is None or not self._receipt.resume or self._step is not None:
             return batches, 0
         for first in batches:
-            self.prepare(*_as_tuple(first))
+            self._prepare(as_arguments(first))
             used = self.cursor
             if used == 0:
                 return itertools.chain([first], batches), 0
             passed = 1 + sum(1 for _ in itertools.islice(batches, used - 1))
             if passed < used:
                 raise ReproError(f"expected more than {used} batches, which the receipt has used, got {passed}")
-            self._restore(_as_tuple(first))
+            self._restore(as_arguments(first))
             return batches, self.steps
         return batches, 0
 
-    def _restore(self, batch: tuple[Any, ...]) -> None:
+    def _restore(self, batch: Any) -> None:
         """Goes back to the state of a resumed receipt: what gives the batches may have written to the tensors."""
         with self._lock:
             step, recorder = self._present(batch), self._recorder
@@ -599,12 +608,14 @@ class _Known:
 
     Attributes:
       constants: what the tensors contain that are constants of the program.
+      batch: structure and shapes of the batches, see `batch_kind`.
     """
 
     program: Program
     imported: ImportedProgram[Captured]
     executable: Executable
     constants: Contents
+    batch: Hashable
 
     @property
     def captured(self) -> Captured:
@@ -706,5 +717,6 @@ class _Begun:
         return self.step.kept.completed != self.before
 
 
-def _as_tuple(batch: Any) -> tuple[Any, ...]:
-    return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+def _as_given(batch: tuple[Any, ...]) -> tuple[Any, ...] | dict[str, Any]:
+    """The arguments of `step` as those of the model and the loss function: a mapping alone has them by name."""
+    return as_arguments(batch[0] if len(batch) == 1 and isinstance(batch[0], Mapping) else batch)

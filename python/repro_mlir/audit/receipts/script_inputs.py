@@ -46,7 +46,7 @@ class ScriptBatches:
         self._first = self._next()
         self.program, self.imported = given.capture(self._first)
         self.first = self.program
-        self._known = {given.form(self.imported): (self.program, self.imported)}
+        self._known = {given.form(self.imported, self._first): (self.program, self.imported)}
 
     def run(self, like: Mapping[str, Any]) -> dict[str, Any]:
         """What the script runs, as `Header.run`; without `nonfinite_loss` where the script leaves it open.
@@ -72,18 +72,17 @@ class ScriptBatches:
         """The inputs of the next batch, hyper-parameters first. ReproError where there is none."""
         batch = self._first if self.taken == 0 else self._next()
         self.taken += 1
-        form = self._given.form(self.imported)
+        form = self._given.form(self.imported, batch)
         if form not in self._known:
             self._known[form] = self._given.capture(batch)
         self.program, self.imported = self._known[form]
         return self.imported.read_inputs(batch)
 
-    def _next(self) -> tuple[object, ...]:
+    def _next(self) -> Any:
         try:
-            batch = next(self._batches)
+            return next(self._batches)
         except StopIteration:
             raise ReproError(f"{self.script}: expected at least {self.taken + 1} batches") from None
-        return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
 
 
 class ScriptInputs:

@@ -15,7 +15,7 @@ from repro_mlir.lazy_imports import load_on_first_use
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.binding import Binding, Stale
     from repro_mlir.frontends.torch.capture import capture_inference, capture_training
-    from repro_mlir.frontends.torch.captured import Captured
+    from repro_mlir.frontends.torch.captured import Captured, batch_kind
     from repro_mlir.frontends.torch.checkpoint import CHECKPOINT_FORMAT, check_fits, load_checkpoint, save_checkpoint
     from repro_mlir.frontends.torch.errors import CaptureError
     from repro_mlir.frontends.torch.hooks import refuse_hooks
@@ -35,6 +35,7 @@ _HOMES = {
     "Refresh": "module_calls",
     "Stale": "binding",
     "Watch": "watch",
+    "batch_kind": "captured",
     "bring_others_back": "resident",
     "capture_inference": "capture",
     "capture_training": "capture",
@@ -58,6 +59,7 @@ __all__ = [
     "Refresh",
     "Stale",
     "Watch",
+    "batch_kind",
     "bring_others_back",
     "capture_inference",
     "capture_training",

@@ -17,7 +17,7 @@ from torch.nn.utils import stateless
 
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
-from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role
+from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
 from repro_mlir.frontends.torch.lowering import lower
@@ -86,8 +86,6 @@ def capture_inference(
       CaptureError: see the message.
     """
     _check_options(options)
-    if isinstance(example_inputs, torch.Tensor):
-        example_inputs = (example_inputs,)
     return _capture(_Inference(model, example_inputs), options)
 
 
@@ -98,19 +96,11 @@ class _Step:
         self.model = model
         self.parameters = dict(model.named_parameters())
         self.buffers = dict(model.named_buffers())
-        leaves, self.batch_spec = pytree.tree_flatten(batch)
-        for index, leaf in enumerate(leaves):
-            if isinstance(leaf, np.ndarray):
-                raise CaptureError(
-                    f"batch leaf {index} is a NumPy array, expected a tensor: torch.from_numpy makes one"
-                )
+        leaves, self.batch_spec = flatten(batch)
         self.constants = [TENSOR_LEAF if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.batch = [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        self.batch_names = [
-            f"batch{pytree.keystr(path)}"
-            for path, leaf in pytree.tree_flatten_with_path(batch)[0]
-            if isinstance(leaf, torch.Tensor)
-        ]
+        named = zip(leaf_names(batch), leaves, strict=True)
+        self.batch_names = [name for name, leaf in named if isinstance(leaf, torch.Tensor)]
         self.output_names: list[str] = []
         self.optimizer: OptimizerProgram | None = None
 
@@ -209,7 +199,7 @@ class _TrainingStep(_Step):
             with phase("loss function"):
                 loss = self.loss_fn(output, target)
             return loss, self.name_outputs(output, "output")
-        result = self.model(**batch) if isinstance(batch, dict) else self.model(*_as_tuple(batch))
+        result = _call(self.model, batch)
         if isinstance(result, Mapping) and "loss" in result:
             result = result["loss"]
         elif hasattr(result, "loss"):
@@ -232,7 +222,7 @@ class _Inference(_Step):
     ) -> list[torch.Tensor]:
         swapped = {**parameters, **buffers}
         with torch.no_grad(), stateless._reparametrize_module(self.model, swapped, tie_weights=True):
-            result = self.model(**batch) if isinstance(batch, dict) else self.model(*_as_tuple(batch))
+            result = _call(self.model, batch)
         buffers.update({name: swapped[name] for name in buffers})
         self.output_names = []
         outputs = self.name_outputs(result, "output")
@@ -241,8 +231,8 @@ class _Inference(_Step):
         return outputs
 
 
-def _as_tuple(batch: Any) -> tuple[Any, ...]:
-    return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+def _call(model: torch.nn.Module, batch: Any) -> Any:
+    return model(**batch) if isinstance(batch, dict) else model(*batch)
 
 
 def _check_options(options: CaptureOptions) -> None:

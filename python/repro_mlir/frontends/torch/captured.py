@@ -9,11 +9,13 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
 from repro_mlir.frontends.arrays import as_array
+from repro_mlir.frontends.batches import as_arguments
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.tensors import dtype_of, to_tensor
 from repro_mlir.numerics.tensors import TensorType
@@ -110,7 +112,7 @@ class Captured:
         Raises:
           CaptureError: structure, a shape, an element type or a constant differs from the captured batch.
         """
-        leaves, spec = pytree.tree_flatten(batch)
+        leaves, spec = flatten(batch)
         if spec != self._batch_spec:
             raise CaptureError(f"batch has the structure {_one_line(spec)}, expected {_one_line(self._batch_spec)}")
         tensors = []
@@ -118,7 +120,10 @@ class Captured:
         for index, (leaf, constant) in enumerate(zip(leaves, self._batch_constants, strict=True)):
             if not isinstance(constant, _Tensor):
                 if not _is_same(leaf, constant):
-                    raise CaptureError(f"batch leaf {index} is {leaf!r}, captured as the constant {constant!r}")
+                    raise CaptureError(
+                        f"{leaf_names(batch)[index]} is {leaf!r}, captured as the constant {constant!r}: expected a "
+                        "tensor where batches differ"
+                    )
                 continue
             want = next(expected)
             if not isinstance(leaf, torch.Tensor):
@@ -143,6 +148,41 @@ class Captured:
             raise CaptureError(f"got {len(values)} state tensors, expected {len(self.state)}")
         pairs = zip(values, self.state, strict=True)
         self._write_state([to_tensor(as_array(value, kind, "state"), kind.element) for value, kind in pairs])
+
+
+def flatten(batch: Any) -> tuple[list[Any], pytree.TreeSpec]:
+    """The leaves of a batch as arguments, NumPy arrays as tensors, and its structure.
+
+    Raises:
+      CaptureError: an array whose element type no tensor has.
+    """
+    leaves, spec = pytree.tree_flatten(as_arguments(batch))
+    return [_from_numpy(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves], spec
+
+
+def leaf_names(batch: Any) -> list[str]:
+    """The name of each leaf of a batch, such as `batch[0]`."""
+    found, _ = pytree.tree_flatten_with_path(as_arguments(batch))
+    return [f"batch{pytree.keystr(path)}" for path, _ in found]
+
+
+def _from_numpy(array: np.ndarray) -> torch.Tensor:
+    try:
+        return torch.from_numpy(array if array.flags.writeable else array.copy())
+    except (TypeError, ValueError):
+        # Another type than torch's, another byte order, or strides below 0.
+        pass
+    try:
+        return torch.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+    except TypeError:
+        raise CaptureError(f"the batch has a NumPy array of {array.dtype}, which no tensor has") from None
+
+
+def batch_kind(batch: Any) -> Hashable:
+    """What a program depends on of a batch, beside its constants: the structure, and of each leaf whether it is a
+    tensor, with its shape and element type."""
+    leaves, spec = flatten(batch)
+    return spec, tuple((leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else None for leaf in leaves)
 
 
 class _Tensor:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ReproError
 from ...program import Program
 from .. import torch as frontend
+from ..batches import repeated
 from ..interface import CaptureOptions, ImportedProgram
 from .programs import training_program
 
@@ -52,9 +53,10 @@ class Training:
         options = {name: value for name, value in self.options.items() if name != "nonfinite_loss"}
         return training_program(self.model, self.loss_fn, self.optimizer, batch, CaptureOptions(**options))
 
-    def form(self, imported: ImportedProgram[Captured]) -> Form:
-        """What the program depends on now: where it is the same as at the capture, so is the program."""
-        return frontend.form_of(self.model, self.loss_fn, imported.bindings.optimizer_structure())
+    def form(self, imported: ImportedProgram[Captured], batch: Any) -> Form:
+        """What the program of a batch depends on now: where it is the same as at the capture, so is the program."""
+        structure = imported.bindings.optimizer_structure()
+        return frontend.form_of(self.model, self.loss_fn, structure, frontend.batch_kind(batch))
 
 
 def allow_exact_digits(exact_digits: int | None, script: object) -> None:
@@ -111,12 +113,7 @@ class _Batches:
         self._file = file
         if not isinstance(given, Iterable) and not hasattr(given, "__getitem__"):
             raise ReproError(f"{file}: expected training() to return batches, got a {type(given).__name__}")
-        try:
-            self._iterator = iter(given)
-        except ReproError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise ReproError(_where(error, file)) from None
+        self._iterator = repeated(given)
 
     def __iter__(self) -> Iterator[Any]:
         return self

@@ -57,8 +57,36 @@ def _tracing_environment() -> Iterator[None]:
         yield
 
 
+_PRODUCTS = {
+    torch.ops.aten.addbmm.default,
+    torch.ops.aten.addmm.default,
+    torch.ops.aten.addmv.default,
+    torch.ops.aten.baddbmm.default,
+    torch.ops.aten.bmm.default,
+    torch.ops.aten.convolution.default,
+    torch.ops.aten.dot.default,
+    torch.ops.aten.mm.default,
+    torch.ops.aten.mv.default,
+    torch.ops.aten.vdot.default,
+}
+"""Operators that PyTorch refuses on several element types, but not while they are traced."""
+
+
+def _require_one_type(operator: Any, arguments: Sequence[Any]) -> None:
+    types = {value.dtype for value in arguments if isinstance(value, torch.Tensor)}
+    if len(types) > 1:
+        found = " and ".join(sorted(str(each).removeprefix("torch.") for each in types))
+        name = str(operator).removesuffix(".default")
+        raise CaptureError(f"{name} takes tensors of {found}, expected one element type: x.float() is float32")
+
+
 class _SecondStage(torch.fx.Interpreter):
     """Runs the first stage's graph with its list operators expanded and low precision computed in f32."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module)
+        # Messages are one line.
+        self.extra_traceback = False
 
     def run_node(self, node: torch.fx.Node) -> Any:
         self._node = node
@@ -71,6 +99,8 @@ class _SecondStage(torch.fx.Interpreter):
         if foreach.is_foreach(target):
             return foreach.call_foreach(target, args, kwargs)
         try:
+            if target in _PRODUCTS:
+                _require_one_type(target, args)
             return opmath.call_in_f32(target, args, kwargs, self._node.meta.get("val"))
         except Exception as error:
             reason = str(error) if isinstance(error, CaptureError) else _first_line(error)

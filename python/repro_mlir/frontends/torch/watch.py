@@ -101,11 +101,12 @@ class Watch:
         return same and self._constants.unchanged() and self._read.unchanged()
 
 
-def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable) -> Form:
+def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable, batch: Hashable = None) -> Form:
     """The form in which the user's objects are: everything that a captured program depends on, with names.
 
     Args:
       structure: of the optimizer, see `Captured.optimizer_structure`.
+      batch: see `batch_kind`.
     """
     parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
     parts.append(("loss_fn", _Same(loss_fn)))
@@ -117,6 +118,7 @@ def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable) -> Form:
     parts.extend((name, _hashable(value)) for name, value in reads.parts())
     parts.extend((name, contents(value)) for name, value in reads.tensors.items())
     parts.append(("optimizer.param_groups", structure))
+    parts.append(("the shape of the batch", batch))
     return tuple(parts)
 
 

@@ -1,0 +1,209 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Batches as loops have them: a smaller one at the end, other shapes and structures, mappings, NumPy arrays, epochs."""
+
+import collections
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import repro_mlir
+from repro_mlir.compilation.cpu import runnable_levels
+from repro_mlir.errors import BatchesEnded, ReproError
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+cross_entropy = torch.nn.functional.cross_entropy
+X = torch.linspace(-2, 3, 10 * 8).sin().reshape(10, 8)
+Y = torch.arange(10) % 3
+
+
+def new_model() -> Any:
+    dropping = torch.nn.Dropout(0.25)
+    return repro_mlir.initialize(
+        torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU(), dropping, torch.nn.Linear(6, 3)),
+        1,
+    )
+
+
+def new_trainer(target: str = "cpu", **options: Any) -> repro_mlir.Trainer:
+    model = new_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    return repro_mlir.Trainer(model, cross_entropy, optimizer, target=target, **options)
+
+
+def loader(size: int = 4) -> Any:
+    """Three batches, of which the last one is smaller."""
+    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=size)
+
+
+def test_P0_the_last_smaller_batch_on_all_targets() -> None:
+    levels = [f"cpu:{level}" for level in runnable_levels()]
+    results = {}
+    for target in ("cpu", *levels, "reference", "ptx-emulator"):
+        for threads in (1, 2) if target == "cpu" else (1,):
+            trainer = new_trainer(target, threads=threads)
+            results[target, threads] = trainer.fit(loader(), 7), trainer.state_hash()
+    assert len({repr(result) for result in results.values()}) == 1, results
+
+
+def test_the_last_smaller_batch_is_eager_s() -> None:
+    model, expected = (repro_mlir.initialize(torch.nn.Linear(8, 3), 1) for _ in range(2))
+    optimizers = [torch.optim.SGD(each.parameters(), lr=0.1, momentum=0.9) for each in (model, expected)]
+    trainer = repro_mlir.Trainer(model, cross_entropy, optimizers[0])
+    losses, wanted = [], []
+    for _ in range(2):
+        for x, y in loader():
+            losses.append(trainer.step(x, y))
+            optimizers[1].zero_grad()
+            loss = cross_entropy(expected(x), y)
+            loss.backward()
+            optimizers[1].step()
+            wanted.append(loss.item())
+    np.testing.assert_allclose(losses, wanted, rtol=1e-5)
+    torch.testing.assert_close(model.state_dict(), expected.state_dict(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_program_for_each_shape_is_captured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = new_trainer()
+    captured = []
+    capture = repro_mlir.Trainer._capture
+    monkeypatch.setattr(
+        repro_mlir.Trainer, "_capture", lambda self, batch: captured.append(len(batch[0])) or capture(self, batch)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trainer.fit(loader(), 9)
+    assert captured == [4, 2]
+
+
+def test_more_shapes_than_are_kept_are_warned_of() -> None:
+    model = repro_mlir.initialize(torch.nn.Linear(8, 3), 1)
+    trainer = repro_mlir.Trainer(model, cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), target="reference")
+    for size in range(1, 9):
+        trainer.step(X[:size], Y[:size])
+    with pytest.warns(RuntimeWarning, match=r"the shape of the batch has changed, as something has again and again"):
+        trainer.step(X[:9], Y[:9])
+
+
+def test_a_batch_that_fails_leaves_the_run() -> None:
+    """As in a loop that catches the exception: what follows is what would have followed."""
+    trainer, whole = new_trainer("reference"), new_trainer("reference")
+    for batch in loader():
+        trainer.step(*batch)
+        whole.step(*batch)
+        before = trainer.state_hash()
+        for wrong, message in (
+            ((X[:4, :5], Y[:4]), r"module 0: .* reduction dim"),
+            ((X[:4].double(), Y[:4]), r"module 0: aten.addmm takes tensors of float32 and float64, expected one element type"),
+            ((X[:4],), "expected a tuple"),
+            ((X[:4].to_sparse(), Y[:4]), "expected a dense tensor"),
+            ((np.array(["a"]), Y[:1]), r"NumPy array of <U1"),
+        ):
+            with pytest.raises(ReproError, match=message) as caught:
+                trainer.step(*wrong)
+            assert "\n" not in str(caught.value)
+        assert (trainer.state_hash(), trainer.steps) == (before, whole.steps)
+    assert trainer.state_hash() == whole.state_hash()
+
+
+def test_a_receipt_names_the_program_of_each_shape(tmp_path: Path) -> None:
+    with new_trainer(receipt=tmp_path / "run") as trainer:
+        trainer.fit(loader(), 7)
+        state = trainer.state_hash()
+    verified = repro_mlir.verify(tmp_path / "run", target="reference")
+    assert (verified.steps, repro_mlir.Receipt(tmp_path / "run").header.programs[1:] != ()) == (7, True)
+    assert state == new_run_hash(7)
+
+
+def new_run_hash(steps: int) -> str:
+    trainer = new_trainer("reference")
+    trainer.fit(loader(), steps)
+    return trainer.state_hash()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda array: array,
+        lambda array: array.astype(array.dtype.newbyteorder(">")),
+        lambda array: array[::-1].copy()[::-1],
+        lambda array: np.asfortranarray(array),
+        lambda array: np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape),
+    ],
+    ids=["plain", "big-endian", "negative strides", "Fortran order", "read-only"],
+)
+def test_numpy_batches(change: Any) -> None:
+    tensors, arrays = new_trainer("reference"), new_trainer("reference")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x, y in loader():
+            assert tensors.step(x, y) == arrays.step(change(x.numpy()), change(y.numpy()))
+    assert tensors.state_hash() == arrays.state_hash()
+
+
+class GivesLoss(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 3)
+
+    def forward(self, inputs: Any, labels: Any = None, scale: float = 1.0) -> Any:
+        return {"loss": cross_entropy(self.layer(inputs) * scale, labels), "other": inputs}
+
+
+def test_mappings_are_arguments_by_name() -> None:
+    """As Hugging Face's collators give them: a dict, or a mapping of another class."""
+    results = set()
+    for wrap in (dict, collections.UserDict, collections.OrderedDict, None):
+        model = repro_mlir.initialize(GivesLoss(), 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        trainer = repro_mlir.Trainer(model, None, optimizer, target="reference")
+        batches = [(x, y) if wrap is None else wrap({"inputs": x, "labels": y}) for x, y in loader()]
+        results.add((tuple(trainer.fit(batches, 5)), trainer.step(*loader_first(batches)), trainer.state_hash()))
+    assert len(results) == 1
+
+
+def loader_first(batches: list[Any]) -> tuple[Any, ...]:
+    return batches[0] if isinstance(batches[0], tuple) else (batches[0],)
+
+
+def test_another_structure_of_a_batch_is_another_program() -> None:
+    model = repro_mlir.initialize(GivesLoss(), 1)
+    trainer = repro_mlir.Trainer(model, None, torch.optim.SGD(model.parameters(), lr=0.1), target="reference")
+    before = trainer.step({"inputs": X, "labels": Y})
+    trainer.load_state_dict(trainer.state_dict() | {"steps": 0})
+    assert trainer.step({"inputs": X, "labels": Y, "scale": torch.tensor(2.0)}) != before
+    with pytest.raises(ReproError, match=r"batch\['scale'\] is 3.0, captured as the constant 2.0: expected a tensor"):
+        trainer.step({"inputs": X, "labels": Y, "scale": 2.0})
+        trainer.step({"inputs": X, "labels": Y, "scale": 3.0})
+
+
+def test_a_loader_is_repeated_by_epochs() -> None:
+    """Each epoch asks the loader anew, as a loop over epochs does: its sampler draws another order."""
+
+    class Shuffled:
+        epochs = 0
+
+        def __iter__(self) -> Any:
+            self.epochs += 1
+            order = torch.randperm(10, generator=torch.Generator().manual_seed(self.epochs))
+            return ((X[chosen], Y[chosen]) for chosen in order.split(4))
+
+    batches, trainer, expected = Shuffled(), new_trainer("reference"), new_trainer("reference")
+    losses = trainer.fit(batches, 8)
+    wanted = [expected.step(*batch) for each in [Shuffled()] for _ in range(3) for batch in each][:8]
+    assert (losses, batches.epochs) == (wanted, 3)
+
+
+def test_an_iterator_that_ends_gives_the_losses() -> None:
+    trainer, expected = new_trainer("reference"), new_trainer("reference")
+    with pytest.raises(BatchesEnded, match="expected 5 batches, got 3") as caught:
+        trainer.fit(iter(loader()), 5)
+    assert caught.value.losses == expected.fit(loader(), 3)
+    with pytest.raises(BatchesEnded, match="expected 2 batches, got 0") as caught:
+        trainer.fit([], 2)
+    assert caught.value.losses == []
