@@ -24,6 +24,15 @@ LogicalResult verifySize(Operation *op, RankedTensorType type);
 /// been checked.
 LogicalResult verifySizes(func::FuncOp main);
 
+/// Whether no number on the way to an index of the first and of the last
+/// iteration has more than 64 bits. Where one has, MLIR's verifier, which
+/// evaluates them, ends the process.
+bool hasEnds(ArrayRef<AffineMap> maps, ValueRange operands);
+
+/// (A1), (A2) Checks the accesses that the structured operation `op` would have
+/// with `maps` of static shapes.
+LogicalResult verifyMaps(Operation *op, ArrayRef<AffineMap> maps);
+
 /// (A1), (A2), (A3), (A4) Checks the shapes and the accesses of an operation
 /// whose types have been checked.
 LogicalResult verifyShapes(Operation *op);

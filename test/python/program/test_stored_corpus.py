@@ -1,0 +1,72 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs that are stored since an earlier version are read, hashed and run as they were (test/data/README.md)."""
+
+import json
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import repro_mlir
+from repro_mlir.errors import StepFailed
+from repro_mlir.numerics.hashing import tensor_hash
+from repro_mlir.program import Program
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "test" / "data" / "programs"
+EXPECTED: dict[str, dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text())
+
+
+def steps(name: str) -> list[list[np.ndarray]]:
+    """The inputs of each step."""
+    found: dict[int, list[np.ndarray]] = {}
+    with np.load(FOLDER / f"{name}.npz") as arrays:
+        for key, array in arrays.items():
+            found.setdefault(int(key.partition("-")[0]), []).append(array)
+    return [found[step] for step in sorted(found)]
+
+
+def test_every_file_is_expected() -> None:
+    assert {path.stem for path in FOLDER.glob("*.repro")} == set(EXPECTED)
+
+
+def test_every_operation_is_stored() -> None:
+    """A later operation needs a program of its own, beside these."""
+    source = (ROOT / "lib" / "Dialect" / "Repro" / "Identity" / "CanonicalOps.cpp").read_text()
+    entries = re.findall(r"add\(Place::.*?\);", source, re.DOTALL)
+    names = {name for entry in entries for name in re.findall(r'"([a-z]+\.[a-z0-9_]+)"', entry)}
+    data = Program.load(FOLDER / "every-operation.repro").data
+    stored = {name for name in names if struct.pack("<Q", len(name)) + name.encode() in data}
+    assert len(names) > 100 and names == stored
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_programs(name: str, tmp_path: Path) -> None:
+    program, wanted = Program.load(FOLDER / f"{name}.repro"), EXPECTED[name]
+    assert program.hash == wanted["program"]
+    for role in ("state", "inputs", "outputs"):
+        assert [kind.name for kind in getattr(program, role)] == wanted[role]
+    program.save(tmp_path / "again.repro")
+    assert (tmp_path / "again.repro").read_bytes() == (FOLDER / f"{name}.repro").read_bytes()
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+@pytest.mark.parametrize("name", EXPECTED)
+def test_steps(name: str, target: str) -> None:
+    program, wanted = Program.load(FOLDER / f"{name}.repro"), EXPECTED[name]["steps"]
+    executable, given = repro_mlir.compile(program, target), steps(name)
+    assert len(given) == len(wanted) > 0
+    for inputs, expected in zip(given, wanted, strict=True):
+        initial = program.initial_state()
+        if isinstance(expected, str):
+            with pytest.raises(StepFailed, match=re.escape(expected)):
+                executable(initial, *inputs)
+            continue
+        state, outputs = executable(initial, *inputs)
+        found = [(state[kind.name], kind.element) for kind in program.state]
+        found += [(outputs[kind.name], kind.element) for kind in program.outputs]
+        assert [tensor_hash(*each) for each in found] == expected
