@@ -11,7 +11,7 @@ from ...errors import ReproError
 from ...files import canonical_json
 from ...files import json_shapes as shapes
 from ..receipts.form import check_run
-from .limits import REASON_CHARACTERS
+from .quotas import REASON_CHARACTERS
 
 PROTOCOL = 3
 

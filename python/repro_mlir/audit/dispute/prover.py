@@ -17,7 +17,7 @@ from ...program.canonical import examine
 from .. import merkle
 from ..operators import Operator, OperatorGraph, Value
 from ..operators.commitments import OperatorTree, commit_operators
-from . import bounds, limits
+from . import bounds, quotas
 from .messages import PROTOCOL, Message, NoMessage, decode_question, encode, refusal
 from .runs import Run
 
@@ -146,8 +146,8 @@ class Prover:
         if position >= len(values):
             raise QuestionError(f"{operator} has {len(values)} tensors as {role}")
         value = values[position]
-        if value.kind.nbytes > limits.OPERATOR_BYTES:
-            size, most = value.kind.nbytes, limits.OPERATOR_BYTES
+        if value.kind.nbytes > quotas.OPERATOR_BYTES:
+            size, most = value.kind.nbytes, quotas.OPERATOR_BYTES
             raise QuestionError(f"expected a tensor of at most {most:,} bytes, got one of {size:,}")
         array = self._values_of(step, operator)[value]
         return {"data": _base64(tensor_bytes(array, value.kind.element))}

@@ -17,11 +17,11 @@ from ..operators import OperatorGraph
 from ..receipts.commitments import Commitment
 from ..receipts.comparison import first_different_field
 from ..receipts.form import NUMERICS, Signature
-from . import limits
+from . import quotas
 from .channels import Channel
 from .judgement import judge_operator
 from .messages import Message
-from .party import Fault, Opening, Party, Published
+from .party import Misconduct, Opening, Party, Published
 from .terms import Due, Terms
 from .verdict import Verdict
 
@@ -44,8 +44,8 @@ def settle(
     *,
     terms: Terms | None = None,
     program: Program | None = None,
-    timeout: float = limits.ANSWER_SECONDS,
-    total: float = limits.TOTAL_SECONDS,
+    timeout: float = quotas.ANSWER_SECONDS,
+    total: float = quotas.TOTAL_SECONDS,
     published: tuple[Published | None, Published | None] = (None, None),
 ) -> Verdict:
     """Settles a dispute between the provers A, behind `first`, and B, behind `second`.
@@ -73,7 +73,7 @@ def settle(
     except ReproError:
         raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"[: limits.REASON_CHARACTERS]
+        reason = f"{type(error).__name__}: {error}"[: quotas.REASON_CHARACTERS]
         raise ReproError(f"no verdict: the referee failed ({reason})") from error
     finally:
         for party in parties:
@@ -95,7 +95,7 @@ class _Referee:
         for i, party in enumerate(self.parties):
             try:
                 answers.append(ask(i, party))
-            except Fault as fault:
+            except Misconduct as fault:
                 faults[party.name] = str(fault)
         if faults:
             raise Ended(Verdict("conduct", tuple(faults), faults, self.step))
@@ -184,7 +184,7 @@ class _Referee:
         for party in self.parties:
             try:
                 return party.program(identity)
-            except Fault as fault:
+            except Misconduct as fault:
                 raise Ended(Verdict("conduct", (party.name,), {party.name: str(fault)}, self.step)) from None
             except ReproError as error:
                 # Text that is too much for the referee may say the same as shorter text of the other party.
@@ -226,7 +226,7 @@ class _Referee:
         if terms is None:
             return None, None
         first, second = (
-            terms.record(record, claim) if 0 <= claim.cursor - taken_before <= limits.SKIPPED_BATCHES else None
+            terms.record(record, claim) if 0 <= claim.cursor - taken_before <= quotas.SKIPPED_BATCHES else None
             for claim in claims
         )
         return first, second
@@ -294,8 +294,8 @@ class _Referee:
                 continue
             if self.terms is None:
                 continue
-            if claim.cursor - taken_before > limits.SKIPPED_BATCHES:
-                wrong[party.name] = f"step {step} skips more than {limits.SKIPPED_BATCHES:,} batches"
+            if claim.cursor - taken_before > quotas.SKIPPED_BATCHES:
+                wrong[party.name] = f"step {step} skips more than {quotas.SKIPPED_BATCHES:,} batches"
                 subject = subject or "the count of batches"
                 continue
             if right is None:

@@ -19,7 +19,7 @@ import pytest
 from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, Verdict, settle
 from repro_mlir.audit.dispute.channels import Silence
 from repro_mlir.audit.dispute.messages import Message, encode
-from repro_mlir.audit.dispute.party import Fault, Party
+from repro_mlir.audit.dispute.party import Misconduct, Party
 from repro_mlir.audit.dispute.terms import Due, Terms
 from repro_mlir.audit.operators import Value
 from repro_mlir.audit.operators.commitments import OperatorClaim, OperatorTree
@@ -245,7 +245,7 @@ def test_elements_in_another_form() -> None:
                 pass
 
         for digest in {tensor_digest(right, element), tensor_digest(array, element)}:
-            with pytest.raises(Fault, match=r"input 0 of operator 0: .*expected"):
+            with pytest.raises(Misconduct, match=r"input 0 of operator 0: .*expected"):
                 Party("A", Answering()).tensor(1, 0, "input", 0, value, digest)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from adversary import CHANGES, STEP, STEPS, Adversary, cheats, graph, honest
-from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, bounds, limits, settle
+from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, bounds, quotas, settle
 from repro_mlir.audit.operators import Tracer
 from support.dispute_runs import CachedProver
 
@@ -83,7 +83,7 @@ def test_a_tensor_that_fits_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     index = next(o.index for o in graph().operators if o.outputs and o.outputs[0].kind.nbytes == 12)
     question = {"ask": "tensor", "step": STEP, "index": index, "role": "output", "position": 0}
     assert "data" in ask(CachedProver(honest()), **question)
-    monkeypatch.setattr(limits, "OPERATOR_BYTES", 11)
+    monkeypatch.setattr(quotas, "OPERATOR_BYTES", 11)
     assert ask(CachedProver(honest()), **question)["error"] == "expected a tensor of at most 11 bytes, got one of 12"
 
 
