@@ -74,7 +74,7 @@ def test_bundles(form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def test_receipts(form: str, version: int, programs: int, changes: int) -> None:
     path = DATA / form / "run.receipt"
     header, log = repro_mlir.Receipt(path).header, repro_mlir.Receipt(path).log
-    assert (header.version, len(header.programs), len(log.change_records())) == (version, programs, changes)
+    assert (header.version, len(header.programs), len(log.change_records)) == (version, programs, changes)
     verified = repro_mlir.verify(path)
     assert (verified.steps, verified.state_hash, verified.chain) == RECEIPTS[form]
     assert main(["dispute", str(path), str(path)]) == 0 and repro_mlir.diff(path, path) is None

@@ -113,7 +113,7 @@ def check_names(found: FileList, listed: Iterable[str] | None, header: Header, l
     """
     needed = {HEADER, STEPS, INPUTS, checkpoints.name_of(0)}
     needed |= {header.program_file(i) for i in range(len(header.programs))}
-    needed |= {changes.name_of(record) for record in log.change_records()}
+    needed |= {changes.name_of(record) for record in log.change_records}
     if listed is not None:
         every = header.checkpoint_every
         kept = [log.record_of(step) for step in range(every, log.steps + 1, every)]

@@ -107,7 +107,7 @@ def verify(
     link = log[log.records].chain
     if chain is not None and link != chain:
         raise ReceiptWrong("chain", "another run than the one expected", None, link.hex(), chain.hex())
-    if not changes and (changed := log.change_records()):
+    if not changes and (changed := log.change_records):
         message = "the user changed the state, expected a run without changes"
         raise ReceiptWrong(STEPS, message, log[changed[0]].follows)
     chosen = choose_steps(steps, log.steps, draw)
@@ -131,7 +131,7 @@ def verify(
     run = tuple(log[record].step for record in executed if log[record].program is not None)
     return Verified(
         log.steps,
-        len(log.change_records()),
+        len(log.change_records),
         tuple(chosen),
         run,
         link.hex(),
@@ -155,7 +155,7 @@ def _not_checked(
         yield "whether program, names, hyper-parameters, initial state and batches are those wanted: no script"
     elif "nonfinite_loss" not in inputs.run:
         yield f"nonfinite_loss, {receipt.header.nonfinite_loss} in the receipt: the script leaves it open"
-    changes = [log[record].step for record in log.change_records()]
+    changes = [log[record].step for record in log.change_records]
     if changes:
         told = ", ".join(map(str, changes[:5])) + (" and more" if len(changes) > 5 else "")
         yield f"whether the state that the user gave after step {told} is the one wanted: it is data, like a batch"

@@ -92,7 +92,7 @@ def copied(whole: Path, tmp_path: Path) -> Path:
 def test_what_is_recorded(whole: Path) -> None:
     receipt = Receipt(whole)
     log = receipt.log
-    assert (log.steps, log.records, log.change_records()) == (STEPS, STEPS + 2, [BETWEEN, AT_THE_END])
+    assert (log.steps, log.records, log.change_records) == (STEPS, STEPS + 2, [BETWEEN, AT_THE_END])
     assert [log[log.record_of(step)].program for step in range(1, STEPS + 1)] == [0, 0, 1, 1, 0, 0, 0, 2, 0, 0]
     assert [*receipt.change(BETWEEN)] == ["3.weight"] and [*receipt.change(AT_THE_END)] == ["3.bias"]
     assert not receipt.change(AT_THE_END)["3.bias"].any()
