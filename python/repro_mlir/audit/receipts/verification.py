@@ -99,8 +99,7 @@ def verify(
     if not isinstance(receipt, Receipt):
         receipt = Receipt(receipt)
     try:
-        with Progress(receipt.log.steps, "checking") as progress:
-            check_consistency(receipt, unfinished=unfinished, key=key, advance=progress.advance)
+        check_consistency(receipt, unfinished=unfinished, key=key)
     except DigestsWrong as wrong:
         raise _located(receipt, wrong, target, threads) from None
     log = receipt.log
