@@ -27,7 +27,7 @@ from ..operators import OperatorGraph, Value
 from ..operators.commitments import OperatorClaim
 from ..operators.tracing import value_hash
 from ..receipts.commitments import Commitment, first_link, next_link
-from ..receipts.form import Signature, tensors_from_json
+from ..receipts.form import Signature, tensors_from_json, version_of_run
 from . import quotas
 from .channels import Channel, Silence, TooLong
 from .messages import PROTOCOL, Message, NoMessage, Refusal, decode_answer, encode
@@ -88,6 +88,11 @@ class Opening:
     steps: int
     link: bytes
 
+    @property
+    def version(self) -> int:
+        """Of the receipt."""
+        return version_of_run(self.header)
+
 
 @dataclass(frozen=True)
 class Published:
@@ -134,9 +139,9 @@ class Party:
         if answer["protocol"] != PROTOCOL:
             raise Misconduct(f"protocol {answer['protocol']}, expected {PROTOCOL}")
         header, records, link = answer["header"], answer["records"], bytes.fromhex(answer["link"])
-        is_first = "program" in header
+        version = version_of_run(header)
         try:
-            signature = Signature.from_json(header["signature"]) if is_first else None
+            signature = Signature.from_json(header["signature"]) if version == 1 else None
             state = signature.state if signature is not None else tensors_from_json(header["state"])
         except ReproError as error:
             raise Misconduct(f"a header with a signature that none can be: {error}") from None
@@ -144,7 +149,7 @@ class Party:
         link0 = first_link(canonical_json.dump(header))
         if records == 0 and link != link0:
             raise Misconduct("a link of no steps that does not follow from its header")
-        if answer["steps"] > records or (is_first and answer["steps"] < records):
+        if answer["steps"] > records or (version == 1 and answer["steps"] < records):
             raise Misconduct(f"{answer['steps']} steps in {records} records")
         if self._published is not None and self._published != Published(link0, records, link):
             raise Misconduct("another run than the one that it published")
@@ -185,7 +190,7 @@ class Party:
             size += quotas.STEP_BYTES
         answer = self._ask({"ask": "step", "step": record}, _SHORT + size)
         state = _digests(answer, "state", len(opening.state))
-        is_named = record > 0 and opening.signature is None
+        is_named = record > 0 and opening.version > 1
         named = [name in answer for name in ("program", "signature")]
         if ("steps" in answer) != is_named or named[0] != named[1] or (named[0] and not is_named):
             raise Misconduct("expected steps, program and signature of each step, and in version 1 of none")
@@ -217,7 +222,7 @@ class Party:
     @_judges
     def check_steps(self, opening: Opening) -> None:
         """Whether the last record counts the steps that the party says it ran."""
-        if opening.signature is None and opening.records:
+        if opening.version > 1 and opening.records:
             counted = self.step(opening.records, opening.link, opening).steps
             if counted != opening.steps:
                 raise Misconduct(f"{opening.steps} steps, and its last record counts {counted}")

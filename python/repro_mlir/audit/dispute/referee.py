@@ -112,11 +112,11 @@ class _Referee:
             return _agreement(openings)
         record, links, before = found
         # The records of version 2 say which step they are.
-        self.step = record if openings[0].signature is not None else None
+        self.step = record if openings[0].version == 1 else None
         claims = self.both(lambda i, party: party.step(record, links[i], openings[i], before))
         # Both gave the same link before this record, so that both must have the same to show for it.
         previous = self.both(lambda i, party: party.step(record - 1, before, openings[i]))[0]
-        self.step = record if openings[0].signature is not None else (previous.steps or 0) + 1
+        self.step = record if openings[0].version == 1 else (previous.steps or 0) + 1
         due = self._due(record, claims, previous.cursor)
         self._judge_kinds(claims, previous, due, openings)
         identity = claims[0].program
@@ -140,8 +140,7 @@ class _Referee:
             self._check_numerics(openings[0].header)
             return
         path, mine_value, other = different
-        if not wrong and len({opening.header.get("program", None) for opening in openings} - {None}) == 1:
-            wrong = self._false_signatures(openings)
+        wrong = wrong or self._false_signatures(openings)
         reasons = wrong or {"A": f"{path} is {mine_value}", "B": f"{path} is {other}"}
         raise Ended(Verdict("header", tuple(wrong), reasons, subject=path))
 
@@ -153,10 +152,12 @@ class _Referee:
             )
 
     def _false_signatures(self, openings: tuple[Opening, Opening]) -> dict[str, str]:
-        """The parties whose header gives the program's tensors another type than the program, and why."""
-        if any(opening.signature is None for opening in openings):
+        """The parties whose header gives the program's tensors another type than the program, and why; none where the
+        headers do not name one program."""
+        named = [opening.header["program"] for opening in openings if opening.version == 1]
+        if len(named) < 2 or named[0] != named[1]:
             return {}
-        program = self._program(openings[0].header["program"])
+        program = self._program(named[0])
         due = [[(kind.element, kind.shape) for kind in kinds] for kinds in _tensors(program)]
         wrong = {}
         for opening, party in zip(openings, self.parties, strict=True):
@@ -239,7 +240,7 @@ class _Referee:
         openings: tuple[Opening, Opening],
     ) -> None:
         """Ends the dispute where a party, or both, changed the state, or the steps are of different programs."""
-        if openings[0].signature is not None:
+        if openings[0].version == 1:
             return
         step = (previous.steps or 0) + 1
         wrong = {}
