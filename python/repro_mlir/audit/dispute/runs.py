@@ -190,7 +190,7 @@ class ReceiptRun:
 
     def state_after(self, record: int) -> Arrays:
         """The state after a record, as numerics/tensors.py holds it; it is run to from a kept one."""
-        with closing(Replay(self._receipt, self._target, self._threads, self._inputs)) as replay:
+        with closing(self._replay()) as replay:
             for earlier in records_to_execute([record] if record else [], list_files(self._receipt.path).kept):
                 replay.run(earlier)
             return [array.copy() for array in replay.state_before(record + 1).values()]
@@ -198,11 +198,11 @@ class ReceiptRun:
     def arrays(self, record: int) -> Arrays:
         # A script gives its batches in order, once.
         if self._last is None or self._last[0] != record:
-            replay = self._replay
-            for earlier in records_to_execute([record], list_files(self._receipt.path).kept)[:-1]:
-                replay.run(earlier)
-            state = [array.copy() for array in replay.state_before(record).values()]
-            self._last = record, [*state, *replay.inputs(record)]
+            with closing(self._replay()) as replay:
+                for earlier in records_to_execute([record], list_files(self._receipt.path).kept)[:-1]:
+                    replay.run(earlier)
+                state = [array.copy() for array in replay.state_before(record).values()]
+                self._last = record, [*state, *replay.inputs(record)]
         return self._last[1]
 
     def tracer(self, record: int) -> Tracer:
@@ -216,6 +216,5 @@ class ReceiptRun:
     def _initial(self) -> Commitment:
         return Commitment(0, self._receipt.state_digests(0))
 
-    @cached_property
     def _replay(self) -> Replay:
         return Replay(self._receipt, self._target, self._threads, self._inputs)
