@@ -59,9 +59,7 @@ def _matches(graph: OperatorGraph, nodes: Mapping[str, TensorType]) -> dict[int,
         if named and not operator.inline:
             last[named[1]] = operator.index
     return {
-        last[name]: name
-        for name, kind in nodes.items()
-        if name in last and _gives(graph.operators[last[name]], kind)
+        last[name]: name for name, kind in nodes.items() if name in last and _gives(graph.operators[last[name]], kind)
     }
 
 
