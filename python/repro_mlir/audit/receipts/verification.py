@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
@@ -208,11 +209,17 @@ def choose_steps(text: str, steps: int, draw: random.Random | None = None) -> li
 
 
 def records_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """The records to run, ascending: each chosen one, and those before it back to the nearest kept state."""
-    needed: set[int] = set()
+    """The records to run, ascending: each chosen one, and those before it back to the nearest kept state.
+
+    Args:
+      chosen, kept: ascending.
+    """
+    needed: list[int] = []
     for record in chosen:
-        needed.update(range(max((each for each in kept if each < record), default=0) + 1, record + 1))
-    return sorted(needed)
+        before = bisect_left(kept, record)
+        begin = kept[before - 1] + 1 if before else 1
+        needed += range(max(begin, needed[-1] + 1 if needed else 1), record + 1)
+    return needed
 
 
 class Replay:

@@ -3,12 +3,16 @@
 
 """Runs of several programs whose user changes the state between steps: recorded, resumed, verified, disputed."""
 
+import itertools
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +33,7 @@ from repro_mlir.errors import ReceiptWrong, StepFailed
 from repro_mlir.files import canonical_json
 from repro_mlir.frontends.torch.script import load_training
 from repro_mlir.limits import VARIABLE
+from repro_mlir.program import read_untrusted
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -454,6 +459,32 @@ def test_programs_are_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPa
         repro_mlir.verify(whole, "1", target="reference")
     monkeypatch.setenv(VARIABLE, f"text_bytes={size}")
     assert repro_mlir.verify(whole, "1", target="reference").sealed
+
+
+def test_the_time_to_read_programs_is_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock on which each program takes 25 s."""
+    left: list[float] = []
+
+    def read(*arguments: Any, seconds: float, **options: Any) -> bytes:
+        left.append(seconds)
+        return read_untrusted(*arguments, seconds=seconds, **options)
+
+    monkeypatch.setattr(f"{Receipt.__module__}.read_untrusted", read)
+    clock = itertools.count(0, 25)
+    monkeypatch.setattr(f"{Receipt.__module__}.time", SimpleNamespace(monotonic=clock.__next__))
+    monkeypatch.setenv(VARIABLE, "read_seconds=51")
+    assert repro_mlir.verify(whole, "1", target="reference").sealed
+    assert left == [51, 26, 1]
+    monkeypatch.setenv(VARIABLE, "read_seconds=50")
+    with pytest.raises(ReproError, match="the programs could not be read within 50 s together"):
+        repro_mlir.verify(whole, "1", target="reference")
+
+
+def test_a_prover_leaves_no_threads(whole: Path) -> None:
+    run = ReceiptRun(whole, "reference")
+    # The state before is not kept: two steps are run.
+    run.arrays(3)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("repro-hash")]
 
 
 def test_few_compiled_programs_are_kept(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
