@@ -148,7 +148,7 @@ class Party:
         # The message is canonical, and so is each part of it.
         link0 = first_link(canonical_json.dump(header))
         if records == 0 and link != link0:
-            raise Misconduct("a link of no steps that does not follow from its header")
+            raise Misconduct("a link of no records that does not follow from its header")
         if answer["steps"] > records or (version == 1 and answer["steps"] < records):
             raise Misconduct(f"{answer['steps']} steps in {records} records")
         if self._published is not None and self._published != Published(link0, records, link):
@@ -172,10 +172,10 @@ class Party:
     @_judges
     def link(self, record: int) -> bytes:
         """The link after a record."""
-        return bytes.fromhex(self._ask({"ask": "link", "step": record}, _SHORT)["link"])
+        return bytes.fromhex(self._ask({"ask": "link", "record": record}, _SHORT)["link"])
 
     @_judges
-    def step(self, record: int, link: bytes, opening: Opening, before: bytes | None = None) -> Commitment:
+    def record(self, record: int, link: bytes, opening: Opening, before: bytes | None = None) -> Commitment:
         """The commitment of a record, which `link` follows from.
 
         Args:
@@ -187,8 +187,8 @@ class Party:
         if tensors is not None:
             size += _DIGEST_TEXT * (len(tensors.inputs) + len(tensors.outputs))
         elif record:
-            size += quotas.STEP_BYTES
-        answer = self._ask({"ask": "step", "step": record}, _SHORT + size)
+            size += quotas.RECORD_BYTES
+        answer = self._ask({"ask": "record", "record": record}, _SHORT + size)
         state = _digests(answer, "state", len(opening.state))
         is_named = record > 0 and opening.version > 1
         named = [name in answer for name in ("program", "signature")]
@@ -223,7 +223,7 @@ class Party:
     def check_steps(self, opening: Opening) -> None:
         """Whether the last record counts the steps that the party says it ran."""
         if opening.version > 1 and opening.records:
-            counted = self.step(opening.records, opening.link, opening).steps
+            counted = self.record(opening.records, opening.link, opening).steps
             if counted != opening.steps:
                 raise Misconduct(f"{opening.steps} steps, and its last record counts {counted}")
 
@@ -240,12 +240,12 @@ class Party:
     @_judges
     def operators(self, record: int) -> bytes:
         """The node at the top of the tree over the operators of a step."""
-        return bytes.fromhex(self._ask({"ask": "operators", "step": record}, _SHORT)["top"])
+        return bytes.fromhex(self._ask({"ask": "operators", "record": record}, _SHORT)["top"])
 
     @_judges
     def nodes(self, record: int, level: int, index: int, node: bytes) -> tuple[bytes, bytes]:
         """The two nodes under a node of that tree."""
-        answer = self._ask({"ask": "nodes", "step": record, "level": level, "index": index}, _SHORT)
+        answer = self._ask({"ask": "nodes", "record": record, "level": level, "index": index}, _SHORT)
         left, right = bytes.fromhex(answer["left"]), bytes.fromhex(answer["right"])
         if merkle.node(left, right) != node:
             raise Misconduct(
@@ -258,7 +258,7 @@ class Party:
         """What stands behind a leaf."""
         operator = graph.operators[index]
         counts = len(operator.inputs), len(operator.outputs)
-        answer = self._ask({"ask": "operator", "step": record, "index": index}, _SHORT + _DIGEST_TEXT * sum(counts))
+        answer = self._ask({"ask": "operator", "record": record, "index": index}, _SHORT + _DIGEST_TEXT * sum(counts))
         claim = OperatorClaim(_digests(answer, "inputs", counts[0]), _digests(answer, "outputs", counts[1]))
         if claim.leaf(bytes.fromhex(graph.program.hash), index) != leaf:
             raise Misconduct(f"{operator} of record {record}: another claim than the one that it is committed to")
@@ -272,7 +272,7 @@ class Party:
         count = len(graph.operators)
         operators = [graph.operators[index] for index in indices]
         digests = sum(len(o.inputs) + len(o.outputs) + count.bit_length() for o in operators)
-        question = {"ask": "producers", "step": record, "indices": list(indices)}
+        question = {"ask": "producers", "record": record, "indices": list(indices)}
         given = self._ask(question, _SHORT * (1 + len(indices)) + _DIGEST_TEXT * digests)["claims"]
         if len(given) != len(indices):
             raise Misconduct(f"expected the claims of {len(indices)} operators")
@@ -292,7 +292,7 @@ class Party:
         """The elements of an input or output of an operator, which has this hash."""
         kind = value.kind
         size = kind.nbytes
-        question = {"ask": "tensor", "step": record, "index": index, "role": role, "position": position}
+        question = {"ask": "tensor", "record": record, "index": index, "role": role, "position": position}
         before = self.traffic.received
         text = self._ask(question, _SHORT + quotas.base64_bytes(size))["data"]
         self.traffic.tensors += self.traffic.received - before

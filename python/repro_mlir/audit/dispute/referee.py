@@ -113,9 +113,9 @@ class _Referee:
         record, links, before = found
         # The records of version 2 say which step they are.
         self.step = record if openings[0].version == 1 else None
-        claims = self.both(lambda i, party: party.step(record, links[i], openings[i], before))
+        claims = self.both(lambda i, party: party.record(record, links[i], openings[i], before))
         # Both gave the same link before this record, so that both must have the same to show for it.
-        previous = self.both(lambda i, party: party.step(record - 1, before, openings[i]))[0]
+        previous = self.both(lambda i, party: party.record(record - 1, before, openings[i]))[0]
         self.step = record if openings[0].version == 1 else (previous.steps or 0) + 1
         due = self._due(record, claims, previous.cursor)
         self._judge_kinds(claims, previous, due, openings)
