@@ -10,14 +10,14 @@ import re
 import struct
 
 import pytest
-from support.stored_samples import EVERYTHING, LINES, MANY_FORMS, PROGRAM
+from support.stored_samples import EVERYTHING, LINES, PROGRAM
 
 ir = pytest.importorskip("repro_mlir.ir")
 from blake3 import blake3  # noqa: E402
 from repro_mlir import ReproError  # noqa: E402
 from repro_mlir._mlir_libs._repro import program_hash, read_program, write_program  # noqa: E402
 from repro_mlir.program.canonical import examine, from_bytes, to_bytes  # noqa: E402
-from support import catalogue, identity_bytes, random_programs  # noqa: E402
+from support import identity_bytes, stored_programs  # noqa: E402
 
 MAGIC = b"\x89repro-mlir\r\n\x1a\n\0"
 
@@ -63,20 +63,10 @@ def check(text: str) -> None:
         assert program_hash(again, 1) == program_hash(module, 1) != identity
 
 
-@pytest.mark.parametrize("text", [PROGRAM, EVERYTHING, MANY_FORMS, LINES], ids=["program", "every", "forms", "lines"])
-def test_programs(text: str) -> None:
-    check(text)
-
-
-@pytest.mark.parametrize("group", catalogue.GROUPS)
-def test_catalogue(group: str) -> None:
-    for case in catalogue.GROUPS[group]():
-        check(case.program)
-
-
-def test_random_programs() -> None:
-    for number in range(100):
-        check(random_programs.program(number).program)
+@pytest.mark.parametrize("group", stored_programs.GROUPS)
+def test_programs(group: str) -> None:
+    for text in stored_programs.programs(group):
+        check(text)
 
 
 def test_what_is_kept_for_people() -> None:
