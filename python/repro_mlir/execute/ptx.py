@@ -73,7 +73,7 @@ class Emulation:
                 kernel.name, launch.grid, kernel.block, kernel.shared, parameters, self._memory, **options
             )
         if self._word[0]:
-            raise StepFailed(self._plan.messages[int(self._word[0]) - 1])
+            raise StepFailed(self._plan.message(int(self._word[0])))
 
 
 class PtxBackend(ResidentBackend):

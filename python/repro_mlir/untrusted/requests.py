@@ -46,7 +46,7 @@ def admit(data: bytes, seconds: float | None = None) -> bytes:
     """
     bounds = limits()
     check_size(data, bounds)
-    _SERVER.ask("read", data, seconds or bounds.read_seconds, "read", **_sizes(bounds))
+    _SERVER.ask("read", data, bounds.read_seconds if seconds is None else seconds, "read", **_sizes(bounds))
     return data
 
 
@@ -62,7 +62,7 @@ def admit_text(text: bytes, seconds: float | None = None) -> bytes:
     bounds = limits()
     check_size(text, bounds)
     check_text(text, bounds)
-    return _SERVER.ask("read_text", text, seconds or bounds.read_seconds, "read", **_sizes(bounds))
+    return _SERVER.ask("read_text", text, bounds.read_seconds if seconds is None else seconds, "read", **_sizes(bounds))
 
 
 def _sizes(bounds: Limits) -> dict[str, int]:

@@ -20,7 +20,6 @@ using namespace mlir::repro;
 // (A4) Sizes
 //===----------------------------------------------------------------------===//
 
-static constexpr int64_t kMaxRank = 24;
 static constexpr int64_t kMaxTensorBytes = int64_t(1) << 40;
 static constexpr int64_t kMaxProgramBytes = int64_t(1) << 50;
 static constexpr int64_t kMaxConstantBytes = int64_t(1) << 32;

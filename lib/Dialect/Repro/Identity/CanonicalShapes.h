@@ -12,6 +12,9 @@
 
 namespace mlir::repro {
 
+/// (A4) Most dimensions of a tensor, and most iterators of an operation.
+constexpr int64_t kMaxRank = 24;
+
 /// (A4) Whether a tensor of static shape and with an element type of (V1) has
 /// no more dimensions and bytes than a program's tensors may have.
 bool isWithinLimits(RankedTensorType type);

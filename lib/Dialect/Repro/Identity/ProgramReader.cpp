@@ -241,7 +241,6 @@ LogicalResult Origins::expectEnd() const {
 
 /// The body of an operation holds none.
 static constexpr unsigned kMaxNesting = 1;
-static constexpr unsigned kMaxDims = 24;
 
 namespace {
 /// Builds a module from the bytes of docs/identity.md. What it builds may still
@@ -482,7 +481,7 @@ LogicalResult BodyReader::readMaps(Attribute &maps) {
     uint64_t numDims;
     size_t numResults;
     if (failed(
-            bytes.readBelow(kMaxDims + 1, "a number of dimensions", numDims)) ||
+            bytes.readBelow(kMaxRank + 1, "a number of dimensions", numDims)) ||
         failed(bytes.readCount("expressions", 16, numResults)))
       return failure();
     SmallVector<AffineExpr> exprs(numResults);
