@@ -20,6 +20,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
 from repro_mlir.audit.dispute import RecordedRun, Verdict
 from repro_mlir.audit.operators import OperatorGraph
+from repro_mlir.audit.receipts.form import VERSION
 from support.dispute_runs import STEPS, bounds, chain, dispute, effective_fault, faulty, graph, honest, run
 
 CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
@@ -70,10 +71,12 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
         for number in range(disputes):
             step = int(draw.integers(1, STEPS + 1))
             # A comparison whose result cf.assert takes has no fault that lets the run go on.
-            faults = ((index, effective_fault(step, index, draw)) for index in np.roll(kinds[name], -number).tolist())
+            faults = (
+                (index, effective_fault(step, index, draw, VERSION)) for index in np.roll(kinds[name], -number).tolist()
+            )
             index, cheat = next((index, cheat) for index, cheat in faults if cheat is not None)
             wrong = "AB"[number % 2]
-            pair = (cheat, honest()) if wrong == "A" else (honest(), cheat)
+            pair = (cheat, honest(VERSION)) if wrong == "A" else (honest(VERSION), cheat)
             verdict = dispute(*pair)
             found = verdict.operator.index if verdict.operator else None
             right = (verdict.outcome, verdict.wrong, verdict.step, found) == ("operator", (wrong,), step, index)
@@ -87,9 +90,9 @@ def larger_runs(seed: int) -> dict[tuple[int, int], Row]:
     rows = {}
     for operators, steps in CHAINS:
         program = chain(operators)
-        right = run(program, [[]] * steps)
+        right = run(program, [[]] * steps, version=VERSION)
         step, index = int(draw.integers(1, steps + 1)), int(draw.integers(1, operators)) | 1
-        wrong = faulty(program, right.inputs, step, index, 5)
+        wrong = faulty(program, right.inputs, step, index, 5, version=VERSION)
         verdict = dispute(right, wrong)
         row = rows[operators, steps] = Row()
         found = verdict.operator.index if verdict.operator else None
@@ -107,9 +110,9 @@ def main() -> int:
     total, named = (sum(getattr(row, name) for row in kinds.values()) for name in ("disputes", "named"))
     print(
         f"Measured on {datetime.date.today()} by `python benchmarks/disputes.py --disputes {options.disputes} "
-        f"--seed {options.seed}`:\n{STEPS} steps of a program of {len(graph().operators)} operators, {total} disputes, "
-        f"{named} of which named step, operator and party rightly.\nShown is the party that was asked most, and the "
-        "most bytes, each beside its bound.\n"
+        f"--seed {options.seed}`:\n{STEPS} steps of a program of {len(graph().operators)} operators with receipts of "
+        f"version {VERSION}, {total} disputes, {named} of which named step, operator and party rightly.\nShown is the "
+        "party that was asked most, and the most bytes, each beside its bound.\n"
     )
     print("| wrong operator | disputes | right | questions | bound | bytes | bound |")
     print("| --- | --- | --- | --- | --- | --- | --- |")

@@ -93,6 +93,16 @@ static LogicalResult fail(std::string &error, const Twine &message) {
   return failure();
 }
 
+/// A text of the file in an error: the beginning, on one line.
+static std::string quote(StringRef text) {
+  constexpr size_t most = 60;
+  std::string quoted = "'";
+  llvm::raw_string_ostream stream(quoted);
+  llvm::printEscapedString(text.take_front(most), stream);
+  stream << (text.size() > most ? "...'" : "'");
+  return quoted;
+}
+
 /// Counts members of objects in the tree: where the text has more, two have
 /// the same key.
 static size_t countMembers(const llvm::json::Value &value) {
@@ -156,8 +166,8 @@ static LogicalResult checkKeys(const llvm::json::Object &object,
       unknown.push_back(member.first);
   llvm::sort(unknown); // The order of an object is that of hashes.
   if (!unknown.empty())
-    return fail(error, place + "unknown key '" + unknown.front() +
-                           "', expected one of " + llvm::join(keys, ", "));
+    return fail(error, place + "unknown key " + quote(unknown.front()) +
+                           ", expected one of " + llvm::join(keys, ", "));
   for (StringRef key : required)
     if (!object.get(key))
       return fail(error, place + "expected the key '" + key + "'");
@@ -314,7 +324,7 @@ static FailureOr<T> readFile(StringRef path, ArrayRef<T> machines,
         llvm::join(llvm::map_range(machines,
                                    [](const T &other) { return other.name; }),
                    ", ") +
-        ", got '" + name + "'");
+        ", got " + quote(name));
   T machine = *base;
   machine.description = path.str();
   if (failed(readSizes(*description, /*extends=*/true, machine, reason)))

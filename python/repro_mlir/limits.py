@@ -27,7 +27,7 @@ class Limits:
       digits: of one number.
       tensor_bytes: of one declared tensor.
       constant_bytes: of all constants of a program together.
-      read_seconds: to parse, verify and hash a program.
+      read_seconds: to parse, verify and hash a program, or all programs of a receipt together.
       compile_seconds: to compile it for one target.
       capture_seconds: of processor time, for torch-mlir to lower a captured step.
       operator_seconds: to recompute the one operator of a dispute.

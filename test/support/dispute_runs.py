@@ -34,14 +34,16 @@ def graph() -> OperatorGraph:
 
 
 @functools.cache
-def honest() -> RecordedRun:
+def honest(version: int = 1) -> RecordedRun:
     """A run that nobody may change."""
-    return run(graph(), inputs(STEPS))
+    return run(graph(), inputs(STEPS), version=version)
 
 
-def run(graph: OperatorGraph, given: Sequence[Sequence[np.ndarray]], program: Program | None = None) -> RecordedRun:
-    tracer = Tracer(graph)
-    return RecordedRun(program or graph.program, given, lambda _, arrays: tracer.results(arrays), graph=graph)
+def run(
+    graph: OperatorGraph, given: Sequence[Sequence[np.ndarray]], program: Program | None = None, version: int = 1
+) -> RecordedRun:
+    results = Tracer(graph).results
+    return RecordedRun(program or graph.program, given, lambda _, arrays: results(arrays), graph=graph, version=version)
 
 
 @functools.cache
@@ -88,6 +90,7 @@ def faulty(
     index: int,
     bit: int,
     results: Results | None = None,
+    version: int = 1,
 ) -> RecordedRun:
     """As `run`, but at one step one bit of what one operator gives is wrong; all that follows is computed from it.
 
@@ -99,7 +102,10 @@ def faulty(
     def execute(now: int, arrays: list[np.ndarray]) -> list[np.ndarray]:
         return wrong.results(arrays) if now == step else others(arrays)
 
-    return RecordedRun(graph.program, given, execute, graph=graph, tracer=lambda now: wrong if now == step else right)
+    def tracer(now: int) -> Tracer:
+        return wrong if now == step else right
+
+    return RecordedRun(graph.program, given, execute, graph=graph, tracer=tracer, version=version)
 
 
 @functools.cache
@@ -116,15 +122,15 @@ def compiled() -> Results:
     return results
 
 
-def effective_fault(step: int, index: int, generator: np.random.Generator) -> RecordedRun | None:
+def effective_fault(step: int, index: int, generator: np.random.Generator, version: int = 1) -> RecordedRun | None:
     """A fault in the run of `honest` that changes what its step gives; None if there is none among a few."""
     for bit in (*generator.integers(0, 4096, 6), 0, 1):
         try:
-            cheat = faulty(graph(), honest().inputs, step, index, int(bit), compiled())
+            cheat = faulty(graph(), honest(version).inputs, step, index, int(bit), compiled(), version)
         except StepFailed:
             # (E1) It fails a check of the program.
             continue
-        if cheat.links[step] != honest().links[step]:
+        if cheat.links[step] != honest(version).links[step]:
             return cheat
     return None
 
@@ -133,7 +139,7 @@ def bounds(graph: OperatorGraph, runs: tuple[RecordedRun, RecordedRun], index: i
     """What a dispute between two runs that ends at an operator takes at most, by party."""
     steps = min(run.steps for run in runs)
     return {
-        name: bound(graph, steps, index, len(run.header), first=name == "A")
+        name: bound(graph, steps, index, len(run.header), first=name == "A", version=run.version)
         for name, run in zip("AB", runs, strict=True)
     }
 
@@ -144,12 +150,12 @@ _trees: weakref.WeakKeyDictionary[Any, dict[int, OperatorTree]] = weakref.WeakKe
 class CachedProver(Prover):
     """Runs each step of a run once for all disputes."""
 
-    def tree(self, step: int) -> OperatorTree:
+    def tree(self, record: int) -> OperatorTree:
         known = _trees.setdefault(self.run, {})
-        if step in known:
-            self._settle_on_step(step)
-            self._tree = known[step]
-        return known.setdefault(step, super().tree(step))
+        if record in known:
+            self._settle_on_record(record)
+            self._tree = known[record]
+        return known.setdefault(record, super().tree(record))
 
 
 def dispute(first: RecordedRun | Prover, second: RecordedRun | Prover, terms: Terms | None = None) -> Verdict:

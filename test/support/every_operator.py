@@ -135,6 +135,11 @@ def every_operator() -> Program:
     keep(*b.fold(ROW.format(run=1), "pr", rows_of, [(zeros, "d0")], "%r0 = arith.addf %x0, %a0 : f32"))
     keep(*b.fold(ANY, "pr", rows_of, [(low, "d0")], "%r0 = arith.maximumf %x0, %a0 : f32"))
     keep(*b.fold(SEQUENTIAL, "pr", rows_of, [(zeros, "d0")], "%r0 = arith.subf %a0, %x0 : f32"))
+    body = (
+        "%i = repro.index 1 : index\n%j = arith.index_cast %i : index to i64\n%n = arith.sitofp %j : i64 to f32\n"
+        "%p = arith.mulf %x0, %n : f32\n%r0 = arith.addf %p, %a0 : f32"
+    )
+    keep(*b.fold(ROW.format(run=1), "pr", rows_of, [(zeros, "d0")], body))
     wide = f"[[0], [1, 2]] output_shape [3, 1, 6] : {x.type} into tensor<3x1x6xf32>"
     signal = op(f"tensor.expand_shape {x.name} {wide}", (3, 1, 6))
     kernel = op(f"tensor.extract_slice {w.name}[0, 0] [2, 3] [3, 1] : {w.type} to tensor<2x3xf32>", (2, 3))

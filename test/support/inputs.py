@@ -104,6 +104,13 @@ def random(element: str, shape: Sequence[int], seed: int, span: int = 8) -> np.n
     return result.reshape(shape)
 
 
+def exact(shape: Sequence[int], seed: int, span: int = 8) -> np.ndarray:
+    """f64 of sizes 2^-span to 2^span, of integers by integer arithmetic alone: the same bits on every processor."""
+    rng = np.random.default_rng(seed)
+    exponents = rng.integers(-span, span, shape, endpoint=True)
+    return np.ldexp(rng.integers(-(2**53), 2**53, shape).astype(np.float64), exponents - 53)
+
+
 def mixed(element: str, shape: Sequence[int], seed: int) -> np.ndarray:
     """Arbitrary bit patterns: every exponent, infinities, NaNs of all payloads, subnormals."""
     if element == "i1":

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // A kernel function takes its buffers, then what whoever runs the plan adds.
-// All that knows the order of arguments is here.
+// What in the IR knows the order of these arguments is here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +32,17 @@ public:
     return {MemRefType::get({ShapedType::kDynamic}, b.getI8Type()),
             MemRefType::get({1}, b.getI64Type()), b.getIndexType(),
             b.getIndexType()};
+  }
+  /// Whether the last arguments are such, with scratch memory of any size.
+  static bool endsArguments(ArrayRef<Type> types) {
+    if (types.size() < numOthers)
+      return false;
+    types = types.take_back(numOthers);
+    auto scratch = dyn_cast<MemRefType>(types.front());
+    return scratch && scratch.getRank() == 1 &&
+           scratch.getElementType().isInteger(8) &&
+           types.drop_front() ==
+               ArrayRef(getOtherTypes(scratch.getContext())).drop_front();
   }
   /// Whether the function has such arguments, its scratch memory of no size
   /// yet, and no result.

@@ -67,7 +67,7 @@ def register(commands: Commands) -> None:
 
 
 def _dispute(options: argparse.Namespace) -> int:
-    from ..audit.dispute.limits import LONGEST_SECONDS
+    from ..audit.dispute.quotas import LONGEST_SECONDS
 
     for name in ("timeout", "total"):
         seconds = getattr(options, name)

@@ -34,7 +34,7 @@ class LaunchError(ReproError):
     """A launch that cannot begin: no such kernel, or sizes or parameters that do not fit it."""
 
 
-class Fault(ReproError):
+class KernelFault(ReproError):
     """A kernel that did what it must not.
 
     Attributes:
@@ -59,7 +59,7 @@ Order = str | int
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Entry:
     """An entry of a module.
 
     Attributes:
@@ -135,7 +135,7 @@ class Module:
             raise PtxError(str(error)) from None
         self.target: str = self._module.target
         self.kernels = {
-            name: Kernel(name, tuple(parameters), shared_bytes)
+            name: Entry(name, tuple(parameters), shared_bytes)
             for name, parameters, shared_bytes in self._module.kernels
         }
         self._indices = {name: index for index, name in enumerate(self.kernels)}
@@ -168,7 +168,7 @@ class Module:
           threads: host threads over which the blocks are spread, unless `checked`.
         Raises:
           LaunchError: the launch cannot begin.
-          Fault: the kernel did what it must not; memory is as it was left.
+          KernelFault: the kernel did what it must not; memory is as it was left.
           OrderDependence: two orders gave different results.
         """
         if name not in self._indices:
@@ -188,7 +188,7 @@ class Module:
                 0 if isinstance(one, str) else one,
             )
             if status in _KINDS:
-                raise Fault(_KINDS[status], message)
+                raise KernelFault(_KINDS[status], message)
             if status:
                 raise LaunchError(message)
 

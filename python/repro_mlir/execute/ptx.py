@@ -64,7 +64,7 @@ class Emulation:
           options: of `emulator.Module.launch`.
         Raises:
           StepFailed: a check of the program failed (E1); the states are unchanged.
-          Fault: a kernel did what it must not.
+          KernelFault: a kernel did what it must not.
         """
         self._word[0] = 0
         for launch, parameters in zip(self._plan.launches, self._parameters, strict=True):
@@ -73,7 +73,7 @@ class Emulation:
                 kernel.name, launch.grid, kernel.block, kernel.shared, parameters, self._memory, **options
             )
         if self._word[0]:
-            raise StepFailed(self._plan.messages[int(self._word[0]) - 1])
+            raise StepFailed(self._plan.message(int(self._word[0])))
 
 
 class PtxBackend(ResidentBackend):

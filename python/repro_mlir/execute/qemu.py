@@ -127,7 +127,7 @@ class QemuBackend:
         names = [str(self._path(name)) for name in ("runner", "job", "data", "result")]
         result = subprocess.run([EMULATOR, *names], capture_output=True, text=True, timeout=self._timeout)
         if result.returncode == _FAILED_CHECK:
-            raise StepFailed(self._plan.messages[int(result.stdout) - 1])
+            raise StepFailed(self._plan.message(int(result.stdout)))
         if result.returncode:
             raise RuntimeError(f"{EMULATOR} failed with status {result.returncode}: {result.stderr[:2000]}")
         content = self._path("result").read_bytes()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The reference interpreter as a backend, and what of it is used to look into programs."""
+"""The reference interpreter as a backend."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ import numpy as np
 from ..numerics.environment import float_environment
 from ..numerics.formats import element_type, to_bits
 from ..program import Program
-from ..reference.interpreter import Interpreter, evaluate_operation
-from ..reference.program import Operation, ValueType
-from ..reference.stored import read_program
-
-__all__ = ["Operation", "ReferenceBackend", "ValueType", "evaluate_operation", "read_program"]
+from ..reference.interpreter import Interpreter
 
 
 class ReferenceBackend:

@@ -163,12 +163,12 @@ def _describe(kind: TensorType) -> dict[str, Any]:
     return {"name": kind.name, "element": kind.element, "shape": list(kind.shape)}
 
 
-def read_untrusted(data: bytes, path: str | Path, *, is_text: bool) -> bytes:
+def read_untrusted(data: bytes, path: str | Path, *, is_text: bool, seconds: float | None = None) -> bytes:
     """The program of a file, as `untrusted.admit` or `admit_text`; the errors name the file."""
     from ..untrusted import admit, admit_text
 
     with _within(path):
-        return admit_text(data) if is_text else admit(data)
+        return (admit_text if is_text else admit)(data, seconds)
 
 
 def read_signature(data: bytes) -> Program:

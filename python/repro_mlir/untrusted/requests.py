@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import os
 import signal
 import socket
@@ -32,9 +33,11 @@ class NoProgram(ReproError):
     """Data that is no canonical program, wherever it is read."""
 
 
-def admit(data: bytes) -> bytes:
+def admit(data: bytes, seconds: float | None = None) -> bytes:
     """The stored program of a stranger, after a child process has read and verified it.
 
+    Args:
+      seconds: that it may take, where these are fewer than `Limits.read_seconds`.
     Returns:
       the same bytes: reading them once more ends no process.
     Raises:
@@ -43,13 +46,15 @@ def admit(data: bytes) -> bytes:
     """
     bounds = limits()
     check_size(data, bounds)
-    _SERVER.ask("read", data, bounds.read_seconds, "read", **_sizes(bounds))
+    _SERVER.ask("read", data, bounds.read_seconds if seconds is None else seconds, "read", **_sizes(bounds))
     return data
 
 
-def admit_text(text: bytes) -> bytes:
+def admit_text(text: bytes, seconds: float | None = None) -> bytes:
     """A stranger's program that is MLIR text, as in files of the first formats, as it is stored now.
 
+    Args:
+      seconds: as for `admit`.
     Raises:
       NoProgram: it is no canonical program.
       ReproError: as `admit`.
@@ -57,7 +62,7 @@ def admit_text(text: bytes) -> bytes:
     bounds = limits()
     check_size(text, bounds)
     check_text(text, bounds)
-    return _SERVER.ask("read_text", text, bounds.read_seconds, "read", **_sizes(bounds))
+    return _SERVER.ask("read_text", text, bounds.read_seconds if seconds is None else seconds, "read", **_sizes(bounds))
 
 
 def _sizes(bounds: Limits) -> dict[str, int]:
@@ -113,7 +118,7 @@ class _Server:
         self._channel: socket.socket | None = None
         self._owner = 0
 
-    def ask(self, work: str, data: bytes, seconds: int, done: str, **options: Any) -> bytes:
+    def ask(self, work: str, data: bytes, seconds: float, done: str, **options: Any) -> bytes:
         """What a child answers; `done` says in the message what could not be done with the program."""
         request = json.dumps({"work": work, "options": options}).encode() + b"\n" + data
         status, answer, last = self.exchange(request, seconds, done)
@@ -126,11 +131,11 @@ class _Server:
             raise ReproError(f"the program could not be {done}: {reason}")
         raise ReproError(f"the program could not be {done}: {_ending(status, last, limits().memory_bytes)}")
 
-    def exchange(self, request: bytes, seconds: int, done: str) -> tuple[int, bytes, bytes]:
+    def exchange(self, request: bytes, seconds: float, done: str) -> tuple[int, bytes, bytes]:
         """Has a child do what a request says (work.py): its exit status, its answer and its last error output."""
         bounds = limits()
         # Threads count together; the time on the wall is for the caller to keep.
-        processor = seconds * (os.cpu_count() or 1)
+        processor = math.ceil(seconds) * (os.cpu_count() or 1)
         header = HEADER.pack(len(request), processor, bounds.memory_bytes, bounds.result_bytes)
         with self._lock:
             try:
@@ -144,7 +149,7 @@ class _Server:
             except _Late:
                 self.stop()
                 raise ReproError(
-                    f"the program could not be {done} within {seconds} s (see {VARIABLE} in docs/security.md)"
+                    f"the program could not be {done} within {seconds:.3g} s (see {VARIABLE} in docs/security.md)"
                 ) from None
             except OSError as error:
                 self.stop()

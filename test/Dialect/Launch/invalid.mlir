@@ -176,12 +176,12 @@ launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 me
 
 // -----
 
-// expected-error @+1 {{expected launch.access of argument 0 to be a #launch<access ...>, got launch.access = "read"}}
+// expected-error @+1 {{expected launch.access of argument 0 to be a #launch<access ...> of a kernel, got launch.access = "read"}}
 func.func private @text(memref<4xf32> {launch.access = "read"})
 
 // -----
 
-// expected-error @+1 {{expected launch.access of argument 0 to be a #launch<access ...>, got launch.acces = #launch<access read>}}
+// expected-error @+1 {{expected launch.access of argument 0 to be a #launch<access ...> of a kernel, got launch.acces = #launch<access read>}}
 func.func private @misspelt(memref<4xf32> {launch.acces = #launch<access read>})
 
 // -----
@@ -205,7 +205,7 @@ func.func @message(%ok: i1) {
 
 // -----
 
-// expected-error @+1 {{expected launch.messages to be an array of strings}}
+// expected-error @+1 {{expected launch.messages to be an array of strings of a module}}
 module attributes {launch.messages = [1]} {
 }
 
@@ -213,3 +213,44 @@ module attributes {launch.messages = [1]} {
 
 // expected-error @+1 {{has an attribute that the launch dialect does not have: launch.other}}
 func.func private @other() attributes {launch.other}
+
+// -----
+
+// expected-error @+1 {{expected launch.tiles to be an array of strings of a kernel function}}
+module attributes {launch.tiles = ["wide"]} {
+}
+
+// -----
+
+func.func private @k(memref<4xf32>, index, index, index, index)
+
+launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{expected '@k' to take scratch memory, an error word, and the begin and end of its share}}
+  launch.dispatch @k(%s) : memref<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{expected launch.message to be a number of 64 bits that is at least 0}}
+module attributes {launch.message = 1 : ui64} {
+}
+
+// -----
+
+func.func private @copy(memref<4xf32>, memref<?xi8>, memref<1xi64>, index, index)
+
+launch.plan @main states(%s: memref<8xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  %v = launch.view %s[0] : memref<8xf32> to memref<8xf32>
+  // expected-error @+1 {{expected a view of a buffer, not of another view}}
+  %w = launch.view %v[16] : memref<8xf32> to memref<4xf32>
+  launch.dispatch @copy(%w) : memref<4xf32>
+}
+
+// -----
+
+func.func private @copy(memref<4xf32>, memref<?xi8>, memref<1xi64>, index, index)
+
+launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
+  // expected-error @+1 {{expected a kernel function, got '@copy::@inner'}}
+  launch.dispatch @copy::@inner(%s) : memref<4xf32>
+}

@@ -6,7 +6,6 @@
 import copy
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -124,56 +123,13 @@ def test_multiprocessors_choose_the_blocks(tmp_path: Path) -> None:
     assert len(launches) == 2
 
 
-def changed(**changes: Any) -> str:
-    good = {"extends": "x86-64-v3", "sizes": {"l2_bytes": {"value": 1 << 20, "source": "lscpu"}}}
-    return json.dumps({**good, **changes})
-
-
-def size(key: str, **number: Any) -> str:
-    return changed(sizes={key: {"value": 64, "source": "lscpu", **number}})
-
-
-LEVELS = ", ".join(cpu.levels())
-SIZES = "line_bytes, l1_bytes, l1_ways, l2_bytes"
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "expected JSON: "),
-        ("[]", "expected an object"),
-        ("[" * 60000, "expected at most 8 nested objects"),
-        (" " * 65537, "expected at most 65536 bytes"),
-        ('{"extends": "x86-64-v3", "extends": "x86-64-v4", "sizes": {}}', "expected each key of an object once"),
-        ('{"sizes": {}}', "expected the key 'extends'"),
-        ('{"extends": "x86-64-v3"}', "expected the key 'sizes'"),
-        (changed(extends="x86-64-v9"), f"extends: expected one of {LEVELS}, got 'x86-64-v9'"),
-        (changed(extends="sm_75"), f"extends: expected one of {LEVELS}, got 'sm_75'"),
-        (changed(extends=3), f"extends: expected one of {LEVELS}, got ''"),
-        (changed(instructions={}), "unknown key 'instructions', expected one of extends, sizes"),
-        (changed(sizes=3), "sizes: expected an object"),
-        (size("vector_bits"), f"sizes: unknown key 'vector_bits', expected one of {SIZES}"),
-        (size("line_bytes", source=""), "sizes.line_bytes: expected a source that says where the value is from"),
-        (changed(sizes={"line_bytes": {"value": 64}}), "sizes.line_bytes: expected the key 'source'"),
-        (changed(sizes={"line_bytes": 64}), "sizes.line_bytes: expected an object with 'value' and 'source'"),
-        (size("line_bytes", unit="bytes"), "sizes.line_bytes: unknown key 'unit', expected one of value, source"),
-        (size("line_bytes", value=96), "sizes.line_bytes: expected a power of two from 32 to 256, got 96"),
-        (size("line_bytes", value="64"), "sizes.line_bytes: expected a power of two from 32 to 256, got no integer"),
-        (size("l1_ways", value=0), "sizes.l1_ways: expected a value from 1 to 64, got 0"),
-        (size("l2_bytes", value=1 << 62), f"sizes.l2_bytes: expected a value from 65536 to 16777216, got {1 << 62}"),
-        (size("l1_bytes", value=50000), "sizes.l1_bytes: expected a multiple of l1_ways * line_bytes = 768, got 50000"),
-    ],
-)
-def test_wrong_files(text: str, reason: str, tmp_path: Path) -> None:
-    path = tmp_path / "machine.json"
-    path.write_text(text)
-    with pytest.raises(CompileError) as error:
-        cpu.compile(product(2, 3, 4, "nn")[0], str(path))
-    assert f"{path}: {reason}" in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["missing.json", "folder.json"])
-def test_what_is_no_file(name: str, tmp_path: Path) -> None:
-    (tmp_path / "folder.json").mkdir()
-    with pytest.raises(CompileError, match="expected a file that describes a machine"):
-        device_code.compile(product(2, 3, 4, "nn")[0], str(tmp_path / name))
+def test_wrong_files(tmp_path: Path) -> None:
+    """One of each kind of machine; test/Target has the reasons."""
+    program, _ = product(2, 3, 4, "nn")
+    for extends, compile_for, size in (
+        ("x86-64-v3", cpu.compile, "line_bytes"),
+        ("sm_75", device_code.compile, "multiprocessors"),
+    ):
+        path = write(tmp_path, extends, **{size: 1 << 62})
+        with pytest.raises(CompileError, match=rf"{path}: sizes\.{size}: expected a .*, got {1 << 62}"):
+            compile_for(program, path)

@@ -1,26 +1,15 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of single operators: PyTorch's OpInfo entries, forward and backward, as imported linalg text.
+"""Programs of single operators: PyTorch's OpInfo entries, forward and backward, as imported linalg text."""
 
-As a script: captures every float32 entry in a process of its own and prints one line per entry.
-
-    python test/python/coverage/opinfo_capture.py [--jobs N] [--out FOLDER] [NAME ...]
-"""
-
-import argparse
-import json
-import multiprocessing
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
-from repro_mlir.frontends.torch import CaptureError
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.random_sites import RandomSites
 from repro_mlir.frontends.torch.tracing import trace
@@ -156,94 +145,3 @@ def _capture(
     text = lower(graph, num_state, [f"arg{i}" for i in range(len(arguments))], [f"result{i}" for i in range(count)])
     expected = None if draws or uninitialised else [r.detach() for r in function(*(a.clone() for a in arguments))]
     return OperatorProgram(name, text, graph, arguments, expected, has_backward)
-
-
-# --- Measuring the coverage ---
-
-
-def _worker(name: str, folder: Path | None, pipe: Any) -> None:
-    torch.set_num_threads(1)
-    try:
-        program = capture_entry(name)
-        if folder is not None:
-            (folder / f"{name}.mlir").write_text(program.text)
-        results = program.graph(*(a.clone() for a in program.arguments))
-        error = 0.0
-        if program.expected is not None:
-            for result, want in zip(results, program.expected, strict=True):
-                if result.shape != want.shape or result.dtype != want.dtype:
-                    error = float("inf")
-                    continue
-                close = torch.isclose(result, want, rtol=1e-4, atol=1e-5, equal_nan=True)
-                if not close.all():
-                    error = max(error, float((result - want).abs().nan_to_num(1e9).max()))
-        operators = sorted({str(n.target) for n in program.graph.graph.nodes if n.op == "call_function"})
-        pipe.send(
-            (
-                "ok",
-                {
-                    "error": error,
-                    "backward": program.has_backward,
-                    "random": program.expected is None,
-                    "operators": operators,
-                },
-            )
-        )
-    except NoSampleError:
-        pipe.send(("no-sample", {}))
-    except CaptureError as failure:
-        pipe.send(("capture-error", {"reason": str(failure)}))
-    except Exception as failure:
-        text = str(failure).splitlines()
-        pipe.send(("exception", {"reason": f"{type(failure).__name__}: {text[0] if text else ''}"}))
-
-
-def measure(
-    names: Sequence[str], jobs: int, folder: Path | None, limit: float = 120.0
-) -> Iterator[tuple[str, str, dict]]:
-    """Captures entries in processes of their own; yields (name, status, details) as they end."""
-    context = multiprocessing.get_context("fork")
-    waiting, running = list(names), []
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            name = waiting.pop(0)
-            receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=_worker, args=(name, folder, sender))
-            process.start()
-            sender.close()
-            running.append((name, process, receiver, time.monotonic()))
-        for item in list(running):
-            name, process, receiver, begin = item
-            if receiver.poll(0.02):
-                try:
-                    yield (name, *receiver.recv())
-                except EOFError:
-                    process.join()
-                    yield name, "crash", {"reason": f"exit code {process.exitcode}"}
-            elif time.monotonic() - begin > limit:
-                process.kill()
-                yield name, "timeout", {}
-            else:
-                continue
-            process.join()
-            running.remove(item)
-
-
-def main() -> None:
-    """Prints the coverage of all entries, or of those named."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="folder for the texts")
-    parser.add_argument("names", nargs="*")
-    options = parser.parse_args()
-    if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
-    counts: dict[str, int] = {}
-    for name, status, details in measure(options.names or list(entries()), options.jobs, options.out):
-        counts[status] = counts.get(status, 0) + 1
-        print(json.dumps({"name": name, "status": status, **details}), flush=True)
-    print(json.dumps(counts))
-
-
-if __name__ == "__main__":
-    main()

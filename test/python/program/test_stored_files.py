@@ -4,15 +4,19 @@
 """Files of earlier versions are read and give the state that they gave (test/data/README.md)."""
 
 import json
+import runpy
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import repro_mlir
+from repro_mlir.audit.receipts.signing import read_public_key
 from repro_mlir.bundle.runner import Bundle
 from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
+from repro_mlir.errors import ReceiptWrong
 from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine
@@ -74,10 +78,36 @@ def test_bundles(form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def test_receipts(form: str, version: int, programs: int, changes: int) -> None:
     path = DATA / form / "run.receipt"
     header, log = repro_mlir.Receipt(path).header, repro_mlir.Receipt(path).log
-    assert (header.version, len(header.programs), len(log.change_records())) == (version, programs, changes)
+    assert (header.version, len(header.programs), len(log.change_records)) == (version, programs, changes)
     verified = repro_mlir.verify(path)
     assert (verified.steps, verified.state_hash, verified.chain) == RECEIPTS[form]
     assert main(["dispute", str(path), str(path)]) == 0 and repro_mlir.diff(path, path) is None
+
+
+def test_a_signed_receipt() -> None:
+    path = DATA / "receipts-2" / "signed.receipt"
+    key = read_public_key(DATA / "receipts-2" / "public.pem")
+    verified = repro_mlir.verify(path, key=key)
+    assert (verified.steps, verified.state_hash, verified.chain) == RECEIPTS["form-2"]
+    assert verified.signed_by == key.hex() and verified.sealed
+    with pytest.raises(ReceiptWrong, match="signed by another key"):
+        repro_mlir.verify(path, key=bytes(reversed(key)))
+
+
+def test_a_stopped_receipt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = DATA / "receipts-2" / "stopped.receipt"
+    assert main(["verify", str(path)]) == 2 and "the run has not ended" in capsys.readouterr().err
+    verified = repro_mlir.verify(path, unfinished=True)
+    assert (verified.steps, verified.changes, verified.sealed) == (4, 1, False)
+    whole = repro_mlir.Receipt(DATA / "receipts-2" / "signed.receipt")
+    assert bytes.fromhex(verified.chain) == whole.log[5].chain
+    # Going on with it gives what the run that did not stop has.
+    pytest.importorskip("torch_mlir")
+    copy = Path(shutil.copytree(path, tmp_path / "copy"))
+    write_receipt = runpy.run_path(str(DATA / "write_receipt.py"))["write"]
+    write_receipt(copy, resume=True)
+    files = {name: file.digest for name, file in repro_mlir.Receipt(copy).seal.files.items()}
+    assert files == {name: file.digest for name, file in whole.seal.files.items()}
 
 
 def test_the_forms_hold_one_program() -> None:

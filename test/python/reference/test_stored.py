@@ -25,8 +25,8 @@ from repro_mlir.reference import folds
 from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
 from repro_mlir.reference.program import Body, Operation, ParsedProgram, ValueType
 from repro_mlir.reference.stored import read_program
-from support import catalogue, random_programs
-from support.stored_samples import EVERYTHING, LINES, MANY_FORMS, PROGRAM
+from support import stored_programs
+from support.stored_samples import EVERYTHING, LINES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "identity.md").read_text()
 
@@ -260,21 +260,11 @@ def check(text: str) -> None:
     assert rewritten(read_program(data)) == data[32 : 32 + size]
 
 
-@pytest.mark.parametrize("text", [PROGRAM, EVERYTHING, MANY_FORMS, LINES], ids=["program", "every", "forms", "lines"])
-def test_programs(text: str) -> None:
-    check(text)
-
-
-@pytest.mark.parametrize("group", catalogue.GROUPS)
-def test_catalogue(group: str) -> None:
+@pytest.mark.parametrize("group", stored_programs.GROUPS)
+def test_programs(group: str) -> None:
     """All that the compiler writes is read, and nothing of it is lost."""
-    for case in catalogue.GROUPS[group]():
-        check(case.program)
-
-
-def test_random_programs() -> None:
-    for number in range(100):
-        check(random_programs.program(number, checks=True).program)
+    for text in stored_programs.programs(group):
+        check(text)
 
 
 def with_map(indices: Sequence[bytes], dims: int = 1) -> bytes:

@@ -578,7 +578,7 @@ def test_what_a_receipt_says(change: Callable, tmp_path: Path) -> None:
     assert trainer.state_hash() == plain.state_hash()
     receipt = repro_mlir.Receipt(tmp_path / "run")
     log = receipt.log
-    says = len(receipt.header.programs), [log[record].step for record in log.change_records()]
+    says = len(receipt.header.programs), [log[record].step for record in log.change_records]
     is_program = change in (evaluation_mode, no_decay, scale_gradients)
     assert says == (2 if is_program else 1, [] if is_program or change is reload_optimizer else [2])
     assert repro_mlir.verify(tmp_path / "run", target="reference").state_hash == plain.state_hash()

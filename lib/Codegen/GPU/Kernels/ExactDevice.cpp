@@ -39,7 +39,7 @@ constexpr int64_t kTile = 64, kThreads = 128, kHigh = 2, kWide = 4;
 /// Threads that look for the largest magnitudes.
 constexpr int64_t kScaleThreads = 256;
 /// Elements of a step of K, and those of a row that a thread makes digits of.
-constexpr int64_t kStep = 32, kPart = 16;
+constexpr int64_t kStep = 32, kThreadElements = 16;
 /// Words of a line and of one access.
 constexpr int64_t kLine = 16, kAccess = 4;
 /// Words of a digit of a tile's rows in a step: an access for each thread.
@@ -47,7 +47,7 @@ constexpr int64_t kTileWords = kTile / 2 * kLine;
 static_assert(kTileWords == kThreads * kAccess);
 
 /// Where the kernels leave their results in the workspace: for each factor.
-struct Places {
+struct WorkspaceOffsets {
   int64_t magnitudes[2], digits[2];
 };
 
@@ -57,9 +57,9 @@ public:
   LogicalResult match();
   int64_t getMagnitudeBytes(unsigned f);
   int64_t getDigitBytes(unsigned f);
-  void expandMagnitudes(unsigned f, const Places &places);
-  void expandDigits(unsigned f, const Places &places);
-  void expandProducts(const Places &places);
+  void expandMagnitudes(unsigned f, const WorkspaceOffsets &offsets);
+  void expandDigits(unsigned f, const WorkspaceOffsets &offsets);
+  void expandProducts(const WorkspaceOffsets &offsets);
 
 private:
   const Factor &getFactor(unsigned f) { return f ? columns : rows; }
@@ -70,11 +70,11 @@ private:
   /// The place of a row of a factor, for each leaf.
   SmallVector<Value> locateRow(unsigned f, Value batchIndex, Value own);
   Value loadElement(unsigned f, ArrayRef<Value> row, Value k);
-  Value loadMagnitude(unsigned f, const Places &places, Value batchIndex,
-                      Value own);
+  Value loadMagnitude(unsigned f, const WorkspaceOffsets &offsets,
+                      Value batchIndex, Value own);
 
   SmallVector<Value> getDigits(unsigned f, Value batchIndex, Value own,
-                               Value part, const Places &places);
+                               Value share, const WorkspaceOffsets &offsets);
 
   Value i32(int64_t value) { return b.constant(b.getI32IntegerAttr(value)); }
   Value i64(int64_t value) { return b.constant(b.getI64IntegerAttr(value)); }
@@ -84,7 +84,7 @@ private:
   SmallVector<Value> readSlice(unsigned f, Value slice);
   void storeSlice(unsigned f, ArrayRef<Value> values, Value buffer);
   SmallVector<Value> compute(Value buffer, ValueRange carried);
-  void storeResults(const Places &places, ValueRange sums);
+  void storeResults(const WorkspaceOffsets &offsets, ValueRange sums);
 
   DeviceBuilder &b;
   int64_t digits, bits;
@@ -161,7 +161,8 @@ Value ExactDevice::loadElement(unsigned f, ArrayRef<Value> row, Value k) {
 
 /// The bits of the largest magnitude of each row: as integers they are ordered
 /// like the floats, infinities and NaNs last.
-void ExactDevice::expandMagnitudes(unsigned f, const Places &places) {
+void ExactDevice::expandMagnitudes(unsigned f,
+                                   const WorkspaceOffsets &offsets) {
   const Factor &factor = getFactor(f);
   bool along = isAlongReduction(f);
   int64_t height = along ? kScaleThreads / kWarp : kWarp;
@@ -172,18 +173,19 @@ void ExactDevice::expandMagnitudes(unsigned f, const Places &places) {
   launch.block[0] = kScaleThreads;
   b.setLaunch(launch);
   Value target = b.getWorkspace(b.getI32Type(), batchSize * factor.size,
-                                places.magnitudes[f]);
+                                offsets.magnitudes[f]);
   Value found = b.createTile(kScaleThreads, b.getI32Type());
   Value thread = b.getThreadId();
   Value slow = b.div(thread, kWarp), fast = b.rem(thread, kWarp);
-  Value own = along ? slow : fast, part = along ? fast : slow;
+  Value own = along ? slow : fast, share = along ? fast : slow;
   SmallVector<Value> at = b.delinearize(b.getBlockId(), {batchSize, blocks});
   Value first = b.mul(at[1], height);
   Value index =
       b.min(b.add(first, own), b.index(factor.size - 1)); // again, if beyond
   SmallVector<Value> row = locateRow(f, at[0], index);
   Value largest = b.loop(
-      part, b.index(fold.n), width, {i32(0)}, [&](Value k, ValueRange carried) {
+      share, b.index(fold.n), width, {i32(0)},
+      [&](Value k, ValueRange carried) {
         Value magnitude = arith::AndIOp::create(
             b,
             arith::BitcastOp::create(b, b.getI32Type(), loadElement(f, row, k)),
@@ -191,7 +193,7 @@ void ExactDevice::expandMagnitudes(unsigned f, const Places &places) {
         return SmallVector<Value>{
             arith::MaxSIOp::create(b, carried[0], magnitude)};
       })[0];
-  b.store(largest, found, b.add(b.mul(own, width), part));
+  b.store(largest, found, b.add(b.mul(own, width), share));
   b.barrier();
   Value place = b.add(first, thread);
   Value isRow = b.less(thread, b.index(height));
@@ -210,11 +212,11 @@ void ExactDevice::expandMagnitudes(unsigned f, const Places &places) {
   });
 }
 
-Value ExactDevice::loadMagnitude(unsigned f, const Places &places,
+Value ExactDevice::loadMagnitude(unsigned f, const WorkspaceOffsets &offsets,
                                  Value batchIndex, Value own) {
   int64_t size = getFactor(f).size;
   Value source =
-      b.getWorkspace(b.getI32Type(), batchSize * size, places.magnitudes[f]);
+      b.getWorkspace(b.getI32Type(), batchSize * size, offsets.magnitudes[f]);
   return b.load(source, b.getI32Type(), b.add(b.mul(batchIndex, size), own));
 }
 
@@ -235,17 +237,17 @@ Value ExactDevice::isFinite(Value magnitude) {
                                i32(0x7f800000));
 }
 
-/// The digits of kPart elements of a row, digit by digit, in words.
+/// The digits of kThreadElements elements of a row, digit by digit, in words.
 SmallVector<Value> ExactDevice::getDigits(unsigned f, Value batchIndex,
-                                          Value own, Value part,
-                                          const Places &places) {
+                                          Value own, Value share,
+                                          const WorkspaceOffsets &offsets) {
   auto getPower = [&](Value exponent) -> Value { // of two
     Value biased = arith::AddIOp::create(b, exponent, i32(127));
     return arith::BitcastOp::create(b, b.getF32Type(),
                                     arith::ShLIOp::create(b, biased, i32(23)));
   };
   SmallVector<Value> row = locateRow(f, batchIndex, own);
-  Value magnitude = loadMagnitude(f, places, batchIndex, own);
+  Value magnitude = loadMagnitude(f, offsets, batchIndex, own);
   Value finite = isFinite(magnitude);
   // Two exact factors: their product may be no f32.
   Value shift = arith::TruncIOp::create(
@@ -254,10 +256,10 @@ SmallVector<Value> ExactDevice::getDigits(unsigned f, Value batchIndex,
   Value half = arith::ShRSIOp::create(b, shift, i32(1));
   Value scales[] = {getPower(half),
                     getPower(arith::SubIOp::create(b, shift, half))};
-  constexpr int64_t words = kPart / 4;
+  constexpr int64_t words = kThreadElements / 4;
   SmallVector<Value> packed(digits * words);
-  for (int64_t i = 0; i < kPart; ++i) {
-    Value k = b.add(b.mul(part, kPart), i);
+  for (int64_t i = 0; i < kThreadElements; ++i) {
+    Value k = b.add(b.mul(share, kThreadElements), i);
     Value isInside = finite;
     if (fold.n % (kStep * steps)) {
       isInside = arith::AndIOp::create(b, finite, b.less(k, b.index(fold.n)));
@@ -285,35 +287,36 @@ SmallVector<Value> ExactDevice::getDigits(unsigned f, Value batchIndex,
   return packed;
 }
 
-void ExactDevice::expandDigits(unsigned f, const Places &places) {
+void ExactDevice::expandDigits(unsigned f, const WorkspaceOffsets &offsets) {
   const Factor &factor = getFactor(f);
-  int64_t parts = slices * steps * kStep / kPart, lines = getPaddedSize(f) / 2;
+  int64_t shares = slices * steps * kStep / kThreadElements,
+          lines = getPaddedSize(f) / 2;
   Value target = b.getWorkspace(
-      b.getI32Type(), getDigitBytes(f) / sizeof(int32_t), places.digits[f]);
+      b.getI32Type(), getDigitBytes(f) / sizeof(int32_t), offsets.digits[f]);
   bool along = isAlongReduction(f);
   b.forEachItem([&](Value item) {
-    SmallVector<Value> at =
-        b.delinearize(item, along ? ArrayRef<int64_t>{batchSize, lines, parts}
-                                  : ArrayRef<int64_t>{batchSize, parts, lines});
-    Value line = at[along ? 1 : 2], part = at[along ? 2 : 1];
+    SmallVector<Value> at = b.delinearize(
+        item, along ? ArrayRef<int64_t>{batchSize, lines, shares}
+                    : ArrayRef<int64_t>{batchSize, shares, lines});
+    Value line = at[along ? 1 : 2], share = at[along ? 2 : 1];
     Value upper = b.add(b.mul(b.div(line, 8), 16), b.rem(line, 8));
     SmallVector<Value> words[2];
     for (int64_t half : {0, 1})
       words[half] = getDigits(
           f, at[0], b.min(b.add(upper, 8 * half), b.index(factor.size - 1)),
-          part, places);
-    constexpr int64_t perStep = kStep / kPart;
-    Value step = b.div(part, perStep), inStep = b.rem(part, perStep);
+          share, offsets);
+    constexpr int64_t perStep = kStep / kThreadElements;
+    Value step = b.div(share, perStep), inStep = b.rem(share, perStep);
     auto type = VectorType::get({kAccess}, b.getI32Type());
     for (int64_t d = 0; d < digits; ++d) {
       Value first =
-          b.add(b.mul(b.add(b.mul(at[0], parts / perStep), step), digits), d);
+          b.add(b.mul(b.add(b.mul(at[0], shares / perStep), step), digits), d);
       first = b.add(b.mul(b.add(b.mul(first, lines), line), kLine),
                     b.mul(inStep, kLine / perStep));
       for (int64_t t = 0; t < kLine / perStep / kAccess; ++t) {
         // A register of each row in turn, or both registers of a row.
         auto get = [&](int64_t half, int64_t i) {
-          return words[half][d * (kPart / 4) + 2 * t + i];
+          return words[half][d * (kThreadElements / 4) + 2 * t + i];
         };
         SmallVector<Value> elements{get(0, 0), get(!f, !!f), get(!!f, !f),
                                     get(1, 1)};
@@ -322,7 +325,7 @@ void ExactDevice::expandDigits(unsigned f, const Places &places) {
       }
     }
   });
-  b.setWork(batchSize * lines * parts, 1);
+  b.setWork(batchSize * lines * shares, 1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -397,7 +400,8 @@ SmallVector<Value> ExactDevice::compute(Value buffer, ValueRange carried) {
   return sums;
 }
 
-void ExactDevice::storeResults(const Places &places, ValueRange sums) {
+void ExactDevice::storeResults(const WorkspaceOffsets &offsets,
+                               ValueRange sums) {
   Type f32 = b.getF32Type(), f64 = b.getF64Type();
   const Access &output = fold.outputs[0];
   unsigned accesses[] = {unsigned(rows.inputs.size()),
@@ -417,7 +421,7 @@ void ExactDevice::storeResults(const Places &places, ValueRange sums) {
       line.exists = b.less(at, b.index(factor.size));
       at = b.min(at, b.index(factor.size - 1));
     }
-    Value magnitude = loadMagnitude(f, places, batchIndex, at);
+    Value magnitude = loadMagnitude(f, offsets, batchIndex, at);
     line.finite = isFinite(magnitude);
     Value biased =
         arith::AddIOp::create(b, getExponent(magnitude), i64(1023 - bits));
@@ -482,7 +486,7 @@ void ExactDevice::storeResults(const Places &places, ValueRange sums) {
       }
 }
 
-void ExactDevice::expandProducts(const Places &places) {
+void ExactDevice::expandProducts(const WorkspaceOffsets &offsets) {
   Type i32Type = b.getI32Type();
   int64_t rowTiles = getPaddedSize(0) / kTile;
   int64_t columnTiles = getPaddedSize(1) / kTile;
@@ -493,7 +497,7 @@ void ExactDevice::expandProducts(const Places &places) {
   b.setLaunch(launch);
   for (unsigned f : {0, 1})
     sources[f] = b.getWorkspace(i32Type, getDigitBytes(f) / sizeof(int32_t),
-                                places.digits[f]);
+                                offsets.digits[f]);
   int64_t bufferSize = 2 * steps * digits * kTileWords;
   buffers = b.createTile(2 * bufferSize, i32Type);
   thread = b.getThreadId();
@@ -534,11 +538,11 @@ void ExactDevice::expandProducts(const Places &places) {
         b.barrier();
         return result;
       });
-  storeResults(places, ArrayRef<Value>(state).drop_front());
+  storeResults(offsets, ArrayRef<Value>(state).drop_front());
 }
 
 LogicalResult device::expandExact(DeviceKernelFactory &factory, FoldOp op) {
-  Places places;
+  WorkspaceOffsets offsets;
   for (unsigned f : {0, 1}) {
     std::string name = f ? "columns" : "rows";
     auto expandMagnitudes = [&](DeviceBuilder &b, FoldOp copy) {
@@ -546,9 +550,9 @@ LogicalResult device::expandExact(DeviceKernelFactory &factory, FoldOp op) {
       if (failed(kernel.match()))
         return failure();
       Workspace &workspace = factory.getWorkspace();
-      places.magnitudes[f] = workspace.allocate(kernel.getMagnitudeBytes(f));
-      places.digits[f] = workspace.allocate(kernel.getDigitBytes(f));
-      kernel.expandMagnitudes(f, places);
+      offsets.magnitudes[f] = workspace.allocate(kernel.getMagnitudeBytes(f));
+      offsets.digits[f] = workspace.allocate(kernel.getDigitBytes(f));
+      kernel.expandMagnitudes(f, offsets);
       return success();
     };
     if (failed(
@@ -558,7 +562,7 @@ LogicalResult device::expandExact(DeviceKernelFactory &factory, FoldOp op) {
       ExactDevice kernel(b, copy);
       if (failed(kernel.match()))
         return failure();
-      kernel.expandDigits(f, places);
+      kernel.expandDigits(f, offsets);
       return success();
     };
     if (failed(factory.tryCreate<FoldOp>("digits_" + name, expandDigits)))
@@ -568,7 +572,7 @@ LogicalResult device::expandExact(DeviceKernelFactory &factory, FoldOp op) {
     ExactDevice kernel(b, copy);
     if (failed(kernel.match()))
       return failure();
-    kernel.expandProducts(places);
+    kernel.expandProducts(offsets);
     return success();
   });
 }

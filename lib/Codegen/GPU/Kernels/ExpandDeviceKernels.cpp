@@ -153,6 +153,7 @@ private:
   LogicalResult guardKernels();
 
   LogicalResult findAlignments();
+  LogicalResult verifyMessages(func::FuncOp function);
 
   launch::PlanOp plan;
   gpu::GPUModuleOp device;
@@ -166,7 +167,7 @@ private:
 
 LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
   FailureOr<Operation *> op = findKernelBody(function);
-  if (failed(op))
+  if (failed(op) || failed(verifyMessages(function)))
     return failure();
   if (!*op)
     return success();
@@ -175,6 +176,9 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
     return (*op)->emitError("expected one structured operation in a kernel of "
                             "a device, got '")
            << (*op)->getName() << "'";
+  // Nobody launches it.
+  if (!alignments.contains(function))
+    return success();
   DeviceKernelFactory factory(function, *op, device, failureWords,
                               *architecture, alignments.lookup(function));
   if (failed(kernel.createKernels(factory)))
@@ -184,6 +188,22 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
   return success();
 }
 
+/// (E1) the plan has the message of each check.
+LogicalResult ExpandDeviceKernels::verifyMessages(func::FuncOp function) {
+  launch::LaunchDialect::MessageAttrHelper message(function.getContext());
+  return failure(function
+                     .walk([&](Operation *op) {
+                       IntegerAttr number = message.getAttr(op);
+                       if (!number || number.getInt() < failureWords)
+                         return WalkResult::advance();
+                       op->emitOpError("(E1) expected a number of the plan's ")
+                           << failureWords << " messages, got "
+                           << number.getInt();
+                       return WalkResult::interrupt();
+                     })
+                     .wasInterrupted());
+}
+
 /// Tensors of the caller begin at multiples of this, as the arena does.
 static constexpr int64_t kBaseAlignment = 16;
 
@@ -191,8 +211,13 @@ LogicalResult ExpandDeviceKernels::findAlignments() {
   PlanReader reader(plan);
   SymbolTable symbols(getOperation());
   for (auto dispatch : plan.getBody().getOps<launch::DispatchOp>()) {
-    auto function =
-        symbols.lookup<func::FuncOp>(dispatch.getKernel().getRootReference());
+    auto function = dyn_cast_or_null<func::FuncOp>(
+        symbols.lookup(dispatch.getKernel().getRootReference()));
+    if (!function || !function.isPrivate() || function.isExternal())
+      return dispatch.emitOpError(
+                 "expected a kernel that is a private function "
+                 "with a body, got '")
+             << dispatch.getKernel() << "'";
     SmallVector<int64_t> &found =
         alignments
             .try_emplace(function, dispatch.getBuffers().size(), kBaseAlignment)
@@ -297,6 +322,11 @@ void ExpandDeviceKernels::runOnOperation() {
     return signalPassFailure();
   plan = *found;
   failureWords = plan.getMessages().size();
+  if (Operation *taken = module.lookupSymbol(deviceModuleName)) {
+    taken->emitError("expected no symbol '")
+        << deviceModuleName << "' before there are kernels of a device";
+    return signalPassFailure();
+  }
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   device = gpu::GPUModuleOp::create(builder, module.getLoc(), deviceModuleName);
   SmallVector<func::FuncOp> functions;

@@ -16,6 +16,8 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace mlir::repro;
 
@@ -149,20 +151,34 @@ Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
   return result;
 }
 
+/// The bytes from the first one of its root to that of a buffer of static shape
+/// and offset; nothing where they are too many or no type says them.
+static std::optional<int64_t> getByteOffset(Value buffer) {
+  auto type = cast<MemRefType>(buffer.getType());
+  int64_t offset = 0;
+  if (type.getNumElements() > 0 &&
+      llvm::MulOverflow(type.getStridesAndOffset().second,
+                        launch::getElementBytes(type.getElementType()), offset))
+    return std::nullopt;
+  for (Value source; (source = getViewSource(buffer)); buffer = source) {
+    if (buffer.getDefiningOp<memref::ViewOp>())
+      return std::nullopt;
+    auto view = buffer.getDefiningOp<launch::ViewOp>();
+    if (view && llvm::AddOverflow(offset, int64_t(view.getOffset()), offset))
+      return std::nullopt;
+  }
+  return offset;
+}
+
 /// The buffer, whose kernel takes this type, as a view of a whole buffer: the
-/// offset goes from the type to the launch, so that parts share kernels.
+/// offset goes from the type to the launch, so that slices share kernels.
 static Value createView(OpBuilder &builder, Location loc, Value buffer,
                         MemRefType argument) {
-  auto type = cast<MemRefType>(buffer.getType());
-  if (type == argument)
-    if (Value root = getRootBuffer(buffer); root.getType() == type)
-      return root;
-  int64_t offset = 0;
-  if (type.getNumElements() > 0)
-    offset = type.getStridesAndOffset().second *
-             launch::getElementBytes(type.getElementType());
-  return launch::ViewOp::create(builder, loc, argument, getRootBuffer(buffer),
-                                offset);
+  Value root = getRootBuffer(buffer);
+  int64_t offset = *getByteOffset(buffer);
+  if (offset == 0 && root.getType() == argument)
+    return root;
+  return launch::ViewOp::create(builder, loc, argument, root, offset);
 }
 
 /// What is done with a buffer and views of it.
@@ -239,11 +255,13 @@ FailureOr<launch::DispatchOp> KernelOutliner::outline(Operation *op) {
 
   SmallVector<Type> types;
   for (Value buffer : buffers) {
-    MemRefType type = getArgumentType(cast<MemRefType>(buffer.getType()));
-    if (!type)
-      return op->emitOpError("expected buffers of static shape, strides and "
-                             "offset, got ")
-             << buffer.getType();
+    auto actual = cast<MemRefType>(buffer.getType());
+    MemRefType type = getArgumentType(actual);
+    if (!type || !actual.getElementType().isIntOrIndexOrFloat() ||
+        !getByteOffset(buffer))
+      return op->emitOpError("expected buffers of numbers of static shape, "
+                             "strides and offset, got ")
+             << actual;
     types.push_back(type);
   }
   size_t numBuffers = types.size();

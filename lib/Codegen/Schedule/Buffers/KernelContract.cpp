@@ -31,6 +31,8 @@ static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
 
 /// The contract of docs/architecture.md on the signature.
 static LogicalResult verifySignature(func::FuncOp function) {
+  if (!function.getBody().hasOneBlock())
+    return function.emitError("expected a kernel function of one block");
   if (!launch::KernelSignature::matches(function))
     return function.emitError("expected a kernel function that ends with "
                               "(memref<?xi8>, memref<1xi64>, index, index) and "

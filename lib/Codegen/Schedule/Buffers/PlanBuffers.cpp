@@ -12,12 +12,15 @@
 
 #include "Kernel.h"
 #include "PackArena.h"
+#include "dialects/Launch/IR/KernelSignature.h"
 
 #include "Codegen/Schedule/Buffers/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+#include "llvm/Support/MathExtras.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROPLANBUFFERS
@@ -52,6 +55,8 @@ private:
   }
   bool mayOverwrite(Value state, Value value);
   bool isSameIndex(DispatchOp dispatch, Value source, Value target);
+  /// Whether each kernel says what it does with its buffers.
+  LogicalResult verifyAccesses();
   LogicalResult placeResults();
   LogicalResult copyInto(Value source, Value target);
   void replaceBuffer(memref::AllocOp alloc, Value place, int64_t offset = 0);
@@ -80,6 +85,21 @@ bool PlanBuffers::hasCheck(DispatchOp dispatch) {
                                          : WalkResult::advance();
       })
       .wasInterrupted();
+}
+
+LogicalResult PlanBuffers::verifyAccesses() {
+  for (DispatchOp dispatch : main.getOps<DispatchOp>()) {
+    func::FuncOp kernel = getKernel(dispatch);
+    if (!kernel || dispatch.getGrid())
+      return dispatch.emitOpError("expected a kernel function of the schedule");
+    if (!launch::KernelSignature::matches(kernel))
+      return kernel.emitError("expected a kernel function, got ")
+             << kernel.getFunctionType();
+    for (unsigned i = 0; i < dispatch.getBuffers().size(); ++i)
+      if (!getAccess(kernel, i))
+        return kernel.emitError("expected launch.access of argument ") << i;
+  }
+  return success();
 }
 
 void PlanBuffers::collectUses() {
@@ -416,7 +436,8 @@ LogicalResult PlanBuffers::makePlan() {
                              builder.getArrayAttr(names),
                              builder.getI64IntegerAttr(liveBytes),
                              messages ? messages : builder.getArrayAttr({}));
-  messagesAttr.removeAttr(module);
+  if (messages)
+    messagesAttr.removeAttr(module);
   Block &body = main.getBody().front();
   body.getTerminator()->erase();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
@@ -447,17 +468,33 @@ LogicalResult PlanBuffers::makePlan() {
   return success();
 }
 
+/// Whether a buffer of numbers has a static shape, and bytes that can be
+/// counted, also of the strides of empty ones.
+static bool isPlannable(Type type) {
+  auto buffer = dyn_cast<MemRefType>(type);
+  if (!buffer || !buffer.hasStaticShape() ||
+      !buffer.getElementType().isIntOrIndexOrFloat())
+    return false;
+  int64_t bytes = getElementBytes(buffer.getElementType());
+  return llvm::none_of(buffer.getShape(), [&](int64_t size) {
+    return llvm::MulOverflow(bytes, std::max<int64_t>(size, 1), bytes);
+  });
+}
+
 void PlanBuffers::runOnOperation() {
   ModuleOp module = getOperation();
   main = module.lookupSymbol<func::FuncOp>("main");
-  if (!main || main.isExternal() || !main.getBody().hasOneBlock()) {
-    module.emitError("expected a function 'main' of one block");
+  if (!main || main.isExternal() || !main.getBody().hasOneBlock() ||
+      !isa<func::ReturnOp>(main.getBody().front().getTerminator())) {
+    module.emitError("expected a function 'main' of one block that returns");
     return signalPassFailure();
   }
   for (Type type :
        llvm::concat<const Type>(main.getArgumentTypes(), main.getResultTypes()))
-    if (!isa<MemRefType>(type)) {
-      main.emitError("expected memrefs as arguments and results, got ") << type;
+    if (!isPlannable(type)) {
+      main.emitError("expected memrefs of numbers and of static shape as "
+                     "arguments and results, got ")
+          << type;
       return signalPassFailure();
     }
   numStates = 0;
@@ -471,6 +508,8 @@ void PlanBuffers::runOnOperation() {
     return signalPassFailure();
   }
   copies.emplace(main, "copy");
+  if (failed(verifyAccesses()))
+    return signalPassFailure();
   collectUses();
   if (failed(placeResults()))
     return signalPassFailure();

@@ -537,6 +537,14 @@ void FuseElementwise::runOnOperation() {
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return;
   Block &body = function.getBody().front();
+  for (auto structured : body.getOps<DestinationStyleOpInterface>())
+    if (!llvm::all_of(structured->getOperandTypes(), [](Type type) {
+          auto tensor = dyn_cast<RankedTensorType>(type);
+          return !isa<ShapedType>(type) || (tensor && tensor.hasStaticShape());
+        })) {
+      structured.emitOpError("expected tensors of static shape");
+      return signalPassFailure();
+    }
   for (auto generic : body.getOps<linalg::GenericOp>()) {
     dropUnreadInits(generic);
     readFlips(generic);

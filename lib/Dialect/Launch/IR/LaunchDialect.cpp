@@ -68,15 +68,19 @@ LogicalResult LaunchDialect::verifyOperationAttribute(Operation *op,
                              "kernel function");
   } else if (attr.getName() == MessageAttrHelper::getNameStr()) {
     auto number = dyn_cast<IntegerAttr>(attr.getValue());
-    if (!number || !number.getType().isInteger(64) || number.getInt() < 0)
+    if (!number || !number.getType().isSignlessInteger(64) ||
+        number.getInt() < 0)
       return op->emitOpError("expected launch.message to be a number of 64 "
                              "bits that is at least 0");
   } else if (attr.getName() == MessagesAttrHelper::getNameStr() ||
              attr.getName() == TilesAttrHelper::getNameStr()) {
+    bool isOfModule = attr.getName() == MessagesAttrHelper::getNameStr();
     auto texts = dyn_cast<ArrayAttr>(attr.getValue());
-    if (!texts || !llvm::all_of(texts, llvm::IsaPred<StringAttr>))
+    if (!texts || !llvm::all_of(texts, llvm::IsaPred<StringAttr>) ||
+        !(isOfModule ? isa<ModuleOp>(op) : isa<FunctionOpInterface>(op)))
       return op->emitOpError("expected ")
-             << attr.getName().getValue() << " to be an array of strings";
+             << attr.getName().getValue() << " to be an array of strings of a "
+             << (isOfModule ? "module" : "kernel function");
   } else {
     return op->emitOpError("has an attribute that the launch dialect does not "
                            "have: ")
@@ -90,9 +94,9 @@ LogicalResult LaunchDialect::verifyRegionArgAttribute(Operation *op,
                                                       unsigned argument,
                                                       NamedAttribute attr) {
   if (attr.getName() != AccessAttrHelper::getNameStr() ||
-      !isa<AccessAttr>(attr.getValue()))
+      !isa<AccessAttr>(attr.getValue()) || !isa<FunctionOpInterface>(op))
     return op->emitOpError("expected launch.access of argument ")
-           << argument << " to be a #launch<access ...>, got "
+           << argument << " to be a #launch<access ...> of a kernel, got "
            << attr.getName().getValue() << " = " << attr.getValue();
   return success();
 }
@@ -288,7 +292,7 @@ LogicalResult DispatchOp::verify() {
 
 /// Whether a plan lets nobody write this buffer.
 static bool isReadOnly(Value buffer) {
-  while (auto view = buffer.getDefiningOp<ViewOp>())
+  if (auto view = buffer.getDefiningOp<ViewOp>())
     buffer = view.getSource();
   if (buffer.getDefiningOp<ConstantOp>())
     return true;
@@ -304,7 +308,8 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
       symbolTable.lookupNearestSymbolFrom(*this, kernel.getRootReference());
   // Code holds its kernels as bytes.
   if (root && !kernel.getNestedReferences().empty() &&
-      !root->hasTrait<OpTrait::SymbolTable>())
+      !root->hasTrait<OpTrait::SymbolTable>() &&
+      !isa<FunctionOpInterface>(root))
     return success();
   auto function = dyn_cast_or_null<FunctionOpInterface>(
       symbolTable.lookupNearestSymbolFrom(*this, kernel));
@@ -318,6 +323,12 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
            << getBuffers().size() << " buffers, but '" << kernel << "' takes "
            << types.size() << " arguments, of which " << others
            << " are no buffers";
+  if (!getGrid() && llvm::any_of(types, llvm::IsaPred<MemRefType>) &&
+      !KernelSignature::endsArguments(types))
+    return emitOpError("expected '")
+           << kernel
+           << "' to take scratch memory, an error word, and the begin "
+           << "and end of its share behind its buffers";
   for (auto [index, buffer] : llvm::enumerate(getBuffers())) {
     // In the dialects of targets buffers are pointers.
     if (isa<MemRefType>(types[index]) && types[index] != buffer.getType())
@@ -339,6 +350,8 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 Value ViewOp::getViewSource() { return getSource(); }
 
 LogicalResult ViewOp::verify() {
+  if (getSource().getDefiningOp<ViewOp>())
+    return emitOpError("expected a view of a buffer, not of another view");
   auto source = dyn_cast<MemRefType>(getSource().getType());
   auto result = dyn_cast<MemRefType>(getType());
   std::optional<int64_t> available = getExtent(source);

@@ -20,7 +20,6 @@ using namespace mlir::repro;
 // (A4) Sizes
 //===----------------------------------------------------------------------===//
 
-static constexpr int64_t kMaxRank = 24;
 static constexpr int64_t kMaxTensorBytes = int64_t(1) << 40;
 static constexpr int64_t kMaxProgramBytes = int64_t(1) << 50;
 static constexpr int64_t kMaxConstantBytes = int64_t(1) << 32;
@@ -106,6 +105,71 @@ static LogicalResult verifyIterations(Operation *op,
 //===----------------------------------------------------------------------===//
 // (A1), (A2) Loops
 //===----------------------------------------------------------------------===//
+
+/// An index expression at `dims`; none where a number on the way has more than
+/// 64 bits. Divisors are positive.
+static std::optional<int64_t> evaluate(AffineExpr expr,
+                                       ArrayRef<int64_t> dims) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return constant.getValue();
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return dims[dim.getPosition()];
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  std::optional<int64_t> lhs = evaluate(binary.getLHS(), dims);
+  std::optional<int64_t> rhs = evaluate(binary.getRHS(), dims);
+  if (!lhs || !rhs)
+    return std::nullopt;
+  int64_t result;
+  switch (expr.getKind()) {
+  case AffineExprKind::Add:
+    if (llvm::AddOverflow(*lhs, *rhs, result))
+      return std::nullopt;
+    return result;
+  case AffineExprKind::Mul:
+    if (llvm::MulOverflow(*lhs, *rhs, result))
+      return std::nullopt;
+    return result;
+  case AffineExprKind::Mod:
+    result = *lhs % *rhs;
+    return result < 0 ? result + *rhs : result;
+  case AffineExprKind::FloorDiv:
+    return llvm::divideFloorSigned(*lhs, *rhs);
+  default:
+    return llvm::divideCeilSigned(*lhs, *rhs);
+  }
+}
+
+bool repro::hasEnds(ArrayRef<AffineMap> maps, ValueRange operands) {
+  SmallVector<int64_t> first(kMaxRank, 0), last(kMaxRank, 0);
+  SmallVector<bool> isKnown(kMaxRank, false);
+  for (auto [map, operand] : llvm::zip(maps, operands)) {
+    auto tensor = dyn_cast<RankedTensorType>(operand.getType());
+    ArrayRef<int64_t> shape = tensor ? tensor.getShape() : ArrayRef<int64_t>();
+    for (auto [expr, extent] : llvm::zip(map.getResults(), shape)) {
+      auto dim = dyn_cast<AffineDimExpr>(expr);
+      if (!dim || isKnown[dim.getPosition()])
+        continue;
+      isKnown[dim.getPosition()] = true;
+      last[dim.getPosition()] = extent - 1;
+    }
+  }
+  return llvm::all_of(maps, [&](AffineMap map) {
+    return llvm::all_of(map.getResults(), [&](AffineExpr expr) {
+      return evaluate(expr, first) && evaluate(expr, last);
+    });
+  });
+}
+
+LogicalResult repro::verifyMaps(Operation *op, ArrayRef<AffineMap> maps) {
+  if (!hasEnds(maps, op->getOperands()))
+    return op->emitOpError("(A2) expected indices below 2^63");
+  SmallVector<IndexedShape> accesses;
+  for (auto [map, operand] : llvm::zip_equal(maps, op->getOperands())) {
+    auto tensor = dyn_cast<RankedTensorType>(operand.getType());
+    accesses.push_back({map, tensor ? tensor.getShape() : ArrayRef<int64_t>()});
+  }
+  return verifyAccesses(op, accesses);
+}
 
 /// A parallel linalg.generic that writes every element of its results once.
 static LogicalResult verifyGeneric(linalg::GenericOp op) {

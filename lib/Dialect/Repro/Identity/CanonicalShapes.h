@@ -12,6 +12,9 @@
 
 namespace mlir::repro {
 
+/// (A4) Most dimensions of a tensor, and most iterators of an operation.
+constexpr int64_t kMaxRank = 24;
+
 /// (A4) Whether a tensor of static shape and with an element type of (V1) has
 /// no more dimensions and bytes than a program's tensors may have.
 bool isWithinLimits(RankedTensorType type);
@@ -23,6 +26,15 @@ LogicalResult verifySize(Operation *op, RankedTensorType type);
 /// (A4) Checks the sizes of all tensors of `main` together; each of them has
 /// been checked.
 LogicalResult verifySizes(func::FuncOp main);
+
+/// Whether no number on the way to an index of the first and of the last
+/// iteration has more than 64 bits. Where one has, MLIR's verifier, which
+/// evaluates them, ends the process.
+bool hasEnds(ArrayRef<AffineMap> maps, ValueRange operands);
+
+/// (A1), (A2) Checks the accesses that the structured operation `op` would have
+/// with `maps` of static shapes.
+LogicalResult verifyMaps(Operation *op, ArrayRef<AffineMap> maps);
 
 /// (A1), (A2), (A3), (A4) Checks the shapes and the accesses of an operation
 /// whose types have been checked.

@@ -30,14 +30,42 @@ static char getKind(AffineExprKind kind) {
   }
 }
 
-FailureOr<IndexSum> IndexSum::get(AffineExpr expr) {
+/// Each round has fewer terms or divisions, or fewer terms in them; random
+/// expressions need 4 at most.
+static constexpr unsigned kMaxRounds = 64;
+
+FailureOr<IndexSum> IndexSum::get(Emitter emitError, AffineExpr expr) {
+  for (unsigned round = 0; round < kMaxRounds; ++round) {
+    FailureOr<IndexSum> sum = split(emitError, expr, 0);
+    if (failed(sum))
+      return failure();
+    AffineExpr built = sum->build(expr.getContext());
+    if (built == expr)
+      return sum;
+    expr = built;
+  }
+  return emitError() << "expected an index expression of which simplification "
+                        "comes to an end";
+}
+
+/// The sum of the terms that `expr` has, in divisions `depth` deep.
+FailureOr<IndexSum> IndexSum::split(Emitter emitError, AffineExpr expr,
+                                    unsigned depth) {
   IndexSum sum;
-  if (failed(sum.add(expr, 1)) || sum.factors.size() > kMaxTerms)
+  if (failed(sum.add(emitError, expr, 1, depth)))
     return failure();
+  if (sum.terms.size() > kMaxTerms)
+    return emitError() << "expected index expressions of at most " << kMaxTerms
+                       << " terms";
   return sum;
 }
 
-LogicalResult IndexSum::add(AffineExpr expr, uint64_t factor) {
+LogicalResult IndexSum::add(Emitter emitError, AffineExpr expr, uint64_t factor,
+                            unsigned depth) {
+  auto addTerm = [&](const std::string &bytes, AffineExpr term) {
+    terms.try_emplace(bytes, term, 0).first->second.second += factor;
+    return success();
+  };
   if (auto number = dyn_cast<AffineConstantExpr>(expr)) {
     constant += factor * uint64_t(number.getValue());
     return success();
@@ -46,41 +74,63 @@ LogicalResult IndexSum::add(AffineExpr expr, uint64_t factor) {
   if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
     term.push_back(0);
     append(term, dim.getPosition());
-    factors[term] += factor;
-    return success();
+    return addTerm(term, dim);
   }
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-  if (!binary)
-    return failure();
+  auto binary = cast<AffineBinaryOpExpr>(expr);
   if (expr.getKind() == AffineExprKind::Add)
-    return success(succeeded(add(binary.getLHS(), factor)) &&
-                   succeeded(add(binary.getRHS(), factor)));
+    return failure(failed(add(emitError, binary.getLHS(), factor, depth)) ||
+                   failed(add(emitError, binary.getRHS(), factor, depth)));
+  bool isProduct = expr.getKind() == AffineExprKind::Mul;
   auto right = dyn_cast<AffineConstantExpr>(binary.getRHS());
-  if (!right)
-    return failure();
-  if (expr.getKind() == AffineExprKind::Mul)
-    return add(binary.getLHS(), factor * uint64_t(right.getValue()));
-  FailureOr<IndexSum> inner = get(binary.getLHS());
+  if (!right || (!isProduct && right.getValue() <= 0))
+    return emitError() << "expected index expressions with constant factors "
+                          "and positive constant divisors";
+  if (isProduct)
+    return add(emitError, binary.getLHS(), factor * uint64_t(right.getValue()),
+               depth);
+  if (depth == kMaxDepth)
+    return emitError() << "expected divisions at most " << kMaxDepth << " deep";
+  FailureOr<IndexSum> inner = split(emitError, binary.getLHS(), depth + 1);
   if (failed(inner))
     return failure();
   term.push_back(getKind(expr.getKind()));
   term += inner->getBytes();
   append(term, right.getValue());
-  factors[term] += factor;
-  return success();
+  return addTerm(term,
+                 getAffineBinaryOpExpr(expr.getKind(),
+                                       inner->build(expr.getContext()), right));
+}
+
+AffineExpr IndexSum::build(ArrayRef<Term> terms, uint64_t constant,
+                           MLIRContext *context) {
+  AffineExpr sum;
+  for (auto [term, factor] : terms) {
+    AffineExpr product = term * int64_t(factor);
+    sum = sum ? sum + product : product;
+  }
+  return sum ? sum + int64_t(constant)
+             : getAffineConstantExpr(int64_t(constant), context);
+}
+
+AffineExpr IndexSum::build(MLIRContext *context) const {
+  SmallVector<Term> used;
+  for (const auto &[bytes, term] : terms)
+    if (term.second)
+      used.push_back(term);
+  return build(used, constant, context);
 }
 
 std::string IndexSum::getBytes() const {
   std::string bytes;
   append(bytes, constant);
-  append(bytes, llvm::count_if(factors, [](const auto &entry) {
-           return entry.second != 0;
+  append(bytes, llvm::count_if(terms, [](const auto &entry) {
+           return entry.second.second != 0;
          }));
-  for (const auto &[term, factor] : factors) {
-    if (!factor)
+  for (const auto &[written, term] : terms) {
+    if (!term.second)
       continue;
-    append(bytes, factor);
-    bytes += term;
+    append(bytes, term.second);
+    bytes += written;
   }
   return bytes;
 }

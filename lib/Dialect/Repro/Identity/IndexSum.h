@@ -9,6 +9,7 @@
 #define REPRO_IDENTITY_INDEXSUM_H
 
 #include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/Diagnostics.h"
 
 #include <map>
 #include <string>
@@ -21,20 +22,35 @@ class IndexSum {
 public:
   /// MLIR walks a sum by recursion, once for each term.
   static constexpr size_t kMaxTerms = 64;
+  /// Of divisions in one another.
+  static constexpr unsigned kMaxDepth = 64;
 
-  /// Failure where a factor or divisor of the expression is not constant, or
-  /// where a sum has more terms.
-  static FailureOr<IndexSum> get(AffineExpr expr);
+  /// A dimension or a division, and its factor.
+  using Term = std::pair<AffineExpr, uint64_t>;
+  using Emitter = function_ref<InFlightDiagnostic()>;
+
+  /// The sum that `expr` is written as. MLIR simplifies what it builds, by the
+  /// order in which it does: the expression of this sum has the same sum.
+  static FailureOr<IndexSum> get(Emitter emitError, AffineExpr expr);
+
+  /// The expression that a reader builds, from terms in the order of their
+  /// bytes.
+  static AffineExpr build(ArrayRef<Term> terms, uint64_t constant,
+                          MLIRContext *context);
+  AffineExpr build(MLIRContext *context) const;
 
   /// The bytes of docs/identity.md.
   std::string getBytes() const;
 
 private:
-  LogicalResult add(AffineExpr expr, uint64_t factor);
+  LogicalResult add(Emitter emitError, AffineExpr expr, uint64_t factor,
+                    unsigned depth);
+  static FailureOr<IndexSum> split(Emitter emitError, AffineExpr expr,
+                                   unsigned depth);
 
   uint64_t constant = 0;
-  /// The factor of a term by the bytes of the term from its kind on.
-  std::map<std::string, uint64_t> factors;
+  /// By the bytes of the term from its kind on.
+  std::map<std::string, Term> terms;
 };
 
 } // namespace mlir::repro

@@ -241,8 +241,6 @@ LogicalResult Origins::expectEnd() const {
 
 /// The body of an operation holds none.
 static constexpr unsigned kMaxNesting = 1;
-static constexpr unsigned kMaxSumDepth = 64;
-static constexpr unsigned kMaxDims = 24;
 
 namespace {
 /// Builds a module from the bytes of docs/identity.md. What it builds may still
@@ -266,13 +264,13 @@ private:
   LogicalResult readTerm(unsigned numDims, unsigned depth, AffineExpr &term,
                          StringRef &written);
   LogicalResult readMaps(Attribute &maps);
-  LogicalResult checkMaps(size_t start, ArrayAttr maps, ValueRange operands);
   LogicalResult readReassociation(Attribute &groups);
   LogicalResult readIterators(Attribute &iterators);
   LogicalResult readOrder(Attribute &order);
-  LogicalResult readSegments(Attribute &segments);
+  LogicalResult readSegments(size_t numOperands, Attribute &segments);
   LogicalResult readAttribute(const CanonicalAttribute &attribute,
-                              TypeRange resultTypes, Attribute &value);
+                              TypeRange resultTypes, size_t numOperands,
+                              Attribute &value);
   LogicalResult readOperands(SmallVectorImpl<Value> &operands);
   LogicalResult readOp(OpBuilder &builder, unsigned depth);
   LogicalResult readBlock(Block &block, unsigned depth);
@@ -422,6 +420,7 @@ LogicalResult BodyReader::readSum(unsigned numDims, unsigned depth,
   if (count > IndexSum::kMaxTerms)
     return bytes.error() << "expected at most " << IndexSum::kMaxTerms
                          << " terms";
+  SmallVector<IndexSum::Term> terms;
   StringRef previous;
   for (size_t i = 0; i < count; ++i) {
     size_t start = bytes.getPosition();
@@ -435,11 +434,9 @@ LogicalResult BodyReader::readSum(unsigned numDims, unsigned depth,
       return bytes.errorAt(start)
              << "expected terms in ascending order with factors other than 0";
     previous = written;
-    term = term * int64_t(factor);
-    sum = i ? sum + term : term;
+    terms.emplace_back(term, factor);
   }
-  sum = count ? sum + int64_t(constant)
-              : getAffineConstantExpr(int64_t(constant), context);
+  sum = IndexSum::build(terms, constant, context);
   return success();
 }
 
@@ -457,9 +454,9 @@ LogicalResult BodyReader::readTerm(unsigned numDims, unsigned depth,
     written = bytes.getRead(start);
     return success();
   }
-  if (depth == kMaxSumDepth)
+  if (depth == IndexSum::kMaxDepth)
     return bytes.errorAt(start)
-           << "expected divisions at most " << kMaxSumDepth << " deep";
+           << "expected divisions at most " << IndexSum::kMaxDepth << " deep";
   AffineExpr inner;
   if (failed(readSum(numDims, depth + 1, inner)) ||
       failed(bytes.readNumber(number)))
@@ -471,10 +468,6 @@ LogicalResult BodyReader::readTerm(unsigned numDims, unsigned depth,
       AffineExprKind::Mod, AffineExprKind::FloorDiv, AffineExprKind::CeilDiv};
   term = getAffineBinaryOpExpr(kinds[kind - 1], inner,
                                getAffineConstantExpr(int64_t(number), context));
-  auto binary = dyn_cast<AffineBinaryOpExpr>(term);
-  if (!binary || binary.getKind() != kinds[kind - 1] ||
-      binary.getLHS() != inner)
-    return bytes.errorAt(start) << "expected a division that is no simpler sum";
   written = bytes.getRead(start);
   return success();
 }
@@ -488,7 +481,7 @@ LogicalResult BodyReader::readMaps(Attribute &maps) {
     uint64_t numDims;
     size_t numResults;
     if (failed(
-            bytes.readBelow(kMaxDims + 1, "a number of dimensions", numDims)) ||
+            bytes.readBelow(kMaxRank + 1, "a number of dimensions", numDims)) ||
         failed(bytes.readCount("expressions", 16, numResults)))
       return failure();
     SmallVector<AffineExpr> exprs(numResults);
@@ -498,64 +491,6 @@ LogicalResult BodyReader::readMaps(Attribute &maps) {
     map = AffineMap::get(numDims, 0, exprs, context);
   }
   maps = Builder(context).getAffineMapArrayAttr(read);
-  return success();
-}
-
-/// An index expression at `dims`; none where a number on the way has more than
-/// 64 bits. Divisors are positive.
-static std::optional<int64_t> evaluate(AffineExpr expr,
-                                       ArrayRef<int64_t> dims) {
-  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
-    return constant.getValue();
-  if (auto dim = dyn_cast<AffineDimExpr>(expr))
-    return dims[dim.getPosition()];
-  auto binary = cast<AffineBinaryOpExpr>(expr);
-  std::optional<int64_t> lhs = evaluate(binary.getLHS(), dims);
-  std::optional<int64_t> rhs = evaluate(binary.getRHS(), dims);
-  if (!lhs || !rhs)
-    return std::nullopt;
-  int64_t result;
-  switch (expr.getKind()) {
-  case AffineExprKind::Add:
-    if (llvm::AddOverflow(*lhs, *rhs, result))
-      return std::nullopt;
-    return result;
-  case AffineExprKind::Mul:
-    if (llvm::MulOverflow(*lhs, *rhs, result))
-      return std::nullopt;
-    return result;
-  case AffineExprKind::Mod:
-    result = *lhs % *rhs;
-    return result < 0 ? result + *rhs : result;
-  case AffineExprKind::FloorDiv:
-    return llvm::divideFloorSigned(*lhs, *rhs);
-  default:
-    return llvm::divideCeilSigned(*lhs, *rhs);
-  }
-}
-
-/// MLIR's verifier evaluates the maps of a generic in the first and the last
-/// iteration, and ends the process where a number overflows.
-LogicalResult BodyReader::checkMaps(size_t start, ArrayAttr maps,
-                                    ValueRange operands) {
-  SmallVector<int64_t> first(kMaxDims, 0), last(kMaxDims, 0);
-  SmallVector<bool> isKnown(kMaxDims, false);
-  for (auto [map, operand] :
-       llvm::zip(maps.getAsValueRange<AffineMapAttr>(), operands)) {
-    auto tensor = dyn_cast<RankedTensorType>(operand.getType());
-    ArrayRef<int64_t> shape = tensor ? tensor.getShape() : ArrayRef<int64_t>();
-    for (auto [expr, extent] : llvm::zip(map.getResults(), shape)) {
-      auto dim = dyn_cast<AffineDimExpr>(expr);
-      if (!dim || isKnown[dim.getPosition()])
-        continue;
-      isKnown[dim.getPosition()] = true;
-      last[dim.getPosition()] = extent - 1;
-    }
-  }
-  for (AffineMap map : maps.getAsValueRange<AffineMapAttr>())
-    for (AffineExpr expr : map.getResults())
-      if (!evaluate(expr, first) || !evaluate(expr, last))
-        return bytes.errorAt(start) << "(A2) expected indices below 2^63";
   return success();
 }
 
@@ -625,13 +560,14 @@ LogicalResult BodyReader::readOrder(Attribute &order) {
   return success();
 }
 
-LogicalResult BodyReader::readSegments(Attribute &segments) {
+LogicalResult BodyReader::readSegments(size_t numOperands,
+                                       Attribute &segments) {
   size_t start = bytes.getPosition();
   SmallVector<int64_t> sizes;
   if (failed(bytes.readNumbers("segments", sizes)))
     return failure();
   for (int64_t size : sizes)
-    if (size < 0 || size > int64_t(values.size()))
+    if (size < 0 || size > int64_t(numOperands))
       return bytes.errorAt(start)
              << "expected numbers of operands, got " << size;
   segments =
@@ -641,7 +577,7 @@ LogicalResult BodyReader::readSegments(Attribute &segments) {
 
 LogicalResult BodyReader::readAttribute(const CanonicalAttribute &attribute,
                                         TypeRange resultTypes,
-                                        Attribute &value) {
+                                        size_t numOperands, Attribute &value) {
   size_t start = bytes.getPosition();
   uint64_t number;
   switch (attribute.form) {
@@ -679,7 +615,7 @@ LogicalResult BodyReader::readAttribute(const CanonicalAttribute &attribute,
     return success();
   }
   case AttributeForm::segments:
-    return readSegments(value);
+    return readSegments(numOperands, value);
   case AttributeForm::reassociation:
     return readReassociation(value);
   case AttributeForm::maps:
@@ -744,14 +680,18 @@ LogicalResult BodyReader::readOp(OpBuilder &builder, unsigned depth) {
   NamedAttrList attributes;
   for (const CanonicalAttribute &attribute : entry->attributes) {
     Attribute value;
-    if (failed(readAttribute(attribute, types, value)))
+    if (failed(readAttribute(attribute, types, operands.size(), value)))
       return failure();
     if (value)
       attributes.append(attribute.name, value);
   }
-  if (Attribute maps = attributes.get("indexing_maps");
-      maps && failed(checkMaps(start, cast<ArrayAttr>(maps), operands)))
-    return failure();
+  // MLIR's verifier would end the process.
+  if (auto maps = attributes.get("indexing_maps");
+      maps &&
+      !hasEnds(llvm::to_vector(
+                   cast<ArrayAttr>(maps).getAsValueRange<AffineMapAttr>()),
+               operands))
+    return bytes.errorAt(start) << "(A2) expected indices below 2^63";
   size_t regionsStart = bytes.getPosition();
   uint64_t regions;
   if (failed(bytes.readBelow(2, "a number of bodies", regions)))

@@ -9,6 +9,7 @@
 
 #include "Dialect/Repro/Identity/CanonicalOps.h"
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
+#include "Dialect/Repro/Identity/CanonicalShapes.h"
 #include "Dialect/Repro/Identity/IndexSum.h"
 #include "Dialect/Repro/Identity/StoredFormat.h"
 #include "Dialect/Repro/Identity/StoredNumbers.h"
@@ -67,7 +68,7 @@ private:
   void writeElements(Values values, bool isSplat, GetBits getBits);
   LogicalResult writeConstant(Operation *op, Attribute value);
   void writeFirstExpr(AffineExpr expr);
-  LogicalResult writeExpr(Operation *op, AffineExpr expr);
+  LogicalResult writeExpr(Operation *op, AffineExpr &expr);
   LogicalResult writeMaps(Operation *op, ArrayAttr maps);
   void writeOrder(Attribute order);
   LogicalResult writeAttribute(Operation *op,
@@ -228,30 +229,39 @@ void BodyWriter::writeFirstExpr(AffineExpr expr) {
   writeFirstExpr(binary.getRHS());
 }
 
-LogicalResult BodyWriter::writeExpr(Operation *op, AffineExpr expr) {
-  FailureOr<IndexSum> sum = IndexSum::get(expr);
+/// Makes `expr` the one that a reader builds.
+LogicalResult BodyWriter::writeExpr(Operation *op, AffineExpr &expr) {
+  FailureOr<IndexSum> sum =
+      IndexSum::get([&] { return op->emitOpError("(H2) "); }, expr);
   if (failed(sum))
-    return op->emitOpError("(H2) expected index expressions with constant "
-                           "factors and divisors, of at most 64 terms");
+    return failure();
   if (version == IdentityVersion::first)
     writeFirstExpr(expr);
   else
     writeBytes(sum->getBytes());
+  expr = sum->build(op->getContext());
   return success();
 }
 
 LogicalResult BodyWriter::writeMaps(Operation *op, ArrayAttr maps) {
+  SmallVector<AffineMap> written;
   writeNumber(maps.size());
   for (AffineMap map : maps.getAsValueRange<AffineMapAttr>()) {
     if (map.getNumSymbols())
       return op->emitOpError("(H2) expected maps without symbols");
     writeNumber(map.getNumDims());
     writeNumber(map.getNumResults());
-    for (AffineExpr expr : map.getResults())
+    SmallVector<AffineExpr> exprs(map.getResults());
+    for (AffineExpr &expr : exprs)
       if (failed(writeExpr(op, expr)))
         return failure();
+    written.push_back(
+        AffineMap::get(map.getNumDims(), 0, exprs, op->getContext()));
   }
-  return success();
+  // The maps that the verifier knows are those of the operation.
+  if (Builder(op->getContext()).getAffineMapArrayAttr(written) == maps)
+    return success();
+  return verifyMaps(op, written);
 }
 
 void BodyWriter::writeOrder(Attribute order) {

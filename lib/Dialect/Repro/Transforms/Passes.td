@@ -148,6 +148,7 @@ def ReproSetExact : Pass<"repro-set-exact"> {
     ListOption<"contractions", "contractions", "int64_t",
                "the numbers of some contractions, from 0">
   ];
+  let dependentDialects = ["::mlir::repro::ReproDialect"];
 }
 
 def ReproVerifyCanonical : Pass<"repro-verify-canonical", "::mlir::ModuleOp"> {

@@ -16,6 +16,7 @@ from ...frontends.torch.script import allow_exact_digits
 from ...progress import Progress
 from ..operators import OperatorGraph
 from ..receipts.script_inputs import ScriptBatches
+from .eager_side import EagerSide
 from .receipts import diff_receipts
 from .report import Difference
 from .sides import Side, TargetSide, find_difference
@@ -66,16 +67,14 @@ def _diff_script(
 ) -> Difference | None:
     program = batches.program
     if EAGER in targets:
-        from ...frontends.torch.eager import with_node_names
+        from ...frontends.torch.eager import EagerGraph, with_node_names
 
         program = with_node_names(program, batches.imported.bindings, batches.exact_digits)
     graph = OperatorGraph(program)
 
     def side(target: str) -> Side:
         if target == EAGER:
-            from ...frontends.torch.eager import EagerSide
-
-            return EagerSide(graph, batches.imported.bindings)
+            return EagerSide(graph, EagerGraph(program, batches.imported.bindings))
         return TargetSide(graph, target, threads)
 
     def inputs() -> Sequence[np.ndarray]:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from ...errors import ReproError
-from . import connection, limits
+from . import connection, quotas
 from .channels import Channel, FileChannel, SocketChannel
 from .connection import Stranger
 from .tokens import NO_TOKEN
@@ -72,10 +72,10 @@ def listen(address: str, token: bytes = NO_TOKEN) -> socket.socket:
                 listener.bind(place)
             finally:
                 os.umask(mask)
-            listener.listen(limits.CONNECTIONS)
+            listener.listen(quotas.CONNECTIONS)
             return listener
         if kind == "tcp":
-            listener = socket.create_server(_host_and_port(address), backlog=limits.CONNECTIONS)
+            listener = socket.create_server(_host_and_port(address), backlog=quotas.CONNECTIONS)
             if token == NO_TOKEN and not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
                 listener.close()
                 raise ReproError(f"{address}: expected a token, without which only this machine may connect (--token)")

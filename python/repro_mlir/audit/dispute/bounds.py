@@ -37,7 +37,7 @@ class Bound:
     bytes: int
 
 
-def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first: bool) -> Bound:
+def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first: bool, version: int) -> Bound:
     """The bound of a dispute that ends at an operator, for one party.
 
     With n records, m operators and an operator that takes i values from p operators, there are
@@ -45,8 +45,8 @@ def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first:
         7 + ceil(log2 n) + ceil(log2 m)         questions, and to the first party 2 + i more;
         256 * questions + 67 * hashes + header  bytes, and of the first party 64 * p more.
 
-    The hashes are those of both commitments, of the operator's claim, and from the first party those of p claims with
-    ceil(log2 m) more for each, to prove it.
+    The hashes are those of two commitments (in version 2 also the program's identity and signature), of the operator's
+    claim, and from the first party those of p claims with ceil(log2 m) more for each, to prove it.
 
     Args:
       graph: the operators of the program.
@@ -54,11 +54,13 @@ def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first:
       index: of the operator.
       header: bytes of the header.
       first: whether the party is the one that is asked for the program and the operator's inputs.
+      version: of the receipts.
     """
     program, operator = graph.program, graph.operators[index]
     levels = _log2(len(graph.operators))
     questions = _common_questions(graph, records)
-    hashes = 2 * (len(program.state) + len(program.inputs) + len(program.outputs))
+    named = 0 if version == 1 else 2
+    hashes = 2 * (len(program.state) + len(program.inputs) + len(program.outputs) + named)
     hashes += len(operator.inputs) + len(operator.outputs)
     claims = 0
     if first:

@@ -17,8 +17,8 @@ from ..elements import ElementDifference, first_difference
 from ..operators import Extraction, Extractor, Operator, OperatorGraph
 from ..operators.commitments import OperatorClaim
 from ..operators.tracing import value_hash
-from . import limits
-from .party import Fault, Party
+from . import quotas
+from .party import Misconduct, Party
 from .verdict import Evidence, Verdict
 
 
@@ -43,7 +43,7 @@ def judge_operator(
     operator = graph.operators[index]
     try:
         right = _right_inputs(graph, record, operator, parties[0], tops[0], arguments)
-    except Fault as fault:
+    except Misconduct as fault:
         return Verdict("conduct", (parties[0].name,), {parties[0].name: str(fault)}, step, str(operator), operator)
     wrong = {}
     for party, claim in zip(parties, claims, strict=True):
@@ -60,7 +60,7 @@ def judge_operator(
             parties[0].tensor(record, index, "input", i, value, digest)
             for i, (value, digest) in enumerate(zip(operator.inputs, right, strict=True))
         ]
-    except Fault as fault:
+    except Misconduct as fault:
         return Verdict("conduct", (parties[0].name,), {parties[0].name: str(fault)}, step, str(operator), operator)
     try:
         alone = Extractor(graph).single(index)
@@ -88,7 +88,7 @@ def judge_operator(
 
 def _check_size(operator: Operator, step: int) -> None:
     """ReproError for an operator whose tensors are more than a referee takes."""
-    size, most = sum(value.kind.nbytes for value in (*operator.inputs, *operator.outputs)), limits.operator_bytes()
+    size, most = sum(value.kind.nbytes for value in (*operator.inputs, *operator.outputs)), quotas.operator_bytes()
     if size > most:
         raise ReproError(
             f"no verdict: {operator} of step {step} takes and gives {size:,} bytes, expected at most {most:,} "
@@ -122,7 +122,7 @@ def _shown(
     value = operator.outputs[place]
     try:
         array = party.tensor(record, operator.index, "output", place, value, claim.outputs[place])
-    except Fault as fault:
+    except Misconduct as fault:
         return f"it does not show its tensor ({fault})"
     found = first_difference(array, right, value.kind)
     return found if found is not None else "its hash is that of no tensor"

@@ -11,7 +11,7 @@ from ...errors import ReproError
 from ...files import canonical_json
 from ...files import json_shapes as shapes
 from ..receipts.form import check_run
-from .limits import REASON_CHARACTERS
+from .quotas import REASON_CHARACTERS
 
 PROTOCOL = 3
 
@@ -25,18 +25,18 @@ def _question(**arguments: shapes.Shape) -> shapes.Shape:
     return shapes.record({"ask": shapes.text, **arguments})
 
 
-_step, _number = shapes.number(1), shapes.number(0)
+_record, _number = shapes.number(1), shapes.number(0)
 
 _QUESTIONS = {
     "opening": _question(),
     "program": _question(identity=shapes.digest),
-    "link": _question(step=_number),
-    "step": _question(step=_number),
-    "operators": _question(step=_step),
-    "nodes": _question(step=_step, level=shapes.number(1), index=_number),
-    "operator": _question(step=_step, index=_number),
-    "producers": _question(step=_step, indices=shapes.array(_number)),
-    "tensor": _question(step=_step, index=_number, role=shapes.choice("input", "output"), position=_number),
+    "link": _question(record=_number),
+    "record": _question(record=_number),
+    "operators": _question(record=_record),
+    "nodes": _question(record=_record, level=shapes.number(1), index=_number),
+    "operator": _question(record=_record, index=_number),
+    "producers": _question(record=_record, indices=shapes.array(_number)),
+    "tensor": _question(record=_record, index=_number, role=shapes.choice("input", "output"), position=_number),
 }
 
 _ANSWERS = {
@@ -46,7 +46,7 @@ _ANSWERS = {
     "program": shapes.record({"data": shapes.text}),
     "link": shapes.record({"link": shapes.digest}),
     # The initial state has no link before it; a change of the state has no program.
-    "step": shapes.record(
+    "record": shapes.record(
         {"cursor": _number, "state": _digests} | _claim,
         {"before": shapes.digest, "steps": _number, "program": shapes.digest, "signature": shapes.digest},
     ),

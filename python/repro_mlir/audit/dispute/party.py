@@ -27,8 +27,8 @@ from ..operators import OperatorGraph, Value
 from ..operators.commitments import OperatorClaim
 from ..operators.tracing import value_hash
 from ..receipts.commitments import Commitment, first_link, next_link
-from ..receipts.form import Signature, tensors_from_json
-from . import limits
+from ..receipts.form import Signature, tensors_from_json, version_of_run
+from . import quotas
 from .channels import Channel, Silence, TooLong
 from .messages import PROTOCOL, Message, NoMessage, Refusal, decode_answer, encode
 from .verdict import Traffic
@@ -41,11 +41,11 @@ _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
 
-class Fault(Exception):
+class Misconduct(Exception):
     """A party that has lost by how it behaved: no answer, no sense, or another story. The text is the reason."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(reason[: limits.REASON_CHARACTERS])
+        super().__init__(reason[: quotas.REASON_CHARACTERS])
 
 
 def _judges(method: Callable[Concatenate[Party, _P], _T]) -> Callable[Concatenate[Party, _P], _T]:
@@ -55,10 +55,10 @@ def _judges(method: Callable[Concatenate[Party, _P], _T]) -> Callable[Concatenat
     def ask(party: Party, *arguments: _P.args, **named: _P.kwargs) -> _T:
         try:
             return method(party, *arguments, **named)
-        except (Fault, ReproError):
+        except (Misconduct, ReproError):
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"[: limits.REASON_CHARACTERS]
+            reason = f"{type(error).__name__}: {error}"[: quotas.REASON_CHARACTERS]
             raise ReproError(
                 f"no verdict: {party.name}'s answer cannot be judged ({method.__name__}: {reason})"
             ) from error
@@ -88,6 +88,11 @@ class Opening:
     steps: int
     link: bytes
 
+    @property
+    def version(self) -> int:
+        """Of the receipt."""
+        return version_of_run(self.header)
+
 
 @dataclass(frozen=True)
 class Published:
@@ -101,15 +106,16 @@ class Published:
 class Party:
     """One side of a dispute, by name.
 
-    Each method that asks raises Fault where the party has lost by its answer, and ReproError where that cannot be told.
+    Each method that asks raises Misconduct where the party has lost by its answer, and ReproError where that cannot be
+    told.
     """
 
     def __init__(
         self,
         name: str,
         channel: Channel,
-        timeout: float = limits.ANSWER_SECONDS,
-        total: float = limits.TOTAL_SECONDS,
+        timeout: float = quotas.ANSWER_SECONDS,
+        total: float = quotas.TOTAL_SECONDS,
         published: Published | None = None,
     ) -> None:
         """`timeout` is in seconds for each answer, `total` for all of them."""
@@ -129,24 +135,24 @@ class Party:
     @_judges
     def opening(self) -> Opening:
         """Header, number of steps and last link."""
-        answer = self._ask({"ask": "opening"}, _SHORT + limits.HEADER_BYTES)
+        answer = self._ask({"ask": "opening"}, _SHORT + quotas.HEADER_BYTES)
         if answer["protocol"] != PROTOCOL:
-            raise Fault(f"protocol {answer['protocol']}, expected {PROTOCOL}")
+            raise Misconduct(f"protocol {answer['protocol']}, expected {PROTOCOL}")
         header, records, link = answer["header"], answer["records"], bytes.fromhex(answer["link"])
-        is_first = "program" in header
+        version = version_of_run(header)
         try:
-            signature = Signature.from_json(header["signature"]) if is_first else None
+            signature = Signature.from_json(header["signature"]) if version == 1 else None
             state = signature.state if signature is not None else tensors_from_json(header["state"])
         except ReproError as error:
-            raise Fault(f"a header with a signature that none can be: {error}") from None
+            raise Misconduct(f"a header with a signature that none can be: {error}") from None
         # The message is canonical, and so is each part of it.
         link0 = first_link(canonical_json.dump(header))
         if records == 0 and link != link0:
-            raise Fault("a link of no steps that does not follow from its header")
-        if answer["steps"] > records or (is_first and answer["steps"] < records):
-            raise Fault(f"{answer['steps']} steps in {records} records")
+            raise Misconduct("a link of no records that does not follow from its header")
+        if answer["steps"] > records or (version == 1 and answer["steps"] < records):
+            raise Misconduct(f"{answer['steps']} steps in {records} records")
         if self._published is not None and self._published != Published(link0, records, link):
-            raise Fault("another run than the one that it published")
+            raise Misconduct("another run than the one that it published")
         return Opening(header, state, signature, link0, records, answer["steps"], link)
 
     @_judges
@@ -157,7 +163,7 @@ class Party:
         """
         before = self.traffic.received
         try:
-            text = self._ask({"ask": "program", "identity": identity}, _SHORT + limits.program_bytes())["data"]
+            text = self._ask({"ask": "program", "identity": identity}, _SHORT + quotas.program_bytes())["data"]
         except TooLong as error:
             raise ReproError(f"{self.name}'s program: {error} (see {VARIABLE} in docs/security.md)") from None
         self.traffic.program += self.traffic.received - before
@@ -166,10 +172,10 @@ class Party:
     @_judges
     def link(self, record: int) -> bytes:
         """The link after a record."""
-        return bytes.fromhex(self._ask({"ask": "link", "step": record}, _SHORT)["link"])
+        return bytes.fromhex(self._ask({"ask": "link", "record": record}, _SHORT)["link"])
 
     @_judges
-    def step(self, record: int, link: bytes, opening: Opening, before: bytes | None = None) -> Commitment:
+    def record(self, record: int, link: bytes, opening: Opening, before: bytes | None = None) -> Commitment:
         """The commitment of a record, which `link` follows from.
 
         Args:
@@ -181,13 +187,13 @@ class Party:
         if tensors is not None:
             size += _DIGEST_TEXT * (len(tensors.inputs) + len(tensors.outputs))
         elif record:
-            size += limits.STEP_BYTES
-        answer = self._ask({"ask": "step", "step": record}, _SHORT + size)
+            size += quotas.RECORD_BYTES
+        answer = self._ask({"ask": "record", "record": record}, _SHORT + size)
         state = _digests(answer, "state", len(opening.state))
-        is_named = record > 0 and opening.signature is None
+        is_named = record > 0 and opening.version > 1
         named = [name in answer for name in ("program", "signature")]
         if ("steps" in answer) != is_named or named[0] != named[1] or (named[0] and not is_named):
-            raise Fault("expected steps, program and signature of each step, and in version 1 of none")
+            raise Misconduct("expected steps, program and signature of each step, and in version 1 of none")
         steps, program = answer.get("steps"), answer.get("program")
         commitment = Commitment(
             answer["cursor"],
@@ -199,27 +205,27 @@ class Party:
             None if program is None else bytes.fromhex(answer["signature"]),
         )
         if program is None and (record == 0 or is_named) and (commitment.inputs or commitment.outputs):
-            raise Fault("a state that the user gave, with inputs or outputs")
+            raise Misconduct("a state that the user gave, with inputs or outputs")
         if ("before" in answer) != (record > 0):
-            raise Fault("expected a link before each record but record 0")
+            raise Misconduct("expected a link before each record but record 0")
         if record == 0:
             if commitment.root.hex() != opening.header["initial"]:
-                raise Fault("an initial state that is not the one of its header")
+                raise Misconduct("an initial state that is not the one of its header")
             return commitment
         said = bytes.fromhex(answer["before"])
         if next_link(said, record, commitment.root) != link:
-            raise Fault(f"a commitment of record {record} that its chain does not hold")
+            raise Misconduct(f"a commitment of record {record} that its chain does not hold")
         if before not in (None, said):
-            raise Fault(f"another link before record {record} than it gave as that of record {record - 1}")
+            raise Misconduct(f"another link before record {record} than it gave as that of record {record - 1}")
         return commitment
 
     @_judges
     def check_steps(self, opening: Opening) -> None:
         """Whether the last record counts the steps that the party says it ran."""
-        if opening.signature is None and opening.records:
-            counted = self.step(opening.records, opening.link, opening).steps
+        if opening.version > 1 and opening.records:
+            counted = self.record(opening.records, opening.link, opening).steps
             if counted != opening.steps:
-                raise Fault(f"{opening.steps} steps, and its last record counts {counted}")
+                raise Misconduct(f"{opening.steps} steps, and its last record counts {counted}")
 
     @_judges
     def check_tensors(self, record: int, claim: Commitment, program: Program) -> None:
@@ -227,22 +233,24 @@ class Party:
         for role in ("state", "inputs", "outputs"):
             given, due = len(getattr(claim, role)), len(getattr(program, role))
             if given != due:
-                raise Fault(f"expected {due} hashes as {role!r}, got {given}")
+                raise Misconduct(f"expected {due} hashes as {role!r}, got {given}")
 
     # --- The operators of a step ---
 
     @_judges
     def operators(self, record: int) -> bytes:
         """The node at the top of the tree over the operators of a step."""
-        return bytes.fromhex(self._ask({"ask": "operators", "step": record}, _SHORT)["top"])
+        return bytes.fromhex(self._ask({"ask": "operators", "record": record}, _SHORT)["top"])
 
     @_judges
     def nodes(self, record: int, level: int, index: int, node: bytes) -> tuple[bytes, bytes]:
         """The two nodes under a node of that tree."""
-        answer = self._ask({"ask": "nodes", "step": record, "level": level, "index": index}, _SHORT)
+        answer = self._ask({"ask": "nodes", "record": record, "level": level, "index": index}, _SHORT)
         left, right = bytes.fromhex(answer["left"]), bytes.fromhex(answer["right"])
         if merkle.node(left, right) != node:
-            raise Fault(f"nodes that are not below node {index} of level {level} of the operators of record {record}")
+            raise Misconduct(
+                f"nodes that are not below node {index} of level {level} of the operators of record {record}"
+            )
         return left, right
 
     @_judges
@@ -250,10 +258,10 @@ class Party:
         """What stands behind a leaf."""
         operator = graph.operators[index]
         counts = len(operator.inputs), len(operator.outputs)
-        answer = self._ask({"ask": "operator", "step": record, "index": index}, _SHORT + _DIGEST_TEXT * sum(counts))
+        answer = self._ask({"ask": "operator", "record": record, "index": index}, _SHORT + _DIGEST_TEXT * sum(counts))
         claim = OperatorClaim(_digests(answer, "inputs", counts[0]), _digests(answer, "outputs", counts[1]))
         if claim.leaf(bytes.fromhex(graph.program.hash), index) != leaf:
-            raise Fault(f"{operator} of record {record}: another claim than the one that it is committed to")
+            raise Misconduct(f"{operator} of record {record}: another claim than the one that it is committed to")
         return claim
 
     @_judges
@@ -264,10 +272,10 @@ class Party:
         count = len(graph.operators)
         operators = [graph.operators[index] for index in indices]
         digests = sum(len(o.inputs) + len(o.outputs) + count.bit_length() for o in operators)
-        question = {"ask": "producers", "step": record, "indices": list(indices)}
+        question = {"ask": "producers", "record": record, "indices": list(indices)}
         given = self._ask(question, _SHORT * (1 + len(indices)) + _DIGEST_TEXT * digests)["claims"]
         if len(given) != len(indices):
-            raise Fault(f"expected the claims of {len(indices)} operators")
+            raise Misconduct(f"expected the claims of {len(indices)} operators")
         claims = []
         for operator, entry in zip(operators, given, strict=True):
             inputs = _digests(entry, "inputs", len(operator.inputs))
@@ -275,7 +283,7 @@ class Party:
             leaf = claim.leaf(bytes.fromhex(graph.program.hash), operator.index)
             path = _digests(entry, "path")
             if not merkle.proves(path, leaf, operator.index, count, merkle.seal(count, top)):
-                raise Fault(f"{operator} of record {record}: a claim that its tree does not hold")
+                raise Misconduct(f"{operator} of record {record}: a claim that its tree does not hold")
             claims.append(claim)
         return claims
 
@@ -284,20 +292,22 @@ class Party:
         """The elements of an input or output of an operator, which has this hash."""
         kind = value.kind
         size = kind.nbytes
-        question = {"ask": "tensor", "step": record, "index": index, "role": role, "position": position}
+        question = {"ask": "tensor", "record": record, "index": index, "role": role, "position": position}
         before = self.traffic.received
-        text = self._ask(question, _SHORT + limits.base64_bytes(size))["data"]
+        text = self._ask(question, _SHORT + quotas.base64_bytes(size))["data"]
         self.traffic.tensors += self.traffic.received - before
         data = _decoded(text, f"{role} {position} of operator {index}")
         if len(data) != size:
-            raise Fault(f"{role} {position} of operator {index}: {len(data)} bytes, expected {size}")
+            raise Misconduct(f"{role} {position} of operator {index}: {len(data)} bytes, expected {size}")
         array = from_bytes(data, kind).copy()
         try:
             check_canonical(array, kind, f"{role} {position} of operator {index}")
         except ReproError as error:
-            raise Fault(str(error)) from None
+            raise Misconduct(str(error)) from None
         if value_hash(value, array) != digest:
-            raise Fault(f"{role} {position} of operator {index}: elements that have not the hash it is committed to")
+            raise Misconduct(
+                f"{role} {position} of operator {index}: elements that have not the hash it is committed to"
+            )
         return array
 
     def _ask(self, question: Message, limit: int) -> dict[str, Any]:
@@ -311,43 +321,43 @@ class Party:
         except Silence as error:
             if ask == "program" and isinstance(error, TooLong):
                 raise
-            raise Fault(f"question {ask!r}: {error}") from None
+            raise Misconduct(f"question {ask!r}: {error}") from None
         finally:
             self._left -= time.monotonic() - begin
         self.traffic.received += len(data)
         try:
             return decode_answer(data, ask, limit)
         except Refusal as error:
-            raise Fault(f"question {ask!r}: refused: {error}") from None
+            raise Misconduct(f"question {ask!r}: refused: {error}") from None
         except NoMessage as error:
-            raise Fault(f"question {ask!r}: {error}") from None
+            raise Misconduct(f"question {ask!r}: {error}") from None
 
 
 def _decoded(text: str, what: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise Fault(f"{what}: expected base64") from None
+        raise Misconduct(f"{what}: expected base64") from None
 
 
 def _admitted(data: bytes, identity: str) -> Program:
     """The program with these bytes, in which a child process has found nothing that could harm the referee.
 
     Raises:
-      Fault: no program, or another one than that of the header.
+      Misconduct: no program, or another one than that of the header.
       ReproError: it takes too much to be read.
     """
     try:
         admit(data)
     except NoProgram:
-        raise Fault("a program that is none") from None
+        raise Misconduct("a program that is none") from None
     examined = examine(data)
     if not examined.is_named(identity):
-        raise Fault(f"a program with the identity {examined.identity}, its record says {identity}")
+        raise Misconduct(f"a program with the identity {examined.identity}, its record says {identity}")
     return replace(read_signature(data), untrusted=True)
 
 
 def _digests(answer: dict[str, Any], name: str, count: int | None = None) -> tuple[bytes, ...]:
     if count is not None and len(answer[name]) != count:
-        raise Fault(f"expected {count} hashes as {name!r}, got {len(answer[name])}")
+        raise Misconduct(f"expected {count} hashes as {name!r}, got {len(answer[name])}")
     return tuple(bytes.fromhex(digest) for digest in answer[name])

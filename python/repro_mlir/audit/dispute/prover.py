@@ -17,7 +17,7 @@ from ...program.canonical import examine
 from .. import merkle
 from ..operators import Operator, OperatorGraph, Value
 from ..operators.commitments import OperatorTree, commit_operators
-from . import bounds, limits
+from . import bounds, quotas
 from .messages import PROTOCOL, Message, NoMessage, decode_question, encode, refusal
 from .runs import Run
 
@@ -36,7 +36,7 @@ class Prover:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._asked = 0
-        self._step_in_dispute: int | None = None
+        self._record_in_dispute: int | None = None
         self._operator_in_dispute: int | None = None
         self._tree: OperatorTree | None = None
         self._values: dict[Value, np.ndarray] | None = None
@@ -44,7 +44,7 @@ class Prover:
             "opening": self._opening,
             "program": self._program,
             "link": self._link,
-            "step": self._step,
+            "record": self._record,
             "operators": self._operators,
             "nodes": self._nodes,
             "operator": self._operator,
@@ -85,11 +85,11 @@ class Prover:
             raise QuestionError(f"the run has no program {identity}")
         return {"data": _base64(graph.program.data)}
 
-    def _link(self, step: int) -> Message:
-        return {"link": self.run.link(self._checked(step)).hex()}
+    def _link(self, record: int) -> Message:
+        return {"link": self.run.link(self._checked(record)).hex()}
 
-    def _step(self, step: int) -> Message:
-        commitment = self.run.commitment(self._checked(step))
+    def _record(self, record: int) -> Message:
+        commitment = self.run.commitment(self._checked(record))
         answer: Message = {
             "cursor": commitment.cursor,
             "state": _hex(commitment.state),
@@ -102,33 +102,33 @@ class Prover:
             answer["program"] = commitment.program.hex()
         if commitment.signature is not None:
             answer["signature"] = commitment.signature.hex()
-        return answer | ({"before": self.run.link(step - 1).hex()} if step else {})
+        return answer | ({"before": self.run.link(record - 1).hex()} if record else {})
 
-    def _checked(self, step: int) -> int:
-        if step > self.run.records:
-            raise QuestionError(f"expected a record of at most {self.run.records}, got {step}")
-        return step
+    def _checked(self, record: int) -> int:
+        if record > self.run.records:
+            raise QuestionError(f"expected a record of at most {self.run.records}, got {record}")
+        return record
 
     # --- The operators of a step ---
 
-    def _operators(self, step: int) -> Message:
-        return {"top": self.tree(step).levels[-1][0].hex()}
+    def _operators(self, record: int) -> Message:
+        return {"top": self.tree(record).levels[-1][0].hex()}
 
-    def _nodes(self, step: int, level: int, index: int) -> Message:
-        levels = self.tree(step).levels
+    def _nodes(self, record: int, level: int, index: int) -> Message:
+        levels = self.tree(record).levels
         if level >= len(levels) or 2 * index + 1 >= len(levels[level - 1]):
             raise QuestionError(f"no two nodes are below node {index} of level {level}")
         left, right = levels[level - 1][2 * index : 2 * index + 2]
         return {"left": left.hex(), "right": right.hex()}
 
-    def _operator(self, step: int, index: int) -> Message:
-        tree = self.tree(step)
+    def _operator(self, record: int, index: int) -> Message:
+        tree = self.tree(record)
         self._settle_on_operator(index)
         return self._claim(tree, index)
 
-    def _producers(self, step: int, indices: list[int]) -> Message:
-        tree = self.tree(step)
-        most = bounds.most_inputs(self._graph_of(step))
+    def _producers(self, record: int, indices: list[int]) -> Message:
+        tree = self.tree(record)
+        most = bounds.most_inputs(self._graph_of(record))
         if len(indices) > most:
             raise QuestionError(f"expected at most {most} operators, got {len(indices)}")
         return {
@@ -139,49 +139,49 @@ class Prover:
         claim = tree.claims[self._operator_at(index).index]
         return {"inputs": _hex(claim.inputs), "outputs": _hex(claim.outputs)}
 
-    def _tensor(self, step: int, index: int, role: str, position: int) -> Message:
-        self._settle_on_step(step)
+    def _tensor(self, record: int, index: int, role: str, position: int) -> Message:
+        self._settle_on_record(record)
         operator = self._settle_on_operator(index)
         values = operator.inputs if role == "input" else operator.outputs
         if position >= len(values):
             raise QuestionError(f"{operator} has {len(values)} tensors as {role}")
         value = values[position]
-        if value.kind.nbytes > limits.OPERATOR_BYTES:
-            size, most = value.kind.nbytes, limits.OPERATOR_BYTES
+        if value.kind.nbytes > quotas.OPERATOR_BYTES:
+            size, most = value.kind.nbytes, quotas.OPERATOR_BYTES
             raise QuestionError(f"expected a tensor of at most {most:,} bytes, got one of {size:,}")
-        array = self._values_of(step, operator)[value]
+        array = self._values_of(record, operator)[value]
         return {"data": _base64(tensor_bytes(array, value.kind.element))}
 
-    def tree(self, step: int) -> OperatorTree:
+    def tree(self, record: int) -> OperatorTree:
         """The operators of the step in dispute; runs it."""
-        self._settle_on_step(step)
+        self._settle_on_record(record)
         if self._tree is None:
-            self._tree = commit_operators(self._graph_of(step), self.run.tracer(step), self.run.arrays(step))
+            self._tree = commit_operators(self._graph_of(record), self.run.tracer(record), self.run.arrays(record))
         return self._tree
 
-    def _values_of(self, step: int, operator: Operator) -> dict[Value, np.ndarray]:
+    def _values_of(self, record: int, operator: Operator) -> dict[Value, np.ndarray]:
         """What the operator in dispute takes and gives; runs the step as far as that."""
         if self._values is None:
-            arrays = self.run.arrays(step)
-            found = dict(zip(self._graph_of(step).arguments, arrays, strict=True))
+            arrays = self.run.arrays(record)
+            found = dict(zip(self._graph_of(record).arguments, arrays, strict=True))
             wanted = {*operator.inputs, *operator.outputs}
-            for each, values in self.run.tracer(step).run(arrays):
+            for each, values in self.run.tracer(record).run(arrays):
                 found.update((v, a) for v, a in zip(each.outputs, values, strict=True) if v in wanted)
                 if each.index == operator.index:
                     break
             self._values = {value: found[value] for value in wanted}
         return self._values
 
-    def _settle_on_step(self, step: int) -> None:
-        if self._step_in_dispute not in (None, self._checked(step)):
-            raise QuestionError(f"this dispute is about record {self._step_in_dispute}, not about record {step}")
-        self._graph_of(step)
-        self._step_in_dispute = step
+    def _settle_on_record(self, record: int) -> None:
+        if self._record_in_dispute not in (None, self._checked(record)):
+            raise QuestionError(f"this dispute is about record {self._record_in_dispute}, not about record {record}")
+        self._graph_of(record)
+        self._record_in_dispute = record
 
-    def _graph_of(self, step: int) -> OperatorGraph:
-        graph = self.run.graph_of(step)
+    def _graph_of(self, record: int) -> OperatorGraph:
+        graph = self.run.graph_of(record)
         if graph is None:
-            raise QuestionError(f"record {step} is a change of the state, which no operator computed")
+            raise QuestionError(f"record {record} is a change of the state, which no operator computed")
         return graph
 
     def _settle_on_operator(self, index: int) -> Operator:
@@ -192,8 +192,8 @@ class Prover:
         return operator
 
     def _operator_at(self, index: int) -> Operator:
-        assert self._step_in_dispute is not None
-        operators = self._graph_of(self._step_in_dispute).operators
+        assert self._record_in_dispute is not None
+        operators = self._graph_of(self._record_in_dispute).operators
         if index >= len(operators):
             raise QuestionError(f"expected an operator below {len(operators)}, got {index}")
         return operators[index]

@@ -17,11 +17,11 @@ from ..operators import OperatorGraph
 from ..receipts.commitments import Commitment
 from ..receipts.comparison import first_different_field
 from ..receipts.form import NUMERICS, Signature
-from . import limits
+from . import quotas
 from .channels import Channel
 from .judgement import judge_operator
 from .messages import Message
-from .party import Fault, Opening, Party, Published
+from .party import Misconduct, Opening, Party, Published
 from .terms import Due, Terms
 from .verdict import Verdict
 
@@ -44,8 +44,8 @@ def settle(
     *,
     terms: Terms | None = None,
     program: Program | None = None,
-    timeout: float = limits.ANSWER_SECONDS,
-    total: float = limits.TOTAL_SECONDS,
+    timeout: float = quotas.ANSWER_SECONDS,
+    total: float = quotas.TOTAL_SECONDS,
     published: tuple[Published | None, Published | None] = (None, None),
 ) -> Verdict:
     """Settles a dispute between the provers A, behind `first`, and B, behind `second`.
@@ -73,7 +73,7 @@ def settle(
     except ReproError:
         raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"[: limits.REASON_CHARACTERS]
+        reason = f"{type(error).__name__}: {error}"[: quotas.REASON_CHARACTERS]
         raise ReproError(f"no verdict: the referee failed ({reason})") from error
     finally:
         for party in parties:
@@ -95,7 +95,7 @@ class _Referee:
         for i, party in enumerate(self.parties):
             try:
                 answers.append(ask(i, party))
-            except Fault as fault:
+            except Misconduct as fault:
                 faults[party.name] = str(fault)
         if faults:
             raise Ended(Verdict("conduct", tuple(faults), faults, self.step))
@@ -112,11 +112,11 @@ class _Referee:
             return _agreement(openings)
         record, links, before = found
         # The records of version 2 say which step they are.
-        self.step = record if openings[0].signature is not None else None
-        claims = self.both(lambda i, party: party.step(record, links[i], openings[i], before))
+        self.step = record if openings[0].version == 1 else None
+        claims = self.both(lambda i, party: party.record(record, links[i], openings[i], before))
         # Both gave the same link before this record, so that both must have the same to show for it.
-        previous = self.both(lambda i, party: party.step(record - 1, before, openings[i]))[0]
-        self.step = record if openings[0].signature is not None else (previous.steps or 0) + 1
+        previous = self.both(lambda i, party: party.record(record - 1, before, openings[i]))[0]
+        self.step = record if openings[0].version == 1 else (previous.steps or 0) + 1
         due = self._due(record, claims, previous.cursor)
         self._judge_kinds(claims, previous, due, openings)
         identity = claims[0].program
@@ -140,8 +140,7 @@ class _Referee:
             self._check_numerics(openings[0].header)
             return
         path, mine_value, other = different
-        if not wrong and len({opening.header.get("program", None) for opening in openings} - {None}) == 1:
-            wrong = self._false_signatures(openings)
+        wrong = wrong or self._false_signatures(openings)
         reasons = wrong or {"A": f"{path} is {mine_value}", "B": f"{path} is {other}"}
         raise Ended(Verdict("header", tuple(wrong), reasons, subject=path))
 
@@ -153,10 +152,12 @@ class _Referee:
             )
 
     def _false_signatures(self, openings: tuple[Opening, Opening]) -> dict[str, str]:
-        """The parties whose header gives the program's tensors another type than the program, and why."""
-        if any(opening.signature is None for opening in openings):
+        """The parties whose header gives the program's tensors another type than the program, and why; none where the
+        headers do not name one program."""
+        named = [opening.header["program"] for opening in openings if opening.version == 1]
+        if len(named) < 2 or named[0] != named[1]:
             return {}
-        program = self._program(openings[0].header["program"])
+        program = self._program(named[0])
         due = [[(kind.element, kind.shape) for kind in kinds] for kinds in _tensors(program)]
         wrong = {}
         for opening, party in zip(openings, self.parties, strict=True):
@@ -184,7 +185,7 @@ class _Referee:
         for party in self.parties:
             try:
                 return party.program(identity)
-            except Fault as fault:
+            except Misconduct as fault:
                 raise Ended(Verdict("conduct", (party.name,), {party.name: str(fault)}, self.step)) from None
             except ReproError as error:
                 # Text that is too much for the referee may say the same as shorter text of the other party.
@@ -226,7 +227,7 @@ class _Referee:
         if terms is None:
             return None, None
         first, second = (
-            terms.record(record, claim) if 0 <= claim.cursor - taken_before <= limits.SKIPPED_BATCHES else None
+            terms.record(record, claim) if 0 <= claim.cursor - taken_before <= quotas.SKIPPED_BATCHES else None
             for claim in claims
         )
         return first, second
@@ -239,7 +240,7 @@ class _Referee:
         openings: tuple[Opening, Opening],
     ) -> None:
         """Ends the dispute where a party, or both, changed the state, or the steps are of different programs."""
-        if openings[0].signature is not None:
+        if openings[0].version == 1:
             return
         step = (previous.steps or 0) + 1
         wrong = {}
@@ -294,8 +295,8 @@ class _Referee:
                 continue
             if self.terms is None:
                 continue
-            if claim.cursor - taken_before > limits.SKIPPED_BATCHES:
-                wrong[party.name] = f"step {step} skips more than {limits.SKIPPED_BATCHES:,} batches"
+            if claim.cursor - taken_before > quotas.SKIPPED_BATCHES:
+                wrong[party.name] = f"step {step} skips more than {quotas.SKIPPED_BATCHES:,} batches"
                 subject = subject or "the count of batches"
                 continue
             if right is None:

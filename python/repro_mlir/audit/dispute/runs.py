@@ -19,7 +19,7 @@ from ...program import Program
 from ..operators import OperatorGraph, Tracer
 from ..receipts.commitments import Commitment, commit, first_link, next_link
 from ..receipts.file_list import list_files
-from ..receipts.form import NUMERICS, Header, ListedProgram
+from ..receipts.form import NUMERICS, Header, ListedProgram, Signature
 from ..receipts.receipt import Receipt
 from ..receipts.verification import InputSource, Replay, records_to_execute
 
@@ -63,8 +63,7 @@ class Run(Protocol):
 
 
 class RecordedRun:
-    """A run of a few steps of one program in memory: it executes them, keeps every state and commits to all, as
-    receipts of version 1 do."""
+    """A run of a few steps of one program in memory: it executes them, keeps every state and commits to all."""
 
     def __init__(
         self,
@@ -75,6 +74,7 @@ class RecordedRun:
         tracer: Callable[[int], Tracer] | None = None,
         header: dict[str, Any] | None = None,
         graph: OperatorGraph | None = None,
+        version: int = 1,
     ) -> None:
         """
         Args:
@@ -84,14 +84,16 @@ class RecordedRun:
           tracer: runs a step operator by operator; by default the reference interpreter.
           header: fields of the header in place of those that the run has, or beside them.
           graph: the operators of the program, where they are known already.
+          version: of the receipts as which it commits.
         """
+        self.version = version
         self.graph = graph or OperatorGraph(program)
         self.inputs = [list(step) for step in inputs]
         self._tracer = tracer
         self.states: list[Arrays] = [[value.copy() for value in program.initial]]
         initial = commit(program, 0, self.states[0])
         programs = (ListedProgram.of(program),)
-        fields = Header(NUMERICS, program.state, initial.root.hex(), programs, True, 1, version=1).run()
+        fields = Header(NUMERICS, program.state, initial.root.hex(), programs, True, 1, version=version).run()
         self.header = canonical_json.dump(fields | (header or {}))
         self.commitments = [initial]
         self.links = [first_link(self.header)]
@@ -104,7 +106,9 @@ class RecordedRun:
         program = self.graph.program
         count = len(program.state)
         self.states.append(results[:count])
-        commitment = commit(program, step, results[:count], given, results[count:])
+        steps = None if self.version == 1 else step
+        signature = None if self.version == 1 else Signature.of(program).digest
+        commitment = commit(program, step, results[:count], given, results[count:], steps=steps, signature=signature)
         self.commitments.append(commitment)
         self.links.append(next_link(self.links[-1], step, commitment.root))
 
@@ -190,7 +194,7 @@ class ReceiptRun:
 
     def state_after(self, record: int) -> Arrays:
         """The state after a record, as numerics/tensors.py holds it; it is run to from a kept one."""
-        with closing(Replay(self._receipt, self._target, self._threads, self._inputs)) as replay:
+        with closing(self._replay()) as replay:
             for earlier in records_to_execute([record] if record else [], list_files(self._receipt.path).kept):
                 replay.run(earlier)
             return [array.copy() for array in replay.state_before(record + 1).values()]
@@ -198,11 +202,11 @@ class ReceiptRun:
     def arrays(self, record: int) -> Arrays:
         # A script gives its batches in order, once.
         if self._last is None or self._last[0] != record:
-            replay = self._replay
-            for earlier in records_to_execute([record], list_files(self._receipt.path).kept)[:-1]:
-                replay.run(earlier)
-            state = [array.copy() for array in replay.state_before(record).values()]
-            self._last = record, [*state, *replay.inputs(record)]
+            with closing(self._replay()) as replay:
+                for earlier in records_to_execute([record], list_files(self._receipt.path).kept)[:-1]:
+                    replay.run(earlier)
+                state = [array.copy() for array in replay.state_before(record).values()]
+                self._last = record, [*state, *replay.inputs(record)]
         return self._last[1]
 
     def tracer(self, record: int) -> Tracer:
@@ -216,6 +220,5 @@ class ReceiptRun:
     def _initial(self) -> Commitment:
         return Commitment(0, self._receipt.state_digests(0))
 
-    @cached_property
     def _replay(self) -> Replay:
         return Replay(self._receipt, self._target, self._threads, self._inputs)

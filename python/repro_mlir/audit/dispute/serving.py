@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from . import bounds, connection, limits
+from . import bounds, connection, quotas
 from .connection import Stranger
 from .folder import Folder
 from .messages import refusal
@@ -23,21 +23,21 @@ _POLL = 0.05
 
 
 def serve_socket(
-    run: Run, listener: socket.socket, token: bytes = NO_TOKEN, total: float = limits.TOTAL_SECONDS
+    run: Run, listener: socket.socket, token: bytes = NO_TOKEN, total: float = quotas.TOTAL_SECONDS
 ) -> int:
     """Answers a referee who connects to `listener`, shows that it knows the token, asks, and closes the connection.
 
     Others may connect meanwhile: they are given a few seconds and no work.
 
     Args:
-      total: seconds that a party has for all its answers; see `limits.patience`.
+      total: seconds that a party has for all its answers; see `quotas.patience`.
     Returns:
       how many questions were answered.
     """
     return _Server(run, token, total).serve(listener)
 
 
-def serve_files(run: Run, folder: Path, total: float = limits.TOTAL_SECONDS) -> int:
+def serve_files(run: Run, folder: Path, total: float = quotas.TOTAL_SECONDS) -> int:
     """Answers question-N.json in `folder` with answer-N.json, N from 1, until none comes any more.
 
     Args:
@@ -54,7 +54,7 @@ def serve_files(run: Run, folder: Path, total: float = limits.TOTAL_SECONDS) -> 
     with suppress(TimeoutError):
         while True:
             limit = bounds.question_bytes(run.graphs)
-            question = files.read("question", answered + 1, limit, time.monotonic() + limits.patience(total))
+            question = files.read("question", answered + 1, limit, time.monotonic() + quotas.patience(total))
             files.write("answer", answered + 1, _answer(prover, question))
             answered += 1
     return answered
@@ -93,7 +93,7 @@ class _Server:
     def __init__(self, run: Run, token: bytes, total: float) -> None:
         self._run = run
         self._token = token
-        self._patience = limits.patience(total)
+        self._patience = quotas.patience(total)
         self._question_limit = bounds.question_bytes(run.graphs)
         self._peers: dict[_Peer, threading.Thread] = {}
         # Of the dictionary; and of the run, of which one question is answered at a time.
@@ -125,7 +125,7 @@ class _Server:
         thread = threading.Thread(target=self._converse, args=(peer,), daemon=True)
         with self._lock:
             strangers = [other for other in self._peers if not (other.answered or other.asks)]
-            full = len(self._peers) >= limits.CONNECTIONS
+            full = len(self._peers) >= quotas.CONNECTIONS
             if full and strangers:
                 # The one that has been silent for longest.
                 del self._peers[strangers[0]]
@@ -139,7 +139,7 @@ class _Server:
     def _converse(self, peer: _Peer) -> None:
         # A peer that hangs up, is too slow or talks nonsense ends its own thread and nothing else.
         with peer.socket, suppress(OSError, EOFError, ValueError, Stranger):
-            link = connection.accept(peer.socket, self._token, time.monotonic() + limits.HANDSHAKE_SECONDS)
+            link = connection.accept(peer.socket, self._token, time.monotonic() + quotas.HANDSHAKE_SECONDS)
             prover = Prover(self._run)
             while True:
                 question = link.receive(self._question_limit, time.monotonic() + self._patience)

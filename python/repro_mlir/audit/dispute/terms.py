@@ -16,7 +16,7 @@ from ..receipts.comparison import first_different_field
 from ..receipts.form import Signature
 from ..receipts.receipt import Receipt, digests_of
 from ..receipts.script_inputs import ScriptBatches
-from . import limits
+from . import quotas
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def terms_of_receipt(receipt: Receipt) -> Terms:
     return Terms(receipt.header.run(), due)
 
 
-def terms_of_script(script: str, exact_digits: int | None = None, seconds: float = limits.TOTAL_SECONDS) -> Terms:
+def terms_of_script(script: str, exact_digits: int | None = None, seconds: float = quotas.TOTAL_SECONDS) -> Terms:
     """What `repro train` would run is what was to be run.
 
     Args:

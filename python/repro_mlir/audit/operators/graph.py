@@ -13,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ...execute.reference import Operation, ValueType, read_program
 from ...numerics.tensors import TensorType
 from ...printing import foreign
 from ...program import Program
+from ...reference.program import Operation, ValueType
+from ...reference.stored import read_program
 
 CONSTANT = "arith.constant"
 EMPTY = "tensor.empty"

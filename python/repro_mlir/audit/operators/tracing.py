@@ -16,10 +16,11 @@ import numpy as np
 
 from ...errors import ReproError
 from ...execute.executable import Executable, compile
-from ...execute.reference import Operation, evaluate_operation
 from ...numerics.environment import float_environment
 from ...numerics.formats import element_type, from_bits, to_bits
 from ...numerics.hashing import tensor_digest
+from ...reference.interpreter import evaluate_operation
+from ...reference.program import Operation
 from .extraction import Extraction, Extractor
 from .graph import Operator, OperatorGraph, Value, used_numbers
 

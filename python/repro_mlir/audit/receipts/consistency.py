@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from ...errors import ReceiptWrong, ReproError
 from ...numerics.hashing import combine_digests
+from ...progress import Progress
 from . import signing
 from .commitments import Commitment, next_link
-from .file_list import check_names, describe_file, list_files
+from .file_list import FileList, always_needed, check_names, describe_file, list_files
 from .form import HEADER, INPUTS, SEAL, STEPS, FileDigest, Record, Seal
 from .kept_tensors import changes, checkpoints
 from .receipt import Receipt, digests_of
@@ -26,18 +27,15 @@ class DigestsWrong(ReceiptWrong):
     """A record whose hashes are not those of its root: running the step shows which of them was changed."""
 
 
-def check_consistency(
-    receipt: Receipt, *, unfinished: bool, key: bytes | None, advance: Callable[[], None] = lambda: None
-) -> None:
-    """Checks program, initial state, records, inputs, seal and signature against each other.
+def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) -> None:
+    """Checks program, initial state, records, inputs, seal and signature against each other, with a progress bar.
 
     Args:
       unfinished: whether a receipt without seal will do.
       key: the ed25519 public key that must have signed, or None for any or none.
-      advance: called after each step.
     Raises:
-      ReceiptWrong: a contradiction.
-      ReproError: a part is missing or has another form.
+      ReceiptWrong: a contradiction, or a file that is missing.
+      ReproError: a part has another form, or the run has no steps.
     """
     seal = receipt.seal
     if seal is None and not unfinished:
@@ -48,11 +46,13 @@ def check_consistency(
     elif key is not None:
         raise ReceiptWrong(SEAL, f"no signature, expected one by {key.hex()}")
     files = list_files(receipt.path)
+    files.require(always_needed(receipt.header))
     # Reading them compares them with the header.
     for i in range(len(receipt.header.programs)):
         receipt.program_at(i)
-    link = _check_records(receipt, advance)
     steps = receipt.log.steps
+    with Progress(steps, "checking") as progress:
+        link = _check_records(receipt, files, progress.advance)
     if seal is not None and steps != seal.steps:
         raise ReceiptWrong(STEPS, f"has {steps} steps, and {SEAL} says {seal.steps}", min(steps, seal.steps) + 1)
     if not steps:
@@ -86,7 +86,7 @@ def _check_file(receipt: Receipt, seal: Seal, name: str) -> None:
     raise ReceiptWrong(name, f"not the file that {SEAL} names", None, listed.digest, found.digest)
 
 
-def _check_records(receipt: Receipt, advance: Callable[[], None]) -> bytes:
+def _check_records(receipt: Receipt, files: FileList, advance: Callable[[], None]) -> bytes:
     """The last link."""
     log = receipt.log
     link, used = receipt.header.first_link(), 1
@@ -95,6 +95,7 @@ def _check_records(receipt: Receipt, advance: Callable[[], None]) -> bytes:
         record = log[number]
         _check_record(record, number, before)
         if record.program is None:
+            files.require([changes.name_of(number)])
             receipt.change(number)
         else:
             used = _check_order(record, used)

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import blake3
@@ -38,6 +39,15 @@ class FileList:
     names: tuple[str, ...]
     kept: tuple[int, ...]
     changed: tuple[int, ...]
+
+    def require(self, needed: Iterable[str]) -> None:
+        """ReceiptWrong for the first name of which there is no file."""
+        for name in sorted({*needed} - self._there):
+            raise ReceiptWrong(name, "no such file in the receipt")
+
+    @cached_property
+    def _there(self) -> frozenset[str]:
+        return frozenset(self.names)
 
 
 def list_files(receipt: Path) -> FileList:
@@ -80,6 +90,12 @@ def describe_file(path: Path) -> FileDigest:
     return FileDigest(size, hasher.hexdigest())
 
 
+def always_needed(header: Header) -> set[str]:
+    """The files that a receipt with this header has, whatever its records."""
+    programs = {header.program_file(i) for i in range(len(header.programs))}
+    return {HEADER, STEPS, INPUTS, checkpoints.name_of(0), *programs}
+
+
 def leftovers(found: FileList, header: Header, records: int) -> list[str]:
     """The files that a write left behind when it was cut off; nothing reads them.
 
@@ -111,9 +127,7 @@ def check_names(found: FileList, listed: Iterable[str] | None, header: Header, l
     Raises:
       ReceiptWrong: a file that is missing, or one that belongs to no receipt or is not listed.
     """
-    needed = {HEADER, STEPS, INPUTS, checkpoints.name_of(0)}
-    needed |= {header.program_file(i) for i in range(len(header.programs))}
-    needed |= {changes.name_of(record) for record in log.change_records()}
+    needed = always_needed(header) | {changes.name_of(record) for record in log.change_records}
     if listed is not None:
         every = header.checkpoint_every
         kept = [log.record_of(step) for step in range(every, log.steps + 1, every)]
@@ -121,8 +135,7 @@ def check_names(found: FileList, listed: Iterable[str] | None, header: Header, l
     allowed = needed | {checkpoints.name_of(record) for record in found.kept if record <= log.records}
     if listed is None:
         allowed |= {*leftovers(found, header, log.records)}
-    for name in sorted(needed - set(found.names)):
-        raise ReceiptWrong(name, "no such file in the receipt")
+    found.require(needed)
     for name in found.names:
         if name not in allowed:
             raise ReceiptWrong(name, "a file that is no part of such a receipt")

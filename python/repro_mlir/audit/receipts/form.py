@@ -61,9 +61,14 @@ _RUNS = {
 }
 
 
+def version_of_run(value: Any) -> int:
+    """The version of the receipts that have this JSON as `Header.run`: the first has one program, which it names."""
+    return 1 if isinstance(value, dict) and "program" in value else 2
+
+
 def check_run(value: Any, where: str) -> None:
     """ReproError for JSON that is no `Header.run`, of whichever version."""
-    _RUNS[1 if isinstance(value, dict) and "program" in value else 2](value, where)
+    _RUNS[version_of_run(value)](value, where)
 
 
 _HEADER = {

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 from ...errors import ReceiptWrong, ReproError
 from ...files import canonical_json, tensor_record
 from ...files.regular import read_regular
-from ...limits import limits
+from ...limits import VARIABLE, limits
 from ...numerics.hashing import tensor_digests
 from ...numerics.tensors import TensorType
 from ...program import Program, read_untrusted
@@ -69,7 +70,7 @@ class Receipt:
         # A link to nothing, say, is there too.
         there = os.path.lexists(seal)
         self._programs: dict[int, Program] = {}
-        self._program_bytes = 0
+        self._program_bytes, self._program_seconds = 0, 0.0
         self.seal = Seal.load(read_regular(seal, canonical_json.LIMIT), str(seal)) if there else None
 
     @cached_property
@@ -105,20 +106,28 @@ class Receipt:
           ReceiptWrong: its file is not the program that the header names.
         """
         if index not in self._programs:
-            self._programs[index] = self._read_program(index)
+            # A stranger's programs are bounded together, as whoever verifies reads them all.
+            left = limits().read_seconds - self._program_seconds
+            if left <= 0:
+                raise ReproError(
+                    f"{self.path}: the programs could not be read within {limits().read_seconds} s together "
+                    f"(see {VARIABLE} in docs/security.md)"
+                )
+            begin = time.monotonic()
+            self._programs[index] = self._read_program(index, left)
+            self._program_seconds += time.monotonic() - begin
         return self._programs[index]
 
-    def _read_program(self, index: int) -> Program:
+    def _read_program(self, index: int, seconds: float) -> Program:
         header, name = self.header, self.header.program_file(index)
         listed = header.programs[index]
-        # A stranger's programs are bounded together, as whoever verifies reads and compiles them all.
         data = read_regular(self.path / name, max(limits().text_bytes - self._program_bytes, 0))
         self._program_bytes += len(data)
         found = blake3.blake3(data).hexdigest()
         if found != listed.digest:
             raise ReceiptWrong(name, f"not the file that {HEADER} names", None, listed.digest, found)
         try:
-            data = read_untrusted(data, self.path / name, is_text=header.version == 1)
+            data = read_untrusted(data, self.path / name, is_text=header.version == 1, seconds=seconds)
         except NoProgram:
             raise ReceiptWrong(name, "expected a canonical program") from None
         examined = examine(data)

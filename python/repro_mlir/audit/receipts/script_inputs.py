@@ -16,7 +16,7 @@ from ...program import Program
 from ...program.canonical import examine
 from .commitments import commit
 from .comparison import first_different_field
-from .form import NUMERICS, ListedProgram, Signature, tensors_as_json
+from .form import NUMERICS, ListedProgram, Signature, tensors_as_json, version_of_run
 from .receipt import Receipt
 
 
@@ -58,7 +58,7 @@ class ScriptBatches:
             "numerics": NUMERICS,
             "initial": commit(self.first, 0, self.first.initial).root.hex(),
         }
-        if "program" in like:
+        if version_of_run(like) == 1:
             named = examine(self.first.data).is_named(like["program"])
             run["program"] = like["program"] if named else self.first.hash
             run["signature"] = Signature.of(self.first).as_json()

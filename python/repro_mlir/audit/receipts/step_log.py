@@ -50,9 +50,10 @@ class StepLog:
         self.records = len(ends)
         self.torn = self.bytes_of(self.records) < len(self._data)
         self._input_sizes = [size_of(each.stored_inputs(header.stored)) for each in header.programs]
-        # For the records seen so far: where the inputs end that are stored up to each, and the record of each step.
+        # For the records seen so far: where the inputs end that are stored up to each, and which are steps.
         self._input_ends = [0]
         self._step_records: list[int] = []
+        self._change_records: list[int] = []
 
     def bytes_of(self, records: int) -> int:
         """The size of the first `records` records."""
@@ -67,8 +68,7 @@ class StepLog:
         if record == len(self._input_ends):
             size = 0 if found.program is None else self._input_sizes[found.program]
             self._input_ends.append(self._input_ends[-1] + size)
-            if found.program is not None:
-                self._step_records.append(record)
+            (self._change_records if found.program is None else self._step_records).append(record)
         return found
 
     @property
@@ -90,12 +90,12 @@ class StepLog:
             raise ReproError(f"{self._path}: expected a step from 1 to {len(self._step_records)}, got {step}")
         return self._step_records[step - 1] if step else 0
 
-    def change_records(self) -> list[int]:
-        """The records that are no steps. ReproError as `steps`."""
-        if self._header.version == 1:
-            return []
-        self._see(self.records)
-        return sorted({*range(1, self.records + 1)} - {*self._step_records})
+    @property
+    def change_records(self) -> Sequence[int]:
+        """The records that are no steps, ascending. ReproError as `steps`."""
+        if self._header.version > 1:
+            self._see(self.records)
+        return self._change_records
 
     def inputs_end(self, record: int) -> int:
         """How many bytes inputs.bin has up to and with a record. ReproError as `steps`."""

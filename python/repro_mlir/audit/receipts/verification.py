@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
@@ -99,15 +100,14 @@ def verify(
     if not isinstance(receipt, Receipt):
         receipt = Receipt(receipt)
     try:
-        with Progress(receipt.log.steps, "checking") as progress:
-            check_consistency(receipt, unfinished=unfinished, key=key, advance=progress.advance)
+        check_consistency(receipt, unfinished=unfinished, key=key)
     except DigestsWrong as wrong:
         raise _located(receipt, wrong, target, threads) from None
     log = receipt.log
     link = log[log.records].chain
     if chain is not None and link != chain:
         raise ReceiptWrong("chain", "another run than the one expected", None, link.hex(), chain.hex())
-    if not changes and (changed := log.change_records()):
+    if not changes and (changed := log.change_records):
         message = "the user changed the state, expected a run without changes"
         raise ReceiptWrong(STEPS, message, log[changed[0]].follows)
     chosen = choose_steps(steps, log.steps, draw)
@@ -131,7 +131,7 @@ def verify(
     run = tuple(log[record].step for record in executed if log[record].program is not None)
     return Verified(
         log.steps,
-        len(log.change_records()),
+        len(log.change_records),
         tuple(chosen),
         run,
         link.hex(),
@@ -155,7 +155,7 @@ def _not_checked(
         yield "whether program, names, hyper-parameters, initial state and batches are those wanted: no script"
     elif "nonfinite_loss" not in inputs.run:
         yield f"nonfinite_loss, {receipt.header.nonfinite_loss} in the receipt: the script leaves it open"
-    changes = [log[record].step for record in log.change_records()]
+    changes = [log[record].step for record in log.change_records]
     if changes:
         told = ", ".join(map(str, changes[:5])) + (" and more" if len(changes) > 5 else "")
         yield f"whether the state that the user gave after step {told} is the one wanted: it is data, like a batch"
@@ -209,11 +209,17 @@ def choose_steps(text: str, steps: int, draw: random.Random | None = None) -> li
 
 
 def records_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """The records to run, ascending: each chosen one, and those before it back to the nearest kept state."""
-    needed: set[int] = set()
+    """The records to run, ascending: each chosen one, and those before it back to the nearest kept state.
+
+    Args:
+      chosen, kept: ascending.
+    """
+    needed: list[int] = []
     for record in chosen:
-        needed.update(range(max((each for each in kept if each < record), default=0) + 1, record + 1))
-    return sorted(needed)
+        before = bisect_left(kept, record)
+        begin = kept[before - 1] + 1 if before else 1
+        needed += range(max(begin, needed[-1] + 1 if needed else 1), record + 1)
+    return needed
 
 
 class Replay:

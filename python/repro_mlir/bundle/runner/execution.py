@@ -149,8 +149,7 @@ class Execution:
         self.device.synchronize()
         word = int(self._error[0])
         if word:
-            known = 1 <= word <= len(self.plan.messages)
-            raise StepFailed(self.plan.messages[word - 1] if known else f"a check failed, of unknown number {word - 1}")
+            raise StepFailed(self.plan.message(word))
 
     def _enqueue(self) -> None:
         error = self._addresses["error", 0]

@@ -92,6 +92,11 @@ class Plan:
         """Those of "state", "input" or "output"."""
         return {"state": self.states, "input": self.inputs, "output": self.outputs}[space]
 
+    def message(self, word: int) -> str:
+        """What an error word says that is not zero."""
+        known = 1 <= word <= len(self.messages)
+        return self.messages[word - 1] if known else f"a check failed, of unknown number {word - 1}"
+
     def sizes(self) -> dict[tuple[str, int], int]:
         """The bytes of all that buffers are part of, by space and number."""
         sizes = {("constant", 0): self.constant_size, ("arena", 0): self.arena_size}

@@ -1,25 +1,21 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch beside our program: the captured ATen graph run by PyTorch's own kernels.
+"""The captured ATen graph of a program, run by PyTorch's own kernels.
 
 The graph is what the frontend captured, after its decompositions and with our random numbers, so that only arithmetic
-can differ. A value of PyTorch is compared where the last operator that came from its ATen node gives a tensor of the
-same shape and type; the other operators are steps on the way, and are left out.
+can differ from the program.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import torch.fx
 
-from repro_mlir import ir
-from repro_mlir.audit.operators import Operator, OperatorGraph
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.captured import Captured
@@ -27,10 +23,7 @@ from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.tensors import element_of, to_tensor
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program, import_program
-from repro_mlir.program.canonical import read_module
 from repro_mlir.program.exact import exact_contractions
-
-_NAMED = re.compile(r'loc\("([^"]*)"(?:\("|\)$)')
 
 
 def with_node_names(program: Program, captured: Captured, exact_digits: int | None = None) -> Program:
@@ -47,36 +40,37 @@ def with_node_names(program: Program, captured: Captured, exact_digits: int | No
     return named
 
 
-class EagerSide:
-    """PyTorch's kernels on the captured graph."""
+class EagerGraph:
+    """PyTorch's kernels on the captured graph of a program. Arrays are as numerics/tensors.py holds them.
 
-    name = "eager"
+    Attributes:
+      nodes: the ATen nodes that give one tensor of a type that programs have, by name, with that type.
+    """
 
-    def __init__(self, graph: OperatorGraph, captured: Captured) -> None:
-        """`graph` is of a program with node names."""
-        self._graph = graph
+    def __init__(self, program: Program, captured: Captured) -> None:
+        self._program = program
         self._module = captured.graph
-        self._node_of = _matches(graph, captured.graph)
+        kinds = ((node.name, _kind_of(node)) for node in captured.graph.graph.nodes)
+        self.nodes = {name: kind for name, kind in kinds if kind is not None}
 
-    def results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return self._run(arrays, {})
-
-    def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
-        wanted: dict[str, Any] = dict.fromkeys(self._node_of.values())
-        self._run(arrays, wanted)
-        for operator in self._graph.operators:
-            name = self._node_of.get(operator.index)
-            yield operator, None if name is None else (_array(wanted[name], operator.outputs[0].kind),)
-
-    def _run(self, arrays: Sequence[np.ndarray], keep: dict[str, Any]) -> list[np.ndarray]:
-        program = self._graph.program
+    def run(
+        self, arrays: Sequence[np.ndarray], wanted: Sequence[str] = ()
+    ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+        """New state and outputs of a step, from the state before it and its inputs; and the values of `wanted`, which
+        are names of `nodes`."""
+        program = self._program
         tensors = [
             to_tensor(array.copy(), kind.element)
             for array, kind in zip(arrays, (*program.state, *program.inputs), strict=True)
         ]
+        kept: dict[str, Any] = dict.fromkeys(wanted)
         with torch.no_grad():
-            results = _Keeping(self._module, keep).run(*tensors)
-        return [_array(value, kind) for value, kind in zip(results, (*program.state, *program.outputs), strict=True)]
+            results = _Keeping(self._module, kept).run(*tensors)
+        kinds = (*program.state, *program.outputs)
+        return (
+            [_array(value, kind) for value, kind in zip(results, kinds, strict=True)],
+            {name: _array(value, self.nodes[name]) for name, value in kept.items()},
+        )
 
 
 class _Keeping(torch.fx.Interpreter):
@@ -98,31 +92,11 @@ def _array(value: torch.Tensor, kind: TensorType) -> np.ndarray:
     return np.ascontiguousarray(as_array(value.detach().contiguous(), kind, "value")).reshape(kind.shape)
 
 
-def _matches(graph: OperatorGraph, module: torch.fx.GraphModule) -> dict[int, str]:
-    """The ATen node of each operator that ends one."""
-    with ir.Context():
-        parsed = read_module(graph.program.data)
-        block = parsed.body.operations[0].regions[0].blocks[0]
-        locations = [str(operation.operation.location) for operation in block.operations]
-    last: dict[str, int] = {}
-    for operator, location in zip(graph.operators, locations, strict=False):
-        named = _NAMED.match(location)
-        if named and not operator.inline:
-            last[named[1]] = operator.index
-    found = {}
-    for node in module.graph.nodes:
-        value = node.meta.get("val")
-        index = last.get(node.name)
-        if index is None or not isinstance(value, torch.Tensor):
-            continue
-        outputs = graph.operators[index].outputs
-        if len(outputs) == 1 and not outputs[0].scalar and _fits(value, outputs[0].kind):
-            found[index] = node.name
-    return found
-
-
-def _fits(value: torch.Tensor, kind: TensorType) -> bool:
+def _kind_of(node: torch.fx.Node) -> TensorType | None:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return None
     try:
-        return tuple(value.shape) == kind.shape and element_of(value.dtype) == kind.element
+        return TensorType(node.name, element_of(value.dtype), tuple(value.shape))
     except ReproError:
-        return False
+        return None

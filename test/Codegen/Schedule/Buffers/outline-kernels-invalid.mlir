@@ -5,7 +5,7 @@
 #id = affine_map<(i) -> (i)>
 
 func.func @main(%x: memref<?xf32>) -> memref<?xf32> {
-  // expected-error @+1 {{expected buffers of static shape, strides and offset, got 'memref<?xf32>'}}
+  // expected-error @+1 {{expected buffers of numbers of static shape, strides and offset, got 'memref<?xf32>'}}
   linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%x : memref<?xf32>) {
   ^bb0(%o: f32):
     linalg.yield %o : f32
@@ -57,4 +57,25 @@ func.func @main(%x: memref<4xf32>, %t: memref<5xf32>, %i: memref<4x1xi64>) -> me
   // expected-error @+1 {{expected the number of its message, which repro-number-checks gives it}}
   repro.scatter add ins(%x, %i : memref<4xf32>, memref<4x1xi64>) outs(%t : memref<5xf32>)
   return %t : memref<5xf32>
+}
+
+// -----
+
+func.func @main(%a: memref<64xi8>) -> memref<4xf32> {
+  %c = arith.constant 16 : index
+  %v = memref.view %a[%c][] : memref<64xi8> to memref<4xf32>
+  %b = memref.alloc() : memref<4xf32>
+  // expected-error @+1 {{expected buffers of numbers of static shape, strides and offset, got 'memref<4xf32>'}}
+  memref.copy %v, %b : memref<4xf32> to memref<4xf32>
+  return %b : memref<4xf32>
+}
+
+// -----
+
+func.func @main(%x: memref<4xf32>) -> memref<4xf32> {
+  %v = memref.reinterpret_cast %x to offset: [4611686018427387904], sizes: [4], strides: [1] : memref<4xf32> to memref<4xf32, strided<[1], offset: 4611686018427387904>>
+  %b = memref.alloc() : memref<4xf32>
+  // expected-error @+1 {{expected buffers of numbers of static shape, strides and offset}}
+  memref.copy %v, %b : memref<4xf32, strided<[1], offset: 4611686018427387904>> to memref<4xf32>
+  return %b : memref<4xf32>
 }

@@ -33,3 +33,16 @@ func.func @main(%x: memref<4xf32>, %y: memref<8xf32>) -> memref<4xf32> {
   }
   return %b : memref<4xf32>
 }
+
+// -----
+
+// A view of a view begins at the sum of their offsets.
+// CHECK-LABEL: func.func @main(%{{.*}}: memref<16xf32>)
+// CHECK: launch.view %{{.*}}[20] : memref<16xf32> to memref<2xf32>
+func.func @main(%a: memref<16xf32>) -> memref<2xf32> {
+  %v = launch.view %a[16] : memref<16xf32> to memref<4xf32>
+  %w = memref.subview %v[1] [2] [1] : memref<4xf32> to memref<2xf32, strided<[1], offset: 1>>
+  %b = memref.alloc() : memref<2xf32>
+  memref.copy %w, %b : memref<2xf32, strided<[1], offset: 1>> to memref<2xf32>
+  return %b : memref<2xf32>
+}

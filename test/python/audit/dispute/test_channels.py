@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -257,25 +258,24 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
             assert message in captured.err, captured.err
 
 
+@contextmanager
+def serving(receipt: Path, address: str, *options: str) -> Iterator[None]:
+    """The command serves a receipt; its referee must have come and gone at the end of the context."""
+    command = [sys.executable, "-m", "repro_mlir.cli", "dispute", "--serve", str(receipt), "--listen", address]
+    command += ["--target", "reference", "--json", *options]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as server:
+        assert server.stderr is not None and "listening" in server.stderr.readline()
+        yield
+        out, _ = server.communicate(timeout=60)
+    assert server.returncode == 0 and json.loads(out)["answered"] > 5
+
+
 def test_served_by_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     address = f"unix:{tmp_path / 'prover'}"
-    command = [
-        sys.executable,
-        "-m",
-        "repro_mlir.cli",
-        "dispute",
-        "--serve",
-        str(folder / "cheat"),
-        "--listen",
-        address,
-    ]
-    with subprocess.Popen([*command, "--target", "reference", "--json"], stdout=-1, stderr=-1, text=True) as server:
-        assert server.stderr is not None and "listening" in server.stderr.readline()
+    with serving(folder / "cheat", address):
         arguments = ["dispute", str(folder / "honest"), address, "--receipt-b", str(folder / "cheat")]
         assert cli.main([*arguments, "--target", "reference", "--json", "--timeout", "60"]) == 1
         assert json.loads(capsys.readouterr().out)["wrong"] == ["B"]
-        out, _ = server.communicate(timeout=60)
-    assert server.returncode == 0 and json.loads(out)["answered"] > 5
 
 
 def test_served_with_a_token(
@@ -287,19 +287,7 @@ def test_served_with_a_token(
     token.touch(0o600)
     token.write_text("0123456789abcdef0123456789abcdef\n")
     address = f"tcp:127.0.0.1:{port}"
-    command = [
-        sys.executable,
-        "-m",
-        "repro_mlir.cli",
-        "dispute",
-        "--serve",
-        str(folder / "cheat"),
-        "--listen",
-        address,
-    ]
-    command += ["--target", "reference", "--json", "--token", str(token)]
-    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as server:
-        assert server.stderr is not None and "listening" in server.stderr.readline()
+    with serving(folder / "cheat", address, "--token", str(token)):
         arguments = ["dispute", str(folder / "honest"), address, "--target", "reference", "--json"]
         # One who does not know the token is no referee; the prover waits on.
         assert cli.main(arguments) == 2
@@ -307,8 +295,6 @@ def test_served_with_a_token(
         monkeypatch.setenv("REPRO_DISPUTE_TOKEN_B", token.read_text())
         assert cli.main(arguments) == 1
         assert json.loads(capsys.readouterr().out)["wrong"] == ["B"]
-        out, _ = server.communicate(timeout=60)
-    assert server.returncode == 0 and json.loads(out)["answered"] > 5
 
 
 def test_evidence_runs_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ import pytest
 from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, Verdict, settle
 from repro_mlir.audit.dispute.channels import Silence
 from repro_mlir.audit.dispute.messages import Message, encode
-from repro_mlir.audit.dispute.party import Fault, Party
+from repro_mlir.audit.dispute.party import Misconduct, Party
 from repro_mlir.audit.dispute.terms import Due, Terms
 from repro_mlir.audit.operators import Value
 from repro_mlir.audit.operators.commitments import OperatorClaim, OperatorTree
@@ -59,7 +59,7 @@ def loses(verdict: Verdict, name: str = "B") -> Verdict:
 
 # --- Answers that are none ---
 
-QUESTIONS = ("opening", "link", "step", "operators", "nodes", "operator", "tensor")
+QUESTIONS = ("opening", "link", "record", "operators", "nodes", "operator", "tensor")
 """What both are asked in a dispute about an operator; the cheat is asked for its output."""
 
 
@@ -149,7 +149,7 @@ def test_links_that_no_commitment_holds() -> None:
     for agreed in (range(0, 50), range(37, 64), range(0, 64, 2)):
 
         def change(question: Message, answer: Message, agreed: range = agreed) -> Message:
-            return {"link": honest().link(question["step"]).hex()} if question["step"] in agreed else answer
+            return {"link": honest().link(question["record"]).hex()} if question["record"] in agreed else answer
 
         verdict = loses(dispute(honest(), Liar(cheat(), "link", change)))
         assert verdict.outcome in ("conduct", "operator", "commitment")
@@ -163,7 +163,7 @@ def test_a_commitment_that_the_chain_does_not_hold() -> None:
         return answer | {"cursor": answer["cursor"] + 1}
 
     for change in (other_state, other_cursor):
-        assert "chain does not hold" in loses(dispute(honest(), Liar(cheat(), "step", change))).reasons["B"]
+        assert "chain does not hold" in loses(dispute(honest(), Liar(cheat(), "record", change))).reasons["B"]
 
 
 class OtherPast(RecordedRun):
@@ -179,11 +179,11 @@ class OtherPast(RecordedRun):
 
 def test_a_past_that_it_did_not_have() -> None:
     def change(question: Message, answer: Message) -> Message:
-        return answer | {"before": "55" * 32} if question["step"] == STEP else answer
+        return answer | {"before": "55" * 32} if question["record"] == STEP else answer
 
-    verdict = loses(dispute(honest(), Liar(OtherPast(), "step", change)))
+    verdict = loses(dispute(honest(), Liar(OtherPast(), "record", change)))
     assert verdict.outcome == "conduct" and f"another link before record {STEP}" in verdict.reasons["B"]
-    loses(dispute(Liar(OtherPast(), "step", change), honest()), "A")
+    loses(dispute(Liar(OtherPast(), "record", change), honest()), "A")
     assert "chain does not hold" in loses(dispute(honest(), OtherPast())).reasons["B"]
 
 
@@ -191,9 +191,9 @@ def test_an_initial_state_that_the_header_does_not_hold() -> None:
     early = faulty(graph(), honest().inputs, 1, CONTRACTION, 3)
 
     def change(question: Message, answer: Message) -> Message:
-        return answer | {"state": ["11" * 32, *answer["state"][1:]]} if question["step"] == 0 else answer
+        return answer | {"state": ["11" * 32, *answer["state"][1:]]} if question["record"] == 0 else answer
 
-    assert "not the one of its header" in loses(dispute(honest(), Liar(early, "step", change))).reasons["B"]
+    assert "not the one of its header" in loses(dispute(honest(), Liar(early, "record", change))).reasons["B"]
 
 
 def test_another_claim_than_its_tree_holds() -> None:
@@ -245,7 +245,7 @@ def test_elements_in_another_form() -> None:
                 pass
 
         for digest in {tensor_digest(right, element), tensor_digest(array, element)}:
-            with pytest.raises(Fault, match=r"input 0 of operator 0: .*expected"):
+            with pytest.raises(Misconduct, match=r"input 0 of operator 0: .*expected"):
                 Party("A", Answering()).tensor(1, 0, "input", 0, value, digest)
 
 
@@ -259,8 +259,8 @@ class Inventor(CachedProver):
         super().__init__(run)
         self._change = change
 
-    def tree(self, step: int) -> OperatorTree:
-        claims = list(super().tree(step).claims)
+    def tree(self, record: int) -> OperatorTree:
+        claims = list(super().tree(record).claims)
         self._change(claims)
         return OperatorTree(bytes.fromhex(self.run.graph.program.hash), claims)
 
@@ -504,8 +504,8 @@ def test_a_fault_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ZeroDivisionError("ours")
 
     places = {
-        "party.next_link": "no verdict: A's answer cannot be judged (step: ZeroDivisionError: ours)",
-        "party.Commitment": "no verdict: A's answer cannot be judged (step: ZeroDivisionError: ours)",
+        "party.next_link": "no verdict: A's answer cannot be judged (record: ZeroDivisionError: ours)",
+        "party.Commitment": "no verdict: A's answer cannot be judged (record: ZeroDivisionError: ours)",
         "judgement.interpret": "no verdict: the referee failed (ZeroDivisionError: ours)",
         "judgement.first_difference": "no verdict: the referee failed (ZeroDivisionError: ours)",
         "referee.OperatorGraph": "no verdict: the referee failed (ZeroDivisionError: ours)",

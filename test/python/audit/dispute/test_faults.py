@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from repro_mlir.audit.dispute import RecordedRun, Verdict
 from repro_mlir.audit.operators import OperatorGraph
+from repro_mlir.audit.receipts.form import VERSIONS
 from repro_mlir.errors import StepFailed
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
@@ -68,11 +69,12 @@ def test_every_operation_of_a_step_is_among_them() -> None:
     assert len(allowed) > 100 and allowed - computing == {"arith.constant", "cf.assert", "func.return", "tensor.empty"}
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("operators", "steps"), [(2, 1), (100, 5), (6, 130)])
-def test_bounds_of_other_sizes(operators: int, steps: int) -> None:
-    right = run(chain(operators), [[]] * steps)
+def test_bounds_of_other_sizes(operators: int, steps: int, version: int) -> None:
+    right = run(chain(operators), [[]] * steps, version=version)
     for step, index in {(1, 1), (steps, operators - 1), (steps // 2 + 1, operators // 2 | 1)}:
-        pair = right, faulty(chain(operators), right.inputs, step, index, 5)
+        pair = right, faulty(chain(operators), right.inputs, step, index, 5, version=version)
         verdict = dispute(*pair)
         assert (verdict.wrong, verdict.step) == (("B",), step)
         assert verdict.operator is not None and verdict.operator.index == index

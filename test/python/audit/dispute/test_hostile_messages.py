@@ -132,7 +132,7 @@ def test_the_conversation_goes_on_after_a_long_program(monkeypatch: pytest.Monke
 
 QUESTIONS: dict[str, Callable[[str], Message]] = {
     "as the question": lambda text: {"ask": text},
-    "as a step": lambda text: {"ask": "step", "step": text},
+    "as a record": lambda text: {"ask": "record", "record": text},
     "as a field": lambda text: {"ask": "opening", text: 1},
     "as an answer": lambda text: {"text": text},
 }

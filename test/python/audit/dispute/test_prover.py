@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from adversary import CHANGES, STEP, STEPS, Adversary, cheats, graph, honest
-from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, bounds, limits, settle
+from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, bounds, quotas, settle
 from repro_mlir.audit.operators import Tracer
 from support.dispute_runs import CachedProver
 
@@ -47,19 +47,19 @@ def test_a_dispute_runs_a_step_twice() -> None:
 def test_one_step_and_one_operator() -> None:
     run = Counting(honest())
     prover = Prover(run)
-    assert "top" in ask(prover, ask="operators", step=STEP)
+    assert "top" in ask(prover, ask="operators", record=STEP)
     for step in (STEP - 1, 1, STEPS):
         for question in (
             {"ask": "operators"},
             {"ask": "nodes", "level": 1, "index": 0},
             {"ask": "operator", "index": 0},
         ):
-            assert f"about record {STEP}" in ask(prover, step=step, **question)["error"]
+            assert f"about record {STEP}" in ask(prover, record=step, **question)["error"]
     assert run.traced == 1
     index = len(graph().operators) - 1
-    assert "inputs" in ask(prover, ask="operator", step=STEP, index=index)
-    assert "about operator" in ask(prover, ask="operator", step=STEP, index=index - 1)["error"]
-    assert "about operator" in ask(prover, ask="tensor", step=STEP, index=0, role="output", position=0)["error"]
+    assert "inputs" in ask(prover, ask="operator", record=STEP, index=index)
+    assert "about operator" in ask(prover, ask="operator", record=STEP, index=index - 1)["error"]
+    assert "about operator" in ask(prover, ask="tensor", record=STEP, index=0, role="output", position=0)["error"]
     assert run.traced == 1
 
 
@@ -69,7 +69,7 @@ def test_no_more_questions_than_a_dispute_has() -> None:
     limit = bounds.most_questions([graph()], STEPS)
     assert limit < 40
     for _ in range(limit):
-        assert "top" in ask(prover, ask="operators", step=STEP)
+        assert "top" in ask(prover, ask="operators", record=STEP)
     assert ask(prover, ask="opening")["error"] == f"expected at most {limit} questions in a dispute"
     assert run.traced == 1
     # As many as the longest dispute takes are allowed.
@@ -81,9 +81,9 @@ def test_no_more_questions_than_a_dispute_has() -> None:
 
 def test_a_tensor_that_fits_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     index = next(o.index for o in graph().operators if o.outputs and o.outputs[0].kind.nbytes == 12)
-    question = {"ask": "tensor", "step": STEP, "index": index, "role": "output", "position": 0}
+    question = {"ask": "tensor", "record": STEP, "index": index, "role": "output", "position": 0}
     assert "data" in ask(CachedProver(honest()), **question)
-    monkeypatch.setattr(limits, "OPERATOR_BYTES", 11)
+    monkeypatch.setattr(quotas, "OPERATOR_BYTES", 11)
     assert ask(CachedProver(honest()), **question)["error"] == "expected a tensor of at most 11 bytes, got one of 12"
 
 
@@ -105,21 +105,21 @@ NONSENSE = (
     b'{"ask":["opening"]}',
     b'{"ask":"__class__"}',
     b'{"ask":"link"}',
-    b'{"ask":"link","step":-1}',
-    b'{"ask":"link","step":true}',
-    b'{"ask":"link","step":1.0}',
-    b'{"ask":"link","step":9007199254740992}',
-    b'{"ask":"link","step":9007199254740991}',
-    b'{"ask":"operators","step":0}',
-    b'{"ask":"nodes","index":0,"level":0,"step":1}',
-    b'{"ask":"nodes","index":0,"level":999,"step":1}',
-    b'{"ask":"nodes","index":99999,"level":1,"step":1}',
-    b'{"ask":"operator","index":99999,"step":1}',
-    b'{"ask":"producers","indices":[99999],"step":1}',
-    b'{"ask":"producers","indices":[' + b",".join([b"0"] * 10) + b'],"step":1}',
-    b'{"ask":"producers","indices":[' + b",".join([b"0"] * 100_000) + b'],"step":1}',
-    b'{"ask":"tensor","index":0,"position":99,"role":"output","step":1}',
-    b'{"ask":"tensor","index":0,"position":0,"role":"both","step":1}',
+    b'{"ask":"link","record":-1}',
+    b'{"ask":"link","record":true}',
+    b'{"ask":"link","record":1.0}',
+    b'{"ask":"link","record":9007199254740992}',
+    b'{"ask":"link","record":9007199254740991}',
+    b'{"ask":"operators","record":0}',
+    b'{"ask":"nodes","index":0,"level":0,"record":1}',
+    b'{"ask":"nodes","index":0,"level":999,"record":1}',
+    b'{"ask":"nodes","index":99999,"level":1,"record":1}',
+    b'{"ask":"operator","index":99999,"record":1}',
+    b'{"ask":"producers","indices":[99999],"record":1}',
+    b'{"ask":"producers","indices":[' + b",".join([b"0"] * 10) + b'],"record":1}',
+    b'{"ask":"producers","indices":[' + b",".join([b"0"] * 100_000) + b'],"record":1}',
+    b'{"ask":"tensor","index":0,"position":99,"record":1,"role":"output"}',
+    b'{"ask":"tensor","index":0,"position":0,"record":1,"role":"both"}',
 )
 
 
@@ -135,10 +135,10 @@ def test_changed_questions() -> None:
     party = Adversary(honest(), 0, CHANGES[0], draw)
     questions = [
         b'{"ask":"opening"}',
-        b'{"ask":"link","step":3}',
-        b'{"ask":"nodes","index":0,"level":2,"step":4}',
-        b'{"ask":"producers","indices":[0,1],"step":4}',
-        b'{"ask":"tensor","index":3,"position":0,"role":"output","step":4}',
+        b'{"ask":"link","record":3}',
+        b'{"ask":"nodes","index":0,"level":2,"record":4}',
+        b'{"ask":"producers","indices":[0,1],"record":4}',
+        b'{"ask":"tensor","index":3,"position":0,"record":4,"role":"output"}',
     ]
     for i in range(600):
         party.question = json.loads(questions[i % 5])

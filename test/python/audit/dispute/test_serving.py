@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from adversary import cheats, honest
-from repro_mlir.audit.dispute import Channel, LocalChannel, Prover, limits, serve_socket, settle
+from repro_mlir.audit.dispute import Channel, LocalChannel, Prover, quotas, serve_socket, settle
 from repro_mlir.audit.dispute.addresses import connect, listen
 from repro_mlir.audit.dispute.tokens import NO_TOKEN
 from repro_mlir.errors import ReproError
@@ -70,7 +70,7 @@ def token(request: pytest.FixtureRequest) -> bytes:
 
 @pytest.fixture
 def serving(monkeypatch: pytest.MonkeyPatch, token: bytes) -> Iterator[Serving]:
-    monkeypatch.setattr(limits, "CONNECTIONS", 4)
+    monkeypatch.setattr(quotas, "CONNECTIONS", 4)
     with contextlib.ExitStack() as stack:
         yield Serving(stack, token)
 
@@ -133,7 +133,7 @@ class NoWork:
 
 def test_a_stranger_gets_no_work_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the prover says to one who does not know the token is its hello, and then nothing."""
-    monkeypatch.setattr(limits, "HANDSHAKE_SECONDS", 0.5)
+    monkeypatch.setattr(quotas, "HANDSHAKE_SECONDS", 0.5)
     listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=serve_socket, args=(NoWork(honest()), listener, TOKEN, 30), daemon=True).start()
     for data in STRANGERS.values():
@@ -152,7 +152,7 @@ def test_a_stranger_gets_no_work_done(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_slow_bytes_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "HANDSHAKE_SECONDS", 0.4)
+    monkeypatch.setattr(quotas, "HANDSHAKE_SECONDS", 0.4)
     with contextlib.ExitStack() as stack:
         serving = Serving(stack, TOKEN)
         stranger = serving.stranger()

@@ -9,7 +9,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -152,42 +153,39 @@ def test_records_are_stored_before_the_state_that_follows_them(
         assert events[len(before) + 1] == "fsync", "and then the name"
 
 
-@pytest.mark.parametrize("garbage", [b"\0" * 300, b'{"step":1}\n', b"half a rec"])
-def test_garbage_after_the_last_kept_state(finished: Path, tmp_path: Path, garbage: bytes) -> None:
+@contextmanager
+def torn(finished: Path, folder: Path) -> Iterator[Path]:
+    """A run that was cut off; resumed at the end of the context, it must give the receipt of one that was not."""
     source = Receipt(finished)
     executable = compile(source.program, "cpu", 1)
-    recorded_run.run(source, executable, tmp_path / "whole", STEPS)
-    path = tmp_path / "torn"
+    recorded_run.run(source, executable, folder / "whole", STEPS)
+    path = folder / "torn"
     with pytest.MonkeyPatch.context() as monkeypatch:
         install(monkeypatch, Fuse(80))
         with pytest.raises(Killed):
             recorded_run.run(source, executable, path, STEPS)
-    with open(path / "steps.jsonl", "ab") as file:
-        file.write(garbage)
+    yield path
     recorded_run.run(source, executable, path, STEPS)
-    assert same_files(tmp_path / "whole", path)
+    assert same_files(folder / "whole", path)
+
+
+@pytest.mark.parametrize("garbage", [b"\0" * 300, b'{"step":1}\n', b"half a rec"])
+def test_garbage_after_the_last_kept_state(finished: Path, tmp_path: Path, garbage: bytes) -> None:
+    with torn(finished, tmp_path) as path, open(path / "steps.jsonl", "ab") as file:
+        file.write(garbage)
 
 
 def test_inputs_that_were_not_stored(finished: Path, tmp_path: Path) -> None:
     """After a power failure a file may have its size and zeros in place of its last blocks."""
-    source = Receipt(finished)
-    executable = compile(source.program, "cpu", 1)
-    recorded_run.run(source, executable, tmp_path / "whole", STEPS)
-    path = tmp_path / "torn"
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        install(monkeypatch, Fuse(80))
-        with pytest.raises(Killed):
-            recorded_run.run(source, executable, path, STEPS)
-    inputs = path / "inputs.bin"
-    size = inputs.stat().st_size
-    assert size > 8
-    with open(inputs, "r+b") as file:
-        file.seek(size - 8)
-        assert file.read() != bytes(8)
-        file.seek(size - 8)
-        file.write(bytes(8))
-    recorded_run.run(source, executable, path, STEPS)
-    assert same_files(tmp_path / "whole", path)
+    with torn(finished, tmp_path) as path:
+        inputs = path / "inputs.bin"
+        size = inputs.stat().st_size
+        assert size > 8
+        with open(inputs, "r+b") as file:
+            file.seek(size - 8)
+            assert file.read() != bytes(8)
+            file.seek(size - 8)
+            file.write(bytes(8))
 
 
 def test_a_directory_that_is_no_receipt(finished: Path, tmp_path: Path) -> None:

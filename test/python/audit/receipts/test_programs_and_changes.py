@@ -3,12 +3,16 @@
 
 """Runs of several programs whose user changes the state between steps: recorded, resumed, verified, disputed."""
 
+import itertools
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +33,7 @@ from repro_mlir.errors import ReceiptWrong, StepFailed
 from repro_mlir.files import canonical_json
 from repro_mlir.frontends.torch.script import load_training
 from repro_mlir.limits import VARIABLE
+from repro_mlir.program import read_untrusted
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -92,7 +97,7 @@ def copied(whole: Path, tmp_path: Path) -> Path:
 def test_what_is_recorded(whole: Path) -> None:
     receipt = Receipt(whole)
     log = receipt.log
-    assert (log.steps, log.records, log.change_records()) == (STEPS, STEPS + 2, [BETWEEN, AT_THE_END])
+    assert (log.steps, log.records, log.change_records) == (STEPS, STEPS + 2, [BETWEEN, AT_THE_END])
     assert [log[log.record_of(step)].program for step in range(1, STEPS + 1)] == [0, 0, 1, 1, 0, 0, 0, 2, 0, 0]
     assert [*receipt.change(BETWEEN)] == ["3.weight"] and [*receipt.change(AT_THE_END)] == ["3.bias"]
     assert not receipt.change(AT_THE_END)["3.bias"].any()
@@ -232,8 +237,6 @@ CHEATS: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "a change of nothing": (_no_change, 1, "step 7: steps.jsonl: a change of the state that changes nothing"),
     "a change of another step": (_more_steps, 1, "expected the record of this step"),
     "a change before its batches": (_earlier_cursor, 1, "step 7: steps.jsonl: expected a cursor of at least 6"),
-    "a program removed": (lambda path: next((path / "programs").iterdir()).unlink(), 2, "programs/"),
-    "a change removed": (lambda path: (path / changes.name_of(BETWEEN)).unlink(), 2, "changes/7.safetensors"),
     "a program more": (lambda path: _add(path, "programs/" + "0" * 64 + ".repro"), 1, "no part of such a receipt"),
     "a change more": (lambda path: _add(path, "changes/8.safetensors"), 1, "no part of such a receipt"),
     "a link as changes": (lambda path: _link(path, "changes"), 2, "changes: expected a directory"),
@@ -248,6 +251,20 @@ def _add(path: Path, name: str) -> None:
 def _link(path: Path, name: str) -> None:
     os.rename(path / name, path.parent / "elsewhere")
     (path / name).symlink_to(path.parent / "elsewhere")
+
+
+def test_a_file_removed(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It makes the receipt wrong; only without the header there is no receipt, and without the seal no end."""
+    for number, name in enumerate([*Receipt(whole).seal.files, "seal.json"]):
+        path = Path(shutil.copytree(whole, tmp_path / str(number)))
+        (path / name).unlink()
+        status = main(["verify", str(path), "--steps", "1", "--target", "reference"])
+        said = capsys.readouterr()
+        if name in ("receipt.json", "seal.json"):
+            assert status == 2 and name in said.err, said
+        else:
+            assert status == 1 and said.out == f"WRONG    {name}: no such file in the receipt\n", said
+        shutil.rmtree(path)
 
 
 @pytest.mark.parametrize("name", CHEATS)
@@ -442,6 +459,32 @@ def test_programs_are_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPa
         repro_mlir.verify(whole, "1", target="reference")
     monkeypatch.setenv(VARIABLE, f"text_bytes={size}")
     assert repro_mlir.verify(whole, "1", target="reference").sealed
+
+
+def test_the_time_to_read_programs_is_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock on which each program takes 25 s."""
+    left: list[float] = []
+
+    def read(*arguments: Any, seconds: float, **options: Any) -> bytes:
+        left.append(seconds)
+        return read_untrusted(*arguments, seconds=seconds, **options)
+
+    monkeypatch.setattr(f"{Receipt.__module__}.read_untrusted", read)
+    clock = itertools.count(0, 25)
+    monkeypatch.setattr(f"{Receipt.__module__}.time", SimpleNamespace(monotonic=clock.__next__))
+    monkeypatch.setenv(VARIABLE, "read_seconds=51")
+    assert repro_mlir.verify(whole, "1", target="reference").sealed
+    assert left == [51, 26, 1]
+    monkeypatch.setenv(VARIABLE, "read_seconds=50")
+    with pytest.raises(ReproError, match="the programs could not be read within 50 s together"):
+        repro_mlir.verify(whole, "1", target="reference")
+
+
+def test_a_prover_leaves_no_threads(whole: Path) -> None:
+    run = ReceiptRun(whole, "reference")
+    # The state before is not kept: two steps are run.
+    run.arrays(3)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("repro-hash")]
 
 
 def test_few_compiled_programs_are_kept(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:

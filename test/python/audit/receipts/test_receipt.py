@@ -241,6 +241,14 @@ def test_choosing_steps() -> None:
     assert records_to_execute([], [0]) == []
 
 
+@pytest.mark.timeout(60)
+def test_choosing_many_steps() -> None:
+    """In time that does not grow with the square of the steps or of the kept states."""
+    steps = range(1, 200_001)
+    assert records_to_execute(steps, [0]) == list(steps)
+    assert records_to_execute(steps[::2], range(200_001)) == list(steps[::2])
+
+
 SCRIPT = """
 import sys
 sys.path.insert(0, {folder!r})

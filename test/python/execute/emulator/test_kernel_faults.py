@@ -112,7 +112,7 @@ def fault(body: str, kind: str, message: str, block: int = 64, **options: object
     """Runs a kernel on 64 and 64 words; it must fault, at a line and thread that the message names."""
     module = emulator.load(entry(body, 2))
     arrays = [np.zeros(64, np.uint32), np.zeros(64, np.uint32)]
-    with pytest.raises(emulator.Fault, match=message) as caught:
+    with pytest.raises(emulator.KernelFault, match=message) as caught:
         launch(module, arrays, block=(block, 1, 1), **options)  # type: ignore[arg-type]
     assert caught.value.kind == kind
     assert re.match(r"kernel 'kernel', PTX line \d+, block \(\d+, 0, 0\), thread \(\d+, 0, 0\): ", str(caught.value))
@@ -153,7 +153,7 @@ def test_out_of_bounds(order: str) -> None:
 def test_constants_are_read_only() -> None:
     text = entry("  mov.u64 %rd1, table;\n  st.global.u32 [%rd1], %r1;", 0)
     text = text.replace(".visible", ".const .align 4 .b8 table[4];\n.visible", 1)
-    with pytest.raises(emulator.Fault, match="'table' of 4 bytes, which is read-only"):
+    with pytest.raises(emulator.KernelFault, match="'table' of 4 bytes, which is read-only"):
         launch(emulator.load(text), [])
 
 
@@ -165,7 +165,7 @@ def test_a_removed_buffer_is_out_of_bounds() -> None:
         memory.add(array[1:], "y")
     module.launch("kernel", (1, 1, 1), (1, 1, 1), 0, address.to_bytes(8, "little"), memory)
     memory.remove("x")
-    with pytest.raises(emulator.Fault, match="there is no buffer"):
+    with pytest.raises(emulator.KernelFault, match="there is no buffer"):
         module.launch("kernel", (1, 1, 1), (1, 1, 1), 0, address.to_bytes(8, "little"), memory)
 
 
@@ -293,5 +293,5 @@ $spin:
 $go:"""
     body = f"{load_addresses(2, [4, 4])}{spin}\n  setp.ge.u32 %p1, %r1, 500;\n  @%p1 trap;"
     module = emulator.load(entry(body, 2))
-    with pytest.raises(emulator.Fault, match=r"block \(500, 0, 0\)"):
+    with pytest.raises(emulator.KernelFault, match=r"block \(500, 0, 0\)"):
         launch(module, [np.zeros(1), np.zeros(1)], grid=(2000, 1, 1), threads=2)

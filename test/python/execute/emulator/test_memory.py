@@ -226,7 +226,7 @@ def test_asynchronous_copies_arrive_late() -> None:
     got = np.zeros(1024, np.uint8)
     launch(copy_kernel("cp.async.wait_group 1;\n  bar.sync 0;"), [got, given], shared_bytes=1024)
     assert got[:512].any() and not got[512:].any()
-    with pytest.raises(emulator.Fault, match=r"data race: 'cp\.async'"):
+    with pytest.raises(emulator.KernelFault, match=r"data race: 'cp\.async'"):
         launch(copy_kernel("bar.sync 0;"), [got, given], shared_bytes=1024, checked=True)
-    with pytest.raises(emulator.Fault, match=r"data race|which the block has not written"):
+    with pytest.raises(emulator.KernelFault, match=r"data race|which the block has not written"):
         launch(copy_kernel("cp.async.wait_all;"), [got, given], shared_bytes=1024, checked=True, order="ascending")

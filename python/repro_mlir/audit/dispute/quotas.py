@@ -24,7 +24,7 @@ CONNECTIONS = 32
 
 HEADER_BYTES = 1 << 24
 
-STEP_BYTES = 1 << 24
+RECORD_BYTES = 1 << 24
 """Of the answer with the hashes of a record whose program is not known yet."""
 
 OPERATOR_BYTES = 3_000_000_000

@@ -1,0 +1,117 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Writes programs, the inputs of a step of each and what it gives into a new folder beside this file.
+
+    python test/data/write_programs.py programs
+
+What is written once stays as it is: later versions read it (test/python/program/test_stored_corpus.py).
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import repro_mlir
+import torch
+from repro_mlir.errors import StepFailed
+from repro_mlir.numerics.hashing import tensor_hash
+from repro_mlir.program import Program, read_signature
+from repro_mlir.program.canonical import to_bytes
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from support import every_operator  # noqa: E402
+from support.stored_samples import MANY_FORMS  # noqa: E402
+
+CHECKS = """
+func.func @main(%seen: tensor<i64> {repro.name = "seen"}, %table: tensor<5xf32> {repro.name = "table"},
+                %rows: tensor<3xi64> {repro.name = "rows"}, %limit: tensor<i64> {repro.name = "limit"})
+    -> (tensor<i64>, tensor<3xf32> {repro.name = "chosen"}) attributes {repro.num_state = 1 : i64} {
+  %one = arith.constant 1 : i64
+  %n = tensor.extract %seen[] : tensor<i64>
+  %most = tensor.extract %limit[] : tensor<i64>
+  %next = arith.addi %n, %one : i64
+  %new = tensor.from_elements %next : tensor<i64>
+  %left = arith.cmpi sle, %next, %most : i64
+  cf.assert %left, "expected a step within the limit"
+  %e = tensor.empty() : tensor<3xf32>
+  %chosen = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]} ins(%rows : tensor<3xi64>) outs(%e : tensor<3xf32>) {
+  ^bb0(%row: i64, %out: f32):
+    %known = arith.cmpi ne, %row, %one : i64
+    cf.assert %known, "expected no row 1"
+    %i = arith.index_cast %row : i64 to index
+    %x = tensor.extract %table[%i] : tensor<5xf32>
+    linalg.yield %x : f32
+  } -> tensor<3xf32>
+  return %new, %chosen : tensor<i64>, tensor<3xf32>
+}
+"""
+
+
+class Attention(torch.nn.Module):
+    """Without parameters, so that the program has no state."""
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        weights = torch.softmax(query @ key.transpose(-2, -1) / 2, dim=-1)
+        return torch.nn.functional.gelu(weights @ value)
+
+
+def eighths(shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng(len(shape)).integers(-16, 17, shape).astype(np.float32) / 8
+
+
+def programs() -> Iterator[tuple[str, Program, list[list[np.ndarray]]]]:
+    """Name, program, and the inputs of each of several steps that begin in the same state."""
+    yield "every-operation", every_operator.every_operator(), every_operator.inputs(2)
+    forms = read_signature(to_bytes(MANY_FORMS))
+    yield "forms", forms, [[eighths((5, 7)).astype(np.float16), eighths((3, 5, 2)) > 0]]
+    checks = read_signature(to_bytes(CHECKS))
+    table = np.array([0.5, 1.5, -2.5, 3.5, np.nan], np.float32)
+    steps = [([4, 0, 2], 7), ([4, 0, 2], -1), ([3, 1, 2], 7), ([3, 5, 2], 7), ([-1, 0, 2], 7)]
+    given = [[table, np.array(rows), np.array(limit)] for rows, limit in steps]
+    yield "checks", Program(**vars(checks) | {"initial": (np.array(3),)}), given
+    arrays = [eighths(shape) for shape in ((2, 3, 4), (2, 5, 4), (2, 5, 6))]
+    yield "inference", repro_mlir.capture(Attention().eval(), tuple(map(torch.from_numpy, arrays))), [arrays]
+
+
+def record(program: Program, steps: list[list[np.ndarray]]) -> dict[str, object]:
+    """What the reference interpreter gives."""
+    executable, results = repro_mlir.compile(program, "reference"), []
+    for inputs in steps:
+        try:
+            state, outputs = executable(program.initial_state(), *inputs)
+        except StepFailed as error:
+            # What all targets say: the message of an assertion; of an index the place, without its column.
+            place, _, reason = str(error).partition(": ")
+            results.append(reason if f'"{reason}"' in CHECKS else place.rpartition(":")[0])
+            continue
+        named = [(kind, state[kind.name]) for kind in program.state]
+        named += [(kind, outputs[kind.name]) for kind in program.outputs]
+        results.append([tensor_hash(array, kind.element) for kind, array in named])
+    names = {role: [kind.name for kind in getattr(program, role)] for role in ("state", "inputs", "outputs")}
+    return {"program": program.hash, **names, "steps": results}
+
+
+def write(folder: Path) -> None:
+    # Locations name the script as it is given.
+    os.chdir(HERE)
+    folder.mkdir()
+    expected = {}
+    for name, program, steps in programs():
+        program.save(folder / f"{name}.repro")
+        np.savez_compressed(
+            folder / f"{name}.npz",
+            **{f"{step}-{i}": x for step, arrays in enumerate(steps) for i, x in enumerate(arrays)},
+        )
+        expected[name] = record(program, steps)
+    (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    write(HERE / sys.argv[1])

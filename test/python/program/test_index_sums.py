@@ -1,0 +1,148 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(H2): whatever MLIR makes of an index expression, what is written is read, means the same and is written again."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import struct
+from collections.abc import Callable, Sequence
+
+import pytest
+
+ir = pytest.importorskip("repro_mlir.ir")
+from repro_mlir import ReproError  # noqa: E402
+from repro_mlir._mlir_libs._repro import program_hash, read_program, write_program  # noqa: E402
+from repro_mlir.program.canonical import from_bytes, to_bytes  # noqa: E402
+from repro_mlir.reference import stored  # noqa: E402
+from support import identity_bytes  # noqa: E402
+
+EXTENTS = (5, 6, 7)
+OFFSET = 1 << 29
+"""Makes the indices positive whatever intervals the verifier finds."""
+
+OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "mod": lambda a, b: a % b,
+    "floordiv": lambda a, b: a // b,
+    "ceildiv": lambda a, b: -(-a // b),
+}
+
+Expression = int | str | tuple[str, "Expression", "Expression"]
+"""A constant, a dimension, or an operator and its operands."""
+
+
+def expression(draw: random.Random, depth: int) -> Expression:
+    """Multiples and divisors that have much in common, so that there is much to simplify."""
+    if depth == 0 or draw.random() < 0.15:
+        return draw.choice(["d0", "d1", "d2", draw.randrange(-9, 10)])
+    left = expression(draw, depth - 1)
+    kind = draw.random()
+    if kind < 0.45:
+        return draw.choice("+-"), left, expression(draw, depth - 1)
+    if kind < 0.65:
+        return "*", left, draw.choice([-8, -4, -2, -1, 2, 3, 4, 6, 8])
+    if kind < 0.70:  # a mod, in the order in which MLIR does not see it
+        divisor = draw.choice([2, 3, 4, 8])
+        return "+", ("*", ("floordiv", left, divisor), -divisor), left
+    return draw.choice(["mod", "floordiv", "ceildiv"]), left, draw.choice([1, 2, 3, 4, 6, 8, 12])
+
+
+def text(expr: Expression) -> str:
+    return f"({text(expr[1])} {expr[0]} {text(expr[2])})" if isinstance(expr, tuple) else str(expr)
+
+
+def value(expr: Expression, dims: Sequence[int]) -> int:
+    if isinstance(expr, tuple):
+        return OPERATORS[expr[0]](value(expr[1], dims), value(expr[2], dims))
+    return dims[int(expr[1:])] if isinstance(expr, str) else expr
+
+
+def program(indices: Sequence[str], size: int = 2 * OFFSET, extents: Sequence[int] = EXTENTS) -> str:
+    """A generic with an operand of so many bytes for each index."""
+    operands, result = f"tensor<{size}xi8>", f"tensor<{'x'.join(map(str, extents))}xi8>"
+    count, dims = range(len(indices)), ", ".join(f"d{i}" for i in range(len(extents)))
+    maps = ", ".join(f"affine_map<({dims}) -> ({each})>" for each in (*indices, dims))
+    iterators = ", ".join(['"parallel"'] * len(extents))
+    return f"""
+    func.func @main({", ".join(f"%x{i}: {operands}" for i in count)}) -> {result}
+        attributes {{repro.num_state = 0 : i64}} {{
+      %e = tensor.empty() : {result}
+      %0 = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}}
+          ins({", ".join(f"%x{i}" for i in count)} : {", ".join([operands] * len(indices))}) outs(%e : {result}) {{
+      ^bb0({", ".join(f"%a{i}: i8" for i in count)}, %o: i8):
+        linalg.yield %a0 : i8
+      }} -> {result}
+      return %0 : {result}
+    }}
+    """
+
+
+@pytest.mark.parametrize("depth", range(1, 9))
+def test_random_expressions(depth: int) -> None:
+    """The readers agree with arithmetic; the second writer agrees on what is read."""
+    draw = random.Random(depth)
+    points = [*itertools.product((0, 1), repeat=3), *(tuple(map(draw.randrange, EXTENTS)) for _ in range(8))]
+    simplified = 0
+    for _ in range(40):
+        expressions = [("+", expression(draw, depth), OFFSET) for _ in range(8)]
+        written = program([text(each) for each in expressions])
+        with ir.Context() as context:
+            module = ir.Module.parse(written)
+            data = write_program(module)
+            again = read_program(data, context)
+            assert write_program(again) == data and program_hash(again) == program_hash(module)
+            before, after = (
+                identity_bytes.ProgramBytes().program(each.operation.get_asm(print_generic_op_form=True))
+                for each in (module, again)
+            )
+        body = data[32 : 32 + struct.unpack_from("<Q", data, 24)[0]]
+        assert after == body
+        simplified += before != body
+        (maps,) = (op.attributes["indexing_maps"] for op in stored.read_program(data).body.operations if op.regions)
+        for expr, index in zip(expressions, maps, strict=False):
+            for dims in points:
+                assert index.results[0].evaluate(dims) == value(expr, dims), text(expr)
+    assert simplified or depth < 3
+
+
+def test_deep_divisions() -> None:
+    """As deep as a reader goes, and one refusal beyond."""
+    index = "d0"
+    for _ in range(64):
+        index = f"(({index}) + d1 * 3) floordiv 5"
+    data = to_bytes(program([index], 99))
+    assert to_bytes(from_bytes(data)) == data
+    with pytest.raises(ReproError, match="expected divisions at most 64 deep"):
+        to_bytes(program([f"(({index}) + d1 * 3) floordiv 5"], 99))
+
+
+def test_long_sums() -> None:
+    index = " + ".join(f"(d0 + {n}) floordiv 100" for n in range(64))
+    data = to_bytes(program([index], 99))
+    assert to_bytes(from_bytes(data)) == data
+    with pytest.raises(ReproError, match="expected index expressions of at most 64 terms"):
+        to_bytes(program([f"{index} + (d0 + 64) floordiv 100"], 99))
+
+
+# Each quotient is 1; the sums with both signs in turn stay small, those in the order of the terms do not.
+QUOTIENTS = [f"((d0 + {n}) floordiv 49) * {2**61}" for n in (50, 53, 51, 54, 52, 55)]
+LARGE = "{} - {} + {} - {} + {} - {}".format(*QUOTIENTS)
+
+
+@pytest.mark.parametrize(
+    ("index", "reason"),
+    [
+        # As d0 alone the index would give the extent of its loop.
+        ("d1 + d0 - d1", r"\(A1\) dimension 0 of operand #1 is 5, but the extent of iterator 0 is 99"),
+        (LARGE, r"\(A2\) result #0 of indexing map #0 exceeds 2\^62 on the way"),
+    ],
+)
+def test_what_is_refused(index: str, reason: str) -> None:
+    """A program of which only another form of the index is canonical: by the writer, since no reader would take it."""
+    with pytest.raises(ReproError, match=f"expected a canonical program: .*{reason}"):
+        to_bytes(program([index], 99, (5, 6)))

@@ -1,0 +1,26 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""All programs whose stored bytes are compared, in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from . import catalogue, random_programs
+from .stored_samples import EVERYTHING, LINES, MANY_FORMS, PROGRAM
+
+_SAMPLES = {"program": PROGRAM, "every": EVERYTHING, "forms": MANY_FORMS, "lines": LINES}
+
+GROUPS = (*_SAMPLES, *catalogue.GROUPS, "random")
+
+
+def programs(group: str) -> Iterator[str]:
+    """The texts of a group."""
+    if group in _SAMPLES:
+        yield _SAMPLES[group]
+    elif group == "random":
+        for number in range(100):
+            yield from (random_programs.program(number, checks=checks).program for checks in (False, True))
+    else:
+        yield from (case.program for case in catalogue.GROUPS[group]())
