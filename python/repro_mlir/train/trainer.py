@@ -291,7 +291,7 @@ class Trainer:
         if self._nonfinite_loss == "stop":
             raise NonFiniteLoss(f"{message}: the run stops")
         if self._nonfinite_loss == "warn" and known is None:
-            warnings.warn(f"{message}; nonfinite_loss says what is done then", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"{message}; nonfinite_loss says what is done then", RuntimeWarning, stacklevel=4)
 
     @cached_property
     def _called(self) -> Refresh:
@@ -386,7 +386,7 @@ class Trainer:
                 f"{frontend.difference(last, form)} has changed, as something has again and again: "
                 "each form has a program, which is captured anew",
                 RuntimeWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         self._known.pop(form, None)
         self._known[form] = known

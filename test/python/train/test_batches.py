@@ -23,11 +23,9 @@ Y = torch.arange(10) % 3
 
 
 def new_model() -> Any:
-    dropping = torch.nn.Dropout(0.25)
-    return repro_mlir.initialize(
-        torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU(), dropping, torch.nn.Linear(6, 3)),
-        1,
-    )
+    nn = torch.nn
+    layers = nn.Linear(8, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.25), nn.Linear(6, 3)
+    return repro_mlir.initialize(nn.Sequential(*layers), 1)
 
 
 def new_trainer(target: str = "cpu", **options: Any) -> repro_mlir.Trainer:
@@ -99,7 +97,7 @@ def test_a_batch_that_fails_leaves_the_run() -> None:
         before = trainer.state_hash()
         for wrong, message in (
             ((X[:4, :5], Y[:4]), r"module 0: .* reduction dim"),
-            ((X[:4].double(), Y[:4]), r"module 0: aten.addmm takes tensors of float32 and float64, expected one element type"),
+            ((X[:4].double(), Y[:4]), r"module 0: aten.addmm takes tensors of float32 and float64, expected one"),
             ((X[:4],), "expected a tuple"),
             ((X[:4].to_sparse(), Y[:4]), "expected a dense tensor"),
             ((np.array(["a"]), Y[:1]), r"NumPy array of <U1"),
