@@ -121,6 +121,21 @@ def test_deep_divisions() -> None:
         to_bytes(program([f"(({index}) + d1 * 3) floordiv 5"], 99))
 
 
+@pytest.mark.parametrize(
+    ("index", "read"),
+    [
+        ("(d0 floordiv 2) * -2 + d0 + 4", "d0 mod 2 + 4"),
+        ("((d0 + d2 * 4) + d1) floordiv 4", "d2 + (d0 + d1) floordiv 4"),
+        # What is built of the first sum is another one, of which the second is built.
+        ("((d0 floordiv 2) * -2 + d0 + 8) floordiv 4", "(d0 mod 2) floordiv 4 + 2"),
+    ],
+)
+def test_H2_expressions_that_are_simplified(index: str, read: str) -> None:
+    data = to_bytes(program([index], 99))
+    again = from_bytes(data)
+    assert f"affine_map<(d0, d1, d2) -> ({read})>" in again and to_bytes(again) == data
+
+
 def test_long_sums() -> None:
     index = " + ".join(f"(d0 + {n}) floordiv 100" for n in range(64))
     data = to_bytes(program([index], 99))
