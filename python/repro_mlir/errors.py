@@ -28,8 +28,11 @@ class BatchesEnded(ReproError):
     """
 
     def __init__(self, message: str, losses: list[float]) -> None:
-        super().__init__(message)
+        super().__init__(message, losses)
         self.losses = losses
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class NonFiniteLoss(ReproError):

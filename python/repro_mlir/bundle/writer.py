@@ -69,13 +69,19 @@ def capture_steps(given: Training, count: int) -> tuple[Program, list[list[np.nd
     Returns:
       the program and, for each step, its inputs with the hyper-parameters that the optimizer has when the batch comes.
     Raises:
-      ReproError: the step cannot be captured, the batches end too early, or one does not fit the first.
+      ReproError: the step cannot be captured, the batches end too early, or one needs another program than the first.
     """
     batches = iter(given.batches)
     steps: list[list[np.ndarray]] = []
     for batch in itertools.islice(batches, count):
         if not steps:
             program, imported = given.capture(batch)
+            form = given.form(imported, batch)
+        elif given.form(imported, batch) != form:
+            raise ReproError(
+                f"batch {len(steps) + 1} of training() needs another program than the first: expected batches of one "
+                "shape and an unchanged model, as a bundle has one program"
+            )
         # Copies: the script may use its arrays again.
         steps.append([value.copy() for value in imported.read_inputs(batch)])
     if len(steps) < count:

@@ -172,14 +172,14 @@ class Trainer:
 
     @property
     def executable(self) -> Executable:
-        """The compiled step. ReproError before the first step."""
+        """The compiled step of the last batch. ReproError before the first step."""
         if self._step is None:
             raise ReproError("the step is captured at the first batch: call step, fit or prepare first")
         return self._step.executable
 
     @property
     def program(self) -> Program:
-        """The captured program. ReproError before the first step."""
+        """The captured program of the last batch. ReproError before the first step."""
         return self.executable.program
 
     @property
@@ -307,6 +307,8 @@ class Trainer:
             step.binding.pull()
         except frontend.Stale:
             step = self._find(batch, kind, anew=True)
+        if self._recorder is not None:
+            self._recorder.state = step.binding.arrays
         # Of a receipt the tensors are hashed before each step.
         if step.executable.resident and self._recorder is None:
             if not step.kept.ahead:
@@ -375,22 +377,23 @@ class Trainer:
             kept,
             lambda: frontend.Watch(self._model, self._loss_fn, self._optimizer, held, known.constants),
         )
-        if self._recorder is not None:
-            self._recorder.state = binding.arrays
-        elif self._receipt is not None and self._step is None:
+        if self._recorder is None and self._receipt is not None and self._step is None:
             self._open_receipt(step)
-        if form not in self._known and len(self._known) == _FORMS:
-            last = next(reversed(self._known))
+        is_too_many = form not in self._known and len(self._known) == _FORMS
+        last = next(reversed(self._known), None)
+        if is_too_many:
             del self._known[next(iter(self._known))]
+        self._known.pop(form, None)
+        self._known[form] = known
+        self._step = step
+        if is_too_many:
+            assert last is not None
             warnings.warn(
                 f"{frontend.difference(last, form)} has changed, as something has again and again: "
                 "each form has a program, which is captured anew",
                 RuntimeWarning,
                 stacklevel=6,
             )
-        self._known.pop(form, None)
-        self._known[form] = known
-        self._step = step
         return step
 
     def _open_receipt(self, step: _Step) -> None:
@@ -492,7 +495,7 @@ class Trainer:
                     recorder.close()
 
     def state_hash(self) -> str:
-        """The hash of the whole present state (H3), in hexadecimal: what two machines compare."""
+        """The hash of the present state (H3), all tensors of `program`, in hexadecimal: what two machines compare."""
         program, state = self.program, self.state
         return state_hash([(state[kind.name], kind.element) for kind in program.state])
 

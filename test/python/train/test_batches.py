@@ -4,6 +4,7 @@
 """Batches as loops have them: a smaller one at the end, other shapes and structures, mappings, NumPy arrays, epochs."""
 
 import collections
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,9 @@ def test_more_shapes_than_are_kept_are_warned_of() -> None:
     trainer = repro_mlir.Trainer(model, cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), target="reference")
     for size in range(1, 9):
         trainer.step(X[:size], Y[:size])
-    with pytest.warns(RuntimeWarning, match=r"the shape of the batch has changed, as something has again and again"):
+    with pytest.warns(
+        RuntimeWarning, match=r"the structure or shape of the batch has changed, as something has again and again"
+    ):
         trainer.step(X[:9], Y[:9])
 
 
@@ -170,14 +173,131 @@ def loader_first(batches: list[Any]) -> tuple[Any, ...]:
 
 
 def test_another_structure_of_a_batch_is_another_program() -> None:
+    model, expected = (repro_mlir.initialize(GivesLoss(), 1) for _ in range(2))
+    trainer = repro_mlir.Trainer(model, None, torch.optim.SGD(model.parameters(), lr=0.0), target="reference")
+    batch = {"inputs": X, "labels": Y}
+    for more in ({}, {"scale": torch.tensor(2.0)}, {"scale": np.float32(3.0)}, {}):
+        loss = trainer.step(batch | more)
+        wanted = expected(X, Y, torch.as_tensor(more.get("scale", 1.0)))["loss"].item()
+        assert loss == pytest.approx(wanted, rel=1e-5)
+    trainer.step(batch | {"scale": 2.0})
+    with pytest.raises(ReproError, match=r"batch\['scale'\] is 3.0, captured as the constant 2.0: expected a tensor"):
+        trainer.step(batch | {"scale": 3.0})
+
+
+class Record:
+    """Not a container that anybody looks into."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+
+@pytest.mark.parametrize(
+    ("leaf", "message"),
+    [
+        (Record(X), "the batch has a Record, expected tensors, NumPy arrays, numbers, strings and None"),
+        (np.ma.masked_array(X.numpy(), X.numpy() > 0), "masked NumPy array"),
+        (np.array([Record(X)]), "NumPy array of object, which no tensor has"),
+        ({1, 2}, "the batch has a set"),
+    ],
+)
+def test_leaves_that_are_refused(leaf: Any, message: str) -> None:
+    with pytest.raises(ReproError, match=message):
+        new_trainer("reference").step(leaf, Y)
+
+
+class Nested(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 3)
+
+    def forward(self, batch: Any) -> Any:
+        return self.layer(batch["x"])
+
+
+def test_a_mapping_that_is_used_again_has_its_new_tensors() -> None:
+    trainers = []
+    for _ in range(2):
+        model = repro_mlir.initialize(Nested(), 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        trainers.append(repro_mlir.Trainer(model, cross_entropy, optimizer, target="reference"))
+    held = collections.UserDict()
+    for x, y in loader():
+        held["x"] = x
+        assert trainers[0].step(held, y) == trainers[1].step({"x": x}, y)
+    assert trainers[0].state_hash() == trainers[1].state_hash()
+
+
+def test_a_number_of_numpy_is_a_tensor() -> None:
     model = repro_mlir.initialize(GivesLoss(), 1)
     trainer = repro_mlir.Trainer(model, None, torch.optim.SGD(model.parameters(), lr=0.1), target="reference")
-    before = trainer.step({"inputs": X, "labels": Y})
-    trainer.load_state_dict(trainer.state_dict() | {"steps": 0})
-    assert trainer.step({"inputs": X, "labels": Y, "scale": torch.tensor(2.0)}) != before
-    with pytest.raises(ReproError, match=r"batch\['scale'\] is 3.0, captured as the constant 2.0: expected a tensor"):
-        trainer.step({"inputs": X, "labels": Y, "scale": 2.0})
-        trainer.step({"inputs": X, "labels": Y, "scale": 3.0})
+    big_endian = np.array(2.0, ">f4")
+    trainer.step(X, Y, big_endian)
+    assert trainer.program.inputs[-1].shape == ()
+    data = trainer.program.data
+    trainer.step(X, Y, np.float32(-0.0))
+    assert trainer.program.data == data
+
+
+@pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
+def test_the_ninth_shape_with_warnings_as_errors(target: str, tmp_path: Path) -> None:
+    """The warning ends the step before it; state and receipt go on."""
+    model = repro_mlir.initialize(torch.nn.Linear(8, 3), 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    with repro_mlir.Trainer(model, cross_entropy, optimizer, target=target, receipt=tmp_path / "run") as trainer:
+        for size in range(1, 9):
+            trainer.step(X[:size], Y[:size])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(RuntimeWarning, match="the structure or shape of the batch"):
+                trainer.step(X[:9], Y[:9])
+            assert trainer.steps == 8
+            for size in (9, 8, 9):
+                trainer.step(X[:size], Y[:size])
+    assert repro_mlir.verify(tmp_path / "run", target="reference").steps == 11
+
+
+@pytest.mark.parametrize(
+    ("product", "refused"),
+    [
+        (lambda x, w: x @ w, "aten.mm"),
+        (lambda x, w: torch.bmm(x[None], w[None])[0], "aten.bmm"),
+        (lambda x, w: (x @ w[:, 0])[:, None] + w[0], "aten.mv"),
+        (lambda x, w: torch.nn.functional.conv1d(x[None], w.t()[:, :, None].expand(3, 8, 1), None)[0].t(), ""),
+    ],
+    ids=["mm", "bmm", "mv", "convolution"],
+)
+def test_products_of_several_element_types_are_eager_s(product: Any, refused: str) -> None:
+    """Some of them are refused while they are traced, by PyTorch."""
+
+    class Product(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(8, 3) / 8)
+
+        def forward(self, x: Any) -> Any:
+            return product(x if refused else x.t()[:8].contiguous(), self.weight)
+
+    model = Product()
+    for dtype in (torch.float64, torch.float16, torch.int64):
+        x = X.to(dtype)
+        with pytest.raises(RuntimeError):
+            model(x)
+        trainer = repro_mlir.Trainer(
+            model, cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), target="reference"
+        )
+        with pytest.raises(ReproError, match=r"takes tensors of .*, expected one element type|RuntimeError: "):
+            trainer.step(x, Y)
+
+
+def test_products_under_autocast_are_of_one_type() -> None:
+    trainer = new_trainer("reference", autocast=torch.bfloat16)
+    assert np.isfinite(trainer.step(X, Y))
+
+
+def test_the_exception_of_an_iterator_is_pickled() -> None:
+    again = pickle.loads(pickle.dumps(BatchesEnded("expected 5 batches, got 1", [0.5])))
+    assert (str(again), again.losses) == ("expected 5 batches, got 1", [0.5])
 
 
 def test_a_loader_is_repeated_by_epochs() -> None:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import enum
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -150,30 +151,55 @@ class Captured:
         self._write_state([to_tensor(as_array(value, kind, "state"), kind.element) for value, kind in pairs])
 
 
+_CONSTANTS = bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, enum.Enum
+"""What a batch may hold beside tensors: each is a constant of the program."""
+
+
 def flatten(batch: Any) -> tuple[list[Any], pytree.TreeSpec]:
-    """The leaves of a batch as arguments, NumPy arrays as tensors, and its structure.
+    """The leaves of a batch as arguments, arrays and numbers of NumPy as tensors, and its structure.
 
     Raises:
-      CaptureError: an array whose element type no tensor has.
+      CaptureError: a leaf that is neither a tensor nor an array nor one of `_CONSTANTS`: what is in it could change
+        without a trace.
     """
-    leaves, spec = pytree.tree_flatten(as_arguments(batch))
-    return [_from_numpy(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves], spec
+    leaves, spec = pytree.tree_flatten(_without_mappings(as_arguments(batch)))
+    return [_tensor_of(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf for leaf in leaves], spec
 
 
 def leaf_names(batch: Any) -> list[str]:
     """The name of each leaf of a batch, such as `batch[0]`."""
-    found, _ = pytree.tree_flatten_with_path(as_arguments(batch))
+    found, _ = pytree.tree_flatten_with_path(_without_mappings(as_arguments(batch)))
     return [f"batch{pytree.keystr(path)}" for path, _ in found]
 
 
-def _from_numpy(array: np.ndarray) -> torch.Tensor:
+def _without_mappings(batch: Any) -> Any:
+    """With dicts in the place of mappings of other classes, which would be leaves."""
+
+    def unwrap(leaf: Any) -> Any:
+        if isinstance(leaf, Mapping):
+            return _without_mappings(dict(leaf))
+        if not isinstance(leaf, (torch.Tensor, np.ndarray, np.generic, *_CONSTANTS)):
+            raise CaptureError(
+                f"the batch has a {type(leaf).__name__}, expected tensors, NumPy arrays, numbers, strings and None, in "
+                "tuples, lists and mappings"
+            )
+        return leaf
+
+    return pytree.tree_map(unwrap, batch)
+
+
+def _tensor_of(array: np.ndarray | np.generic) -> torch.Tensor:
+    """A tensor of the array's elements, in its memory where that can be written."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise CaptureError("the batch has a masked NumPy array, expected one without a mask")
+    array = np.asarray(array)
     try:
         return torch.from_numpy(array if array.flags.writeable else array.copy())
     except (TypeError, ValueError):
         # Another type than torch's, another byte order, or strides below 0.
         pass
     try:
-        return torch.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C"))
     except TypeError:
         raise CaptureError(f"the batch has a NumPy array of {array.dtype}, which no tensor has") from None
 
@@ -196,6 +222,8 @@ def _is_same(leaf: Any, constant: Any) -> bool:
     """Whether a step cannot tell two leaves apart: 1 is neither 1.0 nor True, 0.0 is not -0.0, and a NaN is a NaN."""
     if type(leaf) is not type(constant):
         return False
+    if isinstance(leaf, complex):
+        return _is_same(leaf.real, constant.real) and _is_same(leaf.imag, constant.imag)
     return leaf.hex() == constant.hex() if isinstance(leaf, float) else bool(leaf == constant)
 
 

@@ -118,7 +118,7 @@ def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable, batch: Ha
     parts.extend((name, _hashable(value)) for name, value in reads.parts())
     parts.extend((name, contents(value)) for name, value in reads.tensors.items())
     parts.append(("optimizer.param_groups", structure))
-    parts.append(("the shape of the batch", batch))
+    parts.append(("the structure or shape of the batch", batch))
     return tuple(parts)
 
 
