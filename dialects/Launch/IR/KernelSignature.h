@@ -48,9 +48,8 @@ public:
   /// yet, and no result.
   static bool matches(FunctionOpInterface function) {
     ArrayRef<Type> types = function.getArgumentTypes();
-    return types.size() >= numOthers && !function.getNumResults() &&
-           types.take_back(numOthers) ==
-               ArrayRef(getOtherTypes(function.getContext()));
+    return !function.getNumResults() && endsArguments(types) &&
+           cast<MemRefType>(types[types.size() - numOthers]).isDynamicDim(0);
   }
 
   unsigned getNumBuffers() { return kernel.getNumArguments() - numOthers; }
