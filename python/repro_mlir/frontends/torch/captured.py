@@ -151,18 +151,41 @@ class Captured:
         self._write_state([to_tensor(as_array(value, kind, "state"), kind.element) for value, kind in pairs])
 
 
-_CONSTANTS = bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, enum.Enum
-"""What a batch may hold beside tensors: each is a constant of the program."""
+_LEAVES = (
+    torch.Tensor,
+    np.ndarray,
+    np.generic,
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    torch.dtype,
+    torch.device,
+    enum.Enum,
+)
+"""What a batch may hold; what is neither tensor nor NumPy's is a constant of the program."""
 
 
 def flatten(batch: Any) -> tuple[list[Any], pytree.TreeSpec]:
     """The leaves of a batch as arguments, arrays and numbers of NumPy as tensors, and its structure.
 
     Raises:
-      CaptureError: a leaf that is neither a tensor nor an array nor one of `_CONSTANTS`: what is in it could change
+      CaptureError: a leaf that is neither a tensor nor an array nor one of `_LEAVES`: what is in it could change
         without a trace.
     """
-    leaves, spec = pytree.tree_flatten(_without_mappings(as_arguments(batch)))
+    arguments = as_arguments(batch)
+    leaves, spec = pytree.tree_flatten(arguments)
+    if any(isinstance(leaf, Mapping) for leaf in leaves):
+        leaves, spec = pytree.tree_flatten(_without_mappings(arguments))
+    for leaf in leaves:
+        if not isinstance(leaf, _LEAVES):
+            raise CaptureError(
+                f"the batch has a {type(leaf).__name__}, expected tensors, NumPy arrays, numbers, strings and None, in "
+                "tuples, lists and mappings"
+            )
     return [_tensor_of(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf for leaf in leaves], spec
 
 
@@ -176,14 +199,7 @@ def _without_mappings(batch: Any) -> Any:
     """With dicts in the place of mappings of other classes, which would be leaves."""
 
     def unwrap(leaf: Any) -> Any:
-        if isinstance(leaf, Mapping):
-            return _without_mappings(dict(leaf))
-        if not isinstance(leaf, (torch.Tensor, np.ndarray, np.generic, *_CONSTANTS)):
-            raise CaptureError(
-                f"the batch has a {type(leaf).__name__}, expected tensors, NumPy arrays, numbers, strings and None, in "
-                "tuples, lists and mappings"
-            )
-        return leaf
+        return _without_mappings(dict(leaf)) if isinstance(leaf, Mapping) else leaf
 
     return pytree.tree_map(unwrap, batch)
 
