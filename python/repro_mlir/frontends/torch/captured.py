@@ -173,8 +173,7 @@ def flatten(batch: Any) -> tuple[list[Any], pytree.TreeSpec]:
     """The leaves of a batch as arguments, arrays and numbers of NumPy as tensors, and its structure.
 
     Raises:
-      CaptureError: a leaf that is neither a tensor nor an array nor one of `_LEAVES`: what is in it could change
-        without a trace.
+      CaptureError: a leaf that is none of `_LEAVES`: what is in it could change without a trace.
     """
     arguments = as_arguments(batch)
     leaves, spec = pytree.tree_flatten(arguments)
