@@ -14,6 +14,7 @@ import secrets
 import socket
 import struct
 import time
+from collections.abc import Callable
 
 import blake3
 
@@ -83,9 +84,12 @@ class Connection:
         return hasher.update(message).digest()
 
 
-def accept(socket: socket.socket, token: bytes, deadline: float) -> Connection:
+def accept(socket: socket.socket, token: bytes, deadline: float, admit: Callable[[], None]) -> Connection:
     """The prover's side of the handshake: it shows nothing and computes nothing before the referee has shown itself.
 
+    Args:
+      admit: called when the referee has shown itself, before it is told that it was accepted; what it raises ends the
+        handshake.
     Raises:
       Stranger: the other end does not know the token.
       TimeoutError, EOFError, OSError: it says nothing.
@@ -96,6 +100,7 @@ def accept(socket: socket.socket, token: bytes, deadline: float) -> Connection:
     key, both = _key(token), mine + answer[:_RANDOM]
     if not hmac.compare_digest(answer[_RANDOM:], _keyed(key, _REFEREE + both)):
         raise Stranger("it does not share our token")
+    admit()
     _send(socket, _keyed(key, _PROVER + both), deadline)
     return Connection(socket, _keyed(key, _SESSION + both), _ANSWER, _QUESTION)
 

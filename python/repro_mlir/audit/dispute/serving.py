@@ -72,12 +72,14 @@ class _Peer:
     """Whoever has connected.
 
     Attributes:
+      admitted: whether it has shown that it knows the token.
       answered: the questions that were answered.
       asks: whether one is being answered.
     """
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
+        self.admitted = False
         self.answered = 0
         self.asks = False
 
@@ -88,7 +90,7 @@ class _Peer:
 
 
 class _Server:
-    """A thread for each of a bounded number of peers; where one more comes, a stranger goes."""
+    """A thread for each of a bounded number of peers; where one more connects, a stranger is disconnected."""
 
     def __init__(self, run: Run, token: bytes, total: float) -> None:
         self._run = run
@@ -112,7 +114,7 @@ class _Server:
                 # A peer that has gone already, or more of them than this process may have files.
                 time.sleep(_POLL)
                 continue
-            self._admit(_Peer(connected))
+            self._begin(_Peer(connected))
         with self._lock:
             left = list(self._peers.items())
         for peer, thread in left:
@@ -121,25 +123,38 @@ class _Server:
         assert self._referee is not None
         return self._referee.answered
 
-    def _admit(self, peer: _Peer) -> None:
+    def _begin(self, peer: _Peer) -> None:
         thread = threading.Thread(target=self._converse, args=(peer,), daemon=True)
         with self._lock:
-            strangers = [other for other in self._peers if not (other.answered or other.asks)]
-            full = len(self._peers) >= quotas.CONNECTIONS
-            if full and strangers:
-                # The one that has been silent for longest.
-                del self._peers[strangers[0]]
-                strangers[0].hang_up()
-            elif full:
-                peer.socket.close()
-                return
+            if len(self._peers) >= quotas.CONNECTIONS:
+                stranger = self._stranger()
+                if stranger is None:
+                    peer.socket.close()
+                    return
+                del self._peers[stranger]
+                stranger.hang_up()
             self._peers[peer] = thread
         thread.start()
+
+    def _stranger(self) -> _Peer | None:
+        """The peer that has been silent for longest, of those that may be disconnected."""
+        silent = [peer for peer in self._peers if not peer.admitted]
+        if not silent and self._token == NO_TOKEN:
+            # Anybody can be admitted, so that only a question tells a referee from a stranger.
+            silent = [peer for peer in self._peers if not (peer.answered or peer.asks)]
+        return next(iter(silent), None)
+
+    def _admit(self, peer: _Peer) -> None:
+        with self._lock:
+            if peer not in self._peers:
+                raise Stranger("it was disconnected for another")
+            peer.admitted = True
 
     def _converse(self, peer: _Peer) -> None:
         # A peer that hangs up, is too slow or talks nonsense ends its own thread and nothing else.
         with peer.socket, suppress(OSError, EOFError, ValueError, Stranger):
-            link = connection.accept(peer.socket, self._token, time.monotonic() + quotas.HANDSHAKE_SECONDS)
+            deadline = time.monotonic() + quotas.HANDSHAKE_SECONDS
+            link = connection.accept(peer.socket, self._token, deadline, lambda: self._admit(peer))
             prover = Prover(self._run)
             while True:
                 question = link.receive(self._question_limit, time.monotonic() + self._patience)

@@ -111,7 +111,7 @@ def acting(act: Callable[[socket.socket], None]) -> SocketChannel:
 
     def converse() -> None:
         with contextlib.suppress(OSError):
-            connection.accept(theirs, NO_TOKEN, time.monotonic() + 10)
+            connection.accept(theirs, NO_TOKEN, time.monotonic() + 10, lambda: None)
             act(theirs)
 
     threading.Thread(target=converse, daemon=True).start()

@@ -111,7 +111,7 @@ def served(prover: CachedProver) -> SocketChannel:
 
     def answer() -> None:
         with theirs:
-            link = connection.accept(theirs, NO_TOKEN, time.monotonic() + 60)
+            link = connection.accept(theirs, NO_TOKEN, time.monotonic() + 60, lambda: None)
             try:
                 while True:
                     link.send(prover.answer(link.receive(1 << 20, time.monotonic() + 60)), time.monotonic() + 60)

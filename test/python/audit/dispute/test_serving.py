@@ -121,6 +121,26 @@ def test_strangers_meanwhile(serving: Serving, token: bytes) -> None:
         thread.join(10)
 
 
+def test_a_referee_that_has_not_asked_yet_stays(serving: Serving, token: bytes) -> None:
+    """Strangers disconnect each other, not a referee between its handshake and its first question."""
+    channel = serving.referee(token)
+    strangers = [serving.stranger(bytes(40)) for _ in range(12)]
+    for stranger in strangers[:-3]:
+        with contextlib.suppress(ConnectionError):
+            while stranger.recv(1 << 16):
+                pass
+    verdict = settle(LocalChannel(Prover(honest())), channel, timeout=20)
+    assert (verdict.outcome, verdict.wrong) == ("operator", ("B",))
+
+
+@pytest.mark.parametrize("token", [NO_TOKEN], ids=["no-token"])
+def test_silent_peers_do_not_keep_a_referee_away(serving: Serving, token: bytes) -> None:
+    """Without a token whoever follows the protocol is admitted: of those, the ones that never ask are disconnected."""
+    silent = [serving.referee(token) for _ in range(9)]
+    serving.dispute(token)
+    assert len(silent) == 9
+
+
 class NoWork:
     """A run that nobody may ask."""
 
