@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .numerics.tensors import TensorType
     from .program import Program
     from .program.exact import Contraction, contractions, exact_contractions
+    from .torch_compile import backend
     from .train.data import batches, permutation
     from .train.schedules import cosine_with_warmup
     from .train.trainer import Trainer
@@ -37,6 +38,7 @@ _HOMES = {
     "ReproError": "errors",
     "TensorType": "numerics.tensors",
     "Trainer": "train.trainer",
+    "backend": "torch_compile",
     "batches": "train.data",
     "capture": "frontends.torch.programs",
     "compile": "execute.executable",
@@ -59,6 +61,7 @@ __all__ = [
     "ReproError",
     "TensorType",
     "Trainer",
+    "backend",
     "batches",
     "capture",
     "compile",

@@ -53,6 +53,7 @@ ALLOWED = {
     "bundle": {
         "audit.receipts", "bundle.runner", "execute", "files", "frontends", "frontends.torch", "numerics", "program",
     },
+    "torch_compile": {"execute", "frontends", "frontends.torch", "program"},
     "train": {"audit.receipts", "execute", "frontends", "frontends.torch", "numerics", "program"},
     "cli": {
         "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation", "execute",
@@ -204,7 +205,7 @@ def test_who_imports_the_frontend_of_torch() -> None:
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
     assert {name for name in found if not within(name, "frontends.torch")} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
-        "cli.compile", "cli.dispute", "cli.train", "cli.verify", "train.trainer",
+        "cli.compile", "cli.dispute", "cli.train", "cli.verify", "torch_compile", "train.trainer",
     }  # fmt: skip
 
 
@@ -214,6 +215,7 @@ def test_nobody_else_names_torch() -> None:
         # Public names by their module.
         ("", "frontends.torch.initialization"),
         ("", "frontends.torch.programs"),
+        ("", "torch_compile"),
         # By which the frontend of a tensor is found.
         ("frontends.tensors", "torch"),
         ("bundle.runner.packing", "frontends/torch/tensors.py"),

@@ -514,6 +514,22 @@ for _operator in (
 _entries[aten.scatter_reduce.two] = _scatter_reduce
 
 
+@_decomposes(aten.cat.default)
+def _concatenate(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+    # Empty tensors add nothing, one of shape [0] beside tensors of any rank; the lowering counts their extents.
+    filled = [each for each in tensors if each.numel()]
+    if len(filled) == len(tensors):
+        return NotImplemented
+    dtype = functools.reduce(torch.promote_types, (each.dtype for each in tensors))
+    if not filled:
+        shaped = [each for each in tensors if each.shape != (0,)] or tensors[:1]
+        shape = [*shaped[0].shape]
+        shape[dim] = sum(each.shape[dim] for each in shaped)
+        return torch.zeros(shape, dtype=dtype)
+    # A clone: the result of one tensor is no view of it.
+    return aten.cat.default([each.to(dtype) for each in filled], dim) if filled[1:] else filled[0].to(dtype).clone()
+
+
 @_decomposes(aten.sort.stable)
 def _stable_sort(
     x: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False

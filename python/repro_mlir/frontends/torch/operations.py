@@ -54,6 +54,30 @@ class Builder:
         """A tensor without defined elements, for the output of an operation that does not read it."""
         return self.create("tensor.empty", [], [kind])[0]
 
+    def elementwise(self, name: str, operands: Sequence[ir.Value]) -> ir.Value:
+        """An operation on the elements of tensors that have the type of the result."""
+        kind = ir.RankedTensorType(self.types[0])
+        maps = [ir.AffineMap.get_identity(kind.rank)] * (len(operands) + 1)
+        generic = ir.Operation.create(
+            "linalg.generic",
+            operands=[*operands, self.empty(kind)],
+            results=[kind],
+            attributes={
+                "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+                "iterator_types": ir.ArrayAttr.get([self.attribute("#linalg.iterator_type<parallel>")] * kind.rank),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 1]),
+            },
+            regions=1,
+            loc=self._location,
+            ip=self._point,
+        )
+        element = kind.element_type
+        body = generic.regions[0].blocks.append(*[element] * len(maps), arg_locs=[self._location] * len(maps))
+        with ir.InsertionPoint(body), self._location:
+            value = ir.Operation.create(name, operands=list(body.arguments)[:-1], results=[element]).result
+            ir.Operation.create("linalg.yield", operands=[value])
+        return generic.result
+
     def create(
         self,
         name: str,

@@ -12,6 +12,7 @@ what autograd has not seen yet.)
 import contextlib
 import pickle
 import random
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from repro_mlir.frontends.torch import foreach, opmath
+from repro_mlir.frontends.torch import foreach, fused, opmath
 from repro_mlir.frontends.torch.attention import BlockedAttention
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.decompositions import decomposition_table
@@ -45,7 +46,7 @@ def _without_mkldnn() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _tracing_environment() -> Iterator[None]:
+def tracing_environment() -> Iterator[None]:
     with (
         # The other attention kernels have a forward decomposition whose saved values their gradient misreads.
         sdpa_kernel(SDPBackend.MATH),
@@ -98,6 +99,8 @@ class _SecondStage(torch.fx.Interpreter):
             return None
         if foreach.is_foreach(target):
             return foreach.call_foreach(target, args, kwargs)
+        if fused.is_fma(target):
+            return fused.call_fma(*args)
         try:
             if target in _PRODUCTS:
                 _require_one_type(target, args)
@@ -129,18 +132,12 @@ def trace(
     """
     modules = modules or {}
     try:
-        with _tracing_environment():
-            with enable_python_dispatcher(), _without_other_random_numbers():
+        with tracing_environment():
+            with _through_compiled_functions(), enable_python_dispatcher(), _without_other_random_numbers():
                 first = make_fx(
                     _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
                 )(*arguments)
-            with torch.no_grad():
-                second = make_fx(
-                    torch.func.functionalize(_SecondStage(first).run),
-                    decomposition_table=decomposition_table(),
-                    tracing_mode="fake",
-                    _allow_non_fake_inputs=True,
-                )(*arguments)
+            second = _functional(_SecondStage(first).run, arguments)
     except CaptureError as error:
         origin = origin_of_traceback(error.__traceback__, modules)
         # An error of a replaced operator is raised without its line.
@@ -149,11 +146,68 @@ def trace(
         raise
     except Exception as error:
         raise _located(origin_of_traceback(error.__traceback__, modules), _first_line(error)) from error
-    _drop_argument_writes(second.graph)
-    second.graph.eliminate_dead_code()
-    second.recompile()
     second.meta["constants"] = _constants(first)
     return second
+
+
+def record(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
+    """The ATen operators that a function calls on tensors like the arguments. CaptureError as `trace`."""
+    with _capture_errors(), tracing_environment():
+        return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*arguments)
+
+
+def decompose(
+    graph: torch.fx.GraphModule,
+    arguments: Sequence[torch.Tensor],
+    call: Callable[..., Sequence[torch.Tensor]] = lambda run, *values: run(*values),
+) -> torch.fx.GraphModule:
+    """The second stage alone, of a functional graph of ATen operators that was recorded below autograd.
+
+    Args:
+      graph: its nodes' `stack_trace` are those of `source_lines`.
+      arguments: tensors that give shapes and element types.
+      call: `call(run, *values)` is what is traced: it calls `run`, which has the arguments and results of the graph.
+    Returns:
+      as `trace`.
+    Raises:
+      CaptureError: as `trace`.
+    """
+    with _capture_errors(), tracing_environment():
+        return _functional(lambda *values: call(_SecondStage(graph).run, *values), arguments)
+
+
+@contextlib.contextmanager
+def _capture_errors() -> Iterator[None]:
+    try:
+        yield
+    except CaptureError:
+        raise
+    except Exception as error:
+        raise CaptureError(_first_line(error)) from error
+
+
+def _functional(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
+    """What a function does as a functional graph of the operators that are lowered."""
+    with torch.no_grad():
+        graph = make_fx(
+            torch.func.functionalize(function),
+            decomposition_table=decomposition_table(),
+            tracing_mode="fake",
+            _allow_non_fake_inputs=True,
+        )(*arguments)
+    _drop_argument_writes(graph.graph)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph
+
+
+def _through_compiled_functions() -> contextlib.AbstractContextManager[Any]:
+    """Lets functions of torch.compile be traced as what they were made of."""
+    if "torch._dynamo" not in sys.modules:
+        # There are none, and its import takes a second.
+        return contextlib.nullcontext()
+    patched: contextlib.AbstractContextManager[Any] = torch._dynamo.config.patch(error_on_nested_fx_trace=False)
+    return patched
 
 
 @contextlib.contextmanager

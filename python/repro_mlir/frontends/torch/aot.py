@@ -1,0 +1,157 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The graphs of torch.compile: forward and backward as programs, one for each set of sizes that occurs."""
+
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import torch.fx
+from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import CheckpointPolicy
+
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.frontends.torch.compositions import Compositions
+from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.graphs import CapturedGraph, capture_graph, draws, is_random
+from repro_mlir.frontends.torch.source_lines import is_user_file, source_name
+from repro_mlir.frontends.torch.tracing import tracing_environment
+
+_SIZES = 64
+"""How many programs a graph keeps: a size that is a different one at each call would fill the memory."""
+
+
+class Runner(Protocol):
+    """A captured graph that is ready to run."""
+
+    def __call__(self, inputs: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
+        """The outputs of the program: contiguous tensors of their own."""
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """What a graph of torch.compile is made with.
+
+    Attributes:
+      prepare: makes a captured graph ready to run.
+      seeds: seed and step of the random numbers (R1) of one call of a graph that draws some.
+      fallback: whether PyTorch runs a graph that cannot be captured or compiled, with a warning.
+    """
+
+    prepare: Callable[[ImportedProgram[CapturedGraph]], Runner]
+    seeds: Callable[[], tuple[int, int]]
+    fallback: bool
+
+
+def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], options: GraphOptions) -> Callable[..., Any]:
+    """What a backend of torch.compile gives for a graph of Dynamo.
+
+    Args:
+      module, arguments: as Dynamo hands them over.
+    Raises:
+      ReproError: a graph that cannot be captured or compiled.
+    """
+    if DistributedDataParallel._get_active_ddp_module() is not None:
+        raise CaptureError(
+            "the model is wrapped in DistributedDataParallel: the order in which its processes add gradients is not "
+            "defined; expected the model itself, in one process"
+        )
+    _warn_of_break(module)
+    if not options.fallback:
+        # Dynamo would run further forms in eager mode, with no more than a line in its log.
+        torch._dynamo.config.fail_on_recompile_limit_hit = True
+
+    def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        return make_boxed_func(_Graph(gm, example_inputs, options))
+
+    with tracing_environment(), Compositions():
+        compiled: Callable[..., Any] = aot_module_simplified(
+            module, arguments, fw_compiler=compiler, bw_compiler=compiler, partition_fn=_partition
+        )
+    return compiled
+
+
+def draw_seed() -> int:
+    """A number of 64 bits from PyTorch's generator, which `torch.manual_seed` sets."""
+    return int(torch.randint(-(2**63), 2**63 - 1, ()))
+
+
+class _Graph:
+    """A graph of ATen operators, with a program for each set of sizes with which it is called."""
+
+    def __init__(self, module: torch.fx.GraphModule, examples: Sequence[Any], options: GraphOptions) -> None:
+        self._module = module
+        self._options = options
+        self._programs: dict[tuple[Any, ...], Callable[..., list[Any]]] = {}
+        if all(isinstance(value, torch.Tensor) for value in examples):
+            # Where there is one size only, what cannot be captured is refused before anything runs.
+            self._find(examples)
+
+    def __call__(self, *arguments: Any) -> list[Any]:
+        return self._find(arguments)(*arguments)
+
+    def _find(self, arguments: Sequence[Any]) -> Callable[..., list[Any]]:
+        sizes = tuple(value for value in arguments if not isinstance(value, torch.Tensor))
+        found = self._programs.get(sizes)
+        if found is None:
+            found = self._make(arguments)
+            if len(self._programs) == _SIZES:
+                del self._programs[next(iter(self._programs))]
+            self._programs[sizes] = found
+        return found
+
+    def _make(self, arguments: Sequence[Any]) -> Callable[..., list[Any]]:
+        try:
+            imported = capture_graph(self._module, arguments)
+            run = self._options.prepare(imported)
+        except ReproError as error:
+            if not self._options.fallback:
+                raise
+            warnings.warn(f"PyTorch runs a graph, whose bits are not defined: {error}", RuntimeWarning, stacklevel=2)
+            return torch.fx.Interpreter(self._module).run
+        captured = imported.bindings
+
+        def call(*given: Any) -> list[Any]:
+            inputs = captured.flatten_batch(given)
+            if captured.draws:
+                inputs += [torch.tensor(number, dtype=torch.int64) for number in self._options.seeds()]
+            return captured.results(given, run(inputs))
+
+        return call
+
+
+def _partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
+    """Forward and backward of a joint graph: the backward computes again what is cheap, but draws no random number."""
+    for node in joint.graph.nodes:
+        if "recompute" in node.meta and is_random(node):
+            # Where checkpointing asks for it again, the generator would be set back: its tensors are kept.
+            parts = [user for user in node.users if user.target is operator.getitem]
+            for each in (node, *parts):
+                each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+    forward, backward = min_cut_rematerialization_partition(joint, inputs, **options)
+    if draws(backward.graph):
+        return default_partition(joint, inputs, **options)
+    return forward, backward
+
+
+def _warn_of_break(module: torch.fx.GraphModule) -> None:
+    """A warning where Python runs between this graph and the next one."""
+    reason: Any = getattr(module, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break:
+        return
+    lines = [frame for frame in reason.user_stack if is_user_file(frame.filename)]
+    place = f"{source_name(lines[-1].filename)}:{lines[-1].lineno}: " if lines else ""
+    what = " ".join(reason.reason.split("\n")[0].split())
+    warnings.warn(
+        f"{place}torch.compile divides the function here ({what}): the bits of what PyTorch computes between two graphs "
+        "are not defined; fullgraph=True refuses this",
+        RuntimeWarning,
+        stacklevel=2,
+    )

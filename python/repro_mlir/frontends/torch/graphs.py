@@ -1,0 +1,207 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A graph of ATen operators, as torch.compile hands it to a backend, as an imported program without state."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
+
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.frontends.torch.lowering import lower
+from repro_mlir.frontends.torch.random_sites import RandomSites
+from repro_mlir.frontends.torch.source_lines import is_user_file, source_name
+from repro_mlir.frontends.torch.tensors import kind_of
+from repro_mlir.frontends.torch.tracing import decompose, record
+from repro_mlir.numerics.tensors import TensorType
+
+_RANDOM = (TensorType("seed", "i64", ()), TensorType("step", "i64", ()))
+
+
+@dataclass(frozen=True)
+class _Argument:
+    """A result that is an argument of the graph."""
+
+    position: int
+
+
+@dataclass(frozen=True)
+class _Output:
+    """A result that is an output of the program, with the strides for which the caller makes views of it."""
+
+    position: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CapturedGraph:
+    """What ties a program to the graph that it was captured from (`frontends.interface.Bindings`).
+
+    Attributes:
+      draws: whether the graph draws random numbers: seed and step, i64 of shape [], are the last two inputs.
+    """
+
+    draws: bool
+    _tensors: tuple[int, ...] = field(repr=False)
+    _results: tuple[Any, ...] = field(repr=False)
+
+    def hyper_parameters(self) -> list[Any]:
+        return []
+
+    def flatten_batch(self, batch: Any) -> list[torch.Tensor]:
+        """The tensors among the arguments of a call, in the order of the inputs."""
+        return [batch[position].detach().resolve_neg() for position in self._tensors]
+
+    def write_state(self, values: Sequence[Any]) -> None:
+        """A graph has no state."""
+        assert not values
+
+    def results(self, arguments: Sequence[Any], outputs: Sequence[torch.Tensor]) -> list[Any]:
+        """The results of a call: tensors, numbers and None, as the graph gives them.
+
+        Args:
+          arguments: those of the graph.
+          outputs: those of the program, contiguous.
+        """
+        results = []
+        for result in self._results:
+            if isinstance(result, _Argument):
+                results.append(arguments[result.position])
+            elif isinstance(result, _Output):
+                results.append(_with_strides(outputs[result.position], result.strides))
+            else:
+                results.append(result)
+        return results
+
+
+def _with_strides(value: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """A contiguous tensor with other strides, in memory of its own; as it is, where its elements would overlap."""
+    if value.stride() == strides:
+        return value
+    repeated = [extent > 1 and stride == 0 for extent, stride in zip(value.shape, strides, strict=True)]
+    once = value[tuple(slice(0, 1) if each else slice(None) for each in repeated)]
+    made = torch.empty_strided(once.shape, strides, dtype=value.dtype)
+    if torch._debug_has_internal_overlap(made):
+        return value
+    return made.copy_(once).expand(value.shape)
+
+
+def is_random(node: torch.fx.Node) -> bool:
+    """Whether a node draws random numbers."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def draws(graph: torch.fx.Graph) -> bool:
+    """Whether a graph draws random numbers."""
+    return any(map(is_random, graph.nodes))
+
+
+def capture_graph(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:
+    """Captures a functional graph of ATen operators that holds no parameters.
+
+    Args:
+      module: the graph; what its nodes have as `stack_trace` and `nn_module_stack` gives the user's lines.
+      arguments: one for each of the graph: tensors, real or fake, of which shapes and element types count, and whole
+        numbers, the sizes of a graph for any size, which are constants of the program.
+    Returns:
+      the program; it has no state. The random numbers of a graph that draws some (R1) come from two more inputs.
+    Raises:
+      CaptureError: see the message.
+    """
+    # The caller's modes and sizes are those of the trace that gave the graph.
+    with torch._guards.tracing(None), _disable_current_modes():
+        return _capture(module, [_concrete(value) for value in arguments])
+
+
+def _concrete(value: Any) -> Any:
+    """A tensor of the same shape, strides and element type with no values in it; a number as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+
+
+def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:
+    _name_origins(module.graph)
+    positions = [i for i, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
+    kinds = [kind_of(f"argument{i}", arguments[i]) for i in positions]
+    random = draws(module.graph)
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    (given,) = next(node for node in module.graph.nodes if node.op == "output").args
+    strides = _strides(module, arguments, given)
+    results: list[Any] = []
+
+    def call(run: Callable[..., Any], *values: torch.Tensor) -> list[torch.Tensor]:
+        whole = [*arguments]
+        for position, value in zip(positions, values, strict=False):
+            whole[position] = value
+        outputs: dict[torch.fx.Node, torch.Tensor] = {}
+        results.clear()
+        for node, value in zip(given, run(*whole), strict=True):
+            if node in placeholders:
+                results.append(_Argument(placeholders.index(node)))
+            elif isinstance(value, torch.Tensor):
+                outputs.setdefault(node, value)
+                results.append(_Output([*outputs].index(node), strides[node]))
+            else:
+                results.append(value)
+        return [*outputs.values()]
+
+    def draw(*values: torch.Tensor) -> list[torch.Tensor]:
+        with RandomSites(*values[-2:]):
+            return call(torch.fx.Interpreter(module).run, *values)
+
+    tensors = [arguments[i] for i in positions]
+    if random:
+        tensors += [torch.zeros((), dtype=torch.int64) for _ in _RANDOM]
+        graph = decompose(record(draw, tensors), tensors)
+    else:
+        graph = decompose(module, tensors, call)
+    output = next(node for node in graph.graph.nodes if node.op == "output")
+    outputs = tuple(kind_of(f"result{i}", node.meta["val"]) for i, node in enumerate(output.args[0]))
+    inputs = (*kinds, *_RANDOM) if random else tuple(kinds)
+    return ImportedProgram(
+        text=lower(graph, 0, [kind.name for kind in inputs], [kind.name for kind in outputs]),
+        state=(),
+        initial=(),
+        inputs=inputs,
+        outputs=outputs,
+        num_hyper_parameters=0,
+        random=None,
+        bindings=CapturedGraph(random, tuple(positions), tuple(results)),
+    )
+
+
+def _strides(
+    module: torch.fx.GraphModule, arguments: Sequence[Any], results: Sequence[Any]
+) -> dict[torch.fx.Node, tuple[int, ...]]:
+    """The strides of the results that are tensors, as PyTorch's operators give them for arguments of these sizes."""
+    nodes = [node for node in results if isinstance(node, torch.fx.Node)]
+    values = [node.meta["val"] for node in nodes]
+    if not all(isinstance(value, torch.Tensor) for value in arguments):
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            found = torch.fx.Interpreter(module).run(*map(_concrete, arguments))
+        values = [value for node, value in zip(results, found, strict=True) if isinstance(node, torch.fx.Node)]
+    return {node: value.stride() for node, value in zip(nodes, values, strict=True) if isinstance(value, torch.Tensor)}
+
+
+_FRAME = re.compile(r'File "([^"]*)", line (\d+), in (\S+)')
+
+
+def _name_origins(graph: torch.fx.Graph) -> None:
+    """Gives nodes the `stack_trace` of source_lines.py: the innermost line of the user, else the innermost module."""
+    for node in graph.nodes:
+        frames = [frame for frame in _FRAME.findall(node.stack_trace or "") if is_user_file(frame[0])]
+        modules = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
+        if frames:
+            path, line, code = frames[-1]
+            node.stack_trace = f'File "{source_name(path)}", line {line}, in {code}\n'
+        elif modules:
+            node.stack_trace = f"module {modules[-1]}"
+        else:
+            node.stack_trace = "step"

@@ -1,0 +1,113 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The backend for torch.compile."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from .errors import ReproError
+from .execute.executable import check_target, compile
+from .program import Program, program_of
+from .program.exact import exact_contractions
+
+if TYPE_CHECKING:
+    from .frontends.interface import ImportedProgram
+    from .frontends.torch.graphs import CapturedGraph
+
+
+class Backend:
+    """A backend for torch.compile, made by `backend`.
+
+    Attributes:
+      programs: the programs of the graphs that were compiled, in the order in which they were.
+    """
+
+    def __init__(
+        self, target: str, threads: int | None, seed: int | None, exact_digits: int | None, fallback: str
+    ) -> None:
+        # By which torch.compile names it in its errors.
+        self.__name__ = "repro_mlir"
+        check_target(target)
+        if fallback not in ("error", "eager"):
+            raise ReproError(f"expected fallback 'error' or 'eager', got {fallback!r}")
+        if seed is not None and not (type(seed) is int and -(2**63) <= seed < 2**64):
+            raise ReproError(f"expected a whole number of 64 bits as seed, got {seed!r}")
+        self.programs: list[Program] = []
+        self._target, self._threads = target, threads
+        self._exact_digits = exact_digits
+        self._seed = seed
+        self._fallback = fallback
+        self._calls = itertools.count()
+
+    def __call__(self, module: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
+        """What torch.compile calls with a graph and examples of its arguments."""
+        from .frontends.torch.aot import GraphOptions, compile_graph
+
+        options = GraphOptions(self._prepare, self._seeds, self._fallback == "eager")
+        return compile_graph(module, arguments, options)
+
+    def _prepare(self, imported: ImportedProgram[CapturedGraph]) -> Callable[[Sequence[Any]], list[Any]]:
+        program = program_of(imported)
+        if self._exact_digits is not None:
+            program = exact_contractions(program, self._exact_digits)
+        executable = compile(program, self._target, self._threads)
+        self.programs.append(program)
+
+        def run(inputs: Sequence[Any]) -> list[Any]:
+            return [*executable({}, *inputs)[1].values()]
+
+        return run
+
+    def _seeds(self) -> tuple[int, int]:
+        from .frontends.torch.aot import draw_seed
+
+        if self._seed is None:
+            return draw_seed(), 0
+        return (self._seed + 2**63) % 2**64 - 2**63, next(self._calls)
+
+
+def backend(
+    *,
+    target: str = "cpu",
+    threads: int | None = None,
+    seed: int | None = None,
+    exact_digits: int | None = None,
+    fallback: Literal["error", "eager"] = "error",
+) -> Backend:
+    """A backend for torch.compile: what is compiled has the same bits on every target.
+
+        model = torch.compile(model, backend=repro_mlir.backend(), fullgraph=True)
+
+    `torch.compile(model, backend="repro_mlir", options={"threads": 1})` is the same where the package is installed.
+    Forward and backward are programs, and so is `torch.compile(optimizer.step, backend=...)`. What is computed outside
+    of compiled functions is PyTorch's, and so are its bits: compile the function that gives the loss, not the model
+    alone. Where torch.compile divides a function, that is a warning with the line; `fullgraph=True` makes it an error.
+    Each shape has a program of its own. Where Dynamo's limit of recompilations is reached, it raises
+    (`torch._dynamo.config.fail_on_recompile_limit_hit` is set, unless `fallback` is "eager").
+
+    Args:
+      target, threads: see `compile`. Tensors are on the CPU, whatever the target.
+      seed: the random numbers of a call are those of this seed, and of the number of calls before it that drew some, so
+        that a model in one graph draws what `Trainer(seed=...)` draws. None: a call takes its seed from PyTorch's
+        generator, which `torch.manual_seed` sets.
+      exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
+      fallback: "error": a graph that cannot be compiled raises, within torch.compile's own exception
+        `BackendCompilerFailed` where that is before its first call. "eager": PyTorch runs it, with a warning.
+    Raises:
+      ReproError: an unknown target or another value than these.
+    """
+    return Backend(target, threads, seed, exact_digits, fallback)
+
+
+def compile_for_dynamo(module: Any, arguments: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
+    """The backend by its name: `options` are the arguments of `backend`."""
+    known = ("target", "threads", "seed", "exact_digits", "fallback")
+    given = dict(options or {})
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise ReproError(f"expected options among {', '.join(known)}, got {unknown[0]!r}")
+    return backend(**given)(module, arguments)

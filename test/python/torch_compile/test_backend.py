@@ -1,0 +1,496 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""torch.compile with our backend: values, gradients, sizes, views, random numbers, and what is refused."""
+
+import copy
+import math
+import tomllib
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import repro_mlir
+from repro_mlir.compilation.cpu import runnable_levels
+from repro_mlir.errors import ReproError
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+F = torch.nn.functional
+nn = torch.nn
+BackendCompilerFailed = torch._dynamo.exc.BackendCompilerFailed
+TARGETS = ("cpu", *(f"cpu:{level}" for level in runnable_levels()), "reference", "ptx-emulator")
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Nothing of what other tests compiled; and their settings."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=False, allow_rnn=True):
+        yield
+    torch._dynamo.reset()
+
+
+def compiled(function: Any, **options: Any) -> Any:
+    keywords = {name: options.pop(name) for name in ("dynamic", "fullgraph") if name in options}
+    return torch.compile(function, backend=repro_mlir.backend(**{"threads": 1} | options), **keywords)
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and a.detach().numpy().tobytes() == b.detach().numpy().tobytes()
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out, self.norm = nn.Linear(16, 48), nn.Linear(16, 16), nn.LayerNorm(16)
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(mixed.transpose(1, 2).flatten(-2))
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(6, 5, batch_first=True), nn.Linear(5, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(7, 9), nn.GELU(), nn.Linear(9, 3)), lambda: torch.randn(5, 7)),
+    "cnn": (
+        lambda: nn.Sequential(nn.Conv2d(2, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3)),
+        lambda: torch.randn(3, 2, 5, 6),
+    ),
+    "attention": (Attention, lambda: torch.randn(2, 6, 16)),
+    "recurrent": (Recurrent, lambda: torch.randn(2, 4, 6)),
+    "embedding": (
+        lambda: nn.Sequential(nn.Embedding(11, 8, padding_idx=0), nn.Linear(8, 4)),
+        lambda: torch.randint(0, 11, (3, 5)),
+    ),
+}
+
+
+def gradients(model: Any, x: Any, run: Any) -> tuple[Any, list[Any], list[Any]]:
+    """The loss, the gradients and the buffers after one call of a function of model and inputs."""
+    model.zero_grad()
+    loss = run(model, x)
+    loss.backward()
+    return loss.detach(), [p.grad.clone() for p in model.parameters()], [b.clone() for b in model.buffers()]
+
+
+def square(model: Any, x: Any) -> Any:
+    return model(x).float().square().mean()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_as_in_eager_and_equal_on_all_targets(name: str) -> None:
+    make, inputs = MODELS[name]
+    model, x = make(), inputs()
+    loss, grads, buffers = gradients(copy.deepcopy(model), x, square)
+    found = {}
+    for target in TARGETS:
+        for threads in (1, 2) if target == "cpu" else (1,):
+            torch._dynamo.reset()
+            function = compiled(square, target=target, threads=threads, fullgraph=True)
+            found[target, threads] = gradients(copy.deepcopy(model), x, function)
+    first = found["cpu", 1]
+    for ours, theirs in zip([first[0], *first[1], *first[2]], [loss, *grads, *buffers], strict=True):
+        torch.testing.assert_close(ours, theirs)
+    for other in found.values():
+        assert same_bits(other[0], first[0])
+        assert all(map(same_bits, [*other[1], *other[2]], [*first[1], *first[2]]))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.25])
+def test_steps_are_those_of_the_trainer(dropout: float) -> None:
+    """The loss with its gradients in one function, and the optimizer's step in another."""
+
+    def make() -> Any:
+        layers = nn.Linear(7, 33), nn.BatchNorm1d(33), nn.Dropout(dropout), nn.Tanh(), nn.Linear(33, 5)
+        return repro_mlir.initialize(nn.Sequential(*layers), 3)
+
+    def optimizer_of(model: Any) -> Any:
+        return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-2, nesterov=True)
+
+    x, y = torch.randn(9, 7), torch.randint(0, 5, (9,))
+    model, other = make(), make()
+    trainer = repro_mlir.Trainer(model, F.cross_entropy, optimizer_of(model), seed=7)
+    optimizer = optimizer_of(other)
+    function = compiled(lambda x, y: F.cross_entropy(other(x), y), seed=7, fullgraph=True)
+    step = compiled(optimizer.step)
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = function(x, y)
+        loss.backward()
+        step()
+        assert trainer.step(x, y) == loss.item()
+        trainer.sync()
+        assert all(map(same_bits, model.parameters(), other.parameters()))
+        assert all(map(same_bits, model.buffers(), other.buffers()))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.SGD(p, lr=0.1),
+        lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=0.01),
+        lambda p: torch.optim.AdamW(p, lr=0.01, amsgrad=True),
+        lambda p: torch.optim.RMSprop(p, lr=0.01, centered=True, momentum=0.5),
+        lambda p: torch.optim.Adagrad(p, lr=0.1),
+        lambda p: torch.optim.NAdam(p, lr=0.01),
+    ],
+    ids=["sgd", "adam", "adamw", "rmsprop", "adagrad", "nadam"],
+)
+def test_compiled_optimizer_steps(make: Any) -> None:
+    found = []
+    weight = torch.randn(6, 5)
+    for target in ("eager", "cpu", "cpu:x86-64-v2", "reference"):
+        torch._dynamo.reset()
+        parameter = nn.Parameter(weight.clone())
+        optimizer = make([parameter])
+        step = optimizer.step if target == "eager" else compiled(optimizer.step, target=target)
+        for number in range(3):
+            parameter.grad = torch.linspace(-1, 1 + number, 30).reshape(6, 5)
+            step()
+        found.append(parameter.detach())
+    torch.testing.assert_close(found[1], found[0])
+    assert same_bits(found[1], found[2]) and same_bits(found[1], found[3])
+
+
+# --- Sizes ---
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_each_size_has_a_program(dynamic: bool | None) -> None:
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+    backend = repro_mlir.backend(threads=1)
+    function = torch.compile(model, backend=backend, dynamic=dynamic, fullgraph=True)
+    rows = {}
+    for size in (5, 3, 8, 5, 3, 1):
+        x = torch.arange(size * 4.0).reshape(size, 4).sin()
+        y = function(x)
+        torch.testing.assert_close(y, model(x))
+        y.sum().backward()
+        for row in range(size):
+            # (P0) The bits of a row do not depend on how many there are.
+            assert same_bits(rows.setdefault(row, y[row].detach().clone()), y[row])
+    # Forward and backward of each of four sizes, for no size twice.
+    assert len({program.hash for program in backend.programs}) == 8
+
+
+def test_sizes_in_the_results() -> None:
+    def function(x: Any) -> Any:
+        return x.new_ones(x.shape[0] + 1), x.shape[0] * 2, x.flatten().unsqueeze(0), x.mT
+
+    run = compiled(function, dynamic=True, fullgraph=True)
+    for size in (3, 4, 7):
+        x = torch.randn(size, 5)
+        for ours, theirs in zip(run(x), function(x), strict=True):
+            assert type(ours) is type(theirs)
+            assert ours == theirs if isinstance(ours, int) else torch.equal(ours, theirs)
+
+
+def test_empty_tensors() -> None:
+    run = compiled(lambda x: torch.cat([x, x[:0]]).sum(0), dynamic=True)
+    for size in (0, 2, 3):
+        assert torch.equal(run(torch.ones(size, 4)), torch.full((4,), float(size)))
+
+
+def test_the_limit_of_recompilations_is_an_error() -> None:
+    """Dynamo's own way, eager mode from then on, would go on with other bits."""
+    limit = torch._dynamo.config.recompile_limit
+    run = compiled(lambda x, form: x * 2 if form else x, dynamic=False)
+    with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+        for size in range(2, limit + 4):
+            run(torch.ones(size), True)
+
+
+# --- Views and writes ---
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "the argument": lambda x: x,
+    "the argument twice": lambda x: (x, x, x + 1),
+    "a view of it": lambda x: (x.t(), x * 2),
+    "two views of one result": lambda x: (lambda y: (y.t(), y[1:], y))(x.exp()),
+    "a transposed result": lambda x: (x.t() * 2, x.exp().t()),
+    "an expanded result": lambda x: x.sum(1, keepdim=True).expand(3, 4),
+    "channels last": lambda x: F.relu(x.reshape(1, 3, 2, 2).to(memory_format=torch.channels_last)),
+    "a write": lambda x: x.clone().add_(1).mul_(2),
+    "a part": lambda x: x.clone().index_put_((torch.tensor([0]),), torch.zeros(4)),
+    "detached": lambda x: (x.detach() * 2, x * 3),
+    "a constant": lambda x: (torch.arange(3), x + torch.tensor([1.0, 2.0, 3.0, 4.0])),
+    "whole numbers": lambda x: (x.argmax(1), x > 0, x.to(torch.float64)),
+    "windows": lambda x: x.detach().exp().unfold(1, 2, 1),
+    "nothing": lambda x: None,
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("gradient", [False, True])
+def test_results_are_the_views_and_strides_of_eager(name: str, gradient: bool) -> None:
+    function = VIEWS[name]
+    outputs = []
+    for run in (function, compiled(function, fullgraph=True)):
+        x = torch.linspace(-2, 2, 12).reshape(3, 4).requires_grad_(gradient)
+        result = run(x)
+        results = result if isinstance(result, tuple) else (result,)
+        losses = [r.sum() for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
+        if losses:
+            sum(losses).backward()
+        outputs.append([*results, x.grad])
+    for ours, theirs in zip(outputs[1], outputs[0], strict=True):
+        if theirs is None:
+            assert ours is None
+            continue
+        torch.testing.assert_close(ours, theirs)
+        assert ours.stride() == theirs.stride() or torch._debug_has_internal_overlap(theirs)
+
+
+def test_writes_into_arguments() -> None:
+    def function(x: Any, buffer: Any) -> Any:
+        buffer.mul_(0.5).add_(x.mean(0))
+        x[0] = 7
+        return x + buffer
+
+    first = [torch.ones(3, 4), torch.full((4,), 2.0)]
+    second = [each.clone() for each in first]
+    run = compiled(function, fullgraph=True)
+    for _ in range(3):
+        torch.testing.assert_close(run(*first), function(*second))
+        for ours, theirs in zip(first, second, strict=True):
+            torch.testing.assert_close(ours, theirs)
+
+
+def test_a_model_that_shares_a_weight() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.head = nn.Embedding(9, 6), nn.Linear(6, 9, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.embedding(x).tanh())
+
+    model, x = Tied(), torch.arange(8).reshape(2, 4)
+    loss, grads, _ = gradients(model, x, square)
+    ours, found, _ = gradients(model, x, compiled(square, fullgraph=True))
+    torch.testing.assert_close([ours, *found], [loss, *grads])
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_inference(context: Any) -> None:
+    model, x = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5), nn.Softmax(-1)).eval(), torch.randn(2, 4)
+    run = compiled(model, fullgraph=True)
+    with context():
+        y = run(x)
+        torch.testing.assert_close(y, model(x))
+    assert not y.requires_grad and y.is_inference() == (context is torch.inference_mode)
+    # With gradients the same values.
+    assert same_bits(run(x), y)
+
+
+def test_gradients_are_added() -> None:
+    model = nn.Linear(4, 3)
+    run = compiled(square)
+    expected = copy.deepcopy(model)
+    for _ in range(3):
+        x = torch.randn(2, 4)
+        run(model, x).backward()
+        square(expected, x).backward()
+    torch.testing.assert_close(model.weight.grad, expected.weight.grad)
+
+
+def test_some_gradients_only() -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+    model[0].requires_grad_(False)
+    run = compiled(square)
+    x = torch.randn(5, 4, requires_grad=True)
+    run(model, x).backward()
+    expected = torch.autograd.grad(square(model, x), [x, model[1].weight])
+    assert model[0].weight.grad is None
+    torch.testing.assert_close([x.grad, model[1].weight.grad], [*expected])
+    # Unfrozen, they come.
+    model[0].requires_grad_(True)
+    run(model, x).backward()
+    torch.testing.assert_close(model[0].weight.grad, torch.autograd.grad(square(model, x), model[0].weight)[0])
+
+
+def test_checkpointed_layers() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 4))
+    x = torch.randn(5, 4, requires_grad=True)
+
+    def plain(x: Any) -> Any:
+        return model(x).square().sum()
+
+    def checkpointed(x: Any) -> Any:
+        return torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False).square().sum()
+
+    results = []
+    for function in (plain, checkpointed):
+        torch._dynamo.reset()
+        x.grad = None
+        loss = compiled(function, seed=1, fullgraph=True)(x)
+        loss.backward()
+        results.append((loss.detach(), x.grad.clone()))
+    assert same_bits(results[0][0], results[1][0]) and same_bits(results[0][1], results[1][1])
+
+
+def test_autocast() -> None:
+    model, x = nn.Linear(8, 8), torch.randn(4, 8)
+
+    def function(x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return model(x)
+
+    found = []
+    for target in ("cpu", "cpu:x86-64-v2", "reference"):
+        torch._dynamo.reset()
+        y = compiled(function, target=target, fullgraph=True)(x)
+        assert y.dtype is torch.bfloat16
+        torch.testing.assert_close(y, function(x))
+        found.append(y.detach().view(torch.int16))
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
+def test_subnormals_infinities_nans_and_signed_zeros() -> None:
+    x = torch.tensor([1e-40, -1e-45, math.inf, -math.inf, math.nan, -0.0, 0.0, 3e38])
+    found = []
+    for target in ("cpu", "cpu:x86-64-v2", "reference", "ptx-emulator"):
+        torch._dynamo.reset()
+        run = compiled(lambda x: (x * 0.5, x + x, -x, x.exp(), x.clamp(-1, 1)), target=target, fullgraph=True)
+        found.append(np.stack([each.numpy() for each in run(x)]).view(np.int32).tolist())
+    assert found[1:] == found[:1] * 3
+    assert found[0][0][0] != 0 and found[0][2][6] == -(2**31)
+
+
+# --- Random numbers ---
+
+
+def test_R1_random_numbers_follow_the_generator() -> None:
+    run = compiled(lambda x: F.dropout(x, 0.5) + torch.randn_like(x), fullgraph=True)
+    x = torch.ones(50)
+    torch.manual_seed(5)
+    first, second = run(x), run(x)
+    torch.manual_seed(5)
+    assert same_bits(run(x), first) and same_bits(run(x), second) and not same_bits(first, second)
+    with torch.random.fork_rng(devices=[]):
+        third = run(x)
+    assert same_bits(run(x), third)
+
+
+def test_R1_the_gradient_has_the_mask_of_the_forward() -> None:
+    run = compiled(lambda x: F.dropout(x, 0.5), fullgraph=True)
+    x = torch.ones(100, requires_grad=True)
+    for _ in range(3):
+        x.grad = None
+        y = run(x)
+        y.sum().backward()
+        assert torch.equal(x.grad, y.detach())
+
+
+# --- What is refused, and what is said ---
+
+
+def test_a_division_is_a_warning_with_the_line() -> None:
+    def function(x: Any) -> Any:
+        y = x * 2
+        torch._dynamo.graph_break()
+        return y + 1
+
+    with pytest.warns(RuntimeWarning, match=r"test_backend\.py:\d+: torch\.compile divides the function here"):
+        y = compiled(function)(torch.ones(3))
+    assert torch.equal(y, torch.full((3,), 3.0))
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        compiled(function, fullgraph=True)(torch.ones(3))
+
+
+def test_whole_functions_do_not_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        compiled(lambda x: x * 2)(torch.ones(3))
+
+
+def test_what_cannot_be_captured_names_the_line() -> None:
+    def function(x: Any) -> Any:
+        return torch.fft.fft(x).real
+
+    with pytest.raises(BackendCompilerFailed, match=r"test_backend\.py:\d+: operator aten\._fft_r2c is not"):
+        compiled(function)(torch.ones(4))
+    with pytest.raises(BackendCompilerFailed, match="expected one of the element types .*, got complex64"):
+        compiled(lambda x: x * 2)(torch.ones(4, dtype=torch.complex64))
+
+
+def test_fallback_to_eager_says_so() -> None:
+    def function(x: Any) -> Any:
+        return torch.fft.fft(x).real * 2
+
+    run = compiled(function, fallback="eager")
+    x = torch.arange(4.0, requires_grad=True)
+    with pytest.warns(RuntimeWarning, match="PyTorch runs a graph, whose bits are not defined: .*_fft_r2c"):
+        y = run(x)
+    torch.testing.assert_close(y, function(x))
+    y.sum().backward()
+    assert x.grad is not None
+
+
+def test_a_failed_check_raises() -> None:
+    run = compiled(lambda x, y: F.cross_entropy(x, y), fullgraph=True)
+    with pytest.raises(repro_mlir.errors.StepFailed):
+        run(torch.zeros(2, 3), torch.tensor([0, 3]))
+    assert run(torch.zeros(2, 3), torch.tensor([0, 2])).item() == pytest.approx(math.log(3))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "abacus"}, "unknown target 'abacus'"),
+        ({"fallback": "silent"}, "expected fallback 'error' or 'eager', got 'silent'"),
+        ({"seed": 1.5}, "expected a whole number of 64 bits as seed, got 1.5"),
+    ],
+)
+def test_options_are_checked_at_once(options: Any, message: str) -> None:
+    with pytest.raises(ReproError, match=message):
+        repro_mlir.backend(**options)
+
+
+def test_wrapped_in_data_parallel_is_refused(tmp_path: Path) -> None:
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        # Dynamo leaves a module of PyTorch's own, called by another of these, to eager mode.
+        model = nn.parallel.DistributedDataParallel(Attention())
+        with pytest.raises(BackendCompilerFailed, match="wrapped in DistributedDataParallel"):
+            compiled(model)(torch.ones(2, 3, 16))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the package announces it where it is installed."""
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    points = project["entry-points"]["torch_dynamo_backends"]
+    info = tmp_path / "repro_mlir-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: repro-mlir\nVersion: 0\n")
+    lines = "".join(f"{name} = {value}\n" for name, value in points.items())
+    (info / "entry_points.txt").write_text(f"[torch_dynamo_backends]\n{lines}")
+    monkeypatch.syspath_prepend(tmp_path)
+    for cached in ("_lazy_import", "_discover_entrypoint_backends"):
+        getattr(torch._dynamo.backends.registry, cached).cache_clear()
+    run = torch.compile(lambda x: x.exp(), backend="repro_mlir", options={"target": "reference"})
+    x = torch.linspace(-1, 1, 5)
+    assert same_bits(run(x), compiled(lambda x: x.exp())(x))
+    torch._dynamo.reset()
+    with pytest.raises(BackendCompilerFailed, match="expected options among target, .* got 'level'"):
+        torch.compile(lambda x: x + 1, backend="repro_mlir", options={"level": 3})(x)
