@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,12 +25,12 @@ class Tensor:
     element: str  # MLIR's name of the element type
     shape: tuple[int, ...]
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
         """The NumPy type; bf16 and f8 are unsigned integers with their bits."""
         return ELEMENTS[self.element].dtype
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Size of the buffer in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
@@ -62,7 +63,7 @@ def address(tensor: Tensor, value: np.ndarray, *, writable: bool) -> int:
         raise ValueError(f"{tensor}: expected a writable array")
     if value.shape != tensor.shape:
         raise ValueError(f"{tensor}: expected shape {tensor.shape}, got {value.shape}")
-    return int(value.ctypes.data)
+    return int(value.__array_interface__["data"][0])
 
 
 def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:

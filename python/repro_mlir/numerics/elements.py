@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -43,12 +44,12 @@ class Element:
     dlpack: tuple[int, int]
     format: FloatFormat | None = None
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
         """The NumPy type that holds a tensor of a program."""
         return np.dtype(self.numpy)
 
-    @property
+    @cached_property
     def is_bits(self) -> bool:
         """Whether NumPy has no name for the type, so that its bits stand for it."""
         return self.numpy != self.library

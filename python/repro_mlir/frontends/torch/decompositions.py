@@ -526,8 +526,10 @@ def _concatenate(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
         shape = [*shaped[0].shape]
         shape[dim] = sum(each.shape[dim] for each in shaped)
         return torch.zeros(shape, dtype=dtype)
-    # A clone: the result of one tensor is no view of it.
-    return aten.cat.default([each.to(dtype) for each in filled], dim) if filled[1:] else filled[0].to(dtype).clone()
+    if filled[1:]:
+        return aten.cat.default([each.to(dtype) for each in filled], dim)
+    # The result has strides of its own, for which views of it were traced.
+    return filled[0].to(dtype).clone(memory_format=torch.contiguous_format)
 
 
 @_decomposes(aten.sort.stable)
