@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test unit-test lit-test coverage check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test unit-test lit-test coverage models-test check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -43,6 +43,11 @@ unit-test: build
 # Every operator of PyTorch's own tests; unit-test takes a tenth of them.
 coverage: build
 	REPRO_COVERAGE=all $(BIN)/python -m pytest -q test/python/coverage
+
+# Models of transformers, torchvision and timm, in an environment of their own; half an hour of compilation.
+models-test: build
+	$(BIN)/python test/models/environment.py build/environments/models
+	build/environments/models/bin/python -m pytest -q -n $(JOBS) test/models
 
 # All 2^32 inputs of each function on the levels of this machine; resumes where it stopped (slow on x86-64-v2, which has no fma).
 check-functions: build

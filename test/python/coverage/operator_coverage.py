@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import multiprocessing
 import os
@@ -23,7 +24,7 @@ import re
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -152,16 +153,18 @@ def run_entry(name: str, folder: Path | None = None) -> Outcome:
     return Outcome(name, "ok", "", backward)
 
 
-def _worker(name: str, folder: Path | None, pipe: Any) -> None:
+def _worker(name: str, run: Callable[[str], Outcome], pipe: Any) -> None:
     import torch
 
     # Several entries run at once, and threads of OpenMP spin while they wait for each other.
     torch.set_num_threads(1)
-    pipe.send(run_entry(name, folder))
+    pipe.send(run(name))
 
 
-def run_all(names: Sequence[str], jobs: int, folder: Path | None = None, limit: float = 180.0) -> Iterator[Outcome]:
-    """Takes entries through all stages, each in a process of its own; yields their outcomes as they end."""
+def run_all(
+    names: Sequence[str], jobs: int, run: Callable[[str], Outcome] = run_entry, limit: float = 180.0
+) -> Iterator[Outcome]:
+    """Runs entries, each in a process of its own; yields their outcomes as they end."""
     # Children inherit what the parent has imported.
     import opinfo_capture  # noqa: F401
     from support import kit  # noqa: F401
@@ -172,7 +175,7 @@ def run_all(names: Sequence[str], jobs: int, folder: Path | None = None, limit: 
         while waiting and len(running) < jobs:
             name = waiting.pop(0)
             receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=_worker, args=(name, folder, sender))
+            process = context.Process(target=_worker, args=(name, run, sender))
             process.start()
             sender.close()
             running.append((name, process, receiver, time.monotonic()))
@@ -254,10 +257,11 @@ def main() -> None:
 
     if options.programs:
         options.programs.mkdir(parents=True, exist_ok=True)
+    run = functools.partial(run_entry, folder=options.programs)
     outcomes = []
     with contextlib.ExitStack() as stack:
         out = stack.enter_context(options.out.open("w")) if options.out else None
-        for outcome in run_all(options.names or list(opinfo_capture.entries()), options.jobs, options.programs):
+        for outcome in run_all(options.names or list(opinfo_capture.entries()), options.jobs, run):
             outcomes.append(outcome)
             line = json.dumps(asdict(outcome))
             print(line, flush=True)

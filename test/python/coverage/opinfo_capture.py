@@ -62,7 +62,7 @@ def _samples(entry: OpInfo) -> Iterator[Any]:
 
 
 def _function(entry: OpInfo, sample: Any) -> tuple[Callable[..., Any], list[torch.Tensor]]:
-    """The entry as a function of the tensors of \`sample\`, and these tensors."""
+    """The entry as a function of the tensors of `sample`, and these tensors."""
     leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
@@ -95,14 +95,12 @@ def _with_gradients(
     return run
 
 
-def capture_entry(name: str) -> OperatorProgram:
-    """Captures the first sample of an entry whose result has two elements (else the first), with its backward.
+def choose(entry: OpInfo) -> tuple[Callable[..., Any], list[torch.Tensor]]:
+    """The first sample of an entry whose result has two elements, else the first, as a function and its tensors.
 
     Raises:
       NoSampleError: no such sample.
-      CaptureError: the frontend does not take it.
     """
-    entry = entries()[name]
     chosen = None
     for sample in _samples(entry):
         forward, tensors = _function(entry, sample)
@@ -114,8 +112,19 @@ def capture_entry(name: str) -> OperatorProgram:
         if chosen is None and results:
             chosen = forward, tensors
     if chosen is None:
-        raise NoSampleError(name)
-    forward, tensors = chosen
+        raise NoSampleError(entry.name)
+    return chosen
+
+
+def capture_entry(name: str) -> OperatorProgram:
+    """Captures the first sample of an entry whose result has two elements (else the first), with its backward.
+
+    Raises:
+      NoSampleError: no such sample.
+      CaptureError: the frontend does not take it.
+    """
+    entry = entries()[name]
+    forward, tensors = choose(entry)
     wanted = [t.requires_grad and _is_float(t) for t in tensors]
     tensors = [t.detach() for t in tensors]
     results = forward(*(t.clone().requires_grad_(w) for t, w in zip(tensors, wanted, strict=True)))

@@ -427,7 +427,7 @@ def test_what_cannot_be_captured_names_the_line() -> None:
 
     with pytest.raises(BackendCompilerFailed, match=r"test_backend\.py:\d+: operator aten\._fft_r2c is not"):
         compiled(function)(torch.ones(4))
-    with pytest.raises(BackendCompilerFailed, match="expected one of the element types .*, got complex64"):
+    with pytest.raises(BackendCompilerFailed, match=r"expected one of the element types .*, got complex64"):
         compiled(lambda x: x * 2)(torch.ones(4, dtype=torch.complex64))
 
 
@@ -492,5 +492,5 @@ def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.linspace(-1, 1, 5)
     assert same_bits(run(x), compiled(lambda x: x.exp())(x))
     torch._dynamo.reset()
-    with pytest.raises(BackendCompilerFailed, match="expected options among target, .* got 'level'"):
+    with pytest.raises(BackendCompilerFailed, match=r"expected options among target, .* got 'level'"):
         torch.compile(lambda x: x + 1, backend="repro_mlir", options={"level": 3})(x)

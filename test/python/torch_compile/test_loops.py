@@ -4,6 +4,7 @@
 """Ordinary training loops, unchanged but for torch.compile: as in eager mode, and equal on all targets."""
 
 import copy
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,7 +30,7 @@ def fresh() -> Iterator[None]:
 
 def model_of(*sizes: int, seed: int = 1) -> Any:
     layers: list[Any] = []
-    for a, b in zip(sizes, sizes[1:], strict=False):
+    for a, b in itertools.pairwise(sizes):
         layers += [nn.Linear(a, b), nn.Tanh()]
     return repro_mlir.initialize(nn.Sequential(*layers[:-1]), seed)
 

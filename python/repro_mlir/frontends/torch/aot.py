@@ -150,8 +150,8 @@ def _warn_of_break(module: torch.fx.GraphModule) -> None:
     place = f"{source_name(lines[-1].filename)}:{lines[-1].lineno}: " if lines else ""
     what = " ".join(reason.reason.split("\n")[0].split())
     warnings.warn(
-        f"{place}torch.compile divides the function here ({what}): the bits of what PyTorch computes between two graphs "
-        "are not defined; fullgraph=True refuses this",
+        f"{place}torch.compile divides the function here ({what}): the bits of what PyTorch computes between two "
+        "graphs are not defined; fullgraph=True refuses this",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -1,0 +1,29 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""torchvision, and timm, which imports it, also where torchvision's compiled operators do not load."""
+
+import importlib
+import re
+from typing import Any
+
+import torch
+
+_library = torch.library.Library("torchvision", "FRAGMENT")
+
+
+def _import(name: str) -> Any:
+    # The registry's build of torchvision wants CUDA's libraries. Without, its import misses some operators, such as
+    # those of detection, which no model of classification calls.
+    while True:
+        try:
+            return importlib.import_module(name)
+        except RuntimeError as error:
+            missing = re.search(r"operator torchvision::(\w+) does not exist", str(error))
+            if missing is None:
+                raise
+            _library.define(f"{missing[1]}() -> Tensor")
+
+
+torchvision = _import("torchvision")
+timm = _import("timm")

@@ -1,0 +1,148 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which of PyTorch's OpInfo and ModuleInfo entries torch.compile takes with our backend, forward and backward.
+
+As a script: compiles the first sample of every float32 entry that has a result, as one graph, each in a process of its
+own, compares values and gradients with eager mode, and prints one JSON line per entry.
+
+    python test/python/coverage/backend_coverage.py [--jobs N] [--accept] [NAME ...]
+
+With --accept, the outcomes become what the test expects (backend_expected.json). Entries of modules begin with
+"module ".
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import operator_coverage
+from operator_coverage import Outcome
+
+EXPECTED = Path(__file__).with_name("backend_expected.json")
+"""Entry to [stage, reason] for each that is not `ok`."""
+
+STAGES = ("no-sample", "dynamo", "capture", "accuracy", "crash", "timeout")
+"""`dynamo`: torch.compile itself does not make one graph of it."""
+
+_MODULE = "module "
+
+
+def entries() -> list[str]:
+    """The names of all entries."""
+    import opinfo_capture
+    from torch.testing._internal.common_modules import module_db
+
+    modules = {f"{_MODULE}{info.name}" for info in module_db}
+    return [*opinfo_capture.entries(), *sorted(modules)]
+
+
+def _module_case(name: str) -> tuple[Callable[..., Any], list[Any]]:
+    import torch
+    from opinfo_capture import NoSampleError
+    from torch.testing._internal.common_modules import module_db
+
+    info = next(info for info in module_db if info.name == name)
+    torch.manual_seed(0)
+    inputs = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=True)
+    chosen = next((given for given in inputs if given.forward_input is not None), None)
+    if chosen is None:
+        raise NoSampleError(name)
+    made, called = chosen.constructor_input, chosen.forward_input
+    module = info.module_cls(*made.args, **made.kwargs).eval()
+    return lambda *args: module(*args, **called.kwargs), [*called.args]
+
+
+def run_entry(name: str) -> Outcome:
+    """The outcome of an entry; never raises an exception."""
+    import opinfo_capture
+    import repro_mlir
+    import torch
+
+    stage = "capture"
+    try:
+        if name.startswith(_MODULE):
+            function, arguments = _module_case(name.removeprefix(_MODULE))
+        else:
+            function, arguments = opinfo_capture.choose(opinfo_capture.entries()[name])
+        backend = repro_mlir.backend(threads=1)
+        with torch._dynamo.config.patch(allow_rnn=True):
+            found = _run(torch.compile(function, backend=backend, fullgraph=True), arguments)
+        stage = "accuracy"
+        expected = _run(function, arguments)
+        is_random = "empty" in name or any("repro.random" in program.text for program in backend.programs)
+        if is_random:
+            found, expected = ([each.shape for each in values] for values in (found, expected))
+        else:
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+        assert len(found) == len(expected)
+    except opinfo_capture.NoSampleError:
+        return Outcome(name, "no-sample", "no sample")
+    except torch._dynamo.exc.BackendCompilerFailed as error:
+        return Outcome(name, "capture", operator_coverage.first_line(error.inner_exception))
+    except torch._dynamo.exc.TorchDynamoException as error:
+        return Outcome(name, "dynamo", operator_coverage.first_line(error))
+    except (Exception, SystemExit) as error:
+        return Outcome(name, stage, f"{type(error).__name__}: {operator_coverage.first_line(error)}")
+    return Outcome(name, "ok")
+
+
+def _run(function: Callable[..., Any], arguments: list[Any]) -> list[Any]:
+    """The results of a function, then the gradients of its arguments."""
+    import torch
+    import torch.utils._pytree as pytree
+
+    torch.manual_seed(1)
+    leaves, spec = pytree.tree_flatten(copy.deepcopy([_plain(each) for each in arguments]))
+    tensors = [
+        leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf
+        for leaf in leaves
+    ]
+    results = [
+        each for each in pytree.tree_leaves(function(*pytree.tree_unflatten(tensors, spec)))
+        if isinstance(each, torch.Tensor)
+    ]  # fmt: skip
+    sources = [each for each in tensors if isinstance(each, torch.Tensor) and each.requires_grad]
+    differentiable = [each for each in results if each.requires_grad]
+    gradients: list[Any] = []
+    if sources and differentiable:
+        cotangents = [torch.linspace(-1, 1, each.numel()).reshape(each.shape).to(each.dtype) for each in differentiable]
+        found = torch.autograd.grad(differentiable, sources, cotangents, allow_unused=True)
+        gradients = [torch.zeros_like(s) if g is None else g for s, g in zip(sources, found, strict=True)]
+    return [each.detach() for each in (*results, *gradients)]
+
+
+def _plain(value: Any) -> Any:
+    import torch
+
+    return value.detach().requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+
+
+def main() -> None:
+    """Prints the outcomes of all entries, or of those named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--accept", action="store_true", help="expect these outcomes from now on")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    if options.accept and options.names:
+        parser.error("--accept needs the outcomes of all entries")
+    outcomes = []
+    for outcome in operator_coverage.run_all(options.names or entries(), options.jobs, run_entry):
+        outcomes.append(outcome)
+        print(json.dumps(asdict(outcome)), flush=True)
+    failed = sorted((o for o in outcomes if o.stage != "ok"), key=lambda o: (STAGES.index(o.stage), o.name))
+    for stage in STAGES:
+        print(stage, sum(o.stage == stage for o in failed))
+    print("ok", len(outcomes) - len(failed), "of", len(outcomes))
+    if options.accept:
+        EXPECTED.write_text(json.dumps({o.name: [o.stage, o.reason] for o in failed}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
