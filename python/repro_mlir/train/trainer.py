@@ -279,6 +279,7 @@ class Trainer:
                 step.leave(self.bring_back)
             else:
                 step.push()
+            step.note()
             if recorder is not None and recorder.steps < begun.position.steps:
                 recorder.commit(begun.inputs, list(step.kept.outputs.values()))
                 step.recorded = recorder.last
@@ -697,6 +698,11 @@ class _Step:
     def push(self) -> None:
         """Brings the user's objects up to date with the arrays."""
         if self.binding.push():
+            self.watch = self.look()
+
+    def note(self) -> None:
+        """Lets the optimizer know that this step has run."""
+        if self.binding.note_step():
             self.watch = self.look()
 
 

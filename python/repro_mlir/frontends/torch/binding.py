@@ -153,9 +153,18 @@ class Binding:
             self._new = []
             for counter in self._counters:
                 counter.adopt()
-            # As by its own step: schedulers look at that.
-            self._optimizer._opt_called = True  # type: ignore[attr-defined]
         return new
+
+    def note_step(self) -> bool:
+        """Lets the optimizer know that a step has run, as its own step does: schedulers look at that.
+
+        Returns:
+          whether it was the optimizer's first.
+        """
+        is_first = not getattr(self._optimizer, "_opt_called", False)
+        if is_first:
+            self._optimizer._opt_called = True  # type: ignore[attr-defined]
+        return is_first
 
     def leave(self, bring_back: Callable[[], None]) -> None:
         """The values are on a device from now on, until `bring_back`, which calls `push`."""
