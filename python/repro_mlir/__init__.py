@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .program import Program
     from .program.exact import Contraction, contractions, exact_contractions
     from .train.data import batches, permutation
+    from .train.result import StepResult
     from .train.schedules import cosine_with_warmup
     from .train.trainer import Trainer
 
@@ -35,6 +36,7 @@ _HOMES = {
     "Receipt": "audit.receipts.receipt",
     "ReceiptOptions": "audit.receipts.options",
     "ReproError": "errors",
+    "StepResult": "train.result",
     "TensorType": "numerics.tensors",
     "Trainer": "train.trainer",
     "batches": "train.data",
@@ -57,6 +59,7 @@ __all__ = [
     "Receipt",
     "ReceiptOptions",
     "ReproError",
+    "StepResult",
     "TensorType",
     "Trainer",
     "batches",

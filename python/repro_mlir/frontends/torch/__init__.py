@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.checkpoint import CHECKPOINT_FORMAT, check_fits, load_checkpoint, save_checkpoint
     from repro_mlir.frontends.torch.errors import CaptureError
     from repro_mlir.frontends.torch.hooks import refuse_hooks
+    from repro_mlir.frontends.torch.modes import evaluation_mode
     from repro_mlir.frontends.torch.module_calls import Refresh
     from repro_mlir.frontends.torch.reads import Contents
     from repro_mlir.frontends.torch.resident import bring_others_back
+    from repro_mlir.frontends.torch.results import check_returns, read_results
+    from repro_mlir.frontends.torch.subject import Subject
     from repro_mlir.frontends.torch.tensors import to_tensor
     from repro_mlir.frontends.torch.watch import Form, Watch, check_environment, difference, form_of
 
@@ -34,6 +37,7 @@ _HOMES = {
     "Form": "watch",
     "Refresh": "module_calls",
     "Stale": "binding",
+    "Subject": "subject",
     "Watch": "watch",
     "batch_kind": "captured",
     "bring_others_back": "resident",
@@ -41,9 +45,12 @@ _HOMES = {
     "capture_training": "capture",
     "check_environment": "watch",
     "check_fits": "checkpoint",
+    "check_returns": "results",
     "difference": "watch",
+    "evaluation_mode": "modes",
     "form_of": "watch",
     "load_checkpoint": "checkpoint",
+    "read_results": "results",
     "refuse_hooks": "hooks",
     "save_checkpoint": "checkpoint",
     "to_tensor": "tensors",
@@ -58,6 +65,7 @@ __all__ = [
     "Form",
     "Refresh",
     "Stale",
+    "Subject",
     "Watch",
     "batch_kind",
     "bring_others_back",
@@ -65,9 +73,12 @@ __all__ = [
     "capture_training",
     "check_environment",
     "check_fits",
+    "check_returns",
     "difference",
+    "evaluation_mode",
     "form_of",
     "load_checkpoint",
+    "read_results",
     "refuse_hooks",
     "save_checkpoint",
     "to_tensor",

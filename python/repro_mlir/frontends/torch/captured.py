@@ -56,6 +56,7 @@ class Captured:
       batch: the tensors of the batch, which are the inputs behind the hyper-parameters.
       graph: the functional ATen graph that was lowered; `graph(*state, *inputs)` runs it in eager mode.
       constants: tensors that the step read beside its state and the batch; the program has their values.
+      results: where in what the user gets the outputs belong, see `results.Results`.
     """
 
     state: tuple[TensorType, ...]
@@ -63,6 +64,7 @@ class Captured:
     batch: tuple[TensorType, ...]
     graph: torch.fx.GraphModule = field(repr=False)
     constants: list[torch.Tensor] = field(repr=False)
+    results: dict[str, Any] = field(repr=False)
     _batch_spec: pytree.TreeSpec = field(repr=False)
     _batch_constants: list[Any] = field(repr=False)
     _optimizer: OptimizerProgram | None = field(repr=False)

@@ -75,6 +75,13 @@ def training_program(
     )
 
 
+def evaluation_program(
+    model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None, batch: Any, options: CaptureOptions
+) -> tuple[Program, ImportedProgram[Captured]]:
+    """The program of `capture_evaluation`, and the imported one."""
+    return _program(lambda frontend: frontend.capture_evaluation(model, loss_fn, batch, options), options)
+
+
 def _program(
     run: Callable[[ModuleType], ImportedProgram[Captured]], options: CaptureOptions
 ) -> tuple[Program, ImportedProgram[Captured]]:

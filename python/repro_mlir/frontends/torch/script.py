@@ -50,13 +50,19 @@ class Training:
         Raises:
           ReproError: what cannot be captured.
         """
+        return training_program(self.model, self.loss_fn, self.optimizer, batch, self._capture_options)
+
+    @property
+    def _capture_options(self) -> CaptureOptions:
         options = {name: value for name, value in self.options.items() if name != "nonfinite_loss"}
-        return training_program(self.model, self.loss_fn, self.optimizer, batch, CaptureOptions(**options))
+        returns = frontend.check_returns(options.get("returns", ()), options.get("metrics"))
+        return CaptureOptions(**options | {"returns": returns})
 
     def form(self, imported: ImportedProgram[Captured], batch: Any) -> Form:
         """What the program of a batch depends on now: where it is the same as at the capture, so is the program."""
         structure = imported.bindings.optimizer_structure()
-        return frontend.form_of(self.model, self.loss_fn, structure, frontend.batch_kind(batch))
+        subject = frontend.Subject(self.model, self.loss_fn, self.optimizer, self._capture_options)
+        return frontend.form_of(subject, structure, frontend.batch_kind(batch))
 
 
 def allow_exact_digits(exact_digits: int | None, script: object) -> None:

@@ -1,0 +1,43 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a program is captured from: the user's objects, and what is chosen beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from repro_mlir.frontends.interface import CaptureOptions
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The user's objects of a step.
+
+    Attributes:
+      model, loss_fn: see `capture_training`.
+      optimizer: None for an evaluation.
+      options: what is chosen beside them; its objects of the user's are looked at as the others are.
+    """
+
+    model: torch.nn.Module
+    loss_fn: Any
+    optimizer: torch.optim.Optimizer | None
+    options: CaptureOptions
+
+    @property
+    def functions(self) -> dict[str, Any]:
+        """The functions beside the model's, by name."""
+        named = {"loss_fn": self.loss_fn}
+        if "metrics" in self.options.returns:
+            named |= {f"metric {name}": function for name, function in (self.options.metrics or {}).items()}
+        return named
+
+    @property
+    def choices(self) -> tuple[tuple[str, Hashable], ...]:
+        """The choices that may differ from step to step, by name."""
+        return (("what is asked for in returns", self.options.returns),)
