@@ -460,7 +460,9 @@ class Trainer:
         other one has its own."""
         frontend.bring_others_back(self._model, None if self._step is None else self._step.binding.residents)
 
-    def fit(self, batches: Iterable[Any], steps: int) -> list[float]:
+    def fit(
+        self, batches: Iterable[Any], steps: int, callbacks: Iterable[Callable[[Trainer, float], object]] = ()
+    ) -> list[float]:
         """Trains for `steps` batches, with a progress bar where standard error is a terminal.
 
         Args:
@@ -468,6 +470,8 @@ class Trainer:
             anything else that can be iterated again begins anew when it ends; an iterator gives at least `steps`.
           steps: how many. Of a receipt that is resumed: how many the run is to have from its beginning; the batches
             begin there too, and those that have been used are passed over.
+          callbacks: each is called as callback(trainer, loss) after each step, in their order. Where one gives
+            something true, that step is the last one. What one raises ends the training after that step.
         Returns:
           the loss of each step that was run.
         Raises:
@@ -475,6 +479,7 @@ class Trainer:
           ReproError: as `step`.
         """
         losses: list[float] = []
+        called = [*callbacks]
         iterator, begun = self._resume(repeated(batches))
         if begun > steps:
             raise ReproError(f"expected at least {begun} steps, which the receipt already has, got {steps}")
@@ -486,7 +491,9 @@ class Trainer:
                     raise BatchesEnded(f"expected {steps} batches, got {begun + len(losses)}", losses) from None
                 loss, _ = self._step_on(as_arguments(batch))
                 losses.append(loss)
-                progress.advance(f"loss {losses[-1]:.4f}")
+                progress.advance(f"loss {loss:.4f}")
+                if any([callback(self, loss) for callback in called]):
+                    break
         return losses
 
     def _resume(self, batches: Iterator[Any]) -> tuple[Iterator[Any], int]:

@@ -89,11 +89,13 @@ def _program(
     if found := deviation():
         # Threads of torch may have it as well: constants that torch computes would not be those of (V2).
         raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
-    try:
-        from repro_mlir.frontends.torch import capture as frontend
-    except ImportError as error:
-        raise ReproError(f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})") from None
     with working("capturing"):
+        try:
+            from repro_mlir.frontends.torch import capture as frontend
+        except ImportError as error:
+            raise ReproError(
+                f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})"
+            ) from None
         imported = run(frontend)
     with working("importing"):
         program = program_of(imported)
