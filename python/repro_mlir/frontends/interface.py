@@ -32,6 +32,8 @@ class CaptureOptions:
         not divided.
       returns: what a training step gives beside the loss, of "outputs", "gradient_norm", "gradients" and "metrics".
         Empty: what the model gives, where there is a loss function.
+      average: what averages the parameters, such as PyTorch's `AveragedModel` of the model: state that follows each
+        training step. None: there is none.
       metrics: functions of what the model gives and of the target, by name, for "metrics". None: there are none.
     """
 
@@ -42,6 +44,7 @@ class CaptureOptions:
     attention_block: int | None = None
     returns: tuple[str, ...] = ()
     metrics: Mapping[str, Any] | None = None
+    average: Any = None
 
 
 class Bindings(Protocol):

@@ -38,6 +38,7 @@ from .result import Returned, StepResult, result_of
 
 if TYPE_CHECKING:
     import torch
+    from torch.optim.swa_utils import AveragedModel
 
     from ..audit.receipts.recorder import Recorder
     from ..frontends.torch import Captured, Form, Refresh, Subject
@@ -83,6 +84,7 @@ class Trainer:
         attention_block: int | None = None,
         returns: Sequence[Returned] = (),
         metrics: Mapping[str, Callable[[Any, Any], torch.Tensor]] | None = None,
+        average: AveragedModel | None = None,
         nonfinite_loss: str = "warn",
         receipt: str | Path | ReceiptOptions | None = None,
     ) -> None:
@@ -102,11 +104,14 @@ class Trainer:
             steps have one program, and that of a script that says so.
           metrics: functions by name, for `returns`: function(output, target), as for the loss function, or
             function(result, batch) where the model gives the loss, gives a tensor of shape [].
+          average: a torch.optim.swa_utils.AveragedModel of the model, for an average of its parameters, an exponential
+            moving one, say: each step updates it as `average.update_parameters(model)` does, which the loop does not
+            call then. It is part of the state, of `state_dict` and of checkpoints.
           nonfinite_loss: what is done after a step whose loss is NaN or infinite: "warn" (by warnings.warn, once),
             "stop" (this step and every later one raise NonFiniteLoss) or "ignore". A receipt has it.
           receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
         Raises:
-          ReproError: an unknown target, or choice of `returns` or `nonfinite_loss`.
+          ReproError: an unknown target, or choice of `returns` or `nonfinite_loss`; what is no average of the model.
         """
         check_target(target)
         if nonfinite_loss not in NONFINITE_LOSS:
@@ -117,7 +122,11 @@ class Trainer:
         self._target = target
         self._threads = threads
         always = frontend.check_returns(returns, metrics)
-        self._options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block, always, metrics)
+        if average is not None:
+            frontend.check_average(average, model)
+        self._options = CaptureOptions(
+            clip_norm, autocast, seed, exact_digits, attention_block, always, metrics, average
+        )
         self._nonfinite_loss = nonfinite_loss
         self._nonfinite: str | None = None
         self._receipt = ReceiptOptions(receipt) if isinstance(receipt, str | Path) else receipt
@@ -252,12 +261,12 @@ class Trainer:
         return loss, found
 
     @overload
-    def evaluate(self, *batch: Any, returns: tuple[()] = ()) -> float: ...
+    def evaluate(self, *batch: Any, returns: tuple[()] = (), average: bool = False) -> float: ...
 
     @overload
-    def evaluate(self, *batch: Any, returns: Sequence[Returned]) -> StepResult: ...
+    def evaluate(self, *batch: Any, returns: Sequence[Returned], average: bool = False) -> StepResult: ...
 
-    def evaluate(self, *batch: Any, returns: Sequence[Returned] = ()) -> float | StepResult:
+    def evaluate(self, *batch: Any, returns: Sequence[Returned] = (), average: bool = False) -> float | StepResult:
         """The loss of the model in evaluation mode, without gradients: a program of its own.
 
         Nothing is changed: neither the state nor `steps`, `cursor`, the receipt or the mode of a module, whose flag
@@ -266,12 +275,16 @@ class Trainer:
         Args:
           batch: as for `step`.
           returns: as for `step`, of "outputs" and "metrics".
+          average: whether the trainer's average is evaluated in place of the model.
         Returns:
           the loss; with `returns` a `StepResult`.
         Raises:
-          ReproError: as `step`; or the model writes a buffer or draws random numbers in evaluation mode.
+          ReproError: as `step`; or the model writes a buffer or draws random numbers in evaluation mode; or there is no
+            average.
           StepFailed: as `step`.
         """
+        if average and self._options.average is None:
+            raise ReproError("there is no average to be evaluated, expected Trainer(..., average=AveragedModel(model))")
         arguments = _as_given(batch)
         self._refresh()
         with self._lock:
@@ -280,12 +293,17 @@ class Trainer:
                 raise ReproError("expected no evaluation within a step, as from the handler of a signal")
             if self._step is not None:
                 self._step.bring_back()
-            loss, found = self._evaluation.run(arguments, returns)
+            evaluation = self._evaluation_of_average if average else self._evaluation
+            loss, found = evaluation.run(arguments, returns)
         return loss if not returns else result_of(loss, found)
 
     @cached_property
     def _evaluation(self) -> Evaluation:
         return Evaluation(self._model, self._loss_fn, self._options, self._target, self._threads)
+
+    @cached_property
+    def _evaluation_of_average(self) -> Evaluation:
+        return Evaluation(self._options.average, self._loss_fn, self._options, self._target, self._threads)
 
     def _run(self, step: Step, inputs: list[Any]) -> None:
         recorder = self._recorder
@@ -412,7 +430,8 @@ class Trainer:
         form, known = self._forms.capture(subject, capture, kind)
         if known.executable.resident:
             # The hooks are part of the form.
-            self._called.watch(self._model)
+            for module in self._modules:
+                self._called.watch(module)
             form = frontend.form_of(subject, known.captured.structure, kind)
         self._check_recorded(known.program, form)
         return self._take(form, known, subject)
@@ -458,7 +477,14 @@ class Trainer:
     def _refresh(self) -> None:
         """Brings the model's tensors up to date where another trainer has newer values of them. Without the lock: the
         other one has its own."""
-        frontend.bring_others_back(self._model, None if self._step is None else self._step.binding.residents)
+        own = None if self._step is None else self._step.binding.residents
+        for module in self._modules:
+            frontend.bring_others_back(module, own)
+
+    @property
+    def _modules(self) -> list[torch.nn.Module]:
+        """The model, and its average."""
+        return [self._model] if self._options.average is None else [self._model, self._options.average]
 
     def fit(
         self, batches: Iterable[Any], steps: int, callbacks: Iterable[Callable[[Trainer, float], object]] = ()
@@ -576,16 +602,18 @@ class Trainer:
         """All that a run needs to go on, for torch.save; `save_checkpoint` writes it as a safetensors file.
 
         Returns:
-          `model` and `optimizer`: their state_dict; `steps` and `cursor`; `seed` and `random_step` of the random
-          numbers; `format`.
+          `model`, `optimizer` and, where there is one, `average`: their state_dict; `steps` and `cursor`; `seed` and
+          `random_step` of the random numbers; `format`.
         """
         with self._lock:
             self.bring_back()
             seed, step = (int(self._random[kind]) if kind in self._random else None for kind in ("seed", "step"))
+            average = self._options.average
             return {
                 "format": frontend.CHECKPOINT_FORMAT,
                 "model": self._model.state_dict(),
                 "optimizer": self._optimizer.state_dict(),
+                **({} if average is None else {"average": average.state_dict()}),
                 "steps": self.steps,
                 "cursor": self.cursor,
                 "seed": int(self._options.seed) if seed is None else seed,
@@ -610,7 +638,7 @@ class Trainer:
                 if self._step is not None:
                     self._step.binding.give_up()
                 self._begun = self._step = self._broken = None
-                frontend.check_fits(state, self._model, self._optimizer)
+                frontend.check_fits(state, self._model, self._optimizer, self._options.average)
             except BaseException:
                 self._begun, self._step, self._broken = former
                 if self._step is not None and self._step.kept.ahead:
@@ -618,6 +646,8 @@ class Trainer:
                 raise
             self._broken = "loading a state was cut short: call load_state_dict again"
             self._model.load_state_dict(state["model"])
+            if self._options.average is not None:
+                self._options.average.load_state_dict(state["average"])
             # A copy: torch.optim keeps the tensors that it is given, which may be those of another optimizer.
             self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
             self._options = replace(self._options, seed=state["seed"])
@@ -631,9 +661,9 @@ class Trainer:
             self._broken = None
 
     def save_checkpoint(self, path: str | Path) -> None:
-        """Writes `state_dict` as a safetensors file: the tensors `model.NAME` and `optimizer.NUMBER.NAME`, the rest as
-        JSON in the metadata `trainer`. Equal states give equal bytes. A former file is replaced when all of the new one
-        is stored. ReproError where it cannot be written."""
+        """Writes `state_dict` as a safetensors file: the tensors `model.NAME`, `average.NAME` and
+        `optimizer.NUMBER.NAME`, the rest as JSON in the metadata `trainer`. Equal states give equal bytes. A former
+        file is replaced when all of the new one is stored. ReproError where it cannot be written."""
         frontend.save_checkpoint(path, self.state_dict())
 
     def load_checkpoint(self, path: str | Path) -> None:

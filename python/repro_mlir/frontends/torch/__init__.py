@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
+    from repro_mlir.frontends.torch.averages import check_average
     from repro_mlir.frontends.torch.binding import Binding, Stale
     from repro_mlir.frontends.torch.capture import capture_inference, capture_training
     from repro_mlir.frontends.torch.captured import Captured, batch_kind
@@ -43,6 +44,7 @@ _HOMES = {
     "bring_others_back": "resident",
     "capture_inference": "capture",
     "capture_training": "capture",
+    "check_average": "averages",
     "check_environment": "watch",
     "check_fits": "checkpoint",
     "check_returns": "results",
@@ -71,6 +73,7 @@ __all__ = [
     "bring_others_back",
     "capture_inference",
     "capture_training",
+    "check_average",
     "check_environment",
     "check_fits",
     "check_returns",

@@ -60,13 +60,13 @@ class Binding:
         self._new: list[tuple[torch.nn.Parameter, str, torch.Tensor]] = []
         self._counters: list[_Counter] = []
         self.residents = Residents()
-        held = dict(subject.model.named_parameters()) | dict(subject.model.named_buffers())
+        held = dict(subject.model.named_parameters()) | dict(subject.model.named_buffers()) | subject.extra
         written = captured.written
         shared: list[tuple[torch.Tensor, TensorType]] = []
         for role, kind, slot in zip(captured.roles, captured.state, captured.slots, strict=True):
             # In the order of the program; the tensors' memory comes later.
             self.arrays[kind.name] = own[role] if role in ("seed", "step") else _EMPTY
-            if role in ("parameter", "buffer"):
+            if kind.name in held:
                 shared.append((held[kind.name], kind))
             elif slot is None:
                 continue

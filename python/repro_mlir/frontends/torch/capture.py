@@ -17,6 +17,7 @@ from torch.nn.utils import stateless
 
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.averages import average_tensors, check_average, update_average
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
@@ -52,7 +53,8 @@ def capture_training(
       optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over parameters of `model`, with any state. Its
         hyper-parameters are inputs of the program; see `Captured` for what needs another program.
       batch: an example; its tensors give the shapes and element types of the inputs, anything else is a constant.
-      options: clipping as torch.nn.utils.clip_grad_norm_ does it; autocast to torch.bfloat16 or torch.float16 as
+      options: clipping as torch.nn.utils.clip_grad_norm_ does it; `average` a torch.optim.swa_utils.AveragedModel whose
+        tensors are state and follow each step as by `update_parameters`; autocast to torch.bfloat16 or torch.float16 as
         torch.autocast("cpu", autocast) around forward and loss. `exact_digits` is not looked at: it is a choice for the
         canonical program.
     Returns:
@@ -133,6 +135,7 @@ class _Step:
         self.batch_names = [name for name, leaf in named if isinstance(leaf, torch.Tensor)]
         self.output_names: list[str] = []
         self.results: dict[str, Any] = {}
+        self.extra: dict[str, tuple[Role, torch.Tensor]] = {}
         self.optimizer: OptimizerProgram | None = None
 
     def rebuild_batch(self, tensors: Sequence[torch.Tensor]) -> Any:
@@ -228,6 +231,10 @@ class _TrainingStep(_WithLoss):
         super().__init__(model, loss_fn, batch, options)
         self.returns = check_returns(options.returns, options.metrics)
         self.clips = options.clip_norm is not None
+        self.average = options.average
+        if self.average is not None:
+            check_average(self.average, model)
+            self.extra |= {name: ("average", tensor) for name, tensor in average_tensors(self.average).items()}
         refuse_hooks(self.parameters, optimizer)
         self.trained = [name for name, value in self.parameters.items() if value.requires_grad]
         if not self.trained:
@@ -271,6 +278,8 @@ class _TrainingStep(_WithLoss):
             self._add_gradients(results, parameters, gradients, hyper_parameters)
             assert self.optimizer is not None
             self.optimizer.update(parameters, gradients, state, hyper_parameters)
+            if self.average is not None:
+                update_average(self.average, parameters, buffers, state)
         return self.give(results)
 
     def _add_gradients(
@@ -402,7 +411,9 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         *(_StateTensor(name, "parameter", value.detach().clone()) for name, value in step.parameters.items()),
         *(_StateTensor(name, "buffer", value.detach().clone()) for name, value in step.buffers.items()),
         *(_StateTensor(slot.name, "optimizer", slot.initial) for slot in (optimizer.slots if optimizer else [])),
+        *(_StateTensor(name, role, value.detach().clone()) for name, (role, value) in step.extra.items()),
     ]
+    _check_names(entries)
     num_parameters, num_buffers = len(step.parameters), len(step.buffers)
     num_model_state = len(entries)
     signed_seed = (int(options.seed) + 2**63) % 2**64 - 2**63
@@ -458,8 +469,12 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         with torch.no_grad():
             for tensor, value in zip(model_tensors, values, strict=False):
                 tensor.copy_(value)
+            for (_, tensor), value in zip(
+                step.extra.values(), values[num_model_state - len(step.extra) :], strict=False
+            ):
+                tensor.copy_(value)
         if optimizer:
-            optimizer.write_state(values[len(model_tensors) : num_model_state])
+            optimizer.write_state(values[len(model_tensors) : num_model_state - len(step.extra)])
 
     bindings = Captured(
         state=state,
@@ -483,6 +498,18 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         random=random,
         bindings=bindings,
     )
+
+
+def _check_names(entries: Sequence[_StateTensor]) -> None:
+    """CaptureError where two state tensors have one name."""
+    roles: dict[str, Role] = {}
+    for entry in entries:
+        if entry.name in roles:
+            raise CaptureError(
+                f"{roles[entry.name]} {entry.name} of the model has the name of a state tensor of another kind "
+                f"({entry.role}): rename the module"
+            )
+        roles[entry.name] = entry.role
 
 
 def _kinds(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> tuple[TensorType, ...]:

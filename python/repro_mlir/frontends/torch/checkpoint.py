@@ -23,13 +23,26 @@ from repro_mlir.limits import limits
 
 CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"
+_MODULES = ("model", "average")
 _NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
 
 
-def check_fits(state: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """ReproError unless `state` is one that `Trainer.state_dict` gives for such a model and optimizer."""
+def check_fits(
+    state: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, average: torch.nn.Module | None
+) -> None:
+    """ReproError unless `state` is one that `Trainer.state_dict` gives for such a model, optimizer and average."""
     _check_form(state)
     _check_tensors("model", state["model"], model.state_dict())
+    if (average is None) != ("average" not in state):
+        raise ReproError(
+            "the state has no average, expected that of the trainer's"
+            if average is not None
+            else "the state has an average, expected Trainer(..., average=...) to take it"
+        )
+    if average is not None:
+        if not isinstance(state["average"], Mapping):
+            raise ReproError(f"average: expected a state_dict, got a {type(state['average']).__name__}")
+        _check_tensors("average", state["average"], average.state_dict())
     own = optimizer.state_dict()
     groups, own_groups = state["optimizer"]["param_groups"], own["param_groups"]
     if len(groups) != len(own_groups):
@@ -100,7 +113,7 @@ def _name(optimizer: object) -> str:
 def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     """Writes the state; a former file is there until all of the new one is. ReproError where a value has no place in
     the file, or the file cannot be written."""
-    tensors = {f"model.{name}": value for name, value in state["model"].items()}
+    tensors = {f"{owner}.{name}": value for owner in _MODULES for name, value in state.get(owner, {}).items()}
     rest: dict[str, Any] = {key: state[key] for key in _NUMBERS}
     rest["param_groups"] = [
         {key: _as_json(f"parameter group {i}: {key}", value) for key, value in group.items()}
@@ -128,21 +141,21 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """What `save_checkpoint` wrote, as `Trainer.state_dict` gives it. ReproError for another file."""
     data = read_regular(path, limits().archive_bytes, follow=True)
     kinds, arrays, metadata = read_all_tensors(data, str(path))
-    model: dict[str, Any] = {}
+    modules: dict[str, dict[str, Any]] = {"model": {}}
     optimizer: dict[int, dict[str, Any]] = {}
     try:
         rest = json.loads(metadata[_METADATA])
         for kind, array in zip(kinds, arrays, strict=True):
             owner, _, name = kind.name.partition(".")
-            if owner == "model":
-                model[name] = to_tensor(array, kind.element)
+            if owner in _MODULES:
+                modules.setdefault(owner, {})[name] = to_tensor(array, kind.element)
             else:
                 number, _, key = name.partition(".")
                 optimizer.setdefault(int(number), {})[key] = to_tensor(array, kind.element)
         groups = [{key: _from_json(key, value) for key, value in group.items()} for group in rest.pop("param_groups")]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError):
         raise ReproError(f"{path}: expected a checkpoint of a trainer") from None
-    return {**rest, "model": model, "optimizer": {"state": optimizer, "param_groups": groups}}
+    return {**rest, **modules, "optimizer": {"state": optimizer, "param_groups": groups}}
 
 
 def _as_json(where: str, value: Any) -> Any:

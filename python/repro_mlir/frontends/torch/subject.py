@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from repro_mlir.frontends.interface import CaptureOptions
+from repro_mlir.frontends.torch.averages import average_functions, average_tensors
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,19 @@ class Subject:
         named = {"loss_fn": self.loss_fn}
         if "metrics" in self.options.returns:
             named |= {f"metric {name}": function for name, function in (self.options.metrics or {}).items()}
+        if self.average is not None:
+            named |= average_functions(self.average)
         return named
+
+    @property
+    def average(self) -> Any:
+        """The average that follows the steps of the model; None for an evaluation."""
+        return self.options.average if self.optimizer is not None else None
+
+    @property
+    def extra(self) -> dict[str, torch.Tensor]:
+        """The tensors of the state that are neither the model's nor the optimizer's, by name."""
+        return {} if self.average is None else average_tensors(self.average)
 
     @property
     def choices(self) -> tuple[tuple[str, Hashable], ...]:

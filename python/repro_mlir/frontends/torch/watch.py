@@ -67,7 +67,8 @@ class Watch:
         self._held = [*held]
         self._constants = constants
         self._read = Contents(tensor for tensor in reads.tensors.values() if tensor not in constants)
-        self._views = [*_views([*model.modules(), *reads.modules.values()], self._parameters)]
+        beside = () if subject.average is None else subject.average.modules()
+        self._views = [*_views([*model.modules(), *beside, *reads.modules.values()], self._parameters)]
         if subject.optimizer is not None:
             self._views += _optimizer_views(subject.optimizer)
         self._views += [*reads.views(), (_END,)]
@@ -109,8 +110,9 @@ def form_of(subject: Subject, structure: Hashable, batch: Hashable = None) -> Fo
     model = subject.model
     parts.extend((name, _Same(function)) for name, function in subject.functions.items())
     reads = find_reads(model, subject.functions)
-    own = ((f"model.{path}" if path else "model", module) for path, module in model.named_modules())
-    for name, module in (*own, *reads.modules.items()):
+    own = {"model": model} if subject.average is None else {"model": model, "average": subject.average}
+    inner = chain.from_iterable(_named_modules(name, module) for name, module in own.items())
+    for name, module in (*inner, *reads.modules.items()):
         parts.append((name, (_Same(module), _Same(type(module)))))
         parts.extend(_module_parts(name, module))
     parts.extend((name, _hashable(value)) for name, value in reads.parts())
@@ -140,6 +142,10 @@ class _Same:
 
     def __hash__(self) -> int:
         return id(self.value)
+
+
+def _named_modules(name: str, module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
+    return ((f"{name}.{path}" if path else name, inner) for path, inner in module.named_modules())
 
 
 def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Hashable]]:
