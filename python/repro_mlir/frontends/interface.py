@@ -34,6 +34,8 @@ class CaptureOptions:
         Empty: what the model gives, where there is a loss function.
       average: what averages the parameters, such as PyTorch's `AveragedModel` of the model: state that follows each
         training step. None: there is none.
+      loss_scale: what scales the loss, such as PyTorch's `GradScaler`, whose rule each training step follows: a step
+        with a gradient that is not finite is left out. None: the loss is not scaled.
       metrics: functions of what the model gives and of the target, by name, for "metrics". None: there are none.
     """
 
@@ -45,6 +47,7 @@ class CaptureOptions:
     returns: tuple[str, ...] = ()
     metrics: Mapping[str, Any] | None = None
     average: Any = None
+    loss_scale: Any = None
 
 
 class Bindings(Protocol):

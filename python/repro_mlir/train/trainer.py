@@ -85,6 +85,7 @@ class Trainer:
         returns: Sequence[Returned] = (),
         metrics: Mapping[str, Callable[[Any, Any], torch.Tensor]] | None = None,
         average: AveragedModel | None = None,
+        loss_scale: torch.amp.GradScaler | None = None,
         nonfinite_loss: str = "warn",
         receipt: str | Path | ReceiptOptions | None = None,
     ) -> None:
@@ -107,11 +108,16 @@ class Trainer:
           average: a torch.optim.swa_utils.AveragedModel of the model, for an average of its parameters, an exponential
             moving one, say: each step updates it as `average.update_parameters(model)` does, which the loop does not
             call then. It is part of the state, of `state_dict` and of checkpoints.
+          loss_scale: an enabled torch.amp.GradScaler("cpu"), for autocast to torch.float16: the gradients are those of
+            the scaled loss, divided by the scale; where one is not finite, the step leaves parameters and optimizer as
+            they are; and the scale is updated, as `scale`, `unscale_`, `step` and `update` do, which the loop does not
+            call then. Scale and growth tracker are part of the state, of `state_dict` and of checkpoints.
           nonfinite_loss: what is done after a step whose loss is NaN or infinite: "warn" (by warnings.warn, once),
             "stop" (this step and every later one raise NonFiniteLoss) or "ignore". A receipt has it.
           receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
         Raises:
-          ReproError: an unknown target, or choice of `returns` or `nonfinite_loss`; what is no average of the model.
+          ReproError: an unknown target, or choice of `returns` or `nonfinite_loss`; an average or
+            a scaler that no step can follow.
         """
         check_target(target)
         if nonfinite_loss not in NONFINITE_LOSS:
@@ -124,8 +130,10 @@ class Trainer:
         always = frontend.check_returns(returns, metrics)
         if average is not None:
             frontend.check_average(average, model)
+        if loss_scale is not None:
+            frontend.check_scaler(loss_scale)
         self._options = CaptureOptions(
-            clip_norm, autocast, seed, exact_digits, attention_block, always, metrics, average
+            clip_norm, autocast, seed, exact_digits, attention_block, always, metrics, average, loss_scale
         )
         self._nonfinite_loss = nonfinite_loss
         self._nonfinite: str | None = None
@@ -358,11 +366,11 @@ class Trainer:
             if recorder is not None:
                 # What is recorded is what the tensors have.
                 step.kept.fetch()
+            step.note()
             if step.kept.ahead:
                 step.leave(self.bring_back)
             else:
                 step.push()
-            step.note()
             if recorder is not None and recorder.steps < begun.position.steps:
                 recorder.commit(begun.inputs, list(step.kept.outputs.values()))
                 step.recorded = recorder.last
@@ -602,18 +610,19 @@ class Trainer:
         """All that a run needs to go on, for torch.save; `save_checkpoint` writes it as a safetensors file.
 
         Returns:
-          `model`, `optimizer` and, where there is one, `average`: their state_dict; `steps` and `cursor`; `seed` and
-          `random_step` of the random numbers; `format`.
+          `model`, `optimizer` and, where there are such, `average` and `loss_scale`: their state_dict; `steps` and
+          `cursor`; `seed` and `random_step` of the random numbers; `format`.
         """
         with self._lock:
             self.bring_back()
             seed, step = (int(self._random[kind]) if kind in self._random else None for kind in ("seed", "step"))
-            average = self._options.average
+            average, scaler = self._options.average, self._options.loss_scale
             return {
                 "format": frontend.CHECKPOINT_FORMAT,
                 "model": self._model.state_dict(),
                 "optimizer": self._optimizer.state_dict(),
                 **({} if average is None else {"average": average.state_dict()}),
+                **({} if scaler is None else {"loss_scale": scaler.state_dict()}),
                 "steps": self.steps,
                 "cursor": self.cursor,
                 "seed": int(self._options.seed) if seed is None else seed,
@@ -638,7 +647,8 @@ class Trainer:
                 if self._step is not None:
                     self._step.binding.give_up()
                 self._begun = self._step = self._broken = None
-                frontend.check_fits(state, self._model, self._optimizer, self._options.average)
+                average, scaler = self._options.average, self._options.loss_scale
+                frontend.check_fits(state, self._model, self._optimizer, average, scaler)
             except BaseException:
                 self._begun, self._step, self._broken = former
                 if self._step is not None and self._step.kept.ahead:
@@ -646,8 +656,10 @@ class Trainer:
                 raise
             self._broken = "loading a state was cut short: call load_state_dict again"
             self._model.load_state_dict(state["model"])
-            if self._options.average is not None:
-                self._options.average.load_state_dict(state["average"])
+            if average is not None:
+                average.load_state_dict(state["average"])
+            if scaler is not None:
+                scaler.load_state_dict(state["loss_scale"])
             # A copy: torch.optim keeps the tensors that it is given, which may be those of another optimizer.
             self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
             self._options = replace(self._options, seed=state["seed"])

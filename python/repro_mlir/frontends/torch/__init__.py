@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.checkpoint import CHECKPOINT_FORMAT, check_fits, load_checkpoint, save_checkpoint
     from repro_mlir.frontends.torch.errors import CaptureError
     from repro_mlir.frontends.torch.hooks import refuse_hooks
+    from repro_mlir.frontends.torch.loss_scaling import check_scaler
     from repro_mlir.frontends.torch.modes import evaluation_mode
     from repro_mlir.frontends.torch.module_calls import Refresh
     from repro_mlir.frontends.torch.reads import Contents
@@ -48,6 +49,7 @@ _HOMES = {
     "check_environment": "watch",
     "check_fits": "checkpoint",
     "check_returns": "results",
+    "check_scaler": "loss_scaling",
     "difference": "watch",
     "evaluation_mode": "modes",
     "form_of": "watch",
@@ -77,6 +79,7 @@ __all__ = [
     "check_environment",
     "check_fits",
     "check_returns",
+    "check_scaler",
     "difference",
     "evaluation_mode",
     "form_of",

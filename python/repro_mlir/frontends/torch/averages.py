@@ -73,8 +73,9 @@ def update_average(
         for name, value in zip(averaged, later, strict=True):
             # The first time it is a copy.
             state[names[name]] = torch.where(count == 0, values[name].detach().to(value.dtype), value)
-        for name in values.keys() - averaged:
-            state[names[name]] = values[name].detach().to(state[names[name]].dtype).clone()
+        if not average.use_buffers:
+            for name, value in buffers.items():
+                state[names[name]] = value.detach().to(state[names[name]].dtype).clone()
         state[_COUNT] = count + 1
 
 

@@ -21,6 +21,15 @@ from repro_mlir.frontends.torch.averages import average_tensors, check_average, 
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
+from repro_mlir.frontends.torch.loss_scaling import (
+    check_scaler,
+    keep_where,
+    scaled,
+    scaler_tensors,
+    scaler_values,
+    unscaled,
+    update_scale,
+)
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.modes import evaluation_mode
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
@@ -54,8 +63,9 @@ def capture_training(
         hyper-parameters are inputs of the program; see `Captured` for what needs another program.
       batch: an example; its tensors give the shapes and element types of the inputs, anything else is a constant.
       options: clipping as torch.nn.utils.clip_grad_norm_ does it; `average` a torch.optim.swa_utils.AveragedModel whose
-        tensors are state and follow each step as by `update_parameters`; autocast to torch.bfloat16 or torch.float16 as
-        torch.autocast("cpu", autocast) around forward and loss. `exact_digits` is not looked at: it is a choice for the
+        tensors are state and follow each step as by `update_parameters`; `loss_scale` a torch.amp.GradScaler whose rule
+        the step follows; autocast to torch.bfloat16 or torch.float16 as torch.autocast("cpu", autocast) around forward
+        and loss. `exact_digits` is not looked at: it is a choice for the
         canonical program.
     Returns:
       the program; its outputs are `loss` and what `options.returns` asks for: `output` with the path of each tensor in
@@ -137,6 +147,10 @@ class _Step:
         self.results: dict[str, Any] = {}
         self.extra: dict[str, tuple[Role, torch.Tensor]] = {}
         self.optimizer: OptimizerProgram | None = None
+
+    def extra_tensors(self) -> list[torch.Tensor]:
+        """The tensors of the user's objects for `extra`."""
+        return []
 
     def rebuild_batch(self, tensors: Sequence[torch.Tensor]) -> Any:
         remaining = iter(tensors)
@@ -235,10 +249,15 @@ class _TrainingStep(_WithLoss):
         if self.average is not None:
             check_average(self.average, model)
             self.extra |= {name: ("average", tensor) for name, tensor in average_tensors(self.average).items()}
+        self.scaler = options.loss_scale
+        if self.scaler is not None:
+            check_scaler(self.scaler)
+            self.extra |= {name: ("loss_scale", tensor) for name, tensor in scaler_values(self.scaler).items()}
         refuse_hooks(self.parameters, optimizer)
         self.trained = [name for name, value in self.parameters.items() if value.requires_grad]
         if not self.trained:
             raise CaptureError("the model has no parameter that requires a gradient")
+        self.updated: set[str] = set()
         known = {self.parameters[name]: name for name in self.parameters}
         for index, group in enumerate(optimizer.param_groups):
             for parameter in group["params"]:
@@ -247,6 +266,7 @@ class _TrainingStep(_WithLoss):
                         f"parameter group {index} of the optimizer has a parameter of shape "
                         f"{list(parameter.shape)} that is not the model's"
                     )
+                self.updated.add(known[parameter])
         names: dict[torch.Tensor, str] = {self.parameters[name]: name for name in self.trained if name not in excluded}
         self.optimizer = OptimizerProgram(optimizer, names, options.clip_norm)
         self.without_gradient: set[str] = set()
@@ -269,18 +289,30 @@ class _TrainingStep(_WithLoss):
         ):
             loss, output = self.forward(batch)
             with phase("backward pass"):
-                found = torch.autograd.grad(loss, [leaves[name] for name in self.trained], allow_unused=True)
+                scaled_loss = loss if self.scaler is None else scaled(loss, state)
+                found = torch.autograd.grad(scaled_loss, [leaves[name] for name in self.trained], allow_unused=True)
         buffers.update({name: swapped[name].detach() for name in buffers})
         self.without_gradient = {name for name, g in zip(self.trained, found, strict=True) if g is None}
         gradients = {name: g for name, g in zip(self.trained, found, strict=True) if g is not None}
         with torch.no_grad():
             results = self.results_of(loss, output, batch)
+            if self.scaler is not None:
+                gradients, is_left_out = unscaled(gradients, self.updated, state)
+                former = {**parameters}, {**state}
             self._add_gradients(results, parameters, gradients, hyper_parameters)
             assert self.optimizer is not None
             self.optimizer.update(parameters, gradients, state, hyper_parameters)
+            if self.scaler is not None:
+                for before, after in zip(former, (parameters, state), strict=True):
+                    keep_where(is_left_out, before, after)
+                update_scale(self.scaler, is_left_out, state)
             if self.average is not None:
                 update_average(self.average, parameters, buffers, state)
         return self.give(results)
+
+    def extra_tensors(self) -> list[torch.Tensor]:
+        tensors = [] if self.average is None else [*average_tensors(self.average).values()]
+        return tensors if self.scaler is None else [*tensors, *scaler_tensors(self.scaler).values()]
 
     def _add_gradients(
         self,
@@ -469,9 +501,8 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         with torch.no_grad():
             for tensor, value in zip(model_tensors, values, strict=False):
                 tensor.copy_(value)
-            for (_, tensor), value in zip(
-                step.extra.values(), values[num_model_state - len(step.extra) :], strict=False
-            ):
+            beside = values[num_model_state - len(step.extra) : num_model_state]
+            for tensor, value in zip(step.extra_tensors(), beside, strict=True):
                 tensor.copy_(value)
         if optimizer:
             optimizer.write_state(values[len(model_tensors) : num_model_state - len(step.extra)])

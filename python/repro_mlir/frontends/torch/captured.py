@@ -24,7 +24,7 @@ from repro_mlir.numerics.tensors import TensorType
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.optimizers import OptimizerProgram, Slot
 
-Role = Literal["parameter", "buffer", "optimizer", "average", "seed", "step"]
+Role = Literal["parameter", "buffer", "optimizer", "average", "loss_scale", "seed", "step"]
 
 
 @dataclass
@@ -32,7 +32,8 @@ class Captured:
     """The bindings of a captured program (`frontends.interface.Bindings`), and the graph that it was lowered from.
 
     The names of state tensors are those that parameters and buffers have in the model, `optimizer.<parameter>.<key>`
-    or `optimizer.group<i>.<key>`, `average.<name>` as the average has them, `seed` and `step`.
+    or `optimizer.group<i>.<key>`, `average.<name>` as the average has them, `loss_scale.scale` and
+    `loss_scale.growth_tracker`, `seed` and `step`.
 
     The hyper-parameters are what the optimizer's update reads, and what torch.optim derives from it in f64; of a single
     parameter group (of several, each name ends in `.0`, `.1`, ... and the groups follow one another):

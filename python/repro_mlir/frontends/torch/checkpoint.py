@@ -28,17 +28,22 @@ _NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
 
 
 def check_fits(
-    state: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, average: torch.nn.Module | None
+    state: Any,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: torch.nn.Module | None,
+    scaler: torch.amp.GradScaler | None,
 ) -> None:
-    """ReproError unless `state` is one that `Trainer.state_dict` gives for such a model, optimizer and average."""
+    """ReproError unless `state` is one that `Trainer.state_dict` gives for such objects."""
     _check_form(state)
     _check_tensors("model", state["model"], model.state_dict())
-    if (average is None) != ("average" not in state):
-        raise ReproError(
-            "the state has no average, expected that of the trainer's"
-            if average is not None
-            else "the state has an average, expected Trainer(..., average=...) to take it"
-        )
+    for key, given in (("average", average), ("loss_scale", scaler)):
+        if given is None and key in state:
+            raise ReproError(f"the state has {key}, expected Trainer(..., {key}=...) to take it")
+        if given is not None and key not in state:
+            raise ReproError(f"the state has no {key}, expected one for that of the trainer")
+    if scaler is not None:
+        _check_scaler(state["loss_scale"], scaler.state_dict())
     if average is not None:
         if not isinstance(state["average"], Mapping):
             raise ReproError(f"average: expected a state_dict, got a {type(state['average']).__name__}")
@@ -68,6 +73,14 @@ def check_fits(
                     f"optimizer: state {key} of parameter {number}: expected shape {list(parameters[number].shape)}, "
                     f"got {list(value.shape)}"
                 )
+
+
+def _check_scaler(found: Any, own: Mapping[str, Any]) -> None:
+    if not isinstance(found, Mapping) or found.keys() != own.keys():
+        raise ReproError("loss_scale: expected the state_dict of a GradScaler")
+    for key, value in own.items():
+        if type(found[key]) is not type(value):
+            raise ReproError(f"loss_scale: {key}: expected a {type(value).__name__}, got {found[key]!r}")
 
 
 def _check_form(state: Any) -> None:
@@ -115,6 +128,8 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     the file, or the file cannot be written."""
     tensors = {f"{owner}.{name}": value for owner in _MODULES for name, value in state.get(owner, {}).items()}
     rest: dict[str, Any] = {key: state[key] for key in _NUMBERS}
+    if "loss_scale" in state:
+        rest["loss_scale"] = state["loss_scale"]
     rest["param_groups"] = [
         {key: _as_json(f"parameter group {i}: {key}", value) for key, value in group.items()}
         for i, group in enumerate(state["optimizer"]["param_groups"])

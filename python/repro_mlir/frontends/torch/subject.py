@@ -13,6 +13,7 @@ import torch
 
 from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch.averages import average_functions, average_tensors
+from repro_mlir.frontends.torch.loss_scaling import scaler_rule, scaler_tensors
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,18 @@ class Subject:
         return self.options.average if self.optimizer is not None else None
 
     @property
+    def scaler(self) -> Any:
+        """What scales the loss; None for an evaluation."""
+        return self.options.loss_scale if self.optimizer is not None else None
+
+    @property
     def extra(self) -> dict[str, torch.Tensor]:
         """The tensors of the state that are neither the model's nor the optimizer's, by name."""
-        return {} if self.average is None else average_tensors(self.average)
+        beside = {} if self.average is None else average_tensors(self.average)
+        return beside if self.scaler is None else beside | scaler_tensors(self.scaler)
 
     @property
     def choices(self) -> tuple[tuple[str, Hashable], ...]:
         """The choices that may differ from step to step, by name."""
-        return (("what is asked for in returns", self.options.returns),)
+        rule = None if self.scaler is None else scaler_rule(self.scaler)
+        return ("what is asked for in returns", self.options.returns), ("a factor of loss_scale", rule)

@@ -71,6 +71,8 @@ class Watch:
         self._views = [*_views([*model.modules(), *beside, *reads.modules.values()], self._parameters)]
         if subject.optimizer is not None:
             self._views += _optimizer_views(subject.optimizer)
+        if subject.scaler is not None:
+            self._views.append(vars(subject.scaler).values())
         self._views += [*reads.views(), (_END,)]
         self._objects = tuple(chain.from_iterable(self._views))
         self._tensors = self._look()
