@@ -479,7 +479,8 @@ class Trainer:
             assert last is not None
             raise ReproError(
                 f"{frontend.difference(last[0], form)} has changed, and with it the tensors that are the state: "
-                "all programs of a receipt have the same; change it back, or close the receipt first"
+                "all programs of a receipt have the same; change it back (evaluate() needs no eval()), or close the "
+                "receipt and go on with another one in a new Trainer"
             )
 
     def _refresh(self) -> None:
