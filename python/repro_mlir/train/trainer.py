@@ -278,7 +278,8 @@ class Trainer:
         """The loss of the model in evaluation mode, without gradients: a program of its own.
 
         Nothing is changed: neither the state nor `steps`, `cursor`, the receipt or the mode of a module, whose flag
-        `training` is False meanwhile (a method `train` of the model is not called). The same bits on every target.
+        `training` is False meanwhile (a method `train` of the model is not called). The same bits on every target. On a
+        GPU the state is brought back for it, and goes there again with the next step.
 
         Args:
           batch: as for `step`.

@@ -6,13 +6,14 @@
 import dataclasses
 import json
 import re
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, UserDict, namedtuple
 from pathlib import Path
 from typing import Any
 
 import pytest
 import repro_mlir
 import torch
+import torch.utils._pytree as pytree
 from repro_mlir import ReceiptOptions, StepResult, Trainer
 from repro_mlir.cli import main as cli
 from torch import nn
@@ -155,6 +156,25 @@ class Frozen:
     logits: torch.Tensor
 
 
+class Registered(OrderedDict):
+    """Of a class that a library has registered, as that of transformers does with the outputs of its models."""
+
+    @property
+    def loss(self) -> torch.Tensor:
+        return self["loss"]
+
+
+pytree.register_pytree_node(
+    Registered,
+    lambda value: (list(value.values()), list(value)),
+    lambda values, keys: Registered(zip(keys, values, strict=True)),
+)
+
+
+class Plain(UserDict):
+    """A mapping that nobody has registered."""
+
+
 class Returning(nn.Module):
     def __init__(self, form: str) -> None:
         super().__init__()
@@ -169,6 +189,8 @@ class Returning(nn.Module):
             "ordered": lambda: OrderedDict(loss=loss, logits=logits),
             "tuple": lambda: (loss, logits),
             "dataclass": lambda: Given(loss, logits, (logits, loss)),
+            "registered": lambda: Registered(loss=loss, logits=logits, hidden=(logits, loss)),
+            "mapping": lambda: Plain(loss=loss, logits=logits),
             "nested": lambda: {"loss": loss, "pair": Pair(logits, Frozen(logits))},
             "loss": lambda: loss,
         }[self.form]()
@@ -195,7 +217,7 @@ def _same(one: Any, other: Any) -> bool:
     return one == other
 
 
-@pytest.mark.parametrize("form", ["dict", "ordered", "tuple", "dataclass", "nested", "loss"])
+@pytest.mark.parametrize("form", ["dict", "ordered", "tuple", "dataclass", "registered", "nested", "loss"])
 def test_outputs_have_the_structure_that_the_model_returned(form: str) -> None:
     model = repro_mlir.initialize(Returning(form), 2)
     trainer = Trainer(model, None, torch.optim.SGD(model.parameters(), lr=0.1), threads=1)
@@ -209,6 +231,16 @@ def test_outputs_have_the_structure_that_the_model_returned(form: str) -> None:
     assert _same(_plain(result.outputs), first)
 
 
+def test_outputs_of_a_mapping_are_a_dict() -> None:
+    model = repro_mlir.initialize(Returning("mapping"), 2)
+    trainer = Trainer(model, None, torch.optim.SGD(model.parameters(), lr=0.1), threads=1)
+    (batch,) = _batches(1)
+    with torch.no_grad():
+        expected = dict(model(*batch))
+    outputs = trainer.step(*batch, returns=("outputs",)).outputs
+    assert _same(_plain(outputs), _plain(expected))
+
+
 def test_outputs_of_a_dataclass_for_a_loss_function() -> None:
     class Model(nn.Linear):
         def forward(self, x: torch.Tensor) -> Frozen:
@@ -220,6 +252,20 @@ def test_outputs_of_a_dataclass_for_a_loss_function() -> None:
     )
     (batch,) = _batches(1)
     assert trainer.step(*batch, returns=("outputs",)).outputs.logits.shape == (4, 3)
+
+
+def test_outputs_of_a_registered_class_for_a_loss_function() -> None:
+    class Model(nn.Linear):
+        def forward(self, x: torch.Tensor) -> Registered:
+            return Registered(logits=super().forward(x))
+
+    model = repro_mlir.initialize(Model(5, 3), 2)
+    trainer = Trainer(
+        model, lambda output, y: F.cross_entropy(output["logits"], y), torch.optim.SGD(model.parameters()), threads=1
+    )
+    (batch,) = _batches(1)
+    trainer.step(*batch)
+    assert [kind.name for kind in trainer.program.outputs] == ["loss", "output['logits']"]
 
 
 def test_outputs_that_could_be_anything_are_refused() -> None:

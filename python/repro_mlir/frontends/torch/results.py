@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,9 +74,8 @@ class Results:
 
     def append_all(self, name: str, value: Any) -> None:
         """Adds the tensors of a value, each named by its path behind the name."""
-        for path, leaf in pytree.tree_flatten_with_path(value)[0]:
-            if isinstance(leaf, torch.Tensor):
-                self.append(name + pytree.keystr(path), leaf)
+        for path, tensor in _tensors(value):
+            self.append(name + pytree.keystr(path), tensor)
 
     def add(self, key: str, value: Any, name: str | None = None) -> None:
         """Adds a value with tensors; `name` is what the names of its outputs begin with, by default the key.
@@ -107,6 +106,32 @@ def read_results(
     return {key: _replace(value, _Place, tensor) for key, value in structure.items()}
 
 
+def _children(value: Any) -> tuple[list[tuple[tuple[Any, ...], Any]], pytree.TreeSpec | None]:
+    """What is directly inside of a container that PyTorch knows, with its keys, and how it is put together; no
+    structure where the value is none."""
+    children, spec = pytree.tree_flatten(value, is_leaf=lambda each: each is not value)
+    if len(children) == 1 and children[0] is value:
+        return [], None
+    try:
+        return pytree.tree_flatten_with_path(value, is_leaf=lambda each: each is not value)[0], spec
+    except ValueError:
+        # A class that is registered without its keys.
+        is_mapping = isinstance(value, Mapping) and len(value) == len(children)
+        keys: Iterable[Any] = (
+            map(pytree.MappingKey, value) if is_mapping else map(pytree.SequenceKey, range(len(children)))
+        )
+        return [((key,), each) for key, each in zip(keys, children, strict=True)], spec
+
+
+def _tensors(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], torch.Tensor]]:
+    """The tensors of a value with their paths."""
+    if isinstance(value, torch.Tensor):
+        yield path, value
+        return
+    for key, each in _children(value)[0]:
+        yield from _tensors(each, path + key)
+
+
 def _replace(
     value: Any, kind: type, function: Callable[[tuple[Any, ...], Any], Any], path: tuple[Any, ...] = ()
 ) -> Any:
@@ -115,9 +140,11 @@ def _replace(
         return function(path, value)
     if isinstance(value, _CONSTANTS):
         return value
-    children, spec = pytree.tree_flatten_with_path(value, is_leaf=lambda each: each is not value)
-    if len(children) != 1 or children[0][1] is not value:
+    children, spec = _children(value)
+    if spec is not None:
         return pytree.tree_unflatten([_replace(each, kind, function, path + key) for key, each in children], spec)
+    if isinstance(value, Mapping):
+        return {key: _replace(each, kind, function, (*path, pytree.MappingKey(key))) for key, each in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         result = copy.copy(value)
         for field in dataclasses.fields(value):
@@ -125,8 +152,6 @@ def _replace(
             # The class may be a frozen one.
             object.__setattr__(result, field.name, _replace(getattr(value, field.name), kind, function, inner))
         return result
-    if isinstance(value, Mapping):
-        return {key: _replace(each, kind, function, (*path, pytree.MappingKey(key))) for key, each in value.items()}
     raise CaptureError(
         f"the model returns a {type(value).__name__}, expected for outputs tensors and numbers in tuples, lists, "
         "mappings and dataclasses"
