@@ -359,6 +359,31 @@ def test_a_metric_of_a_model_that_gives_the_loss() -> None:
     assert found == {"accuracy": _accuracy(model(*batch)["logits"], batch[1]).item()}
 
 
+def test_a_metric_that_writes_to_a_parameter() -> None:
+    class Model(nn.Linear):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return super().forward(x), self.weight
+
+    def normalized(output: tuple[torch.Tensor, torch.Tensor], target: torch.Tensor) -> torch.Tensor:
+        return output[1].div_(output[1].norm()).sum()
+
+    def clamped(output: tuple[torch.Tensor, torch.Tensor], target: torch.Tensor) -> torch.Tensor:
+        return output[0].clamp_(min=0.0).sum()
+
+    model = repro_mlir.initialize(Model(5, 3), 2)
+    trainer = Trainer(
+        model,
+        lambda output, y: F.cross_entropy(output[0], y),
+        torch.optim.SGD(model.parameters()),
+        threads=1,
+        metrics={"clamped": clamped, "normalized": normalized},
+    )
+    (batch,) = _batches(1)
+    for run in (trainer.step, trainer.evaluate):
+        with pytest.raises(repro_mlir.ReproError, match="metric normalized writes to a tensor of the step"):
+            run(*batch, returns=("metrics",))
+
+
 @pytest.mark.parametrize("metrics", [[_accuracy], {1: _accuracy}, {"accuracy": 0.5}])
 def test_metrics_that_are_none(metrics: Any) -> None:
     with pytest.raises(repro_mlir.ReproError, match="expected metrics as a mapping from names to functions"):

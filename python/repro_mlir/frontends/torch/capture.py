@@ -219,8 +219,8 @@ class _WithLoss(_Step):
             raise CaptureError(f"the model returns a {type(result).__name__}, expected the loss as loss_fn is None")
         return result, output
 
-    def results_of(self, loss: torch.Tensor, output: Any, batch: Any) -> Results:
-        """What is asked for of forward and loss."""
+    def results_of(self, loss: torch.Tensor, output: Any, batch: Any, kept: Sequence[torch.Tensor]) -> Results:
+        """What is asked for of forward and loss; metrics must not write to what is `kept`."""
         results = Results()
         results.append("loss", loss)
         if "outputs" in self.returns:
@@ -228,7 +228,8 @@ class _WithLoss(_Step):
         elif not self.returns and self.loss_fn is not None:
             results.append_all("output", output)
         if "metrics" in self.returns:
-            results.add("metrics", _computed(self.metrics, output, batch if self.loss_fn is None else batch[-1]))
+            target = batch if self.loss_fn is None else batch[-1]
+            results.add("metrics", _computed(self.metrics, output, target, kept))
         return results
 
 
@@ -295,7 +296,8 @@ class _TrainingStep(_WithLoss):
         self.without_gradient = {name for name, g in zip(self.trained, found, strict=True) if g is None}
         gradients = {name: g for name, g in zip(self.trained, found, strict=True) if g is not None}
         with torch.no_grad():
-            results = self.results_of(loss, output, batch)
+            kept = *parameters.values(), *buffers.values(), *gradients.values()
+            results = self.results_of(loss, output, batch, kept)
             if self.scaler is not None:
                 gradients, is_left_out = unscaled(gradients, self.updated, state)
                 former = {**parameters}, {**state}
@@ -360,7 +362,7 @@ class _Evaluation(_WithLoss):
             stateless._reparametrize_module(self.model, swapped, tie_weights=True),
         ):
             loss, output = self.forward(batch)
-            results = self.results_of(loss, output, batch)
+            results = self.results_of(loss, output, batch, [*swapped.values()])
         buffers.update({name: swapped[name] for name in buffers})
         return self.give(results)
 
@@ -385,9 +387,11 @@ class _Inference(_Step):
         return self.give(results)
 
 
-def _computed(metrics: Mapping[str, Callable[[Any, Any], Any]], output: Any, target: Any) -> dict[str, torch.Tensor]:
-    """The values of metrics, which are to be numbers of this step alone."""
-    sites = current_sites()
+def _computed(
+    metrics: Mapping[str, Callable[[Any, Any], Any]], output: Any, target: Any, kept: Sequence[torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """The values of metrics, which are to be numbers of this step alone and leave what is `kept` as it is."""
+    sites, versions = current_sites(), [each._version for each in kept]
     drawn, sites.drawn = sites.drawn, False
     values = {}
     for name, function in metrics.items():
@@ -398,6 +402,8 @@ def _computed(metrics: Mapping[str, Callable[[Any, Any], Any]], output: Any, tar
             raise CaptureError(f"metric {name} gives {found}, expected a tensor of shape [] with a real number")
         if sites.drawn:
             raise CaptureError(f"metric {name} draws random numbers: the state of the run would depend on it")
+        if [each._version for each in kept] != versions:
+            raise CaptureError(f"metric {name} writes to a tensor of the step: the state of the run would depend on it")
         values[name] = value
     sites.drawn = drawn
     return values

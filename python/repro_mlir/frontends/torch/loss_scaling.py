@@ -77,7 +77,8 @@ def unscaled(
             if gradient.dtype is torch.float16:
                 raise CaptureError(f"loss_scale: parameter {name} is float16, expected float32 parameters and autocast")
             found = found | ~torch.isfinite(gradient).all()
-            results[name] = gradient * factor.to(gradient.dtype)
+            wide = torch.promote_types(gradient.dtype, torch.float32)
+            results[name] = (gradient.to(wide) * factor.to(wide)).to(gradient.dtype)
     return results, found
 
 
