@@ -16,6 +16,7 @@ import torch
 import torch.utils._pytree as pytree
 from repro_mlir import ReceiptOptions, StepResult, Trainer
 from repro_mlir.cli import main as cli
+from repro_mlir.frontends.torch.script import load_training
 from torch import nn
 
 pytest.importorskip("torch_mlir")
@@ -486,3 +487,44 @@ def test_a_script_that_says_what_its_steps_give(tmp_path: Path, capsys: pytest.C
     assert cli.main(["dispute", *names, "--terms", str(script), *common]) == 1
     report = json.loads(capsys.readouterr().out)
     assert (report["outcome"], report["wrong"], report["subject"]) == ("data", ["B"], "lr")
+
+
+LOOP = """
+import torch
+import repro_mlir
+
+
+def training():
+    model = repro_mlir.initialize(torch.nn.Linear(5, 3), 1)
+    generator = torch.Generator().manual_seed(1)
+    batches = [(torch.randn(size, 5, generator=generator), torch.arange(size) % 3) for size in (4, 4, 3, 4, 3)]
+    return model, torch.nn.functional.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), batches
+"""
+
+
+def _train_loop(script: Path, path: Path, rate: float = 0.1, **options: Any) -> None:
+    given = load_training(str(script))
+    given.optimizer.param_groups[0]["lr"] = rate
+    parts = given.model, given.loss_fn, given.optimizer
+    with Trainer(*parts, target="reference", receipt=path, **options) as trainer:
+        for number, batch in zip(range(5), given.batches, strict=False):
+            asked = {0: ("gradient_norm",), 2: ("gradients", "gradient_norm"), 3: ("outputs",)}.get(number, ())
+            trainer.step(*batch, returns=asked)
+
+
+def test_a_script_whose_loop_asks_in_some_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(LOOP)
+    for name, rate, options in (
+        ("honest", 0.1, {}),
+        ("rate", 0.2, {}),
+        ("clipped", 0.1, {"clip_norm": 0.5}),
+        ("metrics", 0.1, {"metrics": METRICS, "returns": ("metrics",)}),
+    ):
+        _train_loop(script, tmp_path / name, rate, **options)
+    common = ["--script", str(script), "--target", "reference", "--json"]
+    assert cli.main(["verify", str(tmp_path / "honest"), *common]) == 0
+    capsys.readouterr()
+    for name, place in (("rate", "input lr"), ("clipped", "program"), ("metrics", "program")):
+        assert cli.main(["verify", str(tmp_path / name), *common]) == 1
+        assert json.loads(capsys.readouterr().out)["place"] == place

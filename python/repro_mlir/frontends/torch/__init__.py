@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.module_calls import Refresh
     from repro_mlir.frontends.torch.reads import Contents
     from repro_mlir.frontends.torch.resident import bring_others_back
-    from repro_mlir.frontends.torch.results import check_returns, read_results
+    from repro_mlir.frontends.torch.results import check_returns, read_results, returned_by
     from repro_mlir.frontends.torch.subject import Subject
     from repro_mlir.frontends.torch.tensors import to_tensor
     from repro_mlir.frontends.torch.watch import Form, Watch, check_environment, difference, form_of
@@ -55,6 +55,7 @@ _HOMES = {
     "form_of": "watch",
     "load_checkpoint": "checkpoint",
     "read_results": "results",
+    "returned_by": "results",
     "refuse_hooks": "hooks",
     "save_checkpoint": "checkpoint",
     "to_tensor": "tensors",
@@ -86,6 +87,7 @@ __all__ = [
     "load_checkpoint",
     "read_results",
     "refuse_hooks",
+    "returned_by",
     "save_checkpoint",
     "to_tensor",
 ]

@@ -46,6 +46,12 @@ def check_returns(returns: Any, metrics: Any, is_evaluation: bool = False) -> tu
     return tuple(name for name in known if name in asked)
 
 
+def returned_by(names: Iterable[str]) -> tuple[str, ...]:
+    """What was asked for of a program with outputs of these names."""
+    kinds = {name.partition("[")[0].partition(".")[0] for name in names}
+    return tuple(name for name in _RETURNS if name in kinds or (name == "outputs" and "output" in kinds))
+
+
 @dataclasses.dataclass(frozen=True)
 class _Place:
     """Stands for a tensor: the output of the program at this position."""
