@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .program.exact import Contraction, contractions, exact_contractions
     from .torch_compile import backend
     from .train.data import batches, permutation
+    from .train.result import StepResult
     from .train.schedules import cosine_with_warmup
     from .train.trainer import Trainer
 
@@ -36,6 +37,7 @@ _HOMES = {
     "Receipt": "audit.receipts.receipt",
     "ReceiptOptions": "audit.receipts.options",
     "ReproError": "errors",
+    "StepResult": "train.result",
     "TensorType": "numerics.tensors",
     "Trainer": "train.trainer",
     "backend": "torch_compile",
@@ -59,6 +61,7 @@ __all__ = [
     "Receipt",
     "ReceiptOptions",
     "ReproError",
+    "StepResult",
     "TensorType",
     "Trainer",
     "backend",

@@ -17,8 +17,31 @@ _WIDTH = 24
 _INTERVAL = 0.1
 
 
+class _Work:
+    """How long blocks of `working` have taken in this process, in seconds; one inside of another is part of it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+        self._start = 0.0
+
+    def begin(self) -> None:
+        if self._depth == 0:
+            self._start = time.perf_counter()
+        self._depth += 1
+
+    def end(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._start
+
+
+_WORK = _Work()
+
+
 class Progress:
-    """A bar with count, rate and a note; silent where the stream is no terminal.
+    """A bar with count, rate and a note; silent where the stream is no terminal. What was captured and compiled on the
+    way (`working`) has a line of its own at the end, and no part in the rate.
 
     with Progress(300, "training") as progress:
         for ...: progress.advance(f"loss {loss:.4f}")
@@ -31,6 +54,7 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._shown = self._stream.isatty()
         self._start = time.perf_counter()
+        self._worked = _WORK.seconds
         self._last = 0.0
         self._note = ""
 
@@ -44,6 +68,9 @@ class Progress:
         if self._shown:
             self._draw()
             self._stream.write("\n")
+            worked = _WORK.seconds - self._worked
+            if worked > 0:
+                self._stream.write(f"capturing and compiling: {worked:.1f} s\n")
             self._stream.flush()
 
     def advance(self, note: str = "") -> None:
@@ -57,7 +84,7 @@ class Progress:
         if not self._shown:
             return
         self._last = time.perf_counter()
-        elapsed = self._last - self._start
+        elapsed = self._last - self._start - (_WORK.seconds - self._worked)
         filled = _WIDTH * self.done // max(self.total, 1)
         rate = f"{self.done / elapsed:.1f}/s" if self.done and elapsed > 0 else ""
         left = f"{elapsed / self.done * (self.total - self.done):.0f} s left" if 0 < self.done < self.total else ""
@@ -73,15 +100,17 @@ class Progress:
 
 @contextmanager
 def working(what: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Shows `what` on a terminal for as long as the block runs."""
+    """Shows `what`, a part of capturing or compiling, on a terminal for as long as the block runs."""
     stream = sys.stderr if stream is None else stream
     shown = stream.isatty()
     if shown:
         stream.write(f"{what} ...")
         stream.flush()
+    _WORK.begin()
     try:
         yield
     finally:
+        _WORK.end()
         if shown:
             stream.write("\r\x1b[K")
             stream.flush()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -30,6 +30,13 @@ class CaptureOptions:
       exact_digits: 2 or 3 makes all contractions of the canonical program exact (K4), see `exact_contractions`.
       attention_block: a whole number above 0: (K5) attention goes by blocks of so many queries, or keys. None: it is
         not divided.
+      returns: what a training step gives beside the loss, of "outputs", "gradient_norm", "gradients" and "metrics".
+        Empty: what the model gives, where there is a loss function.
+      average: what averages the parameters, such as PyTorch's `AveragedModel` of the model: state that follows each
+        training step. None: there is none.
+      loss_scale: what scales the loss, such as PyTorch's `GradScaler`, whose rule each training step follows: a step
+        with a gradient that is not finite is left out. None: the loss is not scaled.
+      metrics: functions of what the model gives and of the target, by name, for "metrics". None: there are none.
     """
 
     clip_norm: float | None = None
@@ -37,6 +44,10 @@ class CaptureOptions:
     seed: int = 0
     exact_digits: int | None = None
     attention_block: int | None = None
+    returns: tuple[str, ...] = ()
+    metrics: Mapping[str, Any] | None = None
+    average: Any = None
+    loss_scale: Any = None
 
 
 class Bindings(Protocol):

@@ -10,19 +10,19 @@ import itertools
 import math
 import threading
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
 from ..errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
-from ..execute.executable import Executable, Kept, check_target, compile
+from ..execute.executable import Executable, check_target
 from ..frontends import torch as frontend
 from ..frontends.arrays import as_array
 from ..frontends.batches import as_arguments, repeated
@@ -32,15 +32,16 @@ from ..numerics.hashing import state_hash
 from ..program import Program
 from ..progress import Progress
 from ..signals import deferred_signals
+from .captured_step import Known, KnownForms, Step
+from .evaluation import Evaluation
+from .result import Returned, StepResult, result_of
 
 if TYPE_CHECKING:
     import torch
+    from torch.optim.swa_utils import AveragedModel
 
     from ..audit.receipts.recorder import Recorder
-    from ..frontends.torch import Binding, Captured, Contents, Form, Refresh, Watch
-
-_FORMS = 8
-"""How many captured steps a trainer keeps: a model that goes from train() to eval() and back has two."""
+    from ..frontends.torch import Captured, Form, Refresh, Subject
 
 
 class Trainer:
@@ -81,6 +82,10 @@ class Trainer:
         seed: int = 0,
         exact_digits: int | None = None,
         attention_block: int | None = None,
+        returns: Sequence[Returned] = (),
+        metrics: Mapping[str, Callable[[Any, Any], torch.Tensor]] | None = None,
+        average: AveragedModel | None = None,
+        loss_scale: torch.amp.GradScaler | None = None,
         nonfinite_loss: str = "warn",
         receipt: str | Path | ReceiptOptions | None = None,
     ) -> None:
@@ -96,11 +101,23 @@ class Trainer:
           seed: of the random numbers (dropout); torch.manual_seed has no part in them.
           exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
           attention_block: attention goes by blocks of so many queries, or keys, see `capture`.
+          returns: what every step computes beside the loss, as for `step`, where that is asked for or not: then all
+            steps have one program, and that of a script that says so.
+          metrics: functions by name, for `returns`: function(output, target), as for the loss function, or
+            function(result, batch) where the model gives the loss, gives a tensor of shape [].
+          average: a torch.optim.swa_utils.AveragedModel of the model, for an average of its parameters, an exponential
+            moving one, say: each step updates it as `average.update_parameters(model)` does, which the loop does not
+            call then. It is part of the state, of `state_dict` and of checkpoints.
+          loss_scale: an enabled torch.amp.GradScaler("cpu"), for autocast to torch.float16: the gradients are those of
+            the scaled loss, divided by the scale; where one is not finite, the step leaves parameters and optimizer as
+            they are; and the scale is updated, as `scale`, `unscale_`, `step` and `update` do, which the loop does not
+            call then. Scale and growth tracker are part of the state, of `state_dict` and of checkpoints.
           nonfinite_loss: what is done after a step whose loss is NaN or infinite: "warn" (by warnings.warn, once),
             "stop" (this step and every later one raise NonFiniteLoss) or "ignore". A receipt has it.
           receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
         Raises:
-          ReproError: an unknown target or choice of `nonfinite_loss`.
+          ReproError: an unknown target, or choice of `returns` or `nonfinite_loss`; an average or
+            a scaler that no step can follow.
         """
         check_target(target)
         if nonfinite_loss not in NONFINITE_LOSS:
@@ -110,16 +127,22 @@ class Trainer:
         self._optimizer = optimizer
         self._target = target
         self._threads = threads
-        self._options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block)
+        always = frontend.check_returns(returns, metrics)
+        if average is not None:
+            frontend.check_average(average, model)
+        if loss_scale is not None:
+            frontend.check_scaler(loss_scale)
+        self._options = CaptureOptions(
+            clip_norm, autocast, seed, exact_digits, attention_block, always, metrics, average, loss_scale
+        )
         self._nonfinite_loss = nonfinite_loss
         self._nonfinite: str | None = None
         self._receipt = ReceiptOptions(receipt) if isinstance(receipt, str | Path) else receipt
         self._recorder: Recorder | None = None
         # Steps of several threads come one after the other.
         self._lock = threading.RLock()
-        # The captured steps by the form of the user's objects, that of the last step at the end.
-        self._known: dict[Form, _Known] = {}
-        self._step: _Step | None = None
+        self._forms = KnownForms(target, threads)
+        self._step: Step | None = None
         # Seed and step of the random numbers, which no object of the user's holds.
         self._random: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
@@ -154,21 +177,32 @@ class Trainer:
         begun = self._begun
         return begun.position if begun is not None and begun.completed else self._done
 
-    def prepare(self, *batch: Any) -> Program:
+    def prepare(self, *batch: Any, returns: Sequence[Returned] = ()) -> Program:
         """Captures and compiles the step for batches like this one; `step` does it by itself.
 
+        Args:
+          batch, returns: as for `step`.
         Returns:
           the program.
         Raises:
           ReproError: what cannot be captured or compiled.
         """
-        return self._prepare(_as_given(batch))
+        return self._prepare(_as_given(batch), returns)
 
-    def _prepare(self, arguments: Any) -> Program:
+    def _prepare(self, arguments: Any, returns: Sequence[str] = ()) -> Program:
+        subject = self._subject(returns)
         self._refresh()
         with self._lock:
             self._settle()
-            return self._present(arguments).program
+            return self._present(arguments, subject).program
+
+    def _subject(self, returns: Sequence[str]) -> Subject:
+        """What is captured for steps that give what the trainer's options ask for, and these."""
+        options = self._options
+        if returns:
+            asked = frontend.check_returns(returns, options.metrics)
+            options = replace(options, returns=frontend.check_returns((*options.returns, *asked), options.metrics))
+        return frontend.Subject(self._model, self._loss_fn, self._optimizer, options)
 
     @property
     def executable(self) -> Executable:
@@ -190,38 +224,97 @@ class Trainer:
         assert self._step is not None
         return self._step.binding.arrays
 
-    def step(self, *batch: Any) -> float:
+    @overload
+    def step(self, *batch: Any, returns: tuple[()] = ()) -> float: ...
+
+    @overload
+    def step(self, *batch: Any, returns: Sequence[Returned]) -> StepResult: ...
+
+    def step(self, *batch: Any, returns: Sequence[Returned] = ()) -> float | StepResult:
         """One training step.
 
         Args:
           batch: `(*inputs, target)` for a loss function; where the model gives the loss its arguments, or one mapping
             of arguments by name. Tensors and NumPy arrays may have other shapes than before: each shape has a program.
             Anything else in a batch is a constant of the program.
+          returns: what is given beside the loss, of "outputs", "gradient_norm", "gradients" and "metrics", as
+            `StepResult` tells. The state after the step is the same. Each choice has a program, which computes no more
+            than what is asked for.
         Returns:
-          the loss.
+          the loss; with `returns` a `StepResult`.
         Raises:
-          ReproError: what cannot be captured; a constant of the batch that differs; or something was changed since the
-            last step that no program can do, or that a receipt cannot say.
+          ReproError: an unknown name in `returns`; what cannot be captured; a constant of the batch that differs; or
+            something was changed since the last step that no program can do, or that a receipt cannot say.
           StepFailed: a check of the program failed, such as a class out of range; the state is unchanged.
           NonFiniteLoss: the run stops at a loss that is NaN or infinite.
         """
-        return self._step_on(_as_given(batch))
+        loss, found = self._step_on(_as_given(batch), returns)
+        return loss if not returns else result_of(loss, {name: found[name] for name in returns})
 
-    def _step_on(self, arguments: Any) -> float:
+    def _step_on(self, arguments: Any, returns: Sequence[str] = ()) -> tuple[float, dict[str, Any]]:
+        """One training step: the loss, and where something is asked for all that the program gives beside it."""
+        subject = self._subject(returns)
         self._refresh()
         with self._lock:
             self._settle()
             if self._nonfinite is not None and self._nonfinite_loss == "stop":
                 raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
-            step = self._present(arguments)
+            step = self._present(arguments, subject)
             if self._receipt is not None and self._recorder is None:
                 raise ReproError("the receipt is finished: expected no step after close")
-            loss = self._run(step, [*step.captured.hyper_parameters(), *step.captured.flatten_batch(arguments)])
+            self._run(step, [*step.captured.hyper_parameters(), *step.captured.flatten_batch(arguments)])
+            loss, found = step.loss(), step.results() if returns else {}
         if not math.isfinite(loss):
             self._report_nonfinite(loss)
-        return loss
+        return loss, found
 
-    def _run(self, step: _Step, inputs: list[Any]) -> float:
+    @overload
+    def evaluate(self, *batch: Any, returns: tuple[()] = (), average: bool = False) -> float: ...
+
+    @overload
+    def evaluate(self, *batch: Any, returns: Sequence[Returned], average: bool = False) -> StepResult: ...
+
+    def evaluate(self, *batch: Any, returns: Sequence[Returned] = (), average: bool = False) -> float | StepResult:
+        """The loss of the model in evaluation mode, without gradients: a program of its own.
+
+        Nothing is changed: neither the state nor `steps`, `cursor`, the receipt or the mode of a module, whose flag
+        `training` is False meanwhile (a method `train` of the model is not called). The same bits on every target. On a
+        GPU the state is brought back for it, and goes there again with the next step.
+
+        Args:
+          batch: as for `step`.
+          returns: as for `step`, of "outputs" and "metrics".
+          average: whether the trainer's average is evaluated in place of the model.
+        Returns:
+          the loss; with `returns` a `StepResult`.
+        Raises:
+          ReproError: as `step`; or the model writes a buffer or draws random numbers in evaluation mode; or there is no
+            average.
+          StepFailed: as `step`.
+        """
+        if average and self._options.average is None:
+            raise ReproError("there is no average to be evaluated, expected Trainer(..., average=AveragedModel(model))")
+        arguments = _as_given(batch)
+        self._refresh()
+        with self._lock:
+            self._settle()
+            if self._running:
+                raise ReproError("expected no evaluation within a step, as from the handler of a signal")
+            if self._step is not None:
+                self._step.bring_back()
+            evaluation = self._evaluation_of_average if average else self._evaluation
+            loss, found = evaluation.run(arguments, returns)
+        return loss if not returns else result_of(loss, found)
+
+    @cached_property
+    def _evaluation(self) -> Evaluation:
+        return Evaluation(self._model, self._loss_fn, self._options, self._target, self._threads)
+
+    @cached_property
+    def _evaluation_of_average(self) -> Evaluation:
+        return Evaluation(self._options.average, self._loss_fn, self._options, self._target, self._threads)
+
+    def _run(self, step: Step, inputs: list[Any]) -> None:
         recorder = self._recorder
         if recorder is not None:
             kinds = step.executable.program.inputs
@@ -234,7 +327,7 @@ class Trainer:
         begun = self._begun = _Begun(step, inputs, position, step.kept.completed)
         self._running = True
         try:
-            outputs = step.kept.step(*inputs)
+            step.kept.step(*inputs)
             self._settle(begun)
         except BaseException as error:
             # What was cut short is finished, or nothing has happened; a second exception leaves that to the next call.
@@ -246,7 +339,6 @@ class Trainer:
             raise
         finally:
             self._running = False
-        return step.loss(outputs)
 
     def _settle(self, begun: _Begun | None = None) -> None:
         """Ends what a step began: afterwards state, counts and receipt belong together.
@@ -275,6 +367,7 @@ class Trainer:
             if recorder is not None:
                 # What is recorded is what the tensors have.
                 step.kept.fetch()
+            step.note()
             if step.kept.ahead:
                 step.leave(self.bring_back)
             else:
@@ -297,16 +390,21 @@ class Trainer:
     def _called(self) -> Refresh:
         return frontend.Refresh(self)
 
-    def _present(self, batch: Any) -> _Step:
+    def _present(self, batch: Any, subject: Subject) -> Step:
         """The captured step for the user's objects as they are now, with the state up to date."""
         frontend.check_environment()
         step, kind = self._step, frontend.batch_kind(batch)
-        if step is None or step.known.batch != kind or not step.is_present:
-            step = self._find(batch, kind)
+        if (
+            step is None
+            or step.known.batch != kind
+            or step.known.returns != subject.options.returns
+            or (not step.is_present)
+        ):
+            step = self._find(batch, subject, kind)
         try:
             step.binding.pull()
         except frontend.Stale:
-            step = self._find(batch, kind, anew=True)
+            step = self._find(batch, subject, kind, anew=True)
         if self._recorder is not None:
             self._recorder.state = step.binding.arrays
         # Of a receipt the tensors are hashed before each step.
@@ -319,84 +417,49 @@ class Trainer:
                 step.refuse_touched()
         return step
 
-    def _find(self, batch: Any, kind: Hashable, anew: bool = False) -> _Step:
+    def _find(self, batch: Any, subject: Subject, kind: Hashable, anew: bool = False) -> Step:
         """Makes the step for this batch and the present form of the user's objects the present one; captures it where
         it is not known, or `anew`."""
         if self._step is not None:
             self._step.bring_back()
         frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
-        known = next(reversed(self._known.values()), None)
-        if known is not None:
-            form = frontend.form_of(self._model, self._loss_fn, known.captured.optimizer_structure(), kind)
-            if form in self._known and not anew and self._known[form].constants.unchanged():
+        last = self._forms.last
+        if last is not None and not anew:
+            form = frontend.form_of(subject, last[1].captured.optimizer_structure(), kind)
+            known = self._forms.find(form)
+            if known is not None:
                 try:
-                    return self._take(form, self._known[form])
+                    return self._take(form, known, subject)
                 except frontend.Stale:
                     pass
-        program, imported = self._capture(batch)
-        executable = next((each.executable for each in self._known.values() if each.program.data == program.data), None)
-        if executable is None:
-            executable = compile(program, self._target, self._threads)
-        if executable.resident:
-            self._called.watch(self._model)
-        form = frontend.form_of(self._model, self._loss_fn, imported.bindings.structure, kind)
-        self._check_recorded(program, form)
-        constants = frontend.Contents(imported.bindings.constants)
-        return self._take(form, _Known(program, imported, executable, constants, kind))
 
-    def _capture(self, batch: Any) -> tuple[Program, ImportedProgram[Captured]]:
-        """Captures the step; ReproError where its functions change what they read each time that they are called."""
+        def capture() -> tuple[Program, ImportedProgram[Captured]]:
+            return training_program(self._model, self._loss_fn, self._optimizer, batch, subject.options)
 
-        def capture() -> tuple[tuple[Program, ImportedProgram[Captured]], Form]:
-            result = training_program(self._model, self._loss_fn, self._optimizer, batch, self._options)
-            return result, frontend.form_of(self._model, self._loss_fn, None)
+        form, known = self._forms.capture(subject, capture, kind)
+        if known.executable.resident:
+            # The hooks are part of the form.
+            for module in self._modules:
+                self._called.watch(module)
+            form = frontend.form_of(subject, known.captured.structure, kind)
+        self._check_recorded(known.program, form)
+        return self._take(form, known, subject)
 
-        before = frontend.form_of(self._model, self._loss_fn, None)
-        result, after = capture()
-        if after != before:
-            # Some keep at their first call what they need at later ones.
-            result, again = capture()
-            if again != after:
-                raise ReproError(
-                    f"the step itself changes {frontend.difference(after, again)}: a compiled step cannot do so; "
-                    "expected a buffer of the model in its place"
-                )
-        return result
-
-    def _take(self, form: Form, known: _Known) -> _Step:
+    def _take(self, form: Form, known: Known, subject: Subject) -> Step:
         """Goes on with a captured step, on the tensors that the user's objects have now."""
         for kind, position in zip(("seed", "step"), known.imported.random or (), strict=False):
             self._random.setdefault(kind, known.imported.initial[position].copy())
-        binding = frontend.Binding(self._model, self._optimizer, known.captured, self._random)
-        kept = known.executable.keep(binding.arrays)
-        held = binding.tensors
-        step = _Step(
-            form,
-            known,
-            binding,
-            kept,
-            lambda: frontend.Watch(self._model, self._loss_fn, self._optimizer, held, known.constants),
-        )
+        binding = frontend.Binding(subject, known.captured, self._random)
+        step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
         if self._recorder is None and self._receipt is not None and self._step is None:
             self._open_receipt(step)
-        is_too_many = form not in self._known and len(self._known) == _FORMS
-        last = next(reversed(self._known), None)
-        if is_too_many:
-            del self._known[next(iter(self._known))]
-        self._known.pop(form, None)
-        self._known[form] = known
+        warning = self._forms.use(form, known)
         self._step = step
-        if is_too_many:
-            assert last is not None
-            warnings.warn(
-                f"{frontend.difference(last, form)} has changed, as something has again and again: "
-                "each form has a program, which is captured anew",
-                RuntimeWarning,
-                stacklevel=6,
-            )
+        if warning is not None:
+            warnings.warn(warning, RuntimeWarning, stacklevel=6)
         return step
 
-    def _open_receipt(self, step: _Step) -> None:
+    def _open_receipt(self, step: Step) -> None:
         from ..audit.receipts.recorder import Recorder
 
         assert self._receipt is not None
@@ -413,18 +476,29 @@ class Trainer:
     def _check_recorded(self, program: Program, form: Form) -> None:
         """ReproError where a receipt is open and has other state tensors than the program."""
         if self._recorder is not None and program.state != self._recorder.kinds:
-            last = next(reversed(self._known))
+            last = self._forms.last
+            assert last is not None
             raise ReproError(
-                f"{frontend.difference(last, form)} has changed, and with it the tensors that are the state: "
-                "all programs of a receipt have the same; change it back, or close the receipt first"
+                f"{frontend.difference(last[0], form)} has changed, and with it the tensors that are the state: "
+                "all programs of a receipt have the same; change it back (evaluate() needs no eval()), or close the "
+                "receipt and go on with another one in a new Trainer"
             )
 
     def _refresh(self) -> None:
         """Brings the model's tensors up to date where another trainer has newer values of them. Without the lock: the
         other one has its own."""
-        frontend.bring_others_back(self._model, None if self._step is None else self._step.binding.residents)
+        own = None if self._step is None else self._step.binding.residents
+        for module in self._modules:
+            frontend.bring_others_back(module, own)
 
-    def fit(self, batches: Iterable[Any], steps: int) -> list[float]:
+    @property
+    def _modules(self) -> list[torch.nn.Module]:
+        """The model, and its average."""
+        return [self._model] if self._options.average is None else [self._model, self._options.average]
+
+    def fit(
+        self, batches: Iterable[Any], steps: int, callbacks: Iterable[Callable[[Trainer, float], object]] = ()
+    ) -> list[float]:
         """Trains for `steps` batches, with a progress bar where standard error is a terminal.
 
         Args:
@@ -432,6 +506,8 @@ class Trainer:
             anything else that can be iterated again begins anew when it ends; an iterator gives at least `steps`.
           steps: how many. Of a receipt that is resumed: how many the run is to have from its beginning; the batches
             begin there too, and those that have been used are passed over.
+          callbacks: each is called as callback(trainer, loss) after each step, in their order. Where one gives
+            something true, that step is the last one. What one raises ends the training after that step.
         Returns:
           the loss of each step that was run.
         Raises:
@@ -439,6 +515,7 @@ class Trainer:
           ReproError: as `step`.
         """
         losses: list[float] = []
+        called = [*callbacks]
         iterator, begun = self._resume(repeated(batches))
         if begun > steps:
             raise ReproError(f"expected at least {begun} steps, which the receipt already has, got {steps}")
@@ -448,8 +525,11 @@ class Trainer:
                     batch = next(iterator)
                 except StopIteration:
                     raise BatchesEnded(f"expected {steps} batches, got {begun + len(losses)}", losses) from None
-                losses.append(self._step_on(as_arguments(batch)))
-                progress.advance(f"loss {losses[-1]:.4f}")
+                loss, _ = self._step_on(as_arguments(batch))
+                losses.append(loss)
+                progress.advance(f"loss {loss:.4f}")
+                if any([callback(self, loss) for callback in called]):
+                    break
         return losses
 
     def _resume(self, batches: Iterator[Any]) -> tuple[Iterator[Any], int]:
@@ -472,7 +552,7 @@ class Trainer:
     def _restore(self, batch: Any) -> None:
         """Goes back to the state of a resumed receipt: what gives the batches may have written to the tensors."""
         with self._lock:
-            step, recorder = self._present(batch), self._recorder
+            step, recorder = self._present(batch, self._subject(())), self._recorder
             assert recorder is not None
             with deferred_signals():
                 recorder.restore()
@@ -532,16 +612,19 @@ class Trainer:
         """All that a run needs to go on, for torch.save; `save_checkpoint` writes it as a safetensors file.
 
         Returns:
-          `model` and `optimizer`: their state_dict; `steps` and `cursor`; `seed` and `random_step` of the random
-          numbers; `format`.
+          `model`, `optimizer` and, where there are such, `average` and `loss_scale`: their state_dict; `steps` and
+          `cursor`; `seed` and `random_step` of the random numbers; `format`.
         """
         with self._lock:
             self.bring_back()
             seed, step = (int(self._random[kind]) if kind in self._random else None for kind in ("seed", "step"))
+            average, scaler = self._options.average, self._options.loss_scale
             return {
                 "format": frontend.CHECKPOINT_FORMAT,
                 "model": self._model.state_dict(),
                 "optimizer": self._optimizer.state_dict(),
+                **({} if average is None else {"average": average.state_dict()}),
+                **({} if scaler is None else {"loss_scale": scaler.state_dict()}),
                 "steps": self.steps,
                 "cursor": self.cursor,
                 "seed": int(self._options.seed) if seed is None else seed,
@@ -566,7 +649,8 @@ class Trainer:
                 if self._step is not None:
                     self._step.binding.give_up()
                 self._begun = self._step = self._broken = None
-                frontend.check_fits(state, self._model, self._optimizer)
+                average, scaler = self._options.average, self._options.loss_scale
+                frontend.check_fits(state, self._model, self._optimizer, average, scaler)
             except BaseException:
                 self._begun, self._step, self._broken = former
                 if self._step is not None and self._step.kept.ahead:
@@ -574,6 +658,10 @@ class Trainer:
                 raise
             self._broken = "loading a state was cut short: call load_state_dict again"
             self._model.load_state_dict(state["model"])
+            if average is not None:
+                average.load_state_dict(state["average"])
+            if scaler is not None:
+                scaler.load_state_dict(state["loss_scale"])
             # A copy: torch.optim keeps the tensors that it is given, which may be those of another optimizer.
             self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
             self._options = replace(self._options, seed=state["seed"])
@@ -587,9 +675,9 @@ class Trainer:
             self._broken = None
 
     def save_checkpoint(self, path: str | Path) -> None:
-        """Writes `state_dict` as a safetensors file: the tensors `model.NAME` and `optimizer.NUMBER.NAME`, the rest as
-        JSON in the metadata `trainer`. Equal states give equal bytes. A former file is replaced when all of the new one
-        is stored. ReproError where it cannot be written."""
+        """Writes `state_dict` as a safetensors file: the tensors `model.NAME`, `average.NAME` and
+        `optimizer.NUMBER.NAME`, the rest as JSON in the metadata `trainer`. Equal states give equal bytes. A former
+        file is replaced when all of the new one is stored. ReproError where it cannot be written."""
         frontend.save_checkpoint(path, self.state_dict())
 
     def load_checkpoint(self, path: str | Path) -> None:
@@ -606,101 +694,6 @@ class _Position:
 
 
 @dataclass(frozen=True)
-class _Known:
-    """A captured and compiled step, for tensors of any address.
-
-    Attributes:
-      constants: what the tensors contain that are constants of the program.
-      batch: structure and shapes of the batches, see `batch_kind`.
-    """
-
-    program: Program
-    imported: ImportedProgram[Captured]
-    executable: Executable
-    constants: Contents
-    batch: Hashable
-
-    @property
-    def captured(self) -> Captured:
-        return self.imported.bindings
-
-
-@dataclass
-class _Step:
-    """A captured step on the present tensors of model and optimizer.
-
-    Attributes:
-      recorded: the state that `kept` has, as the receipt names it; None where that is not known.
-    """
-
-    form: Form
-    known: _Known
-    binding: Binding
-    kept: Kept
-    look: Callable[[], Watch]
-    recorded: tuple[bytes, ...] | None = None
-
-    def __post_init__(self) -> None:
-        self.watch = self.look()
-
-    @property
-    def program(self) -> Program:
-        return self.known.program
-
-    @property
-    def captured(self) -> Captured:
-        return self.known.captured
-
-    @property
-    def executable(self) -> Executable:
-        return self.known.executable
-
-    @property
-    def is_present(self) -> bool:
-        """Whether the user's objects still have the form of this step."""
-        captured = self.captured
-        return self.watch.unchanged() and captured.optimizer_structure() == captured.structure
-
-    def loss(self, outputs: Mapping[str, np.ndarray]) -> float:
-        """The loss among the outputs of a step as a number."""
-        element = next(kind.element for kind in self.program.outputs if kind.name == "loss")
-        return float(frontend.to_tensor(outputs["loss"], element))
-
-    def refuse_touched(self) -> None:
-        """ReproError where the user's tensors were written while newer values were on the device."""
-        if self.kept.ahead:
-            raise ReproError(
-                "a tensor of the model or the optimizer was written while newer values were on the device: "
-                "expected sync() before writing"
-            )
-
-    def bring_back(self) -> None:
-        """Brings the user's tensors up to date, where the state is on a device."""
-        if self.kept.ahead:
-            if self.binding.touched or self.watch.moved:
-                self.refuse_touched()
-            with deferred_signals():
-                self.kept.fetch()
-                self.push()
-        elif self.binding.residents:
-            # An exception cut this short.
-            self.push()
-
-    def leave(self, bring_back: Callable[[], None]) -> None:
-        """The newest values are on a device: whoever uses one of the user's tensors has them brought back first."""
-        if not self.binding.residents:
-            with deferred_signals():
-                if self.binding.adopt():
-                    self.watch = self.look()
-                self.binding.leave(bring_back)
-
-    def push(self) -> None:
-        """Brings the user's objects up to date with the arrays."""
-        if self.binding.push():
-            self.watch = self.look()
-
-
-@dataclass(frozen=True)
 class _Begun:
     """A step that may have run.
 
@@ -710,7 +703,7 @@ class _Begun:
       before: how many steps `kept` had completed.
     """
 
-    step: _Step
+    step: Step
     inputs: list[Any]
     position: _Position
     before: int

@@ -45,6 +45,8 @@ def _cyclic(optimizer: Optimizer) -> CyclicLR:
     return CyclicLR(optimizer, 0.01, 0.1, step_size_up=3, base_momentum=0.6, max_momentum=0.95)
 
 
+# The program is run without a trainer: the optimizer sees no step.
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 @pytest.mark.parametrize(
     ("make", "schedule"),
     [

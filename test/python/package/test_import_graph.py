@@ -72,6 +72,10 @@ UPWARDS = {
 """Arrows against the order of the table: each is followed within a function alone."""
 
 
+TRAINER = {"train.captured_step", "train.evaluation", "train.result", "train.trainer"}
+"""The trainer of PyTorch's models."""
+
+
 class Import(NamedTuple):
     """One import.
 
@@ -193,11 +197,8 @@ def test_the_ground_imports_no_room() -> None:
 def test_only_the_frontend_imports_torch() -> None:
     for each in imports():
         if not each.own and each.module.split(".")[0] in ("torch", "torch_mlir", "functorch"):
-            allowed = within(each.importer, "frontends.torch") or (each.importer, each.kind) == (
-                "train.trainer",
-                "types",
-            )
-            assert allowed, each
+            is_type = each.importer in TRAINER and each.kind == "types"
+            assert within(each.importer, "frontends.torch") or is_type, each
 
 
 def test_who_imports_the_frontend_of_torch() -> None:
@@ -205,7 +206,7 @@ def test_who_imports_the_frontend_of_torch() -> None:
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
     assert {name for name in found if not within(name, "frontends.torch")} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
-        "cli.compile", "cli.dispute", "cli.train", "cli.verify", "torch_compile", "train.trainer",
+        "cli.compile", "cli.dispute", "cli.train", "cli.verify", "torch_compile", *TRAINER - {"train.result"},
     }  # fmt: skip
 
 
@@ -222,7 +223,7 @@ def test_nobody_else_names_torch() -> None:
         ("bundle.runner.packing", "repro_mlir/frontends/torch/__init__.py"),
     }
     for name, path in sources().items():
-        if within(name, "frontends.torch") or name == "train.trainer":
+        if within(name, "frontends.torch") or name in TRAINER:
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):

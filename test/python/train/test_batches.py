@@ -68,12 +68,12 @@ def test_the_last_smaller_batch_is_eager_s() -> None:
 
 
 def test_a_program_for_each_shape_is_captured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from repro_mlir.train import trainer as module
+
     trainer = new_trainer()
     captured = []
-    capture = repro_mlir.Trainer._capture
-    monkeypatch.setattr(
-        repro_mlir.Trainer, "_capture", lambda self, batch: captured.append(len(batch[0])) or capture(self, batch)
-    )
+    capture = module.training_program
+    monkeypatch.setattr(module, "training_program", lambda *given: captured.append(len(given[3][0])) or capture(*given))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         trainer.fit(loader(), 9)

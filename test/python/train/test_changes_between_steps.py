@@ -216,7 +216,7 @@ def test_as_in_pytorch(changes: tuple[Callable, ...], optimizer: Callable, first
 
 
 def test_modes_that_alternate_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from repro_mlir.train import trainer as module
+    from repro_mlir.train import captured_step as module
 
     compiled = []
     compile_ = module.compile
@@ -435,7 +435,7 @@ def test_what_functions_read(what: str) -> None:
         expected = eager_step(theirs, optimizers[1])
         write(ours, factor)
         assert trainer.step(*BATCH) == pytest.approx(expected, rel=1e-5), factor
-    assert len(trainer._known) == 2
+    assert len(trainer._forms) == 2
 
 
 @pytest.mark.parametrize("bound", [False, True])
@@ -529,7 +529,7 @@ def test_what_a_model_keeps_of_its_first_call() -> None:
     trainer.step(*BATCH)
     model.train()
     trainer.step(*BATCH)
-    assert len(trainer._known) == 2
+    assert len(trainer._forms) == 2
 
 
 def test_schedulers_do_not_warn(recwarn: pytest.WarningsRecorder) -> None:

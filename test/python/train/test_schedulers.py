@@ -1,15 +1,18 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch's schedulers and a weight decay that changes: the same bits on every target, and what eager mode trains."""
+"""PyTorch's schedulers and a weight decay that changes: the same bits on every target, what eager mode trains, and its
+warnings."""
 
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import repro_mlir
 import torch
-from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
+from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts, CyclicLR, LinearLR, OneCycleLR, SequentialLR, StepLR
 
 pytest.importorskip("torch_mlir")
 
@@ -51,10 +54,79 @@ def _train(make: Make, target: str | None) -> tuple[str, torch.Tensor]:
     return digest, torch.cat([value.detach().reshape(-1) for value in model.parameters()])
 
 
-@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 @pytest.mark.parametrize("make", [_sgd, _adamw], ids=["sgd_cyclic", "adamw_one_cycle"])
 def test_the_same_bits_on_every_target_and_near_eager(make: Make) -> None:
     found = [_train(make, target) for target in TARGETS]
     assert len({digest for digest, _ in found}) == 1
     _, eager = _train(make, None)
     torch.testing.assert_close(found[0][1], eager, rtol=1e-4, atol=1e-5)
+
+
+OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=0.1),
+}
+SCHEDULERS: dict[str, Callable[[torch.optim.Optimizer], Any]] = {
+    "step": lambda optimizer: StepLR(optimizer, 2),
+    "restarts": lambda optimizer: CosineAnnealingWarmRestarts(optimizer, 2),
+    "sequential": lambda optimizer: SequentialLR(
+        optimizer, [LinearLR(optimizer, 0.5, total_iters=2), StepLR(optimizer, 2)], [2]
+    ),
+}
+BATCH = torch.ones(4, 6), torch.ones(4, 3)
+
+
+def _trainer(optimizer: str, target: str = "cpu") -> tuple[torch.optim.Optimizer, repro_mlir.Trainer]:
+    model = torch.nn.Linear(6, 3)
+    made = OPTIMIZERS[optimizer](model.parameters())
+    return made, repro_mlir.Trainer(model, torch.nn.functional.mse_loss, made, target=target, threads=1)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_no_warning_where_a_step_was_run(optimizer: str, scheduler: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made, trainer = _trainer(optimizer)
+        schedule = SCHEDULERS[scheduler](made)
+        for _ in range(3):
+            trainer.step(*BATCH)
+            schedule.step()
+
+
+def test_no_warning_on_a_device() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made, trainer = _trainer("sgd", "ptx-emulator")
+        schedule = StepLR(made, 2)
+        trainer.step(*BATCH)
+        schedule.step()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_no_warning_after_a_state_was_loaded(optimizer: str, tmp_path: Path) -> None:
+    _, trainer = _trainer(optimizer)
+    trainer.step(*BATCH)
+    trainer.save_checkpoint(tmp_path / "run.safetensors")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made, trainer = _trainer(optimizer)
+        trainer.load_checkpoint(tmp_path / "run.safetensors")
+        schedule = StepLR(made, 2)
+        trainer.step(*BATCH)
+        schedule.step()
+
+
+@pytest.mark.parametrize("receipt", [False, True])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_warning_where_no_step_was_run(optimizer: str, receipt: bool, tmp_path: Path) -> None:
+    model = torch.nn.Linear(6, 3)
+    made = OPTIMIZERS[optimizer](model.parameters())
+    trainer = repro_mlir.Trainer(
+        model, torch.nn.functional.mse_loss, made, receipt=tmp_path / "run.receipt" if receipt else None
+    )
+    schedule = StepLR(made, 2)
+    trainer.prepare(*BATCH)
+    with pytest.warns(UserWarning, match=r"Detected call of `lr_scheduler.step"):
+        schedule.step()

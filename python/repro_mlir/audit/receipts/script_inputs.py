@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ReceiptWrong, ReproError
+from ...frontends import torch as frontend
 from ...frontends.torch.script import load_training
 from ...program import Program
 from ...program.canonical import examine
@@ -47,6 +48,8 @@ class ScriptBatches:
         self.program, self.imported = given.capture(self._first)
         self.first = self.program
         self._known = {given.form(self.imported, self._first): (self.program, self.imported)}
+        self._batch = self._first
+        self._giving: dict[frontend.Form, Program] = {}
 
     def run(self, like: Mapping[str, Any]) -> dict[str, Any]:
         """What the script runs, as `Header.run`; without `nonfinite_loss` where the script leaves it open.
@@ -76,7 +79,19 @@ class ScriptBatches:
         if form not in self._known:
             self._known[form] = self._given.capture(batch)
         self.program, self.imported = self._known[form]
+        self._batch = batch
         return self.imported.read_inputs(batch)
+
+    def giving(self, names: Sequence[str]) -> Program:
+        """The program of the last batch that was given, or of the first one, for a step that was asked for outputs of
+        these names. ReproError where there is none."""
+        returns = frontend.returned_by(names)
+        if returns == frontend.returned_by(kind.name for kind in self.program.outputs):
+            return self.program
+        form = self._given.form(self.imported, self._batch, returns)
+        if form not in self._giving:
+            self._giving[form] = self._given.capture(self._batch, returns)[0]
+        return self._giving[form]
 
     def _next(self) -> Any:
         try:
@@ -104,7 +119,7 @@ class ScriptInputs:
         theirs = receipt.header.run()
         self.run = source.run(theirs)
         # What is wrong with the names is of no interest in another program.
-        self.check_program(receipt.header.programs[0], None, source.first)
+        self.check_program(receipt.header.programs[0], None)
         for name in ("numerics", *sorted(self.run)):
             different = first_different_field(theirs[name], self.run[name], name)
             if different is not None:
@@ -116,9 +131,13 @@ class ScriptInputs:
         """That of the last batch that was given."""
         return self._source.program
 
-    def check_program(self, listed: ListedProgram, step: int | None, program: Program | None = None) -> None:
-        """ReceiptWrong where a receipt lists another program or other names; by default than the last batch has."""
-        program = program or self.program
+    def check_program(self, listed: ListedProgram, step: int | None) -> None:
+        """ReceiptWrong where a receipt lists another program or other names than the last batch that was given has, or
+        the first one. What the step gave beside the loss is its own choice: the state does not depend on it."""
+        try:
+            program = self._source.giving([kind.name for kind in listed.signature.outputs])
+        except ReproError:
+            program = self.program
         message = f"not that of {self._source.script}"
         if not examine(program.data).is_named(listed.identity):
             raise ReceiptWrong("program", message, step, listed.identity, program.hash)

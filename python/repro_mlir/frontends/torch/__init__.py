@@ -13,15 +13,20 @@ from typing import TYPE_CHECKING
 from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
+    from repro_mlir.frontends.torch.averages import check_average
     from repro_mlir.frontends.torch.binding import Binding, Stale
     from repro_mlir.frontends.torch.capture import capture_inference, capture_training
     from repro_mlir.frontends.torch.captured import Captured, batch_kind
     from repro_mlir.frontends.torch.checkpoint import CHECKPOINT_FORMAT, check_fits, load_checkpoint, save_checkpoint
     from repro_mlir.frontends.torch.errors import CaptureError
     from repro_mlir.frontends.torch.hooks import refuse_hooks
+    from repro_mlir.frontends.torch.loss_scaling import check_scaler
+    from repro_mlir.frontends.torch.modes import evaluation_mode
     from repro_mlir.frontends.torch.module_calls import Refresh
     from repro_mlir.frontends.torch.reads import Contents
     from repro_mlir.frontends.torch.resident import bring_others_back
+    from repro_mlir.frontends.torch.results import check_returns, read_results, returned_by
+    from repro_mlir.frontends.torch.subject import Subject
     from repro_mlir.frontends.torch.tensors import to_tensor
     from repro_mlir.frontends.torch.watch import Form, Watch, check_environment, difference, form_of
 
@@ -34,16 +39,23 @@ _HOMES = {
     "Form": "watch",
     "Refresh": "module_calls",
     "Stale": "binding",
+    "Subject": "subject",
     "Watch": "watch",
     "batch_kind": "captured",
     "bring_others_back": "resident",
     "capture_inference": "capture",
     "capture_training": "capture",
+    "check_average": "averages",
     "check_environment": "watch",
     "check_fits": "checkpoint",
+    "check_returns": "results",
+    "check_scaler": "loss_scaling",
     "difference": "watch",
+    "evaluation_mode": "modes",
     "form_of": "watch",
     "load_checkpoint": "checkpoint",
+    "read_results": "results",
+    "returned_by": "results",
     "refuse_hooks": "hooks",
     "save_checkpoint": "checkpoint",
     "to_tensor": "tensors",
@@ -58,17 +70,24 @@ __all__ = [
     "Form",
     "Refresh",
     "Stale",
+    "Subject",
     "Watch",
     "batch_kind",
     "bring_others_back",
     "capture_inference",
     "capture_training",
+    "check_average",
     "check_environment",
     "check_fits",
+    "check_returns",
+    "check_scaler",
     "difference",
+    "evaluation_mode",
     "form_of",
     "load_checkpoint",
+    "read_results",
     "refuse_hooks",
+    "returned_by",
     "save_checkpoint",
     "to_tensor",
 ]

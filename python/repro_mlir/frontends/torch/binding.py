@@ -23,6 +23,7 @@ from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.optimizers import Slot
 from repro_mlir.frontends.torch.resident import Residents, as_they_are
+from repro_mlir.frontends.torch.subject import Subject
 from repro_mlir.frontends.torch.tensors import to_tensor
 from repro_mlir.numerics.tensors import TensorType
 
@@ -42,16 +43,10 @@ class Binding:
       residents: these and the optimizer's counters, as long as the values are on a device.
     """
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        optimizer: torch.optim.Optimizer,
-        captured: Captured,
-        own: Mapping[str, np.ndarray],
-    ) -> None:
+    def __init__(self, subject: Subject, captured: Captured, own: Mapping[str, np.ndarray]) -> None:
         """
         Args:
-          model, optimizer, captured: what was captured, and from what.
+          subject, captured: what was captured, and from what.
           own: arrays for `seed` and `step`, which no object of the user's holds.
         Raises:
           CaptureError: a tensor that a step writes shares memory with another one, or within itself.
@@ -59,24 +54,25 @@ class Binding:
         """
         self.arrays: dict[str, np.ndarray] = {}
         self.tensors: list[torch.Tensor] = []
-        self._optimizer = optimizer
+        self._optimizer = subject.optimizer
         self._copies: list[tuple[torch.Tensor, TensorType, bool]] = []
         self._written: list[torch.Tensor] = []
         self._new: list[tuple[torch.nn.Parameter, str, torch.Tensor]] = []
         self._counters: list[_Counter] = []
         self.residents = Residents()
-        held = dict(model.named_parameters()) | dict(model.named_buffers())
+        held = dict(subject.model.named_parameters()) | dict(subject.model.named_buffers()) | subject.extra
         written = captured.written
         shared: list[tuple[torch.Tensor, TensorType]] = []
         for role, kind, slot in zip(captured.roles, captured.state, captured.slots, strict=True):
             # In the order of the program; the tensors' memory comes later.
             self.arrays[kind.name] = own[role] if role in ("seed", "step") else _EMPTY
-            if role in ("parameter", "buffer"):
+            if kind.name in held:
                 shared.append((held[kind.name], kind))
             elif slot is None:
                 continue
             elif slot.key in ("step", "count"):
-                counter = _Counter(slot, optimizer)
+                assert self._optimizer is not None
+                counter = _Counter(slot, self._optimizer)
                 self._counters.append(counter)
                 self.arrays[kind.name] = counter.array
             else:
@@ -89,6 +85,7 @@ class Binding:
 
     def _slot(self, slot: Slot) -> torch.Tensor:
         """The tensor in the optimizer's state; a new one, which the optimizer gets with the first step."""
+        assert self._optimizer is not None
         (parameter,) = slot.parameters
         found = self._optimizer.state.get(parameter, {}).get(slot.key)
         if isinstance(found, torch.Tensor):
@@ -148,14 +145,25 @@ class Binding:
         """
         new = bool(self._new) or any(counter.is_new for counter in self._counters)
         if new:
+            assert self._optimizer is not None
             for parameter, key, tensor in self._new:
                 self._optimizer.state[parameter][key] = tensor
             self._new = []
             for counter in self._counters:
                 counter.adopt()
-            # As by its own step: schedulers look at that.
-            self._optimizer._opt_called = True  # type: ignore[attr-defined]
         return new
+
+    def note_step(self) -> bool:
+        """Lets the optimizer know that a step has run, as its own step does: schedulers look at that.
+
+        Returns:
+          whether it was the optimizer's first.
+        """
+        optimizer: Any = self._optimizer
+        is_first = not getattr(optimizer, "_opt_called", False)
+        if is_first:
+            optimizer._opt_called = True
+        return is_first
 
     def leave(self, bring_back: Callable[[], None]) -> None:
         """The values are on a device from now on, until `bring_back`, which calls `push`."""

@@ -17,12 +17,24 @@ from torch.nn.utils import stateless
 
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.averages import average_tensors, check_average, update_average
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
+from repro_mlir.frontends.torch.loss_scaling import (
+    check_scaler,
+    keep_where,
+    scaled,
+    scaler_tensors,
+    scaler_values,
+    unscaled,
+    update_scale,
+)
 from repro_mlir.frontends.torch.lowering import lower
-from repro_mlir.frontends.torch.optimizers import OptimizerProgram
-from repro_mlir.frontends.torch.random_sites import RandomSites
+from repro_mlir.frontends.torch.modes import evaluation_mode
+from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
+from repro_mlir.frontends.torch.random_sites import RandomSites, current_sites
+from repro_mlir.frontends.torch.results import Results, check_returns
 from repro_mlir.frontends.torch.source_lines import module_names, phase
 from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import trace
@@ -50,16 +62,19 @@ def capture_training(
       optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over parameters of `model`, with any state. Its
         hyper-parameters are inputs of the program; see `Captured` for what needs another program.
       batch: an example; its tensors give the shapes and element types of the inputs, anything else is a constant.
-      options: clipping as torch.nn.utils.clip_grad_norm_ does it; autocast to torch.bfloat16 or torch.float16 as
-        torch.autocast("cpu", autocast) around forward and loss. `exact_digits` is not looked at: it is a choice for the
+      options: clipping as torch.nn.utils.clip_grad_norm_ does it; `average` a torch.optim.swa_utils.AveragedModel whose
+        tensors are state and follow each step as by `update_parameters`; `loss_scale` a torch.amp.GradScaler whose rule
+        the step follows; autocast to torch.bfloat16 or torch.float16 as torch.autocast("cpu", autocast) around forward
+        and loss. `exact_digits` is not looked at: it is a choice for the
         canonical program.
     Returns:
-      the program; its outputs are `loss` and, if `loss_fn` is given, the tensors that the model returns.
+      the program; its outputs are `loss` and what `options.returns` asks for: `output` with the path of each tensor in
+      what the model returns, `gradient_norm`, `gradients['NAME']`, `metrics['NAME']`. Where it asks for nothing, they
+      are the loss and, if `loss_fn` is given, the tensors that the model returns.
     Raises:
       CaptureError: see the message; nothing was changed.
     """
-    if loss_fn is not None and not (isinstance(batch, tuple | list) and len(batch) >= 2):
-        raise CaptureError(f"batch is a {type(batch).__name__}, expected a tuple (*inputs, target) as loss_fn is given")
+    _check_batch(loss_fn, batch)
     _check_options(options)
     excluded: set[str] = set()
     while True:
@@ -69,6 +84,33 @@ def capture_training(
             return imported
         # torch.optim leaves a parameter without a gradient alone: it gets no optimizer state.
         excluded |= step.without_gradient
+
+
+def capture_evaluation(
+    model: torch.nn.Module,
+    loss_fn: Callable[[Any, Any], torch.Tensor] | None,
+    batch: Any,
+    options: CaptureOptions = _DEFAULTS,
+) -> ImportedProgram[Captured]:
+    """Captures the loss of a model in evaluation mode, without gradients. The model keeps its mode.
+
+    Args:
+      model, loss_fn, batch: as for `capture_training`; the optimizer has no part in it.
+      options: `autocast`, `attention_block`, `returns` without gradients, and `metrics`.
+    Returns:
+      the program, whose outputs are as for `capture_training`; the state is what the model has, and stays.
+    Raises:
+      CaptureError: see the message; that the model writes a buffer or draws random numbers among them.
+    """
+    _check_batch(loss_fn, batch)
+    _check_options(options)
+    with evaluation_mode(model):
+        imported = _capture(_Evaluation(model, loss_fn, batch, options), options)
+    if imported.random is not None:
+        raise CaptureError("the model draws random numbers in evaluation mode, expected none, as for dropout there")
+    for name in sorted(imported.bindings.written):
+        raise CaptureError(f"the model writes {name} in evaluation mode: an evaluation leaves the state as it is")
+    return imported
 
 
 def capture_inference(
@@ -102,7 +144,13 @@ class _Step:
         named = zip(leaf_names(batch), leaves, strict=True)
         self.batch_names = [name for name, leaf in named if isinstance(leaf, torch.Tensor)]
         self.output_names: list[str] = []
+        self.results: dict[str, Any] = {}
+        self.extra: dict[str, tuple[Role, torch.Tensor]] = {}
         self.optimizer: OptimizerProgram | None = None
+
+    def extra_tensors(self) -> list[torch.Tensor]:
+        """The tensors of the user's objects for `extra`."""
+        return []
 
     def rebuild_batch(self, tensors: Sequence[torch.Tensor]) -> Any:
         remaining = iter(tensors)
@@ -117,20 +165,75 @@ class _Step:
         hyper_parameters: Sequence[torch.Tensor],
         batch: Any,
     ) -> list[torch.Tensor]:
-        """Returns the outputs; replaces the entries of the three dicts by the new state."""
+        """Returns the outputs by `give`; replaces the entries of the three dicts by the new state."""
         raise NotImplementedError
 
-    def name_outputs(self, result: Any, prefix: str) -> list[torch.Tensor]:
-        """The tensors of a model's result; names them."""
-        tensors = []
-        for path, leaf in pytree.tree_flatten_with_path(result)[0]:
-            if isinstance(leaf, torch.Tensor):
-                tensors.append(leaf)
-                self.output_names.append(prefix + pytree.keystr(path))
-        return tensors
+    def give(self, results: Results) -> list[torch.Tensor]:
+        """The outputs, whose names and structure it keeps."""
+        self.output_names, self.results = results.names, results.structure
+        return [value.detach() for value in results.tensors]
 
 
-class _TrainingStep(_Step):
+class _WithLoss(_Step):
+    """A step whose first output is the loss."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss_fn: Callable[[Any, Any], torch.Tensor] | None,
+        batch: Any,
+        options: CaptureOptions,
+    ) -> None:
+        super().__init__(model, batch)
+        self.loss_fn = loss_fn
+        self.autocast = options.autocast
+        self.metrics = options.metrics or {}
+        self.returns: tuple[str, ...] = ()
+
+    def forward(self, batch: Any) -> tuple[torch.Tensor, Any]:
+        """The loss, and what the model returns."""
+        with contextlib.ExitStack() as stack:
+            if self.autocast is not None:
+                stack.enter_context(torch.autocast("cpu", dtype=self.autocast, cache_enabled=False))
+            loss, output = self._loss(batch)
+        if loss.dim() != 0 or not loss.is_floating_point():
+            raise CaptureError(f"the loss has shape {list(loss.shape)} of {loss.dtype}, expected a scalar float")
+        return loss, output
+
+    def _loss(self, batch: Any) -> tuple[torch.Tensor, Any]:
+        """The loss, and what the model returns."""
+        if self.loss_fn is not None:
+            *inputs, target = batch
+            output = self.model(*inputs)
+            with phase("loss function"):
+                loss = self.loss_fn(output, target)
+            return loss, output
+        result = output = _call(self.model, batch)
+        if isinstance(result, Mapping) and "loss" in result:
+            result = result["loss"]
+        elif hasattr(result, "loss"):
+            result = result.loss
+        elif isinstance(result, tuple | list) and result:
+            result = result[0]
+        if not isinstance(result, torch.Tensor):
+            raise CaptureError(f"the model returns a {type(result).__name__}, expected the loss as loss_fn is None")
+        return result, output
+
+    def results_of(self, loss: torch.Tensor, output: Any, batch: Any, kept: Sequence[torch.Tensor]) -> Results:
+        """What is asked for of forward and loss; metrics must not write to what is `kept`."""
+        results = Results()
+        results.append("loss", loss)
+        if "outputs" in self.returns:
+            results.add("outputs", output, "output")
+        elif not self.returns and self.loss_fn is not None:
+            results.append_all("output", output)
+        if "metrics" in self.returns:
+            target = batch if self.loss_fn is None else batch[-1]
+            results.add("metrics", _computed(self.metrics, output, target, kept))
+        return results
+
+
+class _TrainingStep(_WithLoss):
     def __init__(
         self,
         model: torch.nn.Module,
@@ -140,13 +243,22 @@ class _TrainingStep(_Step):
         options: CaptureOptions,
         excluded: set[str],
     ) -> None:
-        super().__init__(model, batch)
-        self.loss_fn = loss_fn
-        self.autocast = options.autocast
+        super().__init__(model, loss_fn, batch, options)
+        self.returns = check_returns(options.returns, options.metrics)
+        self.clips = options.clip_norm is not None
+        self.average = options.average
+        if self.average is not None:
+            check_average(self.average, model)
+            self.extra |= {name: ("average", tensor) for name, tensor in average_tensors(self.average).items()}
+        self.scaler = options.loss_scale
+        if self.scaler is not None:
+            check_scaler(self.scaler)
+            self.extra |= {name: ("loss_scale", tensor) for name, tensor in scaler_values(self.scaler).items()}
         refuse_hooks(self.parameters, optimizer)
         self.trained = [name for name, value in self.parameters.items() if value.requires_grad]
         if not self.trained:
             raise CaptureError("the model has no parameter that requires a gradient")
+        self.updated: set[str] = set()
         known = {self.parameters[name]: name for name in self.parameters}
         for index, group in enumerate(optimizer.param_groups):
             for parameter in group["params"]:
@@ -155,6 +267,7 @@ class _TrainingStep(_Step):
                         f"parameter group {index} of the optimizer has a parameter of shape "
                         f"{list(parameter.shape)} that is not the model's"
                     )
+                self.updated.add(known[parameter])
         names: dict[torch.Tensor, str] = {self.parameters[name]: name for name in self.trained if name not in excluded}
         self.optimizer = OptimizerProgram(optimizer, names, options.clip_norm)
         self.without_gradient: set[str] = set()
@@ -175,40 +288,83 @@ class _TrainingStep(_Step):
             checked_module_hooks(self.model),
             stateless._reparametrize_module(self.model, swapped, tie_weights=True),
         ):
-            with contextlib.ExitStack() as stack:
-                if self.autocast is not None:
-                    stack.enter_context(torch.autocast("cpu", dtype=self.autocast, cache_enabled=False))
-                loss, outputs = self._loss(batch)
-            if loss.dim() != 0 or not loss.is_floating_point():
-                raise CaptureError(f"the loss has shape {list(loss.shape)} of {loss.dtype}, expected a scalar float")
+            loss, output = self.forward(batch)
             with phase("backward pass"):
-                found = torch.autograd.grad(loss, [leaves[name] for name in self.trained], allow_unused=True)
+                scaled_loss = loss if self.scaler is None else scaled(loss, state)
+                found = torch.autograd.grad(scaled_loss, [leaves[name] for name in self.trained], allow_unused=True)
         buffers.update({name: swapped[name].detach() for name in buffers})
         self.without_gradient = {name for name, g in zip(self.trained, found, strict=True) if g is None}
         gradients = {name: g for name, g in zip(self.trained, found, strict=True) if g is not None}
         with torch.no_grad():
+            kept = *parameters.values(), *buffers.values(), *gradients.values()
+            results = self.results_of(loss, output, batch, kept)
+            if self.scaler is not None:
+                gradients, is_left_out = unscaled(gradients, self.updated, state)
+                former = {**parameters}, {**state}
+            self._add_gradients(results, parameters, gradients, hyper_parameters)
             assert self.optimizer is not None
             self.optimizer.update(parameters, gradients, state, hyper_parameters)
-        return [loss.detach(), *(value.detach() for value in outputs)]
+            if self.scaler is not None:
+                for before, after in zip(former, (parameters, state), strict=True):
+                    keep_where(is_left_out, before, after)
+                update_scale(self.scaler, is_left_out, state)
+            if self.average is not None:
+                update_average(self.average, parameters, buffers, state)
+        return self.give(results)
 
-    def _loss(self, batch: Any) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        self.output_names = ["loss"]
-        if self.loss_fn is not None:
-            *inputs, target = batch
-            output = self.model(*inputs)
-            with phase("loss function"):
-                loss = self.loss_fn(output, target)
-            return loss, self.name_outputs(output, "output")
-        result = _call(self.model, batch)
-        if isinstance(result, Mapping) and "loss" in result:
-            result = result["loss"]
-        elif hasattr(result, "loss"):
-            result = result.loss
-        elif isinstance(result, tuple | list) and result:
-            result = result[0]
-        if not isinstance(result, torch.Tensor):
-            raise CaptureError(f"the model returns a {type(result).__name__}, expected the loss as loss_fn is None")
-        return result, []
+    def extra_tensors(self) -> list[torch.Tensor]:
+        tensors = [] if self.average is None else [*average_tensors(self.average).values()]
+        return tensors if self.scaler is None else [*tensors, *scaler_tensors(self.scaler).values()]
+
+    def _add_gradients(
+        self,
+        results: Results,
+        parameters: Mapping[str, torch.Tensor],
+        gradients: Mapping[str, torch.Tensor],
+        hyper_parameters: Sequence[torch.Tensor],
+    ) -> None:
+        """What is asked for of the gradients."""
+        if "gradient_norm" in self.returns:
+            with phase("norm of the gradients"):
+                results.add("gradient_norm", _global_norm(gradients))
+        if "gradients" in self.returns:
+            if self.clips:
+                # The optimizer does the same once more: the compiler merges both.
+                with phase("gradient clipping"):
+                    gradients = clip_by_global_norm(gradients, hyper_parameters[-1])
+            results.add("gradients", {name: g.to(parameters[name].dtype) for name, g in gradients.items()})
+
+
+class _Evaluation(_WithLoss):
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss_fn: Callable[[Any, Any], torch.Tensor] | None,
+        batch: Any,
+        options: CaptureOptions,
+    ) -> None:
+        super().__init__(model, loss_fn, batch, options)
+        self.returns = check_returns(options.returns, options.metrics, is_evaluation=True)
+        refuse_hooks({}, None)
+
+    def run(
+        self,
+        parameters: dict[str, torch.Tensor],
+        buffers: dict[str, torch.Tensor],
+        state: dict[str, torch.Tensor],
+        hyper_parameters: Sequence[torch.Tensor],
+        batch: Any,
+    ) -> list[torch.Tensor]:
+        swapped = {**parameters, **buffers}
+        with (
+            torch.no_grad(),
+            checked_module_hooks(self.model),
+            stateless._reparametrize_module(self.model, swapped, tie_weights=True),
+        ):
+            loss, output = self.forward(batch)
+            results = self.results_of(loss, output, batch, [*swapped.values()])
+        buffers.update({name: swapped[name] for name in buffers})
+        return self.give(results)
 
 
 class _Inference(_Step):
@@ -224,15 +380,48 @@ class _Inference(_Step):
         with torch.no_grad(), stateless._reparametrize_module(self.model, swapped, tie_weights=True):
             result = _call(self.model, batch)
         buffers.update({name: swapped[name] for name in buffers})
-        self.output_names = []
-        outputs = self.name_outputs(result, "output")
-        if not outputs:
+        results = Results()
+        results.append_all("output", result)
+        if not results.tensors:
             raise CaptureError(f"the model returns a {type(result).__name__} without tensors")
-        return outputs
+        return self.give(results)
+
+
+def _computed(
+    metrics: Mapping[str, Callable[[Any, Any], Any]], output: Any, target: Any, kept: Sequence[torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """The values of metrics, which are to be numbers of this step alone and leave what is `kept` as it is."""
+    sites, versions = current_sites(), [each._version for each in kept]
+    drawn, sites.drawn = sites.drawn, False
+    values = {}
+    for name, function in metrics.items():
+        with phase(f"metric {name}"):
+            value = function(output, target)
+        if not isinstance(value, torch.Tensor) or value.dim() != 0 or value.is_complex():
+            found = f"shape {list(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+            raise CaptureError(f"metric {name} gives {found}, expected a tensor of shape [] with a real number")
+        if sites.drawn:
+            raise CaptureError(f"metric {name} draws random numbers: the state of the run would depend on it")
+        if [each._version for each in kept] != versions:
+            raise CaptureError(f"metric {name} writes to a tensor of the step: the state of the run would depend on it")
+        values[name] = value
+    sites.drawn = drawn
+    return values
 
 
 def _call(model: torch.nn.Module, batch: Any) -> Any:
     return model(**batch) if isinstance(batch, dict) else model(*batch)
+
+
+def _global_norm(gradients: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """The 2-norm of all gradients together, as torch.nn.utils.clip_grad_norm_ returns it."""
+    norms = [torch.linalg.vector_norm(gradient) for gradient in gradients.values()]
+    return torch.linalg.vector_norm(torch.stack([norm.to(norms[0].dtype) for norm in norms]))
+
+
+def _check_batch(loss_fn: object, batch: Any) -> None:
+    if loss_fn is not None and not (isinstance(batch, tuple | list) and len(batch) >= 2):
+        raise CaptureError(f"batch is a {type(batch).__name__}, expected a tuple (*inputs, target) as loss_fn is given")
 
 
 def _check_options(options: CaptureOptions) -> None:
@@ -260,7 +449,9 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         *(_StateTensor(name, "parameter", value.detach().clone()) for name, value in step.parameters.items()),
         *(_StateTensor(name, "buffer", value.detach().clone()) for name, value in step.buffers.items()),
         *(_StateTensor(slot.name, "optimizer", slot.initial) for slot in (optimizer.slots if optimizer else [])),
+        *(_StateTensor(name, role, value.detach().clone()) for name, (role, value) in step.extra.items()),
     ]
+    _check_names(entries)
     num_parameters, num_buffers = len(step.parameters), len(step.buffers)
     num_model_state = len(entries)
     signed_seed = (int(options.seed) + 2**63) % 2**64 - 2**63
@@ -316,8 +507,11 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         with torch.no_grad():
             for tensor, value in zip(model_tensors, values, strict=False):
                 tensor.copy_(value)
+            beside = values[num_model_state - len(step.extra) : num_model_state]
+            for tensor, value in zip(step.extra_tensors(), beside, strict=True):
+                tensor.copy_(value)
         if optimizer:
-            optimizer.write_state(values[len(model_tensors) : num_model_state])
+            optimizer.write_state(values[len(model_tensors) : num_model_state - len(step.extra)])
 
     bindings = Captured(
         state=state,
@@ -325,6 +519,7 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         batch=batch,
         graph=graph,
         constants=graph.meta["constants"],
+        results=step.results,
         _batch_spec=step.batch_spec,
         _batch_constants=step.constants,
         _optimizer=optimizer,
@@ -340,6 +535,18 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         random=random,
         bindings=bindings,
     )
+
+
+def _check_names(entries: Sequence[_StateTensor]) -> None:
+    """CaptureError where two state tensors have one name."""
+    roles: dict[str, Role] = {}
+    for entry in entries:
+        if entry.name in roles:
+            raise CaptureError(
+                f"{roles[entry.name]} {entry.name} of the model has the name of a state tensor of another kind "
+                f"({entry.role}): rename the module"
+            )
+        roles[entry.name] = entry.role
 
 
 def _kinds(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> tuple[TensorType, ...]:

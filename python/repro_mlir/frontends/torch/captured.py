@@ -24,7 +24,7 @@ from repro_mlir.numerics.tensors import TensorType
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.optimizers import OptimizerProgram, Slot
 
-Role = Literal["parameter", "buffer", "optimizer", "seed", "step"]
+Role = Literal["parameter", "buffer", "optimizer", "average", "loss_scale", "seed", "step"]
 
 
 @dataclass
@@ -32,7 +32,8 @@ class Captured:
     """The bindings of a captured program (`frontends.interface.Bindings`), and the graph that it was lowered from.
 
     The names of state tensors are those that parameters and buffers have in the model, `optimizer.<parameter>.<key>`
-    or `optimizer.group<i>.<key>`, `seed` and `step`.
+    or `optimizer.group<i>.<key>`, `average.<name>` as the average has them, `loss_scale.scale` and
+    `loss_scale.growth_tracker`, `seed` and `step`.
 
     The hyper-parameters are what the optimizer's update reads, and what torch.optim derives from it in f64; of a single
     parameter group (of several, each name ends in `.0`, `.1`, ... and the groups follow one another):
@@ -56,6 +57,7 @@ class Captured:
       batch: the tensors of the batch, which are the inputs behind the hyper-parameters.
       graph: the functional ATen graph that was lowered; `graph(*state, *inputs)` runs it in eager mode.
       constants: tensors that the step read beside its state and the batch; the program has their values.
+      results: where in what the user gets the outputs belong, see `results.Results`.
     """
 
     state: tuple[TensorType, ...]
@@ -63,6 +65,7 @@ class Captured:
     batch: tuple[TensorType, ...]
     graph: torch.fx.GraphModule = field(repr=False)
     constants: list[torch.Tensor] = field(repr=False)
+    results: dict[str, Any] = field(repr=False)
     _batch_spec: pytree.TreeSpec = field(repr=False)
     _batch_constants: list[Any] = field(repr=False)
     _optimizer: OptimizerProgram | None = field(repr=False)

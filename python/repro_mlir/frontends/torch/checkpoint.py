@@ -23,13 +23,31 @@ from repro_mlir.limits import limits
 
 CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"
+_MODULES = ("model", "average")
 _NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
 
 
-def check_fits(state: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """ReproError unless `state` is one that `Trainer.state_dict` gives for such a model and optimizer."""
+def check_fits(
+    state: Any,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: torch.nn.Module | None,
+    scaler: torch.amp.GradScaler | None,
+) -> None:
+    """ReproError unless `state` is one that `Trainer.state_dict` gives for such objects."""
     _check_form(state)
     _check_tensors("model", state["model"], model.state_dict())
+    for key, given in (("average", average), ("loss_scale", scaler)):
+        if given is None and key in state:
+            raise ReproError(f"the state has {key}, expected Trainer(..., {key}=...) to take it")
+        if given is not None and key not in state:
+            raise ReproError(f"the state has no {key}, expected one for that of the trainer")
+    if scaler is not None:
+        _check_scaler(state["loss_scale"], scaler.state_dict())
+    if average is not None:
+        if not isinstance(state["average"], Mapping):
+            raise ReproError(f"average: expected a state_dict, got a {type(state['average']).__name__}")
+        _check_tensors("average", state["average"], average.state_dict())
     own = optimizer.state_dict()
     groups, own_groups = state["optimizer"]["param_groups"], own["param_groups"]
     if len(groups) != len(own_groups):
@@ -55,6 +73,14 @@ def check_fits(state: Any, model: torch.nn.Module, optimizer: torch.optim.Optimi
                     f"optimizer: state {key} of parameter {number}: expected shape {list(parameters[number].shape)}, "
                     f"got {list(value.shape)}"
                 )
+
+
+def _check_scaler(found: Any, own: Mapping[str, Any]) -> None:
+    if not isinstance(found, Mapping) or found.keys() != own.keys():
+        raise ReproError("loss_scale: expected the state_dict of a GradScaler")
+    for key, value in own.items():
+        if type(found[key]) is not type(value):
+            raise ReproError(f"loss_scale: {key}: expected a {type(value).__name__}, got {found[key]!r}")
 
 
 def _check_form(state: Any) -> None:
@@ -100,8 +126,10 @@ def _name(optimizer: object) -> str:
 def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     """Writes the state; a former file is there until all of the new one is. ReproError where a value has no place in
     the file, or the file cannot be written."""
-    tensors = {f"model.{name}": value for name, value in state["model"].items()}
+    tensors = {f"{owner}.{name}": value for owner in _MODULES for name, value in state.get(owner, {}).items()}
     rest: dict[str, Any] = {key: state[key] for key in _NUMBERS}
+    if "loss_scale" in state:
+        rest["loss_scale"] = state["loss_scale"]
     rest["param_groups"] = [
         {key: _as_json(f"parameter group {i}: {key}", value) for key, value in group.items()}
         for i, group in enumerate(state["optimizer"]["param_groups"])
@@ -128,21 +156,21 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """What `save_checkpoint` wrote, as `Trainer.state_dict` gives it. ReproError for another file."""
     data = read_regular(path, limits().archive_bytes, follow=True)
     kinds, arrays, metadata = read_all_tensors(data, str(path))
-    model: dict[str, Any] = {}
+    modules: dict[str, dict[str, Any]] = {"model": {}}
     optimizer: dict[int, dict[str, Any]] = {}
     try:
         rest = json.loads(metadata[_METADATA])
         for kind, array in zip(kinds, arrays, strict=True):
             owner, _, name = kind.name.partition(".")
-            if owner == "model":
-                model[name] = to_tensor(array, kind.element)
+            if owner in _MODULES:
+                modules.setdefault(owner, {})[name] = to_tensor(array, kind.element)
             else:
                 number, _, key = name.partition(".")
                 optimizer.setdefault(int(number), {})[key] = to_tensor(array, kind.element)
         groups = [{key: _from_json(key, value) for key, value in group.items()} for group in rest.pop("param_groups")]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError):
         raise ReproError(f"{path}: expected a checkpoint of a trainer") from None
-    return {**rest, "model": model, "optimizer": {"state": optimizer, "param_groups": groups}}
+    return {**rest, **modules, "optimizer": {"state": optimizer, "param_groups": groups}}
 
 
 def _as_json(where: str, value: Any) -> Any:

@@ -39,10 +39,13 @@ GLOBAL_STEP_HOOKS: tuple[dict[int, Any], ...] = (_global_optimizer_pre_hooks, _g
 """The step hooks of all optimizers."""
 
 
-def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
-    """CaptureError for hooks that no program can have: of all modules, of the optimizer's step, after accumulation."""
+def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer | None) -> None:
+    """CaptureError for hooks that no program can have: of all modules, of the optimizer's step, after accumulation.
+    Of an evaluation those of all modules alone."""
     if any(GLOBAL_HOOKS):
         raise CaptureError("a hook of all modules is registered: a compiled step cannot call it; remove it")
+    if optimizer is None:
+        return
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise CaptureError("the optimizer has a step hook: a compiled step cannot call it; remove it")
     if any(GLOBAL_STEP_HOOKS):

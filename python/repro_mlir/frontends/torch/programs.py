@@ -75,6 +75,13 @@ def training_program(
     )
 
 
+def evaluation_program(
+    model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None, batch: Any, options: CaptureOptions
+) -> tuple[Program, ImportedProgram[Captured]]:
+    """The program of `capture_evaluation`, and the imported one."""
+    return _program(lambda frontend: frontend.capture_evaluation(model, loss_fn, batch, options), options)
+
+
 def _program(
     run: Callable[[ModuleType], ImportedProgram[Captured]], options: CaptureOptions
 ) -> tuple[Program, ImportedProgram[Captured]]:
@@ -82,11 +89,13 @@ def _program(
     if found := deviation():
         # Threads of torch may have it as well: constants that torch computes would not be those of (V2).
         raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
-    try:
-        from repro_mlir.frontends.torch import capture as frontend
-    except ImportError as error:
-        raise ReproError(f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})") from None
     with working("capturing"):
+        try:
+            from repro_mlir.frontends.torch import capture as frontend
+        except ImportError as error:
+            raise ReproError(
+                f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})"
+            ) from None
         imported = run(frontend)
     with working("importing"):
         program = program_of(imported)

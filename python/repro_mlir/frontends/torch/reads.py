@@ -126,13 +126,14 @@ class _Slot:
         return ((name, value) for value in self)
 
 
-def find_reads(model: torch.nn.Module, loss_fn: Any) -> Reads:
-    """What the functions of model and loss function read, as far as their code names it."""
+def find_reads(model: torch.nn.Module, functions: Mapping[str, Any]) -> Reads:
+    """What the functions of the model, and the others, which have names, read, as far as their code names it."""
     attributes = _CALLED.copy()
     while True:
         # A function that is found late may name attributes of objects that were passed.
         search = _Search(model, attributes)
-        search.follow("loss_fn", loss_fn)
+        for name, function in functions.items():
+            search.follow(name, function)
         if search.attributes == attributes:
             return search.reads
         attributes = search.attributes

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,19 +44,27 @@ class Training:
     batches: Iterable[Any]
     options: dict[str, Any]
 
-    def capture(self, batch: Any) -> tuple[Program, ImportedProgram[Captured]]:
+    def capture(self, batch: Any, returns: Sequence[str] = ()) -> tuple[Program, ImportedProgram[Captured]]:
         """The program of the step for batches like this one, as `Trainer` captures it, and what the frontend gave.
 
+        Args:
+          returns: what the step is asked for, as by `Trainer.step`, beside what the options say.
         Raises:
           ReproError: what cannot be captured.
         """
-        options = {name: value for name, value in self.options.items() if name != "nonfinite_loss"}
-        return training_program(self.model, self.loss_fn, self.optimizer, batch, CaptureOptions(**options))
+        return training_program(self.model, self.loss_fn, self.optimizer, batch, self._capture_options(returns))
 
-    def form(self, imported: ImportedProgram[Captured], batch: Any) -> Form:
+    def form(self, imported: ImportedProgram[Captured], batch: Any, returns: Sequence[str] = ()) -> Form:
         """What the program of a batch depends on now: where it is the same as at the capture, so is the program."""
         structure = imported.bindings.optimizer_structure()
-        return frontend.form_of(self.model, self.loss_fn, structure, frontend.batch_kind(batch))
+        subject = frontend.Subject(self.model, self.loss_fn, self.optimizer, self._capture_options(returns))
+        return frontend.form_of(subject, structure, frontend.batch_kind(batch))
+
+    def _capture_options(self, returns: Sequence[str]) -> CaptureOptions:
+        options = {name: value for name, value in self.options.items() if name != "nonfinite_loss"}
+        always, metrics = options.get("returns", ()), options.get("metrics")
+        asked = frontend.check_returns((*frontend.check_returns(always, metrics), *returns), metrics)
+        return CaptureOptions(**options | {"returns": asked})
 
 
 def allow_exact_digits(exact_digits: int | None, script: object) -> None:

@@ -26,6 +26,7 @@ from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS, MODULE_HOOKS, computes_attributes
 from repro_mlir.frontends.torch.reads import PLUMBING, Contents, contents, find_reads
 from repro_mlir.frontends.torch.resident import as_they_are
+from repro_mlir.frontends.torch.subject import Subject
 
 Form = tuple[tuple[str, Hashable], ...]
 
@@ -53,26 +54,25 @@ _TINY, _HALF = 2.0**-1022, 0.5
 class Watch:
     """The user's objects as they are now."""
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        loss_fn: Any,
-        optimizer: torch.optim.Optimizer,
-        held: Sequence[torch.Tensor],
-        constants: Contents,
-    ) -> None:
+    def __init__(self, subject: Subject, held: Sequence[torch.Tensor], constants: Contents) -> None:
         """
         Args:
-          model, loss_fn, optimizer: what was captured.
+          subject: what was captured.
           held: the tensors in whose memory the state is.
           constants: tensors that are constants of the program.
         """
-        reads = find_reads(model, loss_fn)
+        model = subject.model
+        reads = find_reads(model, subject.functions)
         self._parameters = list(model.parameters())
         self._held = [*held]
         self._constants = constants
         self._read = Contents(tensor for tensor in reads.tensors.values() if tensor not in constants)
-        self._views = [*_views([*model.modules(), *reads.modules.values()], self._parameters, optimizer)]
+        beside = () if subject.average is None else subject.average.modules()
+        self._views = [*_views([*model.modules(), *beside, *reads.modules.values()], self._parameters)]
+        if subject.optimizer is not None:
+            self._views += _optimizer_views(subject.optimizer)
+        if subject.scaler is not None:
+            self._views.append(vars(subject.scaler).values())
         self._views += [*reads.views(), (_END,)]
         self._objects = tuple(chain.from_iterable(self._views))
         self._tensors = self._look()
@@ -101,7 +101,7 @@ class Watch:
         return same and self._constants.unchanged() and self._read.unchanged()
 
 
-def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable, batch: Hashable = None) -> Form:
+def form_of(subject: Subject, structure: Hashable, batch: Hashable = None) -> Form:
     """The form in which the user's objects are: everything that a captured program depends on, with names.
 
     Args:
@@ -109,15 +109,18 @@ def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable, batch: Ha
       batch: see `batch_kind`.
     """
     parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
-    parts.append(("loss_fn", _Same(loss_fn)))
-    reads = find_reads(model, loss_fn)
-    own = ((f"model.{path}" if path else "model", module) for path, module in model.named_modules())
-    for name, module in (*own, *reads.modules.items()):
+    model = subject.model
+    parts.extend((name, _Same(function)) for name, function in subject.functions.items())
+    reads = find_reads(model, subject.functions)
+    own = {"model": model} if subject.average is None else {"model": model, "average": subject.average}
+    inner = chain.from_iterable(_named_modules(name, module) for name, module in own.items())
+    for name, module in (*inner, *reads.modules.items()):
         parts.append((name, (_Same(module), _Same(type(module)))))
         parts.extend(_module_parts(name, module))
     parts.extend((name, _hashable(value)) for name, value in reads.parts())
     parts.extend((name, contents(value)) for name, value in reads.tensors.items())
     parts.append(("optimizer.param_groups", structure))
+    parts.extend(subject.choices)
     parts.append(("the structure or shape of the batch", batch))
     return tuple(parts)
 
@@ -141,6 +144,10 @@ class _Same:
 
     def __hash__(self) -> int:
         return id(self.value)
+
+
+def _named_modules(name: str, module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
+    return ((f"{name}.{path}" if path else name, inner) for path, inner in module.named_modules())
 
 
 def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Hashable]]:
@@ -187,10 +194,8 @@ def _hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
     return _Same(value)
 
 
-def _views(
-    modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Parameter], optimizer: torch.optim.Optimizer
-) -> Iterator[Iterable[object]]:
-    """Live views of all objects whose identity counts."""
+def _views(modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Parameter]) -> Iterator[Iterable[object]]:
+    """Live views of all objects of modules whose identity counts."""
     yield _Looked(type, modules)
     for module in modules:
         attributes = module.__dict__
@@ -207,6 +212,10 @@ def _views(
     yield _Looked(_gradient_hooks, parameters)
     yield _Looked(_accumulation_hooks, parameters)
     yield from (hooks.values() for hooks in GLOBAL_HOOKS)
+
+
+def _optimizer_views(optimizer: torch.optim.Optimizer) -> Iterator[Iterable[object]]:
+    """Those of an optimizer."""
     yield optimizer._optimizer_step_pre_hooks.values()
     yield optimizer._optimizer_step_post_hooks.values()
     yield from (hooks.values() for hooks in GLOBAL_STEP_HOOKS)

@@ -53,6 +53,9 @@ class Agreed:
     def run(self, like: dict[str, Any]) -> dict[str, Any]:
         return self._run
 
+    def giving(self, names: Sequence[str]) -> repro_mlir.Program:
+        return self.program
+
     def take(self) -> Batch:
         if self.taken == len(self._batches):
             raise ReproError(f"{self.script}: expected at least {self.taken + 1} batches")

@@ -1,0 +1,207 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A captured and compiled step, and such a step on the present tensors of the user's objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ReproError
+from ..execute.executable import Executable, Kept, compile
+from ..frontends import torch as frontend
+from ..frontends.interface import ImportedProgram
+from ..program import Program
+from ..signals import deferred_signals
+
+if TYPE_CHECKING:
+    from ..frontends.torch import Binding, Captured, Contents, Form, Subject, Watch
+
+
+@dataclass(frozen=True)
+class Known:
+    """A captured and compiled step, for tensors of any address.
+
+    Attributes:
+      constants: what the tensors contain that are constants of the program.
+      batch: structure and shapes of the batches, see `batch_kind`.
+      returns: what is computed beside the loss.
+    """
+
+    program: Program
+    imported: ImportedProgram[Captured]
+    executable: Executable
+    constants: Contents
+    batch: Hashable
+    returns: tuple[str, ...]
+
+    @property
+    def captured(self) -> Captured:
+        return self.imported.bindings
+
+
+_FORMS = 8
+"""How many captured steps are kept: a model that goes from train() to eval() and back has two."""
+
+Captures = Callable[[], tuple[Program, "ImportedProgram[Captured]"]]
+
+
+class KnownForms:
+    """Captured steps by the form of the user's objects, that of the last one at the end."""
+
+    def __init__(self, target: str, threads: int | None) -> None:
+        self._target = target
+        self._threads = threads
+        self._known: dict[Form, Known] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def last(self) -> tuple[Form, Known] | None:
+        """The one that was used last, with its form."""
+        return next(reversed(self._known.items()), None)
+
+    def find(self, form: Form) -> Known | None:
+        """The captured step of a form, where one is known whose constants are what they were."""
+        known = self._known.get(form)
+        return known if known is not None and known.constants.unchanged() else None
+
+    def capture(self, subject: Subject, run: Captures, batch: Hashable) -> tuple[Form, Known]:
+        """Captures and compiles the step of the present form.
+
+        Args:
+          run: captures it once.
+          batch: see `Known`.
+        Raises:
+          ReproError: as `run`; or its functions change what they read each time that they are called.
+        """
+        program, imported = _captured(subject, run)
+        executable = next((each.executable for each in self._known.values() if each.program.data == program.data), None)
+        if executable is None:
+            executable = compile(program, self._target, self._threads)
+        form = frontend.form_of(subject, imported.bindings.structure, batch)
+        constants = frontend.Contents(imported.bindings.constants)
+        return form, Known(program, imported, executable, constants, batch, subject.options.returns)
+
+    def use(self, form: Form, known: Known) -> str | None:
+        """Puts a captured step at the end.
+
+        Returns:
+          where another one had to go, what should be said of that.
+        """
+        last = self.last
+        is_too_many = form not in self._known and len(self._known) == _FORMS
+        if is_too_many:
+            del self._known[next(iter(self._known))]
+        self._known.pop(form, None)
+        self._known[form] = known
+        if not is_too_many or last is None:
+            return None
+        return (
+            f"{frontend.difference(last[0], form)} has changed, as something has again and again: "
+            "each form has a program, which is captured anew"
+        )
+
+
+def _captured(subject: Subject, run: Captures) -> tuple[Program, ImportedProgram[Captured]]:
+    before = frontend.form_of(subject, None)
+    result, after = run(), frontend.form_of(subject, None)
+    if after != before:
+        # Some keep at their first call what they need at later ones.
+        result, again = run(), frontend.form_of(subject, None)
+        if again != after:
+            raise ReproError(
+                f"the step itself changes {frontend.difference(after, again)}: a compiled step cannot do so; "
+                "expected a buffer of the model in its place"
+            )
+    return result
+
+
+@dataclass
+class Step:
+    """A captured step on the present tensors of the user's objects.
+
+    Attributes:
+      recorded: the state that `kept` has, as the receipt names it; None where that is not known.
+    """
+
+    form: Form
+    known: Known
+    subject: Subject
+    binding: Binding
+    kept: Kept
+    recorded: tuple[bytes, ...] | None = None
+
+    def __post_init__(self) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        self.watch: Watch = frontend.Watch(self.subject, self.binding.tensors, self.known.constants)
+
+    @property
+    def program(self) -> Program:
+        return self.known.program
+
+    @property
+    def captured(self) -> Captured:
+        return self.known.captured
+
+    @property
+    def executable(self) -> Executable:
+        return self.known.executable
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the user's objects still have the form of this step."""
+        captured = self.captured
+        return self.watch.unchanged() and captured.optimizer_structure() == captured.structure
+
+    def loss(self) -> float:
+        """The loss that the last step gave."""
+        array = next(iter(self.kept.outputs.values()))
+        return float(frontend.to_tensor(array, self.program.outputs[0].element))
+
+    def results(self) -> dict[str, Any]:
+        """What the last step gave beside the loss, as the user gets it."""
+        return frontend.read_results(self.captured.results, self.program.outputs, [*self.kept.outputs.values()])
+
+    def refuse_touched(self) -> None:
+        """ReproError where the user's tensors were written while newer values were on the device."""
+        if self.kept.ahead:
+            raise ReproError(
+                "a tensor of the model or the optimizer was written while newer values were on the device: "
+                "expected sync() before writing"
+            )
+
+    def bring_back(self) -> None:
+        """Brings the user's tensors up to date, where the state is on a device."""
+        if self.kept.ahead:
+            if self.binding.touched or self.watch.moved:
+                self.refuse_touched()
+            with deferred_signals():
+                self.kept.fetch()
+                self.push()
+        elif self.binding.residents:
+            # An exception cut this short.
+            self.push()
+
+    def leave(self, bring_back: Callable[[], None]) -> None:
+        """The newest values are on a device: whoever uses one of the user's tensors has them brought back first."""
+        if not self.binding.residents:
+            with deferred_signals():
+                if self.binding.adopt():
+                    self._look()
+                self.binding.leave(bring_back)
+
+    def push(self) -> None:
+        """Brings the user's objects up to date with the arrays."""
+        if self.binding.push():
+            self._look()
+
+    def note(self) -> None:
+        """Lets the optimizer know that this step has run."""
+        if self.binding.note_step():
+            self._look()

@@ -1,0 +1,89 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The loss of a model in evaluation mode, by a program that leaves the state as it is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..frontends import torch as frontend
+from ..frontends.interface import CaptureOptions, ImportedProgram
+from ..frontends.torch.programs import evaluation_program
+from ..program import Program
+from .captured_step import Known, KnownForms, Step
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..frontends.torch import Captured, Form, Subject
+
+
+class Evaluation:
+    """Evaluations of a model: captured and compiled as training steps are, on the memory of its tensors."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss_fn: Callable[..., torch.Tensor] | None,
+        options: CaptureOptions,
+        target: str,
+        threads: int | None,
+    ) -> None:
+        """
+        Args:
+          model, loss_fn, target, threads: as for `Trainer`.
+          options: those of the training steps.
+        """
+        self._model = model
+        self._loss_fn = loss_fn
+        self._options = replace(options, returns=())
+        self._forms = KnownForms(target, threads)
+        self._step: Step | None = None
+
+    def run(self, batch: Any, returns: Sequence[str]) -> tuple[float, dict[str, Any]]:
+        """One evaluation of the tensors as they are.
+
+        Args:
+          batch: arguments, as `as_arguments` gives them.
+          returns: as for `Trainer.evaluate`.
+        Returns:
+          the loss, and what was asked for beside it.
+        Raises:
+          ReproError, StepFailed: as `Trainer.evaluate`.
+        """
+        asked = frontend.check_returns(returns, self._options.metrics, is_evaluation=True)
+        frontend.check_environment()
+        step, kind = self._step, frontend.batch_kind(batch)
+        if step is None or step.known.batch != kind or step.known.returns != asked or not step.is_present:
+            options = replace(self._options, returns=asked)
+            step = self._find(batch, frontend.Subject(self._model, self._loss_fn, None, options), kind)
+        step.binding.pull()
+        # They may have been written without a trace, and a device has what an earlier evaluation took.
+        step.kept.load()
+        step.kept.step(*step.captured.flatten_batch(batch))
+        return step.loss(), step.results() if asked else {}
+
+    def _find(self, batch: Any, subject: Subject, kind: Hashable) -> Step:
+        """Makes the evaluation of the present form the present one; captures it where it is not known."""
+        with frontend.evaluation_mode(self._model):
+            # What the user's modules are in has no part in it.
+            form = frontend.form_of(subject, None, kind)
+            known = self._forms.find(form)
+            if known is None:
+                form, known = self._capture(batch, subject, kind)
+        binding = frontend.Binding(subject, known.captured, {})
+        self._step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
+        warning = self._forms.use(form, known)
+        if warning is not None:
+            warnings.warn(warning, RuntimeWarning, stacklevel=4)
+        return self._step
+
+    def _capture(self, batch: Any, subject: Subject, kind: Hashable) -> tuple[Form, Known]:
+        def capture() -> tuple[Program, ImportedProgram[Captured]]:
+            return evaluation_program(self._model, self._loss_fn, batch, subject.options)
+
+        return self._forms.capture(subject, capture, kind)
