@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from .train.schedules import cosine_with_warmup
     from .train.trainer import Trainer
 
+    __version__: str
+
 _HOMES = {
     "Contraction": "program.exact",
     "Executable": "execute.executable",
@@ -37,6 +39,7 @@ _HOMES = {
     "ReproError": "errors",
     "TensorType": "numerics.tensors",
     "Trainer": "train.trainer",
+    "__version__": "_mlir_libs._repro",
     "batches": "train.data",
     "capture": "frontends.torch.programs",
     "compile": "execute.executable",

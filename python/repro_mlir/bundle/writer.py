@@ -8,12 +8,12 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._mlir_libs import _repro
 from ..audit.receipts.signing import WEAK, PrivateKey, holds, is_strong
 from ..errors import ReproError
 from ..execute.executable import compile
@@ -134,7 +134,7 @@ def write_bundle(
         "format": FORMAT,
         "numerics": NUMERICS,
         "program": program.hash,
-        "compiler": f"repro-mlir {_version()}",
+        "compiler": f"repro-mlir {_repro.__version__}",
         "num_hyper_parameters": program.num_hyper_parameters,
         "state": states,
         "inputs": [_describe(kind) for kind in program.inputs],
@@ -177,13 +177,6 @@ def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
     if not holds(key, signature, bundle.signed_bytes()):
         raise ReproError(f"{bundle.path}: the signature is not one by {key.hex()}")
     return key.hex()
-
-
-def _version() -> str:
-    try:
-        return metadata.version("repro-mlir")
-    except metadata.PackageNotFoundError:
-        return "from source"
 
 
 def _describe(kind: TensorType) -> dict[str, Any]:

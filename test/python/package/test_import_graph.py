@@ -216,6 +216,9 @@ def test_nobody_else_names_torch() -> None:
         ("", "frontends.torch.programs"),
         # By which the frontend of a tensor is found.
         ("frontends.tensors", "torch"),
+        # Distributions whose versions the command prints.
+        ("cli.main", "torch"),
+        ("cli.main", "torch-mlir"),
         ("bundle.runner.packing", "frontends/torch/tensors.py"),
         ("bundle.runner.packing", "repro_mlir/frontends/torch/__init__.py"),
     }
