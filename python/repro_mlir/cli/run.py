@@ -15,6 +15,7 @@ from ..errors import ReproError
 from ..files.npz import load_inputs
 from ..files.regular import write_file
 from ..printing import tell
+from .file_kinds import BUNDLE, PROGRAM, expect
 from .options import Commands, add_command
 from .target import add_target
 
@@ -37,6 +38,7 @@ def _run(options: argparse.Namespace) -> int:
     from ..numerics.hashing import state_hash, tensor_hash
     from ..program import Program
 
+    expect(options.program, PROGRAM, BUNDLE)
     program = Program.load(options.program)
     state = program.initial_state()
     if options.state:
