@@ -60,12 +60,13 @@ def expect(program: Program, steps: Steps, target: str = "cpu") -> Expected:
     return Expected(states, tensors, outputs)
 
 
-def capture_steps(given: Training, count: int) -> tuple[Program, list[list[np.ndarray]]]:
-    """The program of a script's training step, and the inputs of its first steps.
+def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Program, list[list[np.ndarray]]]:
+    """The program of a script's training step, and the inputs of some of its steps.
 
     Args:
       given: what the script gives; its batches are used up.
       count: how many steps, at least 1.
+      skipped: how many steps come before them.
     Returns:
       the program and, for each step, its inputs with the hyper-parameters that the optimizer has when the batch comes.
     Raises:
@@ -73,19 +74,21 @@ def capture_steps(given: Training, count: int) -> tuple[Program, list[list[np.nd
     """
     batches = iter(given.batches)
     steps: list[list[np.ndarray]] = []
-    for batch in itertools.islice(batches, count):
-        if not steps:
+    number = 0
+    for number, batch in enumerate(itertools.islice(batches, skipped + count), 1):
+        if number == 1:
             program, imported = given.capture(batch)
             form = given.form(imported, batch)
         elif given.form(imported, batch) != form:
             raise ReproError(
-                f"batch {len(steps) + 1} of training() needs another program than the first: expected batches of one "
-                "shape and an unchanged model, as a bundle has one program"
+                f"batch {number} of training() needs another program than the first: expected batches of one shape "
+                "and an unchanged model, as all inputs are of one program"
             )
         # Copies: the script may use its arrays again.
-        steps.append([value.copy() for value in imported.read_inputs(batch)])
+        if number > skipped:
+            steps.append([value.copy() for value in imported.read_inputs(batch)])
     if len(steps) < count:
-        raise ReproError(f"expected training() to give {count} batches, got {len(steps)}")
+        raise ReproError(f"expected training() to give {skipped + count} batches, got {number}")
     return program, steps
 
 

@@ -12,15 +12,16 @@ from typing import Any
 
 from ..command_line import Parser, run_command
 from ..printing import tell
-from . import attest, compile, diff, dispute, inspect, run, run_bundle, targets, train, verify
+from . import attest, compile, diff, dispute, inputs, inspect, run, run_bundle, targets, train, verify
 
 # In the order of the help.
-_COMMANDS = (train, compile, run, run_bundle, inspect, verify, attest, dispute, diff, targets)
+_COMMANDS = (train, compile, inputs, run, run_bundle, inspect, verify, attest, dispute, diff, targets)
 
 _EXAMPLES = """examples:
   repro train examples/digits_cnn.py --steps 300
   repro compile examples/digits_cnn.py -o digits.repro
   repro inspect digits.repro
+  repro inputs examples/digits_cnn.py -o batch.npz
   repro run digits.repro --inputs batch.npz --target reference
   repro train examples/digits_cnn.py --steps 300 --receipt digits.receipt
   repro verify digits.receipt --steps sample:5

@@ -204,7 +204,7 @@ def test_who_imports_the_frontend_of_torch() -> None:
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
     assert {name for name in found if not within(name, "frontends.torch")} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
-        "cli.compile", "cli.dispute", "cli.train", "cli.verify", "train.trainer",
+        "cli.compile", "cli.dispute", "cli.inputs", "cli.train", "cli.verify", "train.trainer",
     }  # fmt: skip
 
 

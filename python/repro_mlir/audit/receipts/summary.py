@@ -90,7 +90,7 @@ class Summary:
         yield f"signed   {'by ' + self.signed_by if self.signed_by else 'no'}"
         where = [f"{foreign(name)}: {foreign(value)}" for name, value in self.environment.items()]
         yield from _titled("run on", where)
-        yield f"format   version {self.version}, numerics {self.numerics}, after a non-finite loss: {self.nonfinite_loss}"
+        yield f"format   version {self.version}, numerics {self.numerics}; at a non-finite loss: {self.nonfinite_loss}"
         yield f"size     {self.files:,} files, {self.bytes:,} bytes"
 
 
