@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .lazy_imports import load_on_first_use
+from .reimport import share_bindings
 
 if TYPE_CHECKING:
     from .audit.difference.find import diff
@@ -75,4 +76,5 @@ __all__ = [
     "verify",
 ]
 
+share_bindings(__name__)
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)
