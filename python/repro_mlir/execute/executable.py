@@ -139,8 +139,8 @@ class Executable:
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """What copy and pickle call."""
         raise ReproError(
-            "an Executable is code in the memory of this process, which cannot be copied or pickled: copy or pickle its "
-            "program, and compile that"
+            "an Executable is code in the memory of this process, which cannot be copied or pickled: copy or pickle "
+            "its program, and compile that"
         )
 
     @property

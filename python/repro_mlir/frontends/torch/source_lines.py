@@ -107,6 +107,7 @@ def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[
     return line or module
 
 
+_MODULE = "repro_mlir.module"
 _LINE = re.compile(r'File "([^"]*)", line (\d+)')
 
 
@@ -116,11 +117,17 @@ def origin_of_trace(stack_trace: str | None) -> str | None:
     return f"{line[1]}:{line[2]}" if line else stack_trace or None
 
 
-class SourceLines(TorchDispatchMode):
-    """Records where each operator comes from as its node's `stack_trace`.
+def module_of(node: torch.fx.Node) -> str | None:
+    """The name, as of `module_names`, of the module whose forward called an operator; None where none did."""
+    module: str | None = node.meta.get("custom", {}).get(_MODULE)
+    return module
 
-    That is the innermost frame of user code; without one, the innermost module; without that, the phase. An operator of
-    the backward pass has what the forward operator has whose gradient it computes. The caller holds
+
+class SourceLines(TorchDispatchMode):
+    """Records where each operator comes from as its node's `stack_trace`, and the module that calls it (`module_of`).
+
+    Where it comes from is the innermost frame of user code; without one, the innermost module; without that, the phase.
+    An operator of the backward pass has what the forward operator has whose gradient it computes. The caller holds
     `torch.fx.traceback.preserve_node_meta`.
     """
 
@@ -129,20 +136,19 @@ class SourceLines(TorchDispatchMode):
         super().__init__()
         self._boundary = boundary
         self._modules = modules
-        self._origins: dict[int, str] = {}
+        self._origins: dict[int, tuple[str, str | None]] = {}
 
     def _current(self) -> tuple[str | None, str | None]:
         """The line of the user and the module from which an operator is called."""
-        others = []
+        line = module = None
         frame: types.FrameType | None = sys._getframe(2)
-        while frame is not None and frame.f_code is not self._boundary:
+        while frame is not None and frame.f_code is not self._boundary and not (line and module):
             code = frame.f_code
-            if _is_user_frame(code):
-                path = source_name(code.co_filename)
-                return f'File "{path}", line {frame.f_lineno}, in {code.co_name}\n', None
-            others.append(frame)
+            module = module or _module_of(frame, self._modules)
+            if line is None and _is_user_frame(code):
+                line = f'File "{source_name(code.co_filename)}", line {frame.f_lineno}, in {code.co_name}\n'
             frame = frame.f_back
-        return None, next(filter(None, (_module_of(other, self._modules) for other in others)), None)
+        return line, module
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -150,10 +156,11 @@ class SourceLines(TorchDispatchMode):
         line, module = self._current()
         node = torch._C._current_autograd_node()
         if line is None and node is not None:
-            origin = self._origins.get(node._sequence_nr(), module or "backward pass")
+            origin, module = self._origins.get(node._sequence_nr(), (module or "backward pass", module))
         else:
             origin = line or module or _PHASE.get()
             # The autograd node of this operator was made just before it was dispatched.
-            self._origins.setdefault(torch.autograd._get_sequence_nr() - 1, origin)
+            self._origins.setdefault(torch.autograd._get_sequence_nr() - 1, (origin, module))
         torch.fx.traceback.set_stack_trace([origin])
-        return function(*args, **(kwargs or {}))
+        with torch.fx.traceback.annotate({_MODULE: module}):
+            return function(*args, **(kwargs or {}))
