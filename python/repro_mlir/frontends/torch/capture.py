@@ -17,6 +17,7 @@ from torch.nn.utils import stateless
 
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.arguments import require_loss, require_model
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
@@ -93,6 +94,7 @@ class _Step:
     """A function on (state, hyper-parameters, batch tensors) with names, traced by `_capture`."""
 
     def __init__(self, model: torch.nn.Module, batch: Any) -> None:
+        require_model(model)
         self.model = model
         self.parameters = dict(model.named_parameters())
         self.buffers = dict(model.named_buffers())
@@ -141,6 +143,7 @@ class _TrainingStep(_Step):
         excluded: set[str],
     ) -> None:
         super().__init__(model, batch)
+        require_loss(loss_fn)
         self.loss_fn = loss_fn
         self.autocast = options.autocast
         refuse_hooks(self.parameters, optimizer)

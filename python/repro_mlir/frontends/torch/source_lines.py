@@ -75,9 +75,13 @@ def phase(name: str) -> Iterator[None]:
         _PHASE.reset(token)
 
 
+WHOLE = "model"
+"""The name of the whole model."""
+
+
 def module_names(model: torch.nn.Module) -> dict[int, str]:
     """The name of each module of `model` in messages, by the module's id."""
-    return {id(module): f"module {name}" if name else "model" for name, module in model.named_modules()}
+    return {id(module): f"module {name}" if name else WHOLE for name, module in model.named_modules()}
 
 
 def _is_user_frame(code: types.CodeType) -> bool:
@@ -90,8 +94,8 @@ def _module_of(frame: types.FrameType, modules: Mapping[int, str]) -> str | None
 
 
 def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[int, str]) -> str | None:
-    """`file:line` of the innermost frame of user code below the first frame of this package, else the module of the
-    innermost frame that has one, None without either."""
+    """`file:line` of the innermost frame of user code below the first frame of this package, and the module of the
+    innermost frame that has one; None without either."""
     line = module = None
     inside = False
     own = os.path.dirname(__file__)
@@ -101,14 +105,25 @@ def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[
             inside = True
         elif inside and _is_user_frame(frame.f_code):
             line = f"{source_name(frame.f_code.co_filename)}:{traceback.tb_lineno}"
-        elif inside:
+        if inside:
             module = _module_of(frame, modules) or module
         traceback = traceback.tb_next
-    return line or module
+    return _origin(line, module)
+
+
+def _origin(line: str | None, module: str | None) -> str | None:
+    """A line and the module beside it, unless that is the whole model."""
+    return f"{line}: {module}" if line and module and module != WHOLE else line or module
 
 
 _MODULE = "repro_mlir.module"
 _LINE = re.compile(r'File "([^"]*)", line (\d+)')
+
+
+def origin_of_node(node: torch.fx.Node) -> str | None:
+    """Where a node comes from, as `origin_of_traceback` says it."""
+    origin = origin_of_trace(node.stack_trace)
+    return origin if origin == module_of(node) else _origin(origin, module_of(node))
 
 
 def origin_of_trace(stack_trace: str | None) -> str | None:
