@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .lazy_imports import load_on_first_use
+from .reimport import share_bindings
 
 if TYPE_CHECKING:
     from .audit.difference.find import diff
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from .train.schedules import cosine_with_warmup
     from .train.trainer import Trainer
 
+    __version__: str
+
 _HOMES = {
     "Contraction": "program.exact",
     "Executable": "execute.executable",
@@ -40,6 +43,7 @@ _HOMES = {
     "StepResult": "train.result",
     "TensorType": "numerics.tensors",
     "Trainer": "train.trainer",
+    "__version__": "_mlir_libs._repro",
     "backend": "torch_compile",
     "batches": "train.data",
     "capture": "frontends.torch.programs",
@@ -78,4 +82,5 @@ __all__ = [
     "verify",
 ]
 
+share_bindings(__name__)
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

@@ -7,10 +7,28 @@ import os
 import sys
 from pathlib import Path
 
+from .errors import ReproError
+from .printing import tell
+
 
 def _execute(tool: str) -> None:
+    _check_files()
     path = Path(__file__).parent / "_mlir_libs" / tool
     os.execv(path, [str(path), *sys.argv[1:]])
+
+
+def _check_files() -> None:
+    """Ends the process where an argument is a file of ours that is no module: the tools see damaged text."""
+    for argument in sys.argv[1:]:
+        if argument.startswith("-") or argument.endswith((".mlir", ".mlirbc")) or not os.path.exists(argument):
+            continue
+        from .cli.file_kinds import MODULE, STORED, expect
+
+        try:
+            expect(argument, MODULE, STORED)
+        except ReproError as error:
+            tell(f"{Path(sys.argv[0]).name}: error: {error}", stream=sys.stderr)
+            sys.exit(1)
 
 
 def repro_opt() -> None:

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What files and messages of strangers, and torch-mlir, may take: one table, changed by REPRO_MLIR_LIMITS."""
+"""What files and messages of strangers, torch-mlir and the compile cache may take: one table, changed by
+REPRO_MLIR_LIMITS."""
 
 from __future__ import annotations
 
@@ -35,6 +36,7 @@ class Limits:
       result_bytes: of what a child gives back, and of each file that it writes.
       archive_bytes: of all members of a program file, a bundle or an .npz file together, inflated, and of the tensors
         that a bundle or a receipt describes; the memory of this machine.
+      cache_bytes: of all compiled code that is kept on disk.
       archive_ratio: these bytes per byte of the file, where they are more than 256 MiB.
     """
 
@@ -49,6 +51,7 @@ class Limits:
     operator_seconds: int = 3600
     memory_bytes: int = 8 << 30
     result_bytes: int = 4 << 30
+    cache_bytes: int = 10 << 30
     archive_bytes: int = field(default_factory=lambda: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     archive_ratio: int = 100
 

@@ -10,6 +10,8 @@
 #include "mlir/Bindings/Python/Nanobind.h"
 #include "mlir/Bindings/Python/NanobindAdaptors.h"
 
+#include "llvm/Config/llvm-config.h"
+
 namespace nb = nanobind;
 
 void bindCPU(nb::module_ &m);
@@ -24,6 +26,8 @@ static void appendLine(MlirStringRef text, void *userData) {
 
 NB_MODULE(_repro, m) {
   m.doc() = "The compiler library's entry points.";
+  m.attr("__version__") = REPRO_VERSION;
+  m.attr("llvm_version") = LLVM_VERSION_STRING;
   m.def(
       "register_dialects",
       [](MlirDialectRegistry registry) { reproRegisterDialects(registry); },

@@ -106,6 +106,10 @@ def inspect_program_command(folder: Path) -> Reader:
     return of_archive(folder, handmade.program().save, lambda path: _outcome("inspect", path), is_command=True)
 
 
+def inspect_receipt_command(folder: Path) -> Reader:
+    return of_receipt(folder, lambda path: _outcome("inspect", path), is_command=True)
+
+
 def run_bundle_command(folder: Path) -> Reader:
     """On the stand-in for a GPU."""
     os.environ[LIBRARY_VARIABLE] = str(LIBRARY)
@@ -321,6 +325,7 @@ READERS = (
     dispute_connection_command,
     inspect_bundle_command,
     inspect_program_command,
+    inspect_receipt_command,
     run_bundle_command,
     run_command,
     serve_command,

@@ -8,12 +8,12 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._mlir_libs import _repro
 from ..audit.receipts.signing import WEAK, PrivateKey, holds, is_strong
 from ..errors import ReproError
 from ..execute.executable import compile
@@ -60,12 +60,13 @@ def expect(program: Program, steps: Steps, target: str = "cpu") -> Expected:
     return Expected(states, tensors, outputs)
 
 
-def capture_steps(given: Training, count: int) -> tuple[Program, list[list[np.ndarray]]]:
-    """The program of a script's training step, and the inputs of its first steps.
+def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Program, list[list[np.ndarray]]]:
+    """The program of a script's training step, and the inputs of some of its steps.
 
     Args:
       given: what the script gives; its batches are used up.
       count: how many steps, at least 1.
+      skipped: how many steps come before them.
     Returns:
       the program and, for each step, its inputs with the hyper-parameters that the optimizer has when the batch comes.
     Raises:
@@ -73,19 +74,21 @@ def capture_steps(given: Training, count: int) -> tuple[Program, list[list[np.nd
     """
     batches = iter(given.batches)
     steps: list[list[np.ndarray]] = []
-    for batch in itertools.islice(batches, count):
-        if not steps:
+    number = 0
+    for number, batch in enumerate(itertools.islice(batches, skipped + count), 1):
+        if number == 1:
             program, imported = given.capture(batch)
             form = given.form(imported, batch)
         elif given.form(imported, batch) != form:
             raise ReproError(
-                f"batch {len(steps) + 1} of training() needs another program than the first: expected batches of one "
-                "shape and an unchanged model, as a bundle has one program"
+                f"batch {number} of training() needs another program than the first: expected batches of one shape "
+                "and an unchanged model, as all inputs are of one program"
             )
         # Copies: the script may use its arrays again.
-        steps.append([value.copy() for value in imported.read_inputs(batch)])
+        if number > skipped:
+            steps.append([value.copy() for value in imported.read_inputs(batch)])
     if len(steps) < count:
-        raise ReproError(f"expected training() to give {count} batches, got {len(steps)}")
+        raise ReproError(f"expected training() to give {skipped + count} batches, got {number}")
     return program, steps
 
 
@@ -134,7 +137,7 @@ def write_bundle(
         "format": FORMAT,
         "numerics": NUMERICS,
         "program": program.hash,
-        "compiler": f"repro-mlir {_version()}",
+        "compiler": f"repro-mlir {_repro.__version__}",
         "num_hyper_parameters": program.num_hyper_parameters,
         "state": states,
         "inputs": [_describe(kind) for kind in program.inputs],
@@ -177,13 +180,6 @@ def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
     if not holds(key, signature, bundle.signed_bytes()):
         raise ReproError(f"{bundle.path}: the signature is not one by {key.hex()}")
     return key.hex()
-
-
-def _version() -> str:
-    try:
-        return metadata.version("repro-mlir")
-    except metadata.PackageNotFoundError:
-        return "from source"
 
 
 def _describe(kind: TensorType) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import json
 
 from ..files.regular import write_file
 from ..printing import tell
+from .file_kinds import RECEIPT, expect
 from .options import Commands, add_command
 
 
@@ -26,6 +27,7 @@ def _attest(options: argparse.Namespace) -> int:
     from ..audit.receipts.receipt import Receipt
     from ..audit.receipts.signing import PrivateKey
 
+    expect(options.receipt, RECEIPT)
     data = envelope(Receipt(options.receipt), PrivateKey(options.sign))
     write_file(options.output, data)
     report = {"receipt": options.receipt, "output": options.output, "bytes": len(data)}

@@ -15,6 +15,7 @@ import numpy as np
 from ..command_line import positive
 from ..errors import ReproError
 from ..printing import tell
+from .file_kinds import SCRIPT, expect
 from .options import Commands, add_command, add_no_cache, add_script
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def _compile(options: argparse.Namespace) -> int:
     signer = PrivateKey(options.sign) if options.sign else None
     if options.target and not architectures:
         check_target(options.target)
+    expect(options.script, SCRIPT)
     program, steps = capture_steps(load_training(options.script, options.exact_digits), options.steps or 1)
     if architectures:
         report = _bundle(options, program, architectures, steps, signer)

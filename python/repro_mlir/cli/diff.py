@@ -12,6 +12,7 @@ from ..command_line import positive
 from ..errors import ReproError
 from ..files.regular import write_file
 from ..printing import tell
+from .file_kinds import RECEIPT, SCRIPT, expect
 from .options import Commands, add_command, add_exact_digits, add_no_cache, add_threads
 
 _NOTES = """examples:
@@ -49,6 +50,8 @@ def _diff(options: argparse.Namespace) -> int:
 
     if len(options.runs) > 2:
         raise ReproError(f"expected two receipts or one script, got {len(options.runs)} names")
+    for run in options.runs:
+        expect(run, RECEIPT if len(options.runs) == 2 else SCRIPT)
     if options.ulps < 0:
         raise ReproError(f"expected a number of ulps of at least 0, got {options.ulps}")
     targets = options.targets.split(",") if options.targets else None

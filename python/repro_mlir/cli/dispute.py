@@ -16,6 +16,7 @@ from ..command_line import positive
 from ..errors import ReproError
 from ..frontends.torch.script import allow_exact_digits
 from ..printing import tell
+from .file_kinds import RECEIPT, expect
 from .options import Commands, add_command, add_exact_digits
 from .target import add_target
 
@@ -130,6 +131,7 @@ def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
     from ..audit.receipts.receipt import Receipt
     from ..audit.receipts.script_inputs import ScriptBatches, ScriptInputs
 
+    expect(receipt, RECEIPT)
     opened = Receipt(receipt)
     inputs = ScriptInputs(opened, ScriptBatches(options.script, options.exact_digits)) if options.script else None
     return ReceiptRun(opened, options.target, options.threads, inputs)

@@ -1,37 +1,44 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro inspect: shows what a program file or a bundle holds."""
+"""repro inspect: shows what a program file, a bundle or a receipt holds."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 
 from ..errors import ReproError
 from ..printing import tell
+from .file_kinds import BUNDLE, PROGRAM, RECEIPT, expect
 from .options import Commands, add_command, add_public_key
 
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro inspect`."""
-    command = add_command(commands, "inspect", _inspect, "show what a program file or a bundle holds")
-    command.add_argument("program", metavar="FILE", help="written by repro compile or Program.save")
-    command.add_argument("--text", action="store_true", help="print the canonical module")
+    command = add_command(commands, "inspect", _inspect, "show what a program file, a bundle or a receipt holds")
+    command.add_argument("program", metavar="FILE", help="written by repro compile, Program.save or train --receipt")
+    command.add_argument("--text", action="store_true", help="print the canonical module; of a receipt, its first one")
     add_public_key(command)
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    from ..bundle.runner.bundle import is_bundle
     from ..program import Program
     from ..program.inspection import count_operations
 
-    if is_bundle(options.program):
+    found = expect(options.program, PROGRAM, BUNDLE, RECEIPT)
+    if found is RECEIPT or Path(options.program).is_dir():
+        return _inspect_receipt(options)
+    if found is BUNDLE:
         return _inspect_bundle(options)
     if options.key:
-        raise ReproError(f"{options.program}: expected a bundle with --key: a program file has no signature")
+        raise ReproError(
+            f"{options.program}: expected a bundle or a receipt with --key: a program file has no signature"
+        )
     program = Program.load(options.program)
     if options.text:
         tell(*program.text.splitlines())
@@ -58,6 +65,25 @@ def _inspect(options: argparse.Namespace) -> int:
             tell(f"{title if i == 0 else '':8} {kind}")
     for i, (name, count) in enumerate(sorted(operations.items(), key=lambda item: (-item[1], item[0]))):
         tell(f"{'ops' if i == 0 else '':8} {count:6} {name}")
+    return 0
+
+
+def _inspect_receipt(options: argparse.Namespace) -> int:
+    from ..audit.receipts.receipt import Receipt
+    from ..audit.receipts.signing import read_public_key
+    from ..audit.receipts.summary import summarize
+
+    key = read_public_key(options.key) if options.key else None
+    receipt = Receipt(options.program)
+    if options.text:
+        tell(*receipt.program.text.splitlines())
+        return 0
+    summary = summarize(receipt, key)
+    if options.json:
+        tell(json.dumps(dataclasses.asdict(summary)))
+        return 0
+    tell(*summary.lines())
+    tell("         as the receipt says: repro verify checks it")
     return 0
 
 

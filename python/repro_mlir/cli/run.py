@@ -11,10 +11,10 @@ import json
 import numpy as np
 
 from ..command_line import positive
-from ..errors import ReproError
-from ..files.npz import load_inputs
+from ..files.npz import load_inputs, write_arrays
 from ..files.regular import write_file
 from ..printing import tell
+from .file_kinds import BUNDLE, PROGRAM, expect
 from .options import Commands, add_command
 from .target import add_target
 
@@ -24,7 +24,7 @@ def register(commands: Commands) -> None:
     command = add_command(commands, "run", _run, "run steps of a program file on given inputs")
     add_target(command)
     command.add_argument("program", metavar="PROGRAM", help="a file written by repro compile or Program.save")
-    command.add_argument("--inputs", metavar="FILE", help=".npz with an array for each input, by name")
+    command.add_argument("--inputs", metavar="FILE", help=".npz with each input by name, see repro inputs")
     command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps, all on the same inputs (1)")
     command.add_argument("--state", metavar="FILE", help="start from this state (safetensors), not the initial one")
     command.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
@@ -37,6 +37,7 @@ def _run(options: argparse.Namespace) -> int:
     from ..numerics.hashing import state_hash, tensor_hash
     from ..program import Program
 
+    expect(options.program, PROGRAM, BUNDLE)
     program = Program.load(options.program)
     state = program.initial_state()
     if options.state:
@@ -50,11 +51,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.save:
         write_file(options.save, write_tensors(program.state, list(state.values())))
     if options.outputs:
-        try:
-            with open(options.outputs, "wb") as file:
-                np.savez(file, allow_pickle=False, **outputs)
-        except OSError as error:
-            raise ReproError(f"cannot write {options.outputs}: {error.strerror}") from None
+        write_arrays(options.outputs, outputs)
     report = {
         "program": program.hash,
         "target": options.target,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from ..bundle.runner.command import add_options, run
+from .file_kinds import BUNDLE, expect
 from .options import Commands, add_command, add_public_key
 
 _NOTES = """exit status:
@@ -34,6 +35,7 @@ def _run_bundle(options: argparse.Namespace) -> int:
     from ..bundle.writer import check_signature
 
     key = read_public_key(options.key) if options.key else None
+    expect(options.bundle, BUNDLE)
     bundle = Bundle(options.bundle)
     check_signature(bundle, key)
     return run(bundle, options)

@@ -14,6 +14,7 @@ from ..command_line import positive
 from ..errors import ReproError
 from ..files.regular import write_file
 from ..printing import tell
+from .file_kinds import SCRIPT, expect
 from .options import Commands, add_command, add_script
 from .target import add_target
 
@@ -46,6 +47,7 @@ def _train(options: argparse.Namespace) -> int:
     from ..frontends.torch.script import load_training
     from ..train.trainer import Trainer
 
+    expect(options.script, SCRIPT)
     given = load_training(options.script, options.exact_digits)
     choice = {} if options.nonfinite_loss is None else {"nonfinite_loss": options.nonfinite_loss}
     start = time.perf_counter()

@@ -14,6 +14,7 @@ import time
 from ..errors import ReceiptWrong
 from ..frontends.torch.script import allow_exact_digits
 from ..printing import tell
+from .file_kinds import RECEIPT, expect
 from .options import Commands, add_command, add_exact_digits, add_public_key
 from .target import add_target
 
@@ -56,6 +57,7 @@ def _verify(options: argparse.Namespace) -> int:
     from ..audit.receipts.verification import verify
 
     allow_exact_digits(options.exact_digits, options.script)
+    expect(options.receipt, RECEIPT)
     receipt = Receipt(options.receipt)
     key = read_public_key(options.key) if options.key else None
     start = time.perf_counter()

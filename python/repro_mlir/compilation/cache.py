@@ -4,6 +4,8 @@
 """Artifacts on disk, found by what they were made from.
 
 An artifact is code that will run here: a file counts only if it carries a MAC by a key that this user alone can read.
+The folder holds at most `cache_bytes` of limits.py: what was used least recently goes first. Processes share it without
+locks, as a file that vanishes is one that is made anew.
 """
 
 from __future__ import annotations
@@ -12,14 +14,19 @@ import contextlib
 import hashlib
 import hmac
 import os
+import re
 import secrets
 import stat
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import blake3
 
 from .._mlir_libs import _repro
+from ..errors import ReproError
+from ..limits import limits
 from ..untrusted import compile_native
 from .cpu import compile, native_level
 
@@ -30,6 +37,11 @@ OFF = "off"
 _MAGIC = b"repro-cache-2\0\0\0"
 _MAC_BYTES = 32
 _KEY, _KEY_BYTES = "key", 32
+_ENTRY = re.compile(r"[0-9a-f]{64}\.artifact", re.ASCII)
+_PART = re.compile(rf"({_ENTRY.pattern}|{_KEY})\.[0-9a-f]{{16}}", re.ASCII)
+_ABANDONED = 3600.0
+"""Seconds after which a file that is still being written is one whose writer was killed."""
+
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -64,6 +76,15 @@ def _name_of(program: bytes, level: str) -> str:
     return f"{state.hexdigest()}.artifact"
 
 
+@dataclass(frozen=True, order=True)
+class _Entry:
+    """A file of the cache: when it was used last, its bytes and its name."""
+
+    used: float
+    size: int
+    name: str
+
+
 class _Store:
     """The directory, held open: what is put in its place later is not looked at."""
 
@@ -94,11 +115,51 @@ class _Store:
         if content is None or content[: len(_MAGIC)] != _MAGIC:
             return None
         artifact = content[start:]
-        return artifact if hmac.compare_digest(content[len(_MAGIC) : start], self._mac(name, artifact)) else None
+        if not hmac.compare_digest(content[len(_MAGIC) : start], self._mac(name, artifact)):
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(name, dir_fd=self._folder, follow_symlinks=False)
+        return artifact
 
     def write(self, name: str, artifact: bytes) -> None:
-        """Writes a file in one move, so that no reader sees a part of it."""
-        self._put(name, _MAGIC + self._mac(name, artifact) + artifact, os.replace)
+        """Writes a file in one move, so that no reader sees a part of it, and makes room for it."""
+        content, most = _MAGIC + self._mac(name, artifact) + artifact, limits().cache_bytes
+        if len(content) > most:
+            return
+        self._put(name, content, os.replace)
+        self.shrink(most)
+
+    def entries(self) -> list[_Entry]:
+        """The artifacts, least recently used first."""
+        return sorted(entry for entry in self._own_entries() if _ENTRY.fullmatch(entry.name))
+
+    def shrink(self, most: int) -> int:
+        """Removes artifacts until they have at most so many bytes, and what killed writers left; how many artifacts."""
+        for entry in self._own_entries():
+            if _PART.fullmatch(entry.name) and entry.used < time.time() - _ABANDONED:
+                self._remove(entry.name)
+        entries = self.entries()
+        size, removed = sum(entry.size for entry in entries), 0
+        for entry in entries:
+            if size <= most:
+                break
+            self._remove(entry.name)
+            size, removed = size - entry.size, removed + 1
+        return removed
+
+    def _own_entries(self) -> Iterator[_Entry]:
+        """The regular files of this user."""
+        with os.scandir(self._folder) as found:
+            for each in found:
+                # Another process may have removed it.
+                with contextlib.suppress(FileNotFoundError):
+                    status = each.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                        yield _Entry(status.st_mtime, status.st_size, each.name)
+
+    def _remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._folder)
 
     def _mac(self, name: str, artifact: bytes) -> bytes:
         return blake3.blake3(name.encode() + b"\0" + artifact, key=self._key).digest()
@@ -142,8 +203,7 @@ class _Store:
                 file.write(content)
             move(beside, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(beside, dir_fd=self._folder)
+            self._remove(beside)
 
 
 def cached(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
@@ -167,6 +227,49 @@ def cached(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
         with contextlib.suppress(OSError):
             store.write(name, artifact)
         return artifact
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the cache takes.
+
+    Attributes:
+      path: its folder; None where nothing is kept.
+      entries: how many artifacts it has.
+      bytes: their size.
+      limit: the most bytes that they may have.
+    """
+
+    path: Path | None
+    entries: int
+    bytes: int
+    limit: int
+
+
+def usage() -> Usage:
+    """What the cache of this user takes. ReproError where its folder cannot be used."""
+    path, limit = directory(), limits().cache_bytes
+    if path is None or not os.path.lexists(path):
+        return Usage(path, 0, 0, limit)
+    with contextlib.closing(_open(path)) as store:
+        entries = store.entries()
+    return Usage(path, len(entries), sum(entry.size for entry in entries), limit)
+
+
+def clear() -> int:
+    """Removes every artifact, and nothing else that may be in the folder; how many. ReproError as `usage`."""
+    path = directory()
+    if path is None or not os.path.lexists(path):
+        return 0
+    with contextlib.closing(_open(path)) as store:
+        return store.shrink(0)
+
+
+def _open(path: Path) -> _Store:
+    try:
+        return _Store(path)
+    except OSError as error:
+        raise ReproError(f"{path}: no folder that can be used, so that nothing is kept: {error}") from None
 
 
 def cached_compile(program: bytes, level: str = "native", *, jobs: int | None = None, untrusted: bool = False) -> bytes:

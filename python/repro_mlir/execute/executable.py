@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -135,6 +135,13 @@ class Executable:
         self.threads = threads
         self._backend = backend
         self._moved = examine(program.data).moved
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """What copy and pickle call."""
+        raise ReproError(
+            "an Executable is code in the memory of this process, which cannot be copied or pickled: copy or pickle "
+            "its program, and compile that"
+        )
 
     @property
     def resident(self) -> bool:

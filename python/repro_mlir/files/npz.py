@@ -1,18 +1,30 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Inputs of a step from an .npz file."""
+"""Arrays by name in .npz files, such as the inputs of a step."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from ..errors import ReproError
 from ..numerics.tensors import TensorType
-from .archive import read_archive
+from .archive import archive_of, read_archive
+from .regular import write_file
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes arrays by name; equal ones give equal bytes. ReproError where the file cannot be written."""
+    members = {}
+    for name, array in arrays.items():
+        data = io.BytesIO()
+        np.lib.format.write_array(data, array, allow_pickle=False)
+        members[f"{name}.npy"] = data.getvalue()
+    write_file(path, archive_of(members, members))
 
 
 def load_inputs(path: str | None, inputs: Sequence[TensorType]) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,10 @@ class Program:
             (kind.dtype, kind.shape) for kind in self.state
         ]:
             raise ReproError("expected an initial array of its type and shape for each state tensor")
+
+    def __reduce__(self) -> tuple[type[Program], tuple[Any, ...]]:
+        """Copies and what is pickled are made anew, and verified."""
+        return Program, tuple(getattr(self, each.name) for each in fields(self))
 
     @cached_property
     def hash(self) -> str:

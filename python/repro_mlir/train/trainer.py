@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, overload
 
 import numpy as np
 
@@ -152,6 +152,13 @@ class Trainer:
 
     def __enter__(self) -> Trainer:
         return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """What copy and pickle call."""
+        raise ReproError(
+            "a Trainer cannot be copied or pickled: keep its state_dict() or a save_checkpoint(), and load that into a "
+            "new Trainer of a copy of the model"
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -4,10 +4,15 @@
 """The command line: one clear line and a non-zero status for every mistake, never a traceback."""
 
 import json
+import re
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
+import repro_mlir
+from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine, to_bytes
@@ -84,6 +89,61 @@ def test_mistakes_in_scripts(capsys, monkeypatch, tmp_path: Path, text: str, mes
     assert message in failing(capsys, "train", str(script), "--steps", "1")
     monkeypatch.chdir(tmp_path)
     assert message in failing(capsys, "train", "script.py", "--steps", "1")
+
+
+def test_version(capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    shown = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    pyproject = (Path(__file__).resolve().parents[3] / "pyproject.toml").read_text()
+    (declared,) = re.findall(r'^version = "(.*)"$', pyproject, flags=re.M)
+    assert shown["repro-mlir"] == declared == repro_mlir.__version__
+    assert shown["LLVM/MLIR"].startswith("22.")
+    assert shown["torch"] == metadata.version("torch") and shown["torch-mlir"] == metadata.version("torch-mlir")
+
+
+def test_version_without_pytorch(capsys, monkeypatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert "torch      not installed" in capsys.readouterr().out
+
+
+def test_targets_lists_every_target(capsys) -> None:
+    assert main(["targets", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [each["name"] for each in report] == repro_mlir.targets()
+    assert all(each["description"] and each["detail"] for each in report)
+    assert {each["name"] for each in report if each["execution"] == "native"} >= {"cpu", "reference"}
+    assert main(["targets"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == repro_mlir.targets()
+
+
+def test_what_targets_says_is_what_compile_does(capsys, program: Program) -> None:
+    """A target that is native or emulated is executed, another one is not."""
+    main(["targets", "--json"])
+    for each in json.loads(capsys.readouterr().out):
+        try:
+            repro_mlir.compile(program, each["name"])
+            executed = True
+        except repro_mlir.ReproError:
+            executed = False
+        assert executed == (each["execution"] != "compile only"), each
+
+
+def test_targets_on_a_machine_with_a_gpu(capsys, monkeypatch) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    main(["targets", "--json"])
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    # The stand-in for the driver is a GPU of sm_90.
+    assert [found[name]["execution"] for name in ("cuda", "cuda:sm_75", "cuda:sm_90")] == ["native"] * 3
+    assert found["cuda:sm_100"]["execution"] == "compile only"
+    assert "which this GPU (sm_90) does not run" in found["cuda:sm_100"]["detail"]
 
 
 def test_inspect(capsys, program: Program, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 """Artifacts on disk: found again, and trusted only where this user alone can have written them."""
 
+import json
 import multiprocessing
 import os
 import stat
@@ -199,11 +200,122 @@ def test_no_cache_is_an_option_of_commands_that_run_steps(
     assert cache.directory() is None
 
 
+def _limit(monkeypatch: pytest.MonkeyPatch, artifacts: int) -> None:
+    """Room for so many artifacts of 1000 bytes."""
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", f"cache_bytes={artifacts * 1100}")
+
+
+def kept(folder: Path) -> int:
+    return len(list(folder.glob("*.artifact")))
+
+
+def test_what_was_used_least_recently_goes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _limit(monkeypatch, 3)
+    contents = {name: name.encode() * 1000 for name in "abcde"}
+    files = {}
+    for number, name in enumerate("abc"):
+        before = set(folder.glob("*.artifact"))
+        put(contents[name], name)
+        (files[name],) = {*folder.glob("*.artifact")} - before
+        os.utime(files[name], (1000 + number, 1000 + number))
+    # Reading is a use.
+    assert put(b"unused", "a") == contents["a"]
+    put(contents["d"], "d")
+    assert not files["b"].exists() and files["a"].exists() and files["c"].exists() and kept(folder) == 3
+    put(contents["e"], "e")
+    assert not files["c"].exists() and files["a"].exists() and kept(folder) == 3
+    assert put(b"made anew", "b") == b"made anew"
+
+
+def test_what_is_larger_than_the_limit_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _limit(monkeypatch, 2)
+    put(bytes(1000), "small")
+    assert put(bytes(3000), "large") == bytes(3000)
+    assert kept(folder) == 1 and put(b"made anew", "large") == b"made anew"
+    assert put(b"unused", "small") == bytes(1000)
+
+
+def test_nothing_is_removed_that_is_not_of_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(bytes(1000))
+    key = (folder / "key").read_bytes()
+    name = "0" * 64 + ".artifact"
+    for other in ("notes.txt", "x.artifact", f"{name}.orig", f"{name}.{'0' * 15}"):
+        (folder / other).write_bytes(bytes(5000))
+    (folder / name).symlink_to(folder / "notes.txt")
+    (folder / ("1" * 64 + ".artifact")).mkdir()
+    others = {path.name for path in folder.iterdir()} - {file.name for file in folder.glob("*.artifact")} | {name}
+    _limit(monkeypatch, 1)
+    put(bytes(1000), "another")
+    assert cache.clear() == 1 and cache.usage().entries == 0
+    assert others <= {path.name for path in folder.iterdir()} and (folder / "x.artifact").exists()
+    assert (folder / ("1" * 64 + ".artifact")).is_dir() and (folder / "key").read_bytes() == key
+
+
+def test_what_a_killed_writer_left_goes(folder: Path) -> None:
+    put()
+    old, new = (folder / f"{'0' * 64}.artifact.{digit * 16}" for digit in "ab")
+    for path in (old, new):
+        path.write_bytes(bytes(100))
+    os.utime(old, (1000, 1000))
+    put(b"other", "other")
+    assert not old.exists() and new.exists()
+
+
+def test_cache_command(capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["cache", "--json"]) == 0
+    empty = {"path": str(folder), "entries": 0, "bytes": 0, "limit": 10 << 30, "removed": 0}
+    assert json.loads(capsys.readouterr().out) == empty and not folder.exists()
+    put(bytes(1000), "a")
+    put(bytes(1000), "b")
+    size = sum(file.stat().st_size for file in folder.glob("*.artifact"))
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", "cache_bytes=20G")
+    assert main(["cache"]) == 0
+    shown = capsys.readouterr().out
+    assert str(folder) in shown and f"entries  2, {size:,} bytes" in shown and f"{20 << 30:,} bytes" in shown
+    assert main(["cache", "--clear", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["removed"], report["entries"], report["bytes"]) == (2, 0, 0) and kept(folder) == 0
+    assert put(b"made anew", "a") == b"made anew"
+
+
+def test_cache_command_without_a_cache(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
+    assert main(["cache", "--clear"]) == 0
+    assert "none: nothing is kept (REPRO_MLIR_CACHE=off" in capsys.readouterr().out
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / ("0" * 64 + ".artifact")).write_bytes(b"of somebody")
+    folder.symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setenv("REPRO_MLIR_CACHE", str(folder))
+    for arguments in (["cache"], ["cache", "--clear"]):
+        assert main(arguments) == 2
+        assert "no folder that can be used" in capsys.readouterr().err
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 1
+
+
 def _race(path: str, number: int, start: object, results: object) -> None:
     os.environ["REPRO_MLIR_CACHE"] = path
     start.wait()  # type: ignore[attr-defined]
     given = [cached(b"program %d" % i, "target", lambda i=i: b"artifact %d" % i) for i in range(20)]
     results.put((number, given))  # type: ignore[attr-defined]
+
+
+def test_processes_that_have_too_little_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each removes what others write and read: all get their artifacts, and the limit holds in the end."""
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", "cache_bytes=300")
+    context = multiprocessing.get_context("fork")
+    start, results = context.Barrier(4), context.Queue()
+    processes = [context.Process(target=_race, args=(str(folder), i, start, results)) for i in range(4)]
+    for process in processes:
+        process.start()
+    found = dict(results.get(timeout=60) for _ in processes)
+    for process in processes:
+        process.join()
+    wanted = [b"artifact %d" % i for i in range(20)]
+    assert all(given == wanted for given in found.values()) and len(found) == 4
+    put(b"last")
+    assert 0 < cache.usage().bytes <= 300
 
 
 def test_processes_that_begin_together(folder: Path) -> None:

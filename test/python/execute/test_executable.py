@@ -3,6 +3,10 @@
 
 """Arrays in and out of an executable: sharing of memory and mistakes."""
 
+import copy
+import pickle
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from repro_mlir import ReproError
@@ -119,3 +123,9 @@ def test_out_of_memory_is_one_error(program: Program) -> None:
     executable = Executable(program, "greedy", 1, Greedy())
     with pytest.raises(ReproError, match=r"out of memory: cannot run a step on greedy .*Unable"):
         executable(program.initial_state(), 1.0, np.zeros((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("use", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_executable_is_not_copied(executable: Executable, use: Callable[[object], object]) -> None:
+    with pytest.raises(ReproError, match="cannot be copied or pickled: copy or pickle its program, and compile that"):
+        use(executable)

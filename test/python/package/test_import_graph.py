@@ -24,7 +24,7 @@ PACKAGE = Path(__file__).resolve().parents[3] / "python" / "repro_mlir"
 # Made by nanobind and MLIR's build.
 FOREIGN = ("_mlir_libs", "dialects", "ir", "passmanager")
 
-GROUND = {"command_line", "errors", "lazy_imports", "limits", "printing", "progress", "signals"}
+GROUND = {"command_line", "errors", "lazy_imports", "limits", "printing", "progress", "reimport", "signals"}
 """Modules beside the rooms, which every room may import; they import nothing but each other."""
 
 ALLOWED = {
@@ -206,7 +206,8 @@ def test_who_imports_the_frontend_of_torch() -> None:
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
     assert {name for name in found if not within(name, "frontends.torch")} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
-        "cli.compile", "cli.dispute", "cli.train", "cli.verify", "torch_compile", *TRAINER - {"train.result"},
+        "cli.compile", "cli.dispute", "cli.inputs", "cli.train", "cli.verify", "torch_compile",
+        *TRAINER - {"train.result"},
     }  # fmt: skip
 
 
@@ -219,6 +220,9 @@ def test_nobody_else_names_torch() -> None:
         ("", "torch_compile"),
         # By which the frontend of a tensor is found.
         ("frontends.tensors", "torch"),
+        # Distributions whose versions the command prints.
+        ("cli.main", "torch"),
+        ("cli.main", "torch-mlir"),
         ("bundle.runner.packing", "frontends/torch/tensors.py"),
         ("bundle.runner.packing", "repro_mlir/frontends/torch/__init__.py"),
     }

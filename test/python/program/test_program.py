@@ -3,6 +3,8 @@
 
 """Programs as files and their identity."""
 
+import copy
+import pickle
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -108,3 +110,18 @@ def test_safetensors_reads_the_state(program: Program, tmp_path: Path) -> None:
         state = safetensors.load(archive.read("state.safetensors"))
     assert set(state) == {"w", "n"}
     assert np.array_equal(state["w"], program.initial[0]) and state["n"] == 0
+
+
+def test_programs_are_copied_and_pickled(program: Program) -> None:
+    for made in (copy.copy(program), copy.deepcopy(program), pickle.loads(pickle.dumps(program))):
+        assert made is not program and (made.data, made.state, made.hash) == (program.data, program.state, program.hash)
+        assert [array.tobytes() for array in made.initial] == [array.tobytes() for array in program.initial]
+        assert made.untrusted == program.untrusted
+    assert copy.deepcopy(program).initial[0] is not program.initial[0]
+    assert pickle.loads(pickle.dumps(replace(program, untrusted=True))).untrusted
+
+
+def test_what_is_unpickled_is_verified(program: Program) -> None:
+    make, arguments = program.__reduce__()
+    with pytest.raises(ReproError):
+        make(arguments[0][:-1], *arguments[1:])

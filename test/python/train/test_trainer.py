@@ -3,7 +3,10 @@
 
 """Trainer: what the user may do wrong, and schedulers."""
 
+import copy
+import pickle
 import re
+from collections.abc import Callable
 
 import pytest
 import repro_mlir
@@ -26,6 +29,25 @@ def test_before_the_first_step() -> None:
     for use in (trainer.state_hash, trainer.sync, lambda: trainer.program, lambda: trainer.state):
         with pytest.raises(repro_mlir.ReproError, match="call step, fit or prepare first"):
             use()
+
+
+@pytest.mark.parametrize(
+    "use", [copy.copy, copy.deepcopy, pickle.dumps, lambda trainer: torch.save(trainer, "/dev/null")]
+)
+def test_a_trainer_is_not_copied(use: Callable[[object], object]) -> None:
+    trainer = linear_trainer("reference")
+    for _ in range(2):
+        with pytest.raises(
+            repro_mlir.ReproError, match=r"keep its state_dict\(\) or a save_checkpoint\(\), and load that"
+        ):
+            use(trainer)
+        trainer.step(*BATCH)
+    # What the message says.
+    other = linear_trainer("reference")
+    other.load_state_dict(copy.deepcopy(trainer.state_dict()))
+    other.step(*BATCH)
+    trainer.step(*BATCH)
+    assert other.state_hash() == trainer.state_hash()
 
 
 class Scaled(torch.nn.Linear):

@@ -3,8 +3,10 @@
 
 """PyTorch beside our program.
 
-A value of PyTorch is compared where the last operator that came from its ATen node gives a tensor of the same shape and
-type; the other operators are steps on the way, and are left out.
+A value of PyTorch is compared where the last operator that came from its ATen node gives a tensor of the same type, but
+for extents of 1; the other operators are steps on the way, and are left out. Where that last operator only moves data,
+as in a sum that keeps its dimensions, a difference is told of the operator of the node whose result it moves; a node
+that does nothing but move data is left out, as it differs where what it moves does.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 
 from ... import ir
 from ...numerics.tensors import TensorType
+from ...program import Program
 from ...program.canonical import read_module
 from ..operators import Operator, OperatorGraph
 
@@ -31,11 +34,20 @@ class EagerSide:
 
     name = "eager"
 
-    def __init__(self, graph: OperatorGraph, eager: EagerGraph) -> None:
-        """`graph` is of a program with the names of ATen nodes in its locations."""
+    def __init__(self, graph: OperatorGraph, nodes: Sequence[str | None], eager: EagerGraph) -> None:
+        """
+        Args:
+          graph: of the program.
+          nodes: the ATen node of each operator, see `nodes_of`.
+          eager: the program's graph.
+        """
         self._graph = graph
+        self._nodes = nodes
         self._eager = eager
-        self._node_of = _matches(graph, eager.nodes)
+        matches = _matches(graph, nodes, eager.nodes)
+        sources = ((index, self._source(graph.operators[index])) for index in matches)
+        self._sources = {index: source for index, source in sources if source is not None}
+        self._node_of = {index: matches[index] for index in self._sources}
 
     def results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         return self._eager.run(arrays)[0]
@@ -44,28 +56,47 @@ class EagerSide:
         _, found = self._eager.run(arrays, tuple(self._node_of.values()))
         for operator in self._graph.operators:
             name = self._node_of.get(operator.index)
-            yield operator, None if name is None else (found[name],)
+            yield operator, None if name is None else (found[name].reshape(operator.outputs[0].kind.shape),)
+
+    def source(self, operator: Operator) -> Operator:
+        return self._sources.get(operator.index, operator)
+
+    def _source(self, operator: Operator) -> Operator | None:
+        """The last operator of the same node that computes what this one gives; None where there is none."""
+        if not self._graph.moves(operator):
+            return operator
+        node = self._nodes[operator.index]
+        producers = sorted({value.producer for value in operator.inputs if value.producer is not None}, reverse=True)
+        found = (self._source(self._graph.operators[i]) for i in producers if self._nodes[i] == node)
+        return next((source for source in found if source is not None), None)
 
 
-def _matches(graph: OperatorGraph, nodes: Mapping[str, TensorType]) -> dict[int, str]:
-    """The ATen node of each operator that ends one."""
+def nodes_of(named: Program) -> list[str | None]:
+    """The ATen node that each operator comes from, of a program with the names of nodes in its locations; None for one
+    without."""
     with ir.Context():
-        parsed = read_module(graph.program.data)
+        parsed = read_module(named.data)
         block = parsed.body.operations[0].regions[0].blocks[0]
-        locations = [str(operation.operation.location) for operation in block.operations]
-    last: dict[str, int] = {}
-    for operator, location in zip(graph.operators, locations, strict=False):
-        named = _NAMED.match(location)
-        if named and not operator.inline:
-            last[named[1]] = operator.index
+        found = [_NAMED.match(str(operation.operation.location)) for operation in block.operations]
+    return [each and each[1] for each in found]
+
+
+def _matches(graph: OperatorGraph, operators: Sequence[str | None], nodes: Mapping[str, TensorType]) -> dict[int, str]:
+    """The ATen node of each operator that ends one."""
+    last = {
+        name: operator.index
+        for operator, name in zip(graph.operators, operators, strict=False)
+        if name is not None and not operator.inline
+    }
     return {
         last[name]: name for name, kind in nodes.items() if name in last and _gives(graph.operators[last[name]], kind)
     }
 
 
 def _gives(operator: Operator, kind: TensorType) -> bool:
-    """Whether all that an operator gives is one tensor of this type."""
+    """Whether all that an operator gives is one tensor of this type, but for extents of 1."""
     outputs = operator.outputs
     if len(outputs) != 1 or outputs[0].scalar:
         return False
-    return (outputs[0].kind.element, outputs[0].kind.shape) == (kind.element, kind.shape)
+    given, wanted = ([extent for extent in each.shape if extent != 1] for each in (outputs[0].kind, kind))
+    return outputs[0].kind.element == kind.element and given == wanted

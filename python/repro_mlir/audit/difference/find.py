@@ -16,7 +16,7 @@ from ...frontends.torch.script import allow_exact_digits
 from ...progress import Progress
 from ..operators import OperatorGraph
 from ..receipts.script_inputs import ScriptBatches
-from .eager_side import EagerSide
+from .eager_side import EagerSide, nodes_of
 from .receipts import diff_receipts
 from .report import Difference
 from .sides import Side, TargetSide, find_difference
@@ -66,16 +66,18 @@ def _diff_script(
     batches: ScriptBatches, targets: Sequence[str], steps: int, ulps: int, threads: int | None
 ) -> Difference | None:
     program = batches.program
+    graph = OperatorGraph(program)
     if EAGER in targets:
         from ...frontends.torch.eager import EagerGraph, with_node_names
 
-        program = with_node_names(program, batches.imported.bindings, batches.exact_digits)
-    graph = OperatorGraph(program)
+        captured = batches.imported.bindings
+        eager = EagerGraph(program, captured)
+        nodes = nodes_of(with_node_names(program, captured, batches.exact_digits))
+        modules = {i: eager.modules[name] for i, name in enumerate(nodes) if name in eager.modules}
+        graph = OperatorGraph(program, modules)
 
     def side(target: str) -> Side:
-        if target == EAGER:
-            return EagerSide(graph, EagerGraph(program, batches.imported.bindings))
-        return TargetSide(graph, target, threads)
+        return EagerSide(graph, nodes, eager) if target == EAGER else TargetSide(graph, target, threads)
 
     def inputs() -> Sequence[np.ndarray]:
         given = batches.take()

@@ -42,7 +42,7 @@ def page(difference: Difference) -> str:
     if tensor is not None:
         parts.append(_element(difference, tensor))
     if difference.operators and difference.graph is not None:
-        parts.append(_drawing(difference.graph, difference.operators, difference.compared))
+        parts.append(_drawing(difference.graph, difference.operators, difference.equal))
     if tensor is not None:
         parts.append(f"<h2>How far apart the elements of {escape(tensor.name)} are, in ulps</h2>")
         parts.append(_histogram(tensor))
@@ -64,8 +64,8 @@ def _element(difference: Difference, tensor: TensorDifference) -> str:
     if difference.operators and not difference.given:
         operator = difference.operators[0].operator
         where = f"operator {operator.index}, <code>{escape(operator.name)}</code>"
-        if operator.line:
-            where += f", from <code>{escape(operator.line)}</code>"
+        if operator.origin:
+            where += f", from <code>{escape(operator.origin)}</code>"
     rows = [
         f"<tr><th>{escape(name)}</th><td><code>{bits}</code></td><td class=n>{escape(value)}</td></tr>"
         for name, bits, value in (
@@ -100,7 +100,7 @@ def _histogram(tensor: TensorDifference) -> str:
 def _operators(difference: Difference) -> str:
     rows = [
         f"<tr><td class=n>{each.operator.index}</td><td><code>{escape(each.operator.name)}</code></td>"
-        f"<td><code>{escape(each.operator.line or '')}</code></td><td><code>{escape(str(each.tensor.kind))}</code></td>"
+        f"<td><code>{escape(each.operator.origin)}</code></td><td><code>{escape(str(each.tensor.kind))}</code></td>"
         f"<td class=n>{each.tensor.element.count:,}</td><td class=n>{_far(each.tensor)}</td></tr>"
         for each in difference.operators
     ]
@@ -125,7 +125,7 @@ def _far(tensor: TensorDifference) -> str:
     return "NaN" if tensor.element.max_ulps is None else f"{tensor.element.max_ulps:,}"
 
 
-def _drawing(graph: OperatorGraph, found: tuple[OperatorDifference, ...], compared: tuple[int, int]) -> str:
+def _drawing(graph: OperatorGraph, found: tuple[OperatorDifference, ...], equal: frozenset[int]) -> str:
     """The first operator between those that it takes from and those that take from it."""
     middle = found[0].operator
     differing = {each.operator.index for each in found}
@@ -134,14 +134,13 @@ def _drawing(graph: OperatorGraph, found: tuple[OperatorDifference, ...], compar
     behind = [graph.operators[i] for i in users][:_SHOWN]
     returned = [i for i, value in enumerate(graph.results) if value.producer == middle.index]
     height = max(len(before), len(behind) + bool(returned), 1) * (_BOX_HEIGHT + _GAP_Y)
-    complete = compared[0] == compared[1]
 
     def color(index: int | None) -> str:
         if index is None:
             return _COLORS["equal"]
         if index in differing:
             return _COLORS["differs"]
-        return _COLORS["equal" if complete or index < middle.index else "unknown"]
+        return _COLORS["equal" if index in equal else "unknown"]
 
     def place(count: int, i: int) -> float:
         return height / 2 + (i - (count - 1) / 2) * (_BOX_HEIGHT + _GAP_Y) - _BOX_HEIGHT / 2

@@ -10,6 +10,7 @@ or give them: stored batches and kept states, and what follows from them when th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,9 @@ class _Repeated:
 
     def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
         yield from self.run.tracer(self.record).run(arrays)
+
+    def source(self, operator: Operator) -> Operator:
+        return operator
 
     def recorded(self, program: Program, results: Arrays) -> bool:
         """Whether these results of the step are what the receipt has."""
@@ -132,6 +136,4 @@ def _explain_step(sides: tuple[_Repeated, _Repeated], number: int, step: int) ->
         places = [place for place, _, _ in differences(sides[0].receipt.header, ours, theirs)]
         notes.append(f"the receipts differ in {', '.join(places[:3])}" + (" and more" if len(places) > 3 else ""))
     note = "; ".join(notes)
-    return Difference(
-        difference.names, step, difference.given, difference.operators, results, difference.compared, note, graph
-    )
+    return replace(difference, note=note)

@@ -63,6 +63,7 @@ class Difference:
       compared: how many operators were compared, of how many that compute something.
       note: what else there is to say.
       graph: the operators of the program.
+      equal: the indices of operators that were compared and do not differ.
     """
 
     names: tuple[str, str]
@@ -73,6 +74,7 @@ class Difference:
     compared: tuple[int, int] = (0, 0)
     note: str = ""
     graph: OperatorGraph | None = field(default=None, repr=False, compare=False)
+    equal: frozenset[int] = field(default=frozenset(), repr=False, compare=False)
 
     @property
     def first(self) -> TensorDifference | None:
@@ -91,7 +93,7 @@ class Difference:
             "given": [tensor.report() for tensor in self.given],
             "operators": [
                 {"index": each.operator.index, "name": each.operator.name, "line": each.operator.line}
-                | {"tensor": each.tensor.report()}
+                | {"module": each.operator.module or None, "tensor": each.tensor.report()}
                 for each in self.operators
             ],
             "results": [tensor.report() for tensor in self.results],

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -32,6 +33,9 @@ class Side(Protocol):
     def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
         """Each operator in order with what it gave (`Operator.outputs`); None where this side does not know."""
 
+    def source(self, operator: Operator) -> Operator:
+        """The operator of which a difference in what `operator` gave is told: whose result it moves, or itself."""
+
 
 class TargetSide:
     """A target of `compile`."""
@@ -51,6 +55,9 @@ class TargetSide:
 
     def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
         yield from self._tracer.run(arrays)
+
+    def source(self, operator: Operator) -> Operator:
+        return operator
 
 
 def find_difference(
@@ -97,17 +104,18 @@ def explain(
     """Where in a step two sides part, which are known to give different results, or were given different arguments."""
     program = graph.program
     given = compare_tensors((*program.state, *program.inputs), arguments[0], arguments[1], 0)
-    operators, compared = compare_operators(sides, arguments, ulps)
+    operators, equal, compared = compare_operators(sides, arguments, ulps)
     computing = sum(not operator.inline and bool(operator.outputs) for operator in graph.operators)
     names = sides[0].name, sides[1].name
-    return Difference(names, step, given, operators, tuple(results), (compared, computing), "", graph)
+    return Difference(names, step, given, operators, tuple(results), (compared, computing), "", graph, equal)
 
 
 def compare_operators(
     sides: tuple[Side, Side], arguments: Sequence[Sequence[np.ndarray]], ulps: int
-) -> tuple[tuple[OperatorDifference, ...], int]:
-    """The operators that differ, and how many were compared."""
+) -> tuple[tuple[OperatorDifference, ...], frozenset[int], int]:
+    """The operators that differ, in order; the indices of those that do not; and how many were compared."""
     found: list[OperatorDifference] = []
+    equal: set[int] = set()
     compared = 0
     pairs = zip(sides[0].values(arguments[0]), sides[1].values(arguments[1]), strict=True)
     for (operator, first), (_, second) in pairs:
@@ -116,11 +124,17 @@ def compare_operators(
         compared += 1
         if len(found) == _LISTED:
             continue
+        source = sides[0].source(sides[1].source(operator))
         kinds = [value.kind for value in operator.outputs]
+        if source is not operator:
+            kinds = [replace(kind, name=f"{source.name}.{source.index}") for kind in kinds]
         tensors = compare_tensors(kinds, first, second, ulps)
         if tensors:
-            found.append(OperatorDifference(operator, max(tensors, key=lambda each: each.element.max_ulps or 0)))
-    return tuple(found), compared
+            found.append(OperatorDifference(source, max(tensors, key=lambda each: each.element.max_ulps or 0)))
+        else:
+            equal |= {operator.index, source.index}
+    found.sort(key=lambda each: each.operator.index)
+    return tuple(found), frozenset(equal), compared
 
 
 def compare_tensors(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ReproError
+from ...files.npz import write_arrays
 from ...printing import foreign
 from ..elements import ElementDifference
 from ..operators import Extraction, Operator
@@ -62,10 +63,9 @@ class Evidence:
         arrays = {kind.name: array for kind, array in zip(inputs, self.inputs, strict=True)}
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            with open(Path(folder) / "inputs.npz", "wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
         except OSError as error:
             raise ReproError(f"cannot write {error.filename or folder}: {error.strerror}") from None
+        write_arrays(Path(folder) / "inputs.npz", arrays)
         program.save(Path(folder) / "operator.repro")
 
 

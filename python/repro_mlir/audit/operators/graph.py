@@ -10,8 +10,10 @@ give is part of the text of those that use it: such values are *inline*, and nob
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 from ...numerics.tensors import TensorType
 from ...printing import foreign
@@ -60,6 +62,7 @@ class Operator:
       results: the values that it gives.
       location: `file:line:column` of the Python line that it comes from; else the module of the model or the phase of
         the step, such as `module encoder.0`; empty where neither is known.
+      module: the module of the model that it belongs to, where that is known beside a line; else empty.
     """
 
     index: int
@@ -67,6 +70,7 @@ class Operator:
     operands: tuple[Value, ...] = field(repr=False)
     results: tuple[Value, ...] = field(repr=False)
     location: str
+    module: str = ""
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -92,7 +96,12 @@ class Operator:
         return foreign(self.location) if self.location else None
 
     def __str__(self) -> str:
-        return f"operator {self.index} {self.name}" + (f" ({self.line})" if self.line else "")
+        return f"operator {self.index} {self.name}" + (f" ({self.origin})" if self.origin else "")
+
+    @property
+    def origin(self) -> str:
+        """`line` and `module`, each where it is known."""
+        return ", ".join(dict.fromkeys(part for part in (self.line, foreign(self.module)) if part))
 
 
 class OperatorGraph:
@@ -105,7 +114,12 @@ class OperatorGraph:
       results: what `main` returns: new state, then outputs.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, modules: Mapping[int, str] = MappingProxyType({})) -> None:
+        """
+        Args:
+          program: the program.
+          modules: what is known of the modules of operators, by index.
+        """
         read = read_program(program.data)
         self.program = program
         body = read.body
@@ -120,7 +134,8 @@ class OperatorGraph:
                 _result(operation, index, position, kind) for position, kind in enumerate(operation.result_types)
             )
             values.update(zip(operation.results, results, strict=True))
-            operators.append(Operator(index, operation.name, operands, results, operation.location))
+            module = modules.get(index, "")
+            operators.append(Operator(index, operation.name, operands, results, operation.location, module))
         self.arguments = tuple(values[number] for number in body.arguments)
         self.operators = tuple(operators)
         self.results = tuple(values[number] for number in body.yields)
@@ -132,6 +147,13 @@ class OperatorGraph:
         uses = {value: operator.index for operator in self.operators for value in operator.operands}
         uses.update((value, len(self.operators)) for value in self.results)
         return uses
+
+    def moves(self, operator: Operator) -> bool:
+        """Whether an operator only moves data: each element that it gives is one that it takes, or a constant."""
+        if operator.name == "linalg.generic":
+            (body,) = self.operations[operator.index].regions
+            return all(operation.name == "linalg.index" for operation in body.operations)
+        return operator.inline or operator.name.startswith("tensor.")
 
     @cached_property
     def users(self) -> dict[Value, tuple[int, ...]]:

@@ -5,23 +5,19 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 
 import numpy as np
+
+from ..._mlir_libs import _repro
 
 
 def describe(target: str, threads: int) -> dict[str, str]:
     """What a reader of a receipt may want to know; no result depends on it."""
     from ...compilation.cpu import native_level
 
-    try:
-        version = importlib.metadata.version("repro-mlir")
-    except importlib.metadata.PackageNotFoundError:
-        # Used from a build directory.
-        version = "unknown"
     return {
-        "repro_mlir": version,
+        "repro_mlir": _repro.__version__,
         "target": target,
         "threads": str(threads),
         "level": native_level(),

@@ -17,6 +17,7 @@ from torch.nn.utils import stateless
 
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.arguments import require_loss, require_model
 from repro_mlir.frontends.torch.averages import average_tensors, check_average, update_average
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
 from repro_mlir.frontends.torch.errors import CaptureError
@@ -135,6 +136,7 @@ class _Step:
     """A function on (state, hyper-parameters, batch tensors) with names, traced by `_capture`."""
 
     def __init__(self, model: torch.nn.Module, batch: Any) -> None:
+        require_model(model)
         self.model = model
         self.parameters = dict(model.named_parameters())
         self.buffers = dict(model.named_buffers())
@@ -244,6 +246,7 @@ class _TrainingStep(_WithLoss):
         excluded: set[str],
     ) -> None:
         super().__init__(model, loss_fn, batch, options)
+        require_loss(loss_fn)
         self.returns = check_returns(options.returns, options.metrics)
         self.clips = options.clip_norm is not None
         self.average = options.average

@@ -20,6 +20,7 @@ from repro_mlir.errors import ReproError
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.lowering import lower
+from repro_mlir.frontends.torch.source_lines import module_of
 from repro_mlir.frontends.torch.tensors import element_of, to_tensor
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program, import_program
@@ -45,6 +46,7 @@ class EagerGraph:
 
     Attributes:
       nodes: the ATen nodes that give one tensor of a type that programs have, by name, with that type.
+      modules: the names of the modules that called them, such as "module blocks.3", by the names of nodes.
     """
 
     def __init__(self, program: Program, captured: Captured) -> None:
@@ -52,6 +54,8 @@ class EagerGraph:
         self._module = captured.graph
         kinds = ((node.name, _kind_of(node)) for node in captured.graph.graph.nodes)
         self.nodes = {name: kind for name, kind in kinds if kind is not None}
+        modules = ((node.name, module_of(node)) for node in captured.graph.graph.nodes)
+        self.modules = {name: module for name, module in modules if module is not None}
 
     def run(
         self, arrays: Sequence[np.ndarray], wanted: Sequence[str] = ()

@@ -17,6 +17,7 @@ import torch
 from torch.nn.modules import module as modules
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
+from repro_mlir.frontends.torch.arguments import require_optimizer
 from repro_mlir.frontends.torch.errors import CaptureError
 
 MODULE_HOOKS = {
@@ -41,7 +42,9 @@ GLOBAL_STEP_HOOKS: tuple[dict[int, Any], ...] = (_global_optimizer_pre_hooks, _g
 
 def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer | None) -> None:
     """CaptureError for hooks that no program can have: of all modules, of the optimizer's step, after accumulation.
-    Of an evaluation those of all modules alone."""
+    Of an evaluation those of all modules alone. Also for what is no optimizer."""
+    if optimizer is not None:
+        require_optimizer(optimizer)
     if any(GLOBAL_HOOKS):
         raise CaptureError("a hook of all modules is registered: a compiled step cannot call it; remove it")
     if optimizer is None:

@@ -15,7 +15,13 @@ import torch
 import torch.fx
 from torch_mlir import ir
 
-_library = torch.library.Library("repro", "DEF")
+from ...errors import ReproError
+
+# PyTorch has one library of a namespace in a process, and operators for as long as that lives. This package may be
+# imported more than once, so PyTorch keeps it: all imports define and use the same operators.
+_namespace: Any = torch.ops.repro
+if "library" not in vars(_namespace):
+    _namespace.library, _namespace.writers = torch.library.Library("repro", "DEF"), {}
 
 
 class Builder:
@@ -114,7 +120,7 @@ class Writer(Protocol):
     def __call__(self, build: Builder, /, *arguments: Any) -> Sequence[ir.Value]: ...
 
 
-_writers: dict[Any, Writer] = {}
+_writers: dict[Any, Writer] = _namespace.writers
 
 
 def define(
@@ -132,14 +138,19 @@ def define(
       write: writes the operations that it stands for, returns a value for each result.
       eager: computes it on CPU tensors, where a captured graph runs in PyTorch; None: such a graph does not run there.
     Returns:
-      the operator.
+      the operator, which an earlier import of this package may have defined.
+    Raises:
+      ReproError: that was an import of another version of the package.
     """
     name = schema.split("(")[0]
-    _library.define(schema)
-    if eager is not None:
-        _library.impl(name, eager, "CPU")
-    _library.impl(name, meta, "Meta")
-    operator = getattr(torch.ops.repro, name).default
+    if not hasattr(_namespace, name):
+        _namespace.library.define(schema)
+        if eager is not None:
+            _namespace.library.impl(name, eager, "CPU")
+        _namespace.library.impl(name, meta, "Meta")
+    operator = getattr(_namespace, name).default
+    if str(operator._schema) != str(torch._C.parse_schema(f"repro::{schema}")):
+        raise ReproError("another version of repro_mlir has been imported in this process: start Python anew")
     _writers[operator] = write
     return operator
 

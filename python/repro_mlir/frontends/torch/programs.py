@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.numerics.environment import deviation
 from repro_mlir.program import Program, program_of
 from repro_mlir.program.exact import exact_contractions
@@ -98,7 +100,31 @@ def _program(
             ) from None
         imported = run(frontend)
     with working("importing"):
-        program = program_of(imported)
+        try:
+            program = program_of(imported)
+        except ReproError as error:
+            raise _with_advice(error) from None
     if options.exact_digits is not None:
         program = exact_contractions(program, options.exact_digits)
     return program, imported
+
+
+_F32_ALONE = re.compile(r"cannot import the program: (.*?): '(?:math|repro)\.(\w+)' op \(S5\) .*, got 'f64'")
+_NO_ELEMENT = re.compile(r"cannot import the program: (.*?): '[\w.]+' op \(V1\) element type 'f8E8M0FNU'")
+
+
+def _with_advice(error: ReproError) -> ReproError:
+    """An error of the compiler in words of PyTorch, where that helps."""
+    if found := _F32_ALONE.match(str(error)):
+        return CaptureError(
+            f"{_place(found[1])}: {found[2]} is defined for float32, not for float64 (S5): model.float() converts the "
+            "model, x.float() a tensor"
+        )
+    if found := _NO_ELEMENT.match(str(error)):
+        return CaptureError(f"{_place(found[1])}: float8_e8m0fnu is no element type of a program (V1)")
+    return error
+
+
+def _place(location: str) -> str:
+    """A location of MLIR as messages of the capture have it: without quotes and column."""
+    return re.sub(r":(\d+):\d+$", r":\1", location.replace('"', ""))

@@ -75,9 +75,13 @@ def phase(name: str) -> Iterator[None]:
         _PHASE.reset(token)
 
 
+WHOLE = "model"
+"""The name of the whole model."""
+
+
 def module_names(model: torch.nn.Module) -> dict[int, str]:
     """The name of each module of `model` in messages, by the module's id."""
-    return {id(module): f"module {name}" if name else "model" for name, module in model.named_modules()}
+    return {id(module): f"module {name}" if name else WHOLE for name, module in model.named_modules()}
 
 
 def _is_user_frame(code: types.CodeType) -> bool:
@@ -90,8 +94,8 @@ def _module_of(frame: types.FrameType, modules: Mapping[int, str]) -> str | None
 
 
 def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[int, str]) -> str | None:
-    """`file:line` of the innermost frame of user code below the first frame of this package, else the module of the
-    innermost frame that has one, None without either."""
+    """`file:line` of the innermost frame of user code below the first frame of this package, and the module of the
+    innermost frame that has one; None without either."""
     line = module = None
     inside = False
     own = os.path.dirname(__file__)
@@ -101,13 +105,25 @@ def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[
             inside = True
         elif inside and _is_user_frame(frame.f_code):
             line = f"{source_name(frame.f_code.co_filename)}:{traceback.tb_lineno}"
-        elif inside:
+        if inside:
             module = _module_of(frame, modules) or module
         traceback = traceback.tb_next
-    return line or module
+    return _origin(line, module)
 
 
+def _origin(line: str | None, module: str | None) -> str | None:
+    """A line and the module beside it, unless that is the whole model."""
+    return f"{line}: {module}" if line and module and module != WHOLE else line or module
+
+
+_MODULE = "repro_mlir.module"
 _LINE = re.compile(r'File "([^"]*)", line (\d+)')
+
+
+def origin_of_node(node: torch.fx.Node) -> str | None:
+    """Where a node comes from, as `origin_of_traceback` says it."""
+    origin = origin_of_trace(node.stack_trace)
+    return origin if origin == module_of(node) else _origin(origin, module_of(node))
 
 
 def origin_of_trace(stack_trace: str | None) -> str | None:
@@ -116,11 +132,17 @@ def origin_of_trace(stack_trace: str | None) -> str | None:
     return f"{line[1]}:{line[2]}" if line else stack_trace or None
 
 
-class SourceLines(TorchDispatchMode):
-    """Records where each operator comes from as its node's `stack_trace`.
+def module_of(node: torch.fx.Node) -> str | None:
+    """The name, as of `module_names`, of the module whose forward called an operator; None where none did."""
+    module: str | None = node.meta.get("custom", {}).get(_MODULE)
+    return module
 
-    That is the innermost frame of user code; without one, the innermost module; without that, the phase. An operator of
-    the backward pass has what the forward operator has whose gradient it computes. The caller holds
+
+class SourceLines(TorchDispatchMode):
+    """Records where each operator comes from as its node's `stack_trace`, and the module that calls it (`module_of`).
+
+    Where it comes from is the innermost frame of user code; without one, the innermost module; without that, the phase.
+    An operator of the backward pass has what the forward operator has whose gradient it computes. The caller holds
     `torch.fx.traceback.preserve_node_meta`.
     """
 
@@ -129,20 +151,19 @@ class SourceLines(TorchDispatchMode):
         super().__init__()
         self._boundary = boundary
         self._modules = modules
-        self._origins: dict[int, str] = {}
+        self._origins: dict[int, tuple[str, str | None]] = {}
 
     def _current(self) -> tuple[str | None, str | None]:
         """The line of the user and the module from which an operator is called."""
-        others = []
+        line = module = None
         frame: types.FrameType | None = sys._getframe(2)
-        while frame is not None and frame.f_code is not self._boundary:
+        while frame is not None and frame.f_code is not self._boundary and not (line and module):
             code = frame.f_code
-            if _is_user_frame(code):
-                path = source_name(code.co_filename)
-                return f'File "{path}", line {frame.f_lineno}, in {code.co_name}\n', None
-            others.append(frame)
+            module = module or _module_of(frame, self._modules)
+            if line is None and _is_user_frame(code):
+                line = f'File "{source_name(code.co_filename)}", line {frame.f_lineno}, in {code.co_name}\n'
             frame = frame.f_back
-        return None, next(filter(None, (_module_of(other, self._modules) for other in others)), None)
+        return line, module
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -150,10 +171,11 @@ class SourceLines(TorchDispatchMode):
         line, module = self._current()
         node = torch._C._current_autograd_node()
         if line is None and node is not None:
-            origin = self._origins.get(node._sequence_nr(), module or "backward pass")
+            origin, module = self._origins.get(node._sequence_nr(), (module or "backward pass", module))
         else:
             origin = line or module or _PHASE.get()
             # The autograd node of this operator was made just before it was dispatched.
-            self._origins.setdefault(torch.autograd._get_sequence_nr() - 1, origin)
+            self._origins.setdefault(torch.autograd._get_sequence_nr() - 1, (origin, module))
         torch.fx.traceback.set_stack_trace([origin])
-        return function(*args, **(kwargs or {}))
+        with torch.fx.traceback.annotate({_MODULE: module}):
+            return function(*args, **(kwargs or {}))

@@ -10,6 +10,7 @@ what autograd has not seen yet.)
 """
 
 import contextlib
+import logging
 import pickle
 import random
 import sys
@@ -31,7 +32,7 @@ from repro_mlir.frontends.torch.attention import BlockedAttention
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_trace, origin_of_traceback
+from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_node, origin_of_traceback
 
 
 @contextlib.contextmanager
@@ -52,10 +53,26 @@ def tracing_environment() -> Iterator[None]:
         sdpa_kernel(SDPBackend.MATH),
         _without_mkldnn(),
         torch.fx.traceback.preserve_node_meta(),
+        _without_log(),
         # Python code for each graph would be a third of the time of a capture, and most graphs are only read.
         _use_lazy_graph_module(True),
     ):
         yield
+
+
+@contextlib.contextmanager
+def _without_log() -> Iterator[None]:
+    """PyTorch logs the traceback of an error of a shape, which is raised as well."""
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return record.exc_info is None
+
+    log = logging.getLogger(FakeTensor.__module__)
+    log.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_shown)
 
 
 _PRODUCTS = {
@@ -107,7 +124,7 @@ class _SecondStage(torch.fx.Interpreter):
             return opmath.call_in_f32(target, args, kwargs, self._node.meta.get("val"))
         except Exception as error:
             reason = str(error) if isinstance(error, CaptureError) else _first_line(error)
-            raise _located(origin_of_trace(self._node.stack_trace), reason) from error
+            raise _located(origin_of_node(self._node), reason) from None
 
 
 def trace(
@@ -141,11 +158,12 @@ def trace(
     except CaptureError as error:
         origin = origin_of_traceback(error.__traceback__, modules)
         # An error of a replaced operator is raised without its line.
-        if origin and not str(error).startswith(f"{origin}: "):
+        if origin and not str(error).startswith(f"{origin.partition(': ')[0]}: "):
             raise _located(origin, str(error)) from None
         raise
     except Exception as error:
-        raise _located(origin_of_traceback(error.__traceback__, modules), _first_line(error)) from error
+        # Nobody looks for a mistake in a hundred frames of PyTorch.
+        raise _located(origin_of_traceback(error.__traceback__, modules), _first_line(error)) from None
     second.meta["constants"] = _constants(first)
     return second
 

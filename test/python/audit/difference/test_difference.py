@@ -13,12 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import repro_mlir
+import torch
+from repro_mlir.audit.difference.eager_side import EagerSide, nodes_of
 from repro_mlir.audit.difference.page import page
-from repro_mlir.audit.difference.sides import TargetSide, find_difference
+from repro_mlir.audit.difference.sides import TargetSide, compare_operators, find_difference
 from repro_mlir.audit.elements import first_difference, ulp_distances
-from repro_mlir.audit.operators import Operator, Tracer
+from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
+from repro_mlir.audit.receipts.script_inputs import ScriptBatches
 from repro_mlir.cli import main as cli
 from repro_mlir.errors import ReproError
+from repro_mlir.frontends.torch import eager
+from repro_mlir.frontends.torch.source_lines import module_of
 from repro_mlir.numerics.tensors import TensorType
 from support.dispute_runs import faulty_tracer, graph, honest
 from support.small_receipts import CHEATED, SCRIPT
@@ -76,6 +81,9 @@ class FaultySide:
 
     def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
         yield from self._tracer().run(arrays)
+
+    def source(self, operator: Operator) -> Operator:
+        return operator
 
     def _tracer(self) -> Tracer:
         return self._wrong if self._now == self._step else self._right
@@ -161,6 +169,108 @@ def test_eager(folder: Path) -> None:
     assert repro_mlir.diff(script, targets=["eager", "cpu"], steps=5, ulps=1 << 22) is None
 
 
+MOVES = {torch.ops.aten.permute.default, torch.ops.aten.expand.default, torch.ops.aten.view.default}
+MOVES |= {torch.ops.aten.unsqueeze.default, torch.ops.aten.alias.default, torch.ops.aten.clone.default}
+CONSTANTS = {torch.ops.aten.full.default, torch.ops.aten.scalar_tensor.default}
+
+MEANS = """
+import repro_mlir, torch
+
+class Normalized(torch.nn.Module):
+    def forward(self, x):
+        centered = x - x.mean(dim=1, keepdim=True)
+        return centered / (centered * centered).mean(dim=1, keepdim=True).sqrt()
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = Normalized()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.relu(self.linear(self.norm(x)))
+
+def training():
+    model = repro_mlir.initialize(torch.nn.Sequential(Block(), Block(), torch.nn.Linear(4, 2)), 0)
+    generator = torch.Generator().manual_seed(1)
+    batch = torch.randn(6, 4, generator=generator), torch.randint(2, (6,), generator=generator)
+    return model, torch.nn.functional.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), [batch]
+"""
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """One node of PyTorch gives values that are far off."""
+    right = eager._Keeping.run_node
+
+    def wrong(self: eager._Keeping, node: torch.fx.Node) -> object:
+        value = right(self, node)
+        if node.name != name:
+            return value
+        value = value * 1.5 + 0.25
+        if node.name in self._keep:
+            self._keep[node.name] = value.clone()
+        return value
+
+    monkeypatch.setattr(eager._Keeping, "run_node", wrong)
+
+
+def test_a_planted_difference_is_told_of_its_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each kind of node in each module: the operator computes, and belongs to the module."""
+    script = tmp_path / "script.py"
+    script.write_text(MEANS)
+    batches = ScriptBatches(str(script), None)
+    program, captured = batches.program, batches.imported.bindings
+    running = eager.EagerGraph(program, captured)
+    names = nodes_of(eager.with_node_names(program, captured))
+    modules = {i: running.modules[name] for i, name in enumerate(names) if name in running.modules}
+    graph = OperatorGraph(program, modules)
+    sides = EagerSide(graph, names, running), TargetSide(graph, "reference")
+    inputs = batches.take()
+    nodes = [node for node in captured.graph.graph.nodes if module_of(node) and node.meta["val"].dtype == torch.float32]
+    # Rounding alone makes more of differences that cancel.
+    ulps = 1 << 20
+    natural, _, _ = compare_operators(sides, [[*program.initial, *inputs]] * 2, ulps)
+    noisy = {each.operator.index for each in natural}
+    drowned = {names[index] for index in noisy}
+    assert len(noisy) < 8
+    seen, wrong = set(), []
+    for node in nodes:
+        if (
+            node.target in MOVES | CONSTANTS
+            or node.name in drowned
+            or (kind := (str(node.target), module_of(node))) in seen
+        ):
+            continue
+        seen.add(kind)
+        with monkeypatch.context() as patched:
+            plant(patched, node.name)
+            found = find_difference(graph, sides, lambda: inputs, 1, ulps)
+        assert found is not None, kind
+        operator = next(each.operator for each in found.operators if each.operator.index not in noisy)
+        told = operator.module in str(operator) and operator.line
+        if operator.module != module_of(node) or not told or graph.moves(operator):
+            wrong.append((kind, operator))
+        # Nothing before it is drawn as equal that was not compared.
+        assert not found.equal & {each.operator.index for each in found.operators}
+    assert not wrong
+    assert {module for _, module in seen} >= {"module 0.norm", "module 0.linear", "module 1", "module 2"}
+    assert {target for target, _ in seen} >= {"aten.sum.dim_IntList", "aten.mm.default", "aten.sqrt.default"}
+
+
+def test_digits_cnn_names_no_data_movement() -> None:
+    example = Path(__file__).resolve().parents[4] / "examples" / "digits_cnn.py"
+    found = repro_mlir.diff(example, targets=["eager", "cpu"])
+    assert found is not None and found.operators
+    for each in found.operators:
+        assert not found.graph.moves(each.operator), each
+        assert each.operator.module or each.operator.location, each
+    first = found.operators[0].operator
+    assert first.name in ("repro.fold", "linalg.generic") and first.module.startswith("module ")
+    compared, computing = found.compared
+    assert compared > computing / 2
+    check_page(page(found))
+
+
 def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, html = str(folder / "script.py"), tmp_path / "difference.html"
     assert cli.main(["diff", script, "--targets", "reference,cpu", "--steps", "3", "--json"]) == 0
@@ -184,8 +294,8 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         (script,): "expected two receipts, or a script and two targets",
         (script, "--targets", "cpu"): "expected two receipts, or a script and two targets",
         (receipt, receipt, receipt): "expected two receipts or one script, got 3 names",
-        (receipt, script): "expected a receipt, which is a directory",
-        (receipt, "--targets", "cpu,reference"): "no script",
+        (receipt, script): "expected a receipt, got a Python script",
+        (receipt, "--targets", "cpu,reference"): "expected a Python script, got a receipt",
         (script, "--targets", "cpu,nowhere"): "unknown target 'nowhere'",
         (receipt, receipt, "--targets", "nowhere"): "unknown target 'nowhere'",
         (script, "--targets", "cpu,eager", "--ulps", "-1"): "expected a number of ulps of at least 0",

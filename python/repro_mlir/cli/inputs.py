@@ -1,0 +1,42 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro inputs: writes the inputs of a step of a script, as repro run takes them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from ..command_line import positive
+from ..printing import tell
+from .file_kinds import SCRIPT, expect
+from .options import Commands, add_command, add_script
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro inputs`."""
+    command = add_command(commands, "inputs", _inputs, "write the inputs of a script's step, for repro run --inputs")
+    add_script(command)
+    command.add_argument("-o", "--output", required=True, metavar="FILE", help="the .npz file to write")
+    command.add_argument("--batch", type=positive, default=1, metavar="N", help="which batch of the script (1)")
+
+
+def _inputs(options: argparse.Namespace) -> int:
+    from ..bundle.writer import capture_steps
+    from ..files.npz import write_arrays
+    from ..frontends.torch.script import load_training
+
+    expect(options.script, SCRIPT)
+    given = load_training(options.script, options.exact_digits)
+    program, (inputs,) = capture_steps(given, 1, skipped=options.batch - 1)
+    write_arrays(options.output, {kind.name: array for kind, array in zip(program.inputs, inputs, strict=True)})
+    if options.json:
+        report = {"program": program.hash, "inputs": [str(kind) for kind in program.inputs], "file": options.output}
+        tell(json.dumps(report))
+        return 0
+    tell(f"program  {program.hash}")
+    for i, kind in enumerate(program.inputs):
+        tell(f"{'inputs' if i == 0 else '':8} {kind}")
+    tell(f"file     {options.output}")
+    return 0

@@ -1,0 +1,32 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro targets: what --target takes, and what this machine can execute of it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+
+from ..printing import tell
+from .options import Commands, add_command
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro targets`."""
+    add_command(commands, "targets", _targets, "list the targets, and which of them this machine can execute")
+
+
+def _targets(options: argparse.Namespace) -> int:
+    from ..execute.availability import describe_targets
+
+    found = describe_targets()
+    if options.json:
+        tell(json.dumps([dataclasses.asdict(target) for target in found]))
+        return 0
+    names, executions = (max(map(len, column)) for column in zip(*((t.name, t.execution) for t in found), strict=True))
+    for target in found:
+        how = f"{target.execution:{executions}}  {target.description} ({target.detail})"
+        tell(f"{target.name:{names}}  {how}")
+    return 0

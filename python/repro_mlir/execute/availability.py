@@ -1,0 +1,87 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What the targets are, and which of them this machine can execute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..bundle.runner.device import Device
+from ..bundle.runner.execution import choose_architecture
+from ..compilation.cpu import native_level, runnable_levels
+from ..errors import ReproError
+from . import qemu
+from .executable import targets
+from .ptx import DEFAULT_ARCHITECTURE
+
+_LEVELS = {
+    "x86-64-v2": "x86-64 processors with SSE4.2",
+    "x86-64-v3": "x86-64 processors with AVX2 and FMA",
+    "x86-64-v4": "x86-64 processors with AVX-512",
+    "aarch64": "64-bit Arm processors with NEON",
+}
+
+NATIVE, EMULATED, COMPILED = "native", "emulated", "compile only"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target of `compile` on this machine.
+
+    Attributes:
+      name: such as "cpu:x86-64-v3".
+      description: what the target is.
+      execution: "native", "emulated" or "compile only", which is code that this machine makes but cannot execute.
+      detail: by what it is executed, or why it is not.
+    """
+
+    name: str
+    description: str
+    execution: str
+    detail: str
+
+
+def describe_targets() -> list[Target]:
+    """Every target of `targets()`, in that order."""
+    try:
+        device: Device | ReproError = Device()
+    except ReproError as error:
+        device = error
+    try:
+        return [Target(name, *_described(name, device)) for name in targets()]
+    finally:
+        if isinstance(device, Device):
+            device.close()
+
+
+def _described(name: str, device: Device | ReproError) -> tuple[str, str, str]:
+    kind, _, variant = name.partition(":")
+    if kind == "reference":
+        return "the interpreter that defines the bits; slow", NATIVE, "in Python, without the compiler"
+    if kind == "ptx-emulator":
+        what = f"the code of NVIDIA GPUs of {variant or DEFAULT_ARCHITECTURE}, without a GPU"
+        return what, EMULATED, "by the emulator of PTX"
+    if kind == "cuda":
+        what = f"NVIDIA GPUs from {variant} on" if variant else "the GPU of this machine"
+        return what, *_on_gpu(variant, device)
+    what = _LEVELS[variant] if variant else f"this machine's processor: {native_level()}"
+    if not variant or variant in runnable_levels():
+        return what, NATIVE, "by this processor"
+    if variant != "aarch64":
+        return what, COMPILED, "this processor is none of these"
+    if qemu.is_available():
+        return what, EMULATED, f"by {qemu.EMULATOR}"
+    return what, COMPILED, f"{qemu.COMPILER} and {qemu.EMULATOR} are not installed"
+
+
+def _on_gpu(variant: str, device: Device | ReproError) -> tuple[str, str]:
+    if isinstance(device, ReproError):
+        # Without the loader's words for a driver that is not there.
+        return COMPILED, str(device).partition(": ")[0]
+    names = [variant] if variant else [each.removeprefix("cuda:") for each in targets() if each.startswith("cuda:")]
+    try:
+        choose_architecture(names, device.capability, "the target")
+    except ReproError as error:
+        return COMPILED, str(error)
+    return NATIVE, f"by the {device.name}"

@@ -1,0 +1,108 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A file of the wrong kind is an error that names the kind and the commands that take it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repro_mlir.cli.file_kinds import RECEIPT, kind_of
+from repro_mlir.cli.main import main
+from repro_mlir.compilation.device_code import compile_for
+from repro_mlir.files.tensor_file import write_tensors
+from repro_mlir.program import Program
+
+COMMANDS = {
+    "inspect": ({"program", "bundle", "receipt"}, []),
+    "run": ({"program", "bundle"}, []),
+    "run-bundle": ({"bundle"}, []),
+    "verify": ({"receipt"}, []),
+    "train": ({"script"}, ["--steps", "1"]),
+    "compile": ({"script"}, ["-o", "out.repro"]),
+    "diff": ({"script"}, []),
+}
+KINDS = {
+    "program": "a program file (taken by repro run, repro inspect)",
+    "bundle": "a bundle (taken by repro run-bundle, repro inspect)",
+    "receipt": "a receipt (taken by repro verify, repro inspect, repro diff, repro dispute, repro attest)",
+    "script": "a Python script (taken by repro train, repro compile, repro diff --targets)",
+    "part": "a file of a receipt (taken by no command: give the directory)",
+    "module": "MLIR text (taken by repro-opt)",
+    "stored": "a stored module (taken by repro-opt)",
+    "state": "a safetensors file (taken by repro run --state)",
+    "arrays": "an .npz file (taken by repro run --inputs)",
+    "checkpoint": "a file of torch.save (taken by no command: torch.load reads it)",
+}
+
+
+@pytest.fixture
+def files(program: Program, tmp_path: Path) -> dict[str, Path]:
+    """A file of each kind."""
+    torch = pytest.importorskip("torch")
+    from repro_mlir.bundle.writer import write_bundle
+
+    names = {
+        "program": "p.repro",
+        "bundle": "b.rmb",
+        "receipt": "run.receipt",
+        "script": "script.py",
+        "part": "run.receipt/receipt.json",
+        "module": "p.mlir",
+        "stored": "module.repro",
+        "state": "s.safetensors",
+        "arrays": "i.npz",
+        "checkpoint": "m.pt",
+    }
+    paths = {kind: tmp_path / name for kind, name in names.items()}
+    program.save(paths["program"])
+    write_bundle(paths["bundle"], program, compile_for(program, ["sm_75"], assembled=False))
+    paths["receipt"].mkdir()
+    paths["part"].write_text("{}")
+    paths["script"].write_text("x = 1\n")
+    paths["module"].write_text(program.text)
+    paths["stored"].write_bytes(program.data)
+    paths["state"].write_bytes(write_tensors(program.state, program.initial))
+    np.savez(paths["arrays"], x=np.zeros(2))
+    torch.save({"x": torch.zeros(2)}, paths["checkpoint"])
+    return paths
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_what_it_was_given(capsys, files: dict[str, Path], command: str) -> None:
+    taken, options = COMMANDS[command]
+    for kind, path in files.items():
+        assert main([command, str(path), *options]) == 2 or kind in taken
+        shown = capsys.readouterr().err
+        assert (f"got {KINDS[kind]}" in shown) == (kind not in taken), (kind, shown)
+        assert len(shown.splitlines()) <= 1
+
+
+def test_two_runs_are_receipts(capsys, files: dict[str, Path]) -> None:
+    for command in ("diff", "dispute"):
+        assert main([command, str(files["program"]), str(files["bundle"])]) == 2
+        assert f"expected a receipt, got {KINDS['program']}" in capsys.readouterr().err
+
+
+def test_the_tools_say_what_they_were_given(files: dict[str, Path]) -> None:
+    code = "import sys; sys.argv[0] = 'repro-opt'; from repro_mlir._tools import repro_opt; repro_opt()"
+    for kind, path in files.items():
+        done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+        if kind in ("module", "stored"):
+            assert done.returncode == 0 and "func.func @main" in done.stdout, done.stderr
+        else:
+            expected = f"repro-opt: error: {path}: expected MLIR text or a stored module, got {KINDS[kind]}\n"
+            assert (done.returncode, done.stderr) == (1, expected)
+
+
+def test_what_is_no_file_of_ours_is_left_to_its_reader(tmp_path: Path) -> None:
+    assert kind_of(tmp_path / "none") is None and kind_of(tmp_path) is None
+    (tmp_path / "text").write_text("some text")
+    assert kind_of(tmp_path / "text") is None
+    (tmp_path / "empty").write_bytes(b"")
+    assert kind_of(tmp_path / "empty") is None
+    assert kind_of("/dev/zero") is None
+    (tmp_path / "receipt.json").write_text("no JSON")
+    assert kind_of(tmp_path) is RECEIPT

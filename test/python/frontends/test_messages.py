@@ -1,0 +1,162 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What users of PyTorch see of their mistakes: one line that names the place and what to do, and nothing on the log."""
+
+import logging
+import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import repro_mlir
+import torch
+import torch.nn.functional as F
+from repro_mlir.frontends.torch import CaptureError
+from torch import nn
+
+NAME = Path(__file__).name
+
+
+def line_of(text: str) -> int:
+    """The line of this file that has a text and a mark."""
+    lines = Path(__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.endswith(f"# {text}"))
+
+
+def step(model, *batch, loss=F.cross_entropy, optimizer=None) -> None:
+    given = torch.optim.SGD(model.parameters(), lr=0.1) if optimizer is None else optimizer
+    repro_mlir.Trainer(model, loss, given, target="reference").step(*batch)
+
+
+X, Y = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
+
+
+def message(call: Callable[[], object], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> str:
+    with pytest.raises(CaptureError) as caught:
+        call()
+    assert capfd.readouterr() == ("", "")
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "The above exception" not in shown and "site-packages/torch" not in shown
+    text = str(caught.value)
+    assert "\n" not in text and "repro-opt" not in text
+    return text
+
+
+class Exponential(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(self.linear(x))  # exponential
+
+
+def test_float64(capfd, caplog) -> None:
+    advice = "is defined for float32, not for float64 (S5): model.float() converts the model, x.float() a tensor"
+    wide = X.double(), Y
+    found = message(lambda: step(Exponential().double(), *wide), capfd, caplog)
+    assert found == f"{NAME}:{line_of('exponential')}: exp {advice}"
+    tanh = nn.Sequential(nn.Linear(3, 2), nn.Tanh()).double()
+    assert message(lambda: step(tanh, *wide), capfd, caplog) == f"module 1: tanh {advice}"
+    step(Exponential().double().float(), X, Y)
+
+
+@pytest.mark.parametrize("use", [step, lambda m, *b, **o: repro_mlir.capture(m, F.cross_entropy, o["optimizer"], b)])
+def test_classes_in_place_of_objects(capfd, caplog, use: Callable[..., object]) -> None:
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for given, text in (
+        ((Exponential, optimizer), "the model is the class Exponential, expected an object: Exponential(...)"),
+        ((model.forward, optimizer), "the model is a method, expected an object of torch.nn.Module"),
+        (
+            (model, torch.optim.SGD),
+            "the optimizer is the class SGD, expected an object: SGD(model.parameters(), ...)",
+        ),
+        ((model, "SGD"), "the optimizer is a str, expected an object of torch.optim.Optimizer"),
+    ):
+        assert message(lambda given=given: use(given[0], X, Y, optimizer=given[1]), capfd, caplog) == text
+
+
+def test_the_class_of_a_model_for_inference(capfd, caplog) -> None:
+    found = message(lambda: repro_mlir.capture(Exponential, (X,)), capfd, caplog)
+    assert found == "the model is the class Exponential, expected an object: Exponential(...)"
+
+
+def test_the_class_of_a_loss(capfd, caplog) -> None:
+    found = message(lambda: step(nn.Linear(3, 2), X, Y, loss=nn.CrossEntropyLoss), capfd, caplog)
+    assert found == "the loss function is the class CrossEntropyLoss, expected an object: CrossEntropyLoss()"
+    step(nn.Linear(3, 2), X, Y, loss=nn.CrossEntropyLoss())
+
+
+class Scaled(nn.Linear):
+    def forward(self, given: dict) -> torch.Tensor:
+        return super().forward(given["x"] * given["factor"])
+
+
+def test_a_constant_of_the_batch_that_differs(capfd, caplog) -> None:
+    model = Scaled(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = repro_mlir.Trainer(model, F.cross_entropy, optimizer, target="reference")
+    trainer.step({"x": X, "factor": 2.0}, Y)
+    found = message(lambda: trainer.step({"x": X, "factor": 4.0}, Y), capfd, caplog)
+    assert found == "batch[0]['factor'] is 4.0, captured as the constant 2.0: expected a tensor where batches differ"
+    trainer.step({"x": X, "factor": torch.tensor(4.0)}, Y)
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(4, 12)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.qkv(x)  # product
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn = Attention()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.attn(x)  # residual
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([Block()])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_shapes_that_do_not_fit(capfd, caplog) -> None:
+    found = message(lambda: step(Net(), torch.ones(2, 3), Y[:2]), capfd, caplog)
+    assert found.startswith(f"{NAME}:{line_of('product')}: module blocks.0.attn.qkv: RuntimeError: ")
+    assert "[2, 3] X [4, 12]" in found
+    found = message(lambda: step(Net(), torch.ones(2, 4), Y[:2]), capfd, caplog)
+    assert found.startswith(f"{NAME}:{line_of('residual')}: module blocks.0: RuntimeError: ")
+    found = message(lambda: step(nn.Sequential(nn.Conv2d(3, 4, 3)), torch.ones(2, 4, 8, 8), Y), capfd, caplog)
+    assert found.startswith("module 0: RuntimeError: ") and "to have 3 channels, but got 4 channels" in found
+
+
+class OfPowers(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * self.weight.sum().to(torch.float8_e8m0fnu).float()  # powers
+
+
+class OfBits(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + self.weight.view(torch.int32).sum()  # bits
+
+
+def test_what_programs_do_not_have(capfd, caplog) -> None:
+    found = message(lambda: step(OfPowers(3, 2), X, Y), capfd, caplog)
+    assert found == f"{NAME}:{line_of('powers')}: float8_e8m0fnu is no element type of a program (V1)"
+    found = message(lambda: step(OfBits(3, 2), X, Y), capfd, caplog)
+    assert re.fullmatch(rf"{NAME}:{line_of('bits')}: operator aten\.view\.dtype is not supported", found)
