@@ -42,7 +42,7 @@ unit-test: build
 
 # Every operator of PyTorch's own tests; unit-test takes a tenth of them.
 coverage: build
-	REPRO_COVERAGE=all $(BIN)/python -m pytest -q test/python/coverage
+	REPRO_COVERAGE=all $(BIN)/python -m pytest -q --timeout 0 test/python/coverage
 
 # Models of transformers, torchvision and timm, in an environment of their own; half an hour of compilation.
 models-test: build
