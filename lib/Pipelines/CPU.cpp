@@ -66,16 +66,17 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
   lowered.addPass(createCSEPass());
   ConvertVectorToLLVMPassOptions vector;
   vector.reassociateFPReductions = false;
-  manager.addPass(createConvertVectorToLLVMPass(vector));
-  manager.addPass(createConvertMathToLLVMPass());
-  manager.addPass(createArithToLLVMConversionPass());
-  manager.addPass(createConvertIndexToLLVMPass());
+  // Function by function, which are many and go to several threads.
+  lowered.addPass(createConvertVectorToLLVMPass(vector));
+  lowered.addPass(createConvertMathToLLVMPass());
+  lowered.addPass(createArithToLLVMConversionPass());
+  lowered.addPass(createConvertIndexToLLVMPass());
   manager.addPass(createFinalizeMemRefToLLVMConversionPass());
   ConvertFuncToLLVMPassOptions function;
   function.useBarePtrCallConv = true;
   manager.addPass(createConvertFuncToLLVMPass(function));
   manager.addPass(createConvertControlFlowToLLVMPass());
-  manager.addPass(createUBToLLVMConversionPass());
+  manager.addNestedPass<LLVM::LLVMFuncOp>(createUBToLLVMConversionPass());
   manager.addPass(createReconcileUnrealizedCastsPass());
   manager.addNestedPass<LLVM::LLVMFuncOp>(createCSEPass());
   manager.addPass(createReproVerifyLowered());
