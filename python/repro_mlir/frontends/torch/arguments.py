@@ -23,7 +23,9 @@ def require_optimizer(optimizer: Any) -> None:
 def require_loss(loss_fn: Any) -> None:
     """CaptureError for a class of modules: calling it would make a module, and no loss."""
     if isinstance(loss_fn, type) and issubclass(loss_fn, torch.nn.Module):
-        raise CaptureError(f"the loss function is the class {loss_fn.__name__}, expected an object: {loss_fn.__name__}()")
+        raise CaptureError(
+            f"the loss function is the class {loss_fn.__name__}, expected an object: {loss_fn.__name__}()"
+        )
 
 
 def _require(value: Any, kind: type, known: str, what: str, arguments: str) -> None:
