@@ -19,9 +19,7 @@ def test_snippets_run(tmp_path: Path) -> None:
     pytest.importorskip("torch_mlir")
     snippets = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.M | re.S)
     assert len(snippets) == 2
-    done = subprocess.run(
-        [sys.executable, "-c", "".join(snippets)], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", "".join(snippets)], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert re.fullmatch("[0-9a-f]{64}\n", done.stdout)
     assert verify(tmp_path / "run.receipt").steps == 10
