@@ -1,0 +1,27 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The Python of README.md runs as it is pasted."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from repro_mlir import verify
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_snippets_run(tmp_path: Path) -> None:
+    """One after the other."""
+    pytest.importorskip("torch_mlir")
+    snippets = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.M | re.S)
+    assert len(snippets) == 4
+    done = subprocess.run([sys.executable, "-c", "".join(snippets)], cwd=tmp_path, capture_output=True, text=True)
+    # torch.compile logs that it leaves out the profiler's name of an optimizer's step.
+    said = [line for line in done.stderr.splitlines() if "Profiler record function" not in line]
+    assert done.returncode == 0 and not said, done.stderr
+    assert re.match("[0-9a-f]{64}\n", done.stdout)
+    assert verify(tmp_path / "run.receipt").steps == 10
