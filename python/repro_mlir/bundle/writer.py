@@ -76,6 +76,10 @@ def capture_steps(given: Training, count: int) -> tuple[Program, list[list[np.nd
     for batch in itertools.islice(batches, count):
         if not steps:
             program, imported = given.capture(batch)
+            if imported.bindings.depends_on_state:
+                raise ReproError(
+                    "the optimizer's step is another one in another state of it: expected one program, as a bundle has"
+                )
             form = given.form(imported, batch)
         elif given.form(imported, batch) != form:
             raise ReproError(

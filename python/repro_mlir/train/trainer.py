@@ -272,8 +272,8 @@ class Trainer:
                     "resume the receipt in a new trainer"
                 )
             step.kept.finish()
-            if recorder is not None:
-                # What is recorded is what the tensors have.
+            if recorder is not None or step.binding.has_numbers:
+                # What is recorded is what the tensors have; and a Python number cannot be fetched when it is read.
                 step.kept.fetch()
             if step.kept.ahead:
                 step.leave(self.bring_back)
@@ -325,21 +325,20 @@ class Trainer:
         if self._step is not None:
             self._step.bring_back()
         frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
-        known = next(reversed(self._known.values()), None)
-        if known is not None:
-            form = frontend.form_of(self._model, self._loss_fn, known.captured.optimizer_structure(), kind)
-            if form in self._known and not anew and self._known[form].constants.unchanged():
-                try:
-                    return self._take(form, self._known[form])
-                except frontend.Stale:
-                    pass
+        if self._known and not anew:
+            present = frontend.form_of(self._model, self._loss_fn, self._optimizer, batch=kind)
+            for form, known in reversed([*self._known.items()]):
+                structure = known.captured.optimizer_structure()
+                if form == frontend.with_structure(present, structure) and known.constants.unchanged():
+                    with suppress(frontend.Stale):
+                        return self._take(form, known)
         program, imported = self._capture(batch)
         executable = next((each.executable for each in self._known.values() if each.program.data == program.data), None)
         if executable is None:
             executable = compile(program, self._target, self._threads)
         if executable.resident:
             self._called.watch(self._model)
-        form = frontend.form_of(self._model, self._loss_fn, imported.bindings.structure, kind)
+        form = frontend.form_of(self._model, self._loss_fn, self._optimizer, imported.bindings.structure, kind)
         self._check_recorded(program, form)
         constants = frontend.Contents(imported.bindings.constants)
         return self._take(form, _Known(program, imported, executable, constants, kind))
@@ -349,9 +348,9 @@ class Trainer:
 
         def capture() -> tuple[tuple[Program, ImportedProgram[Captured]], Form]:
             result = training_program(self._model, self._loss_fn, self._optimizer, batch, self._options)
-            return result, frontend.form_of(self._model, self._loss_fn, None)
+            return result, frontend.form_of(self._model, self._loss_fn, self._optimizer)
 
-        before = frontend.form_of(self._model, self._loss_fn, None)
+        before = frontend.form_of(self._model, self._loss_fn, self._optimizer)
         result, after = capture()
         if after != before:
             # Some keep at their first call what they need at later ones.

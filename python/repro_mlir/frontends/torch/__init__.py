@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.reads import Contents
     from repro_mlir.frontends.torch.resident import bring_others_back
     from repro_mlir.frontends.torch.tensors import to_tensor
-    from repro_mlir.frontends.torch.watch import Form, Watch, check_environment, difference, form_of
+    from repro_mlir.frontends.torch.watch import (
+        Form,
+        Watch,
+        check_environment,
+        difference,
+        form_of,
+        with_structure,
+    )
 
 _HOMES = {
     "Binding": "binding",
@@ -47,6 +54,7 @@ _HOMES = {
     "refuse_hooks": "hooks",
     "save_checkpoint": "checkpoint",
     "to_tensor": "tensors",
+    "with_structure": "watch",
 }
 
 __all__ = [
@@ -71,6 +79,7 @@ __all__ = [
     "refuse_hooks",
     "save_checkpoint",
     "to_tensor",
+    "with_structure",
 ]
 
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

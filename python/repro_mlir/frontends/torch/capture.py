@@ -147,7 +147,7 @@ class _TrainingStep(_Step):
         self.trained = [name for name, value in self.parameters.items() if value.requires_grad]
         if not self.trained:
             raise CaptureError("the model has no parameter that requires a gradient")
-        known = {self.parameters[name]: name for name in self.parameters}
+        known: dict[torch.Tensor, str] = {self.parameters[name]: name for name in self.parameters}
         for index, group in enumerate(optimizer.param_groups):
             for parameter in group["params"]:
                 if parameter not in known:
@@ -155,8 +155,8 @@ class _TrainingStep(_Step):
                         f"parameter group {index} of the optimizer has a parameter of shape "
                         f"{list(parameter.shape)} that is not the model's"
                     )
-        names: dict[torch.Tensor, str] = {self.parameters[name]: name for name in self.trained if name not in excluded}
-        self.optimizer = OptimizerProgram(optimizer, names, options.clip_norm)
+        updated = [name for name in self.trained if name not in excluded]
+        self.optimizer = OptimizerProgram(optimizer, known, updated, options.clip_norm)
         self.without_gradient: set[str] = set()
 
     def run(

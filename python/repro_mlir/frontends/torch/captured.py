@@ -22,7 +22,8 @@ from repro_mlir.frontends.torch.tensors import dtype_of, to_tensor
 from repro_mlir.numerics.tensors import TensorType
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch.optimizers import OptimizerProgram, Slot
+    from repro_mlir.frontends.torch.optimizers import OptimizerProgram
+    from repro_mlir.frontends.torch.slots import Slot
 
 Role = Literal["parameter", "buffer", "optimizer", "seed", "step"]
 
@@ -74,10 +75,20 @@ class Captured:
         return self._optimizer and self._optimizer.structure
 
     @property
+    def depends_on_state(self) -> bool:
+        """Whether the optimizer's state has a part in `structure`: another program may be needed after a step."""
+        return self._optimizer is not None and self._optimizer.depends_on_state
+
+    @property
     def slots(self) -> list[Slot | None]:
         """For each state tensor the optimizer's slot that it is; None for parameters, buffers, seed and step."""
         slots = iter(self._optimizer.slots if self._optimizer else [])
         return [next(slots) if role == "optimizer" else None for role in self.roles]
+
+    @property
+    def optimizer_constants(self) -> Mapping[torch.Tensor, dict[Any, Any]]:
+        """What the optimizer's first step makes in its state that is no state of the program, by parameter."""
+        return self._optimizer.constants if self._optimizer else {}
 
     @property
     def written(self) -> set[str]:

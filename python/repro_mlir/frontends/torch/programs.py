@@ -55,7 +55,13 @@ def capture(
         )
     options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block)
     if len(arguments) == 3:
-        return training_program(model, *arguments, options)[0]
+        program, imported = training_program(model, *arguments, options)
+        if imported.bindings.depends_on_state:
+            raise ReproError(
+                f"the step of the optimizer {type(arguments[1]).__qualname__} is another one in another state of it "
+                "(its first step, or a number of steps that it compares): there is no one program; expected a Trainer"
+            )
+        return program
     if clip_norm is not None or autocast is not None or seed != 0:
         raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
     return _program(lambda frontend: frontend.capture_inference(model, arguments[0], options), options)[0]

@@ -56,7 +56,7 @@ class Training:
     def form(self, imported: ImportedProgram[Captured], batch: Any) -> Form:
         """What the program of a batch depends on now: where it is the same as at the capture, so is the program."""
         structure = imported.bindings.optimizer_structure()
-        return frontend.form_of(self.model, self.loss_fn, structure, frontend.batch_kind(batch))
+        return frontend.form_of(self.model, self.loss_fn, self.optimizer, structure, frontend.batch_kind(batch))
 
 
 def allow_exact_digits(exact_digits: int | None, script: object) -> None:

@@ -128,27 +128,18 @@ def trace(
         numbers of Python or NumPy.
     """
     modules = modules or {}
-    try:
-        with _tracing_environment():
-            with enable_python_dispatcher(), _without_other_random_numbers():
-                first = make_fx(
-                    _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
-                )(*arguments)
-            with torch.no_grad():
-                second = make_fx(
-                    torch.func.functionalize(_SecondStage(first).run),
-                    decomposition_table=decomposition_table(),
-                    tracing_mode="fake",
-                    _allow_non_fake_inputs=True,
-                )(*arguments)
-    except CaptureError as error:
-        origin = origin_of_traceback(error.__traceback__, modules)
-        # An error of a replaced operator is raised without its line.
-        if origin and not str(error).startswith(f"{origin}: "):
-            raise _located(origin, str(error)) from None
-        raise
-    except Exception as error:
-        raise _located(origin_of_traceback(error.__traceback__, modules), _first_line(error)) from error
+    with errors_with_lines(modules), _tracing_environment():
+        with enable_python_dispatcher(), without_other_random_numbers():
+            first = make_fx(
+                _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
+            )(*arguments)
+        with torch.no_grad():
+            second = make_fx(
+                torch.func.functionalize(_SecondStage(first).run),
+                decomposition_table=decomposition_table(),
+                tracing_mode="fake",
+                _allow_non_fake_inputs=True,
+            )(*arguments)
     _drop_argument_writes(second.graph)
     second.graph.eliminate_dead_code()
     second.recompile()
@@ -157,7 +148,22 @@ def trace(
 
 
 @contextlib.contextmanager
-def _without_other_random_numbers() -> Iterator[None]:
+def errors_with_lines(modules: Mapping[int, str]) -> Iterator[None]:
+    """Every exception of the block, which runs functions of the user, as a CaptureError with the user's line."""
+    try:
+        yield
+    except CaptureError as error:
+        origin = origin_of_traceback(error.__traceback__, modules)
+        # An error of a replaced operator is raised without its line.
+        if origin and not str(error).startswith(f"{origin}: "):
+            raise _located(origin, str(error)) from None
+        raise
+    except Exception as error:
+        raise _located(origin_of_traceback(error.__traceback__, modules), _first_line(error)) from error
+
+
+@contextlib.contextmanager
+def without_other_random_numbers() -> Iterator[None]:
     """CaptureError for what would be drawn once, when the step is traced."""
     python, numpy = random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
     yield

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter, is_
@@ -67,7 +67,7 @@ class Watch:
           held: the tensors in whose memory the state is.
           constants: tensors that are constants of the program.
         """
-        reads = find_reads(model, loss_fn)
+        reads = find_reads(model, loss_fn, optimizer)
         self._parameters = list(model.parameters())
         self._held = [*held]
         self._constants = constants
@@ -101,7 +101,13 @@ class Watch:
         return same and self._constants.unchanged() and self._read.unchanged()
 
 
-def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable, batch: Hashable = None) -> Form:
+def form_of(
+    model: torch.nn.Module,
+    loss_fn: Any,
+    optimizer: torch.optim.Optimizer,
+    structure: Hashable = None,
+    batch: Hashable = None,
+) -> Form:
     """The form in which the user's objects are: everything that a captured program depends on, with names.
 
     Args:
@@ -110,16 +116,21 @@ def form_of(model: torch.nn.Module, loss_fn: Any, structure: Hashable, batch: Ha
     """
     parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
     parts.append(("loss_fn", _Same(loss_fn)))
-    reads = find_reads(model, loss_fn)
+    reads = find_reads(model, loss_fn, optimizer)
     own = ((f"model.{path}" if path else "model", module) for path, module in model.named_modules())
     for name, module in (*own, *reads.modules.items()):
         parts.append((name, (_Same(module), _Same(type(module)))))
         parts.extend(_module_parts(name, module))
-    parts.extend((name, _hashable(value)) for name, value in reads.parts())
+    parts.extend((name, hashable(value)) for name, value in reads.parts())
     parts.extend((name, contents(value)) for name, value in reads.tensors.items())
     parts.append(("optimizer.param_groups", structure))
     parts.append(("the structure or shape of the batch", batch))
     return tuple(parts)
+
+
+def with_structure(form: Form, structure: Hashable) -> Form:
+    """The form with another structure of the optimizer."""
+    return (*form[:-2], ("optimizer.param_groups", structure), form[-1])
 
 
 def difference(one: Form, other: Form) -> str:
@@ -146,7 +157,7 @@ class _Same:
 def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Hashable]]:
     for key, value in module.__dict__.items():
         if key not in PLUMBING and not (isinstance(value, torch.Tensor) and computes_attributes(module)):
-            yield f"{name}.{key}", _hashable(value)
+            yield f"{name}.{key}", hashable(value)
     for kind, called in MODULE_HOOKS.items():
         yield f"a {called} of {name}", tuple(map(_Same, getattr(module, kind).values()))
     for key, parameter in module._parameters.items():
@@ -159,8 +170,11 @@ def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Has
             yield f"{name}.{key}", (buffer.shape, buffer.dtype)
 
 
-def _hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
-    """`outer` are the containers around the value: one that contains itself has an end."""
+def hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
+    """Equal for values that a step cannot tell apart, as far as they are numbers, strings and containers of them.
+
+    `outer` are the containers around the value: one that contains itself has an end.
+    """
     if isinstance(value, bool | int | str | bytes | complex | None | torch.dtype | torch.Size):
         return type(value), value
     if isinstance(value, float):
@@ -168,7 +182,7 @@ def _hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
         return float, value.hex()
     if any(value is each for each in outer):
         return _Same(value)
-    inner = partial(_hashable, outer=(*outer, value))
+    inner = partial(hashable, outer=(*outer, value))
     if isinstance(value, tuple | list | deque):
         return type(value), tuple(map(inner, value))
     if isinstance(value, set | frozenset):
@@ -216,13 +230,20 @@ def _views(
         yield group["params"]
     yield optimizer.state.values()
     for state in optimizer.state.values():
-        yield state.values()
+        values = state.values()
+        # Numbers are another object after each step.
+        yield _Looked(_but_numbers, values) if any(type(value) in (int, float) for value in values) else values
+
+
+def _but_numbers(value: object) -> object:
+    kind = type(value)
+    return kind if kind in (int, float) else value
 
 
 class _Looked:
     """What a function gives for each of some objects, such as their classes."""
 
-    def __init__(self, look: Callable[[Any], object], objects: Sequence[object]) -> None:
+    def __init__(self, look: Callable[[Any], object], objects: Collection[object]) -> None:
         self._look = look
         self._objects = objects
 
