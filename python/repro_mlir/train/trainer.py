@@ -303,6 +303,9 @@ class Trainer:
         step, kind = self._step, frontend.batch_kind(batch)
         if step is None or step.known.batch != kind or not step.is_present:
             step = self._find(batch, kind)
+            if not step.is_present:
+                # A receipt that goes on has given the optimizer the state of its last step.
+                step = self._find(batch, kind)
         try:
             step.binding.pull()
         except frontend.Stale:
@@ -405,7 +408,7 @@ class Trainer:
         with deferred_signals():
             recorder = Recorder(self._receipt, program, self._target, executable.threads, self._nonfinite_loss)
             recorder.work_on(step.binding.arrays)
-            step.push()
+            step.push(stepped=recorder.steps > 0)
             step.kept.load()
             self._recorder, self._done = recorder, _Position(recorder.steps, recorder.cursor)
 
@@ -475,7 +478,7 @@ class Trainer:
             assert recorder is not None
             with deferred_signals():
                 recorder.restore()
-                step.push()
+                step.push(stepped=recorder.steps > 0)
                 step.kept.load()
 
     def close(self) -> None:
@@ -693,9 +696,9 @@ class _Step:
                     self.watch = self.look()
                 self.binding.leave(bring_back)
 
-    def push(self) -> None:
-        """Brings the user's objects up to date with the arrays."""
-        if self.binding.push():
+    def push(self, stepped: bool = True) -> None:
+        """Brings the user's objects up to date with the arrays; `stepped` is as of `Binding.push`."""
+        if self.binding.push(stepped):
             self.watch = self.look()
 
 

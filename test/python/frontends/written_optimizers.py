@@ -4,7 +4,9 @@
 """Optimizers as users write them."""
 
 import math
+from collections.abc import Mapping
 from math import sqrt
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ import torch
 class Written(torch.optim.Optimizer):
     """Calls `change` for each parameter with a gradient, with its group, gradient and state."""
 
-    options: dict[str, Any] = {}
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, params: Any, lr: Any = 0.01, **options: Any) -> None:
         super().__init__(params, {"lr": lr, **self.options, **options})
@@ -30,7 +32,7 @@ class Written(torch.optim.Optimizer):
 
 
 class Lion(Written):
-    options = {"betas": (0.9, 0.99), "weight_decay": 0.0}
+    options = MappingProxyType({"betas": (0.9, 0.99), "weight_decay": 0.0})
 
     def change(self, p, grad, group, state):
         p.data.mul_(1 - group["lr"] * group["weight_decay"])
@@ -81,7 +83,7 @@ class OldAdam(torch.optim.Optimizer):
 class FirstGradient(Written):
     """A momentum that begins with the first gradient, as that of torch.optim.SGD."""
 
-    options = {"momentum": 0.9, "dampening": 0.5}
+    options = MappingProxyType({"momentum": 0.9, "dampening": 0.5})
 
     def change(self, p, grad, group, state):
         if "buffer" not in state:
@@ -95,7 +97,7 @@ class FirstGradient(Written):
 class WarmedUp(Written):
     """Compares its number of steps; its state has a float, None and a flag too."""
 
-    options = {"warmup": 3}
+    options = MappingProxyType({"warmup": 3})
 
     def change(self, p, grad, group, state):
         if not state:
@@ -112,7 +114,7 @@ class WarmedUp(Written):
 class GroupCounter(Written):
     """Counts steps in the parameter group."""
 
-    options = {"k": 0, "decay": 0.1}
+    options = MappingProxyType({"k": 0, "decay": 0.1})
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -127,7 +129,7 @@ class GroupCounter(Written):
 class Foreach(Written):
     """Works on lists of tensors."""
 
-    options = {"momentum": 0.9}
+    options = MappingProxyType({"momentum": 0.9})
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -143,7 +145,7 @@ class Foreach(Written):
 class TensorCounter(Written):
     """A counter that is a tensor, in tensor arithmetic, and trust ratios of norms."""
 
-    options = {"beta": 0.95}
+    options = MappingProxyType({"beta": 0.95})
 
     def change(self, p, grad, group, state):
         if len(state) == 0:
@@ -175,7 +177,7 @@ class Noisy(Written):
 class Shampoo(Written):
     """With inverse fourth roots by a Newton iteration."""
 
-    options = {"epsilon": 1e-2}
+    options = MappingProxyType({"epsilon": 1e-2})
 
     def change(self, p, grad, group, state):
         if len(state) == 0:

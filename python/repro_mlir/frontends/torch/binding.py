@@ -176,15 +176,18 @@ class Binding:
         """The tensors are what they were before `leave`, without the values."""
         self.residents.leave()
 
-    def push(self) -> bool:
-        """Brings the user's tensors up to date after a step: what autograd saved before it counts as overwritten.
+    def push(self, stepped: bool = True) -> bool:
+        """Brings the user's tensors up to date: what autograd saved before it counts as overwritten.
 
+        Args:
+          stepped: whether the state has seen a step, by which the optimizer gets state that it has not.
         Returns:
-          as `adopt`, which it does.
+          as `adopt`, which it does then.
         """
-        new = self.adopt()
+        new = stepped and self.adopt()
         for counter in self._counters:
-            counter.push()
+            if not counter.is_new:
+                counter.push()
         # The tensors as they are; an exception leaves them on the device, and all this is done again.
         with as_they_are():
             for tensor, kind, written in self._copies:

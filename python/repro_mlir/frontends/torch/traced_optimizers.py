@@ -213,7 +213,9 @@ class TracedUpdate:
             assert node is not None
             number = node.kind if before is _ABSENT else type(before)
             if number is int and node.kind is not int:
-                raise CaptureError(f"the optimizer's step makes {entries.place(key)} a float, expected an int as it was")
+                raise CaptureError(
+                    f"the optimizer's step makes {entries.place(key)} a float, expected an int as it was"
+                )
             initial = torch.tensor(0.0 if before is _ABSENT else float(before), dtype=torch.float64)
         start = None if key in held else initial
         name = f"optimizer.{self._names[parameter]}.{key}"
