@@ -88,7 +88,10 @@ class Trainer:
         Args:
           model: what is trained, in the mode (train or eval) in which it is at each step.
           loss_fn: loss_fn(output, target) gives the scalar loss; None where the model gives it.
-          optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over the model's parameters.
+          optimizer: any that is written in Python, over the model's parameters: those of torch.optim but LBFGS and
+            SparseAdam, and the user's own. Its numbers are inputs of each step. Where its step decides by them, by its
+            flags or by whether it has state, each outcome has a program. What no program can do, such as a branch on a
+            tensor's elements, is refused with the line.
           target: see `compile`.
           threads: see `compile`.
           clip_norm: clips all gradients together to this 2-norm.

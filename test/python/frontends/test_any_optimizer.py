@@ -31,7 +31,6 @@ from written_optimizers import (
 
 pytest.importorskip("torch_mlir")
 
-O = torch.optim
 Make = Callable[[Any], torch.optim.Optimizer]
 Between = Callable[[torch.optim.Optimizer, int], None]
 TARGETS = ("cpu", "cpu:x86-64-v2", "reference")
@@ -104,16 +103,16 @@ def compare(
 # --- Against eager mode ---
 
 CASES: dict[str, Make] = {
-    "adagrad": lambda p: O.Adagrad(p, lr=0.05, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.1),
-    "adadelta": lambda p: O.Adadelta(p, weight_decay=0.1, maximize=True),
-    "adamax": lambda p: O.Adamax(p, lr=0.02, weight_decay=0.1),
-    "nadam": lambda p: O.NAdam(p, lr=0.02, weight_decay=0.1, decoupled_weight_decay=True),
-    "radam": lambda p: O.RAdam(p, lr=0.02),
-    "asgd": lambda p: O.ASGD(p, lr=0.02, t0=3, weight_decay=0.1),
-    "rprop": lambda p: O.Rprop(p, lr=0.02, etas=(0.4, 1.3)),
-    "adafactor": lambda p: O.Adafactor(p, lr=0.05),
-    "foreach_asked": lambda p: O.Adamax(p, lr=0.02, foreach=True),
-    "subclass": lambda p: type("Mine", (O.Adam,), {})(p, lr=0.02, amsgrad=True),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.1),
+    "adadelta": lambda p: torch.optim.Adadelta(p, weight_decay=0.1, maximize=True),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=0.02, weight_decay=0.1),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=0.02, weight_decay=0.1, decoupled_weight_decay=True),
+    "radam": lambda p: torch.optim.RAdam(p, lr=0.02),
+    "asgd": lambda p: torch.optim.ASGD(p, lr=0.02, t0=3, weight_decay=0.1),
+    "rprop": lambda p: torch.optim.Rprop(p, lr=0.02, etas=(0.4, 1.3)),
+    "adafactor": lambda p: torch.optim.Adafactor(p, lr=0.05),
+    "foreach_asked": lambda p: torch.optim.Adamax(p, lr=0.02, foreach=True),
+    "subclass": lambda p: type("Mine", (torch.optim.Adam,), {})(p, lr=0.02, amsgrad=True),
     "lion": lambda p: Lion(p, weight_decay=0.1),
     "old_adam": lambda p: OldAdam(p, weight_decay=0.1),
     "first_gradient": FirstGradient,
@@ -135,7 +134,7 @@ def test_what_eager_mode_trains(name: str) -> None:
 
 
 def test_muon_in_bf16() -> None:
-    compare(lambda p: O.Muon(p, lr=0.02), bias=False, tolerance=1e-2, steps=4)
+    compare(lambda p: torch.optim.Muon(p, lr=0.02), bias=False, tolerance=1e-2, steps=4)
 
 
 @pytest.mark.parametrize("name", ["lion", "old_adam", "nadam", "warmed_up", "adafactor", "first_gradient", "noisy"])
@@ -208,8 +207,8 @@ def test_groups() -> None:
 
     trainer = compare(make)
     names = [kind.name for kind in trainer.program.inputs]
-    assert names[:5] == ["lr.0", "betas[0].0", "betas[1].0", "eps.0", "weight_decay.0"]
-    assert [each for each in names if each.endswith(".1")] == ["lr.1", "betas[0].1", "betas[1].1", "eps.1"]
+    assert names[:5] == ["betas[0].0", "betas[1].0", "eps.0", "lr.0", "weight_decay.0"]
+    assert [each for each in names if each.endswith(".1")] == ["betas[0].1", "betas[1].1", "eps.1", "lr.1"]
 
 
 @pytest.mark.parametrize("lr", [math.nan, torch.tensor(0.02), torch.tensor(0.02, dtype=torch.float64), 1])
@@ -238,7 +237,9 @@ def test_numbers_are_inputs_and_not_constants() -> None:
 # --- State ---
 
 
-@pytest.mark.parametrize("name", ["adagrad", "radam", "asgd", "old_adam", "first_gradient", "warmed_up", "group_counter"])
+@pytest.mark.parametrize(
+    "name", ["adagrad", "radam", "asgd", "old_adam", "first_gradient", "warmed_up", "group_counter"]
+)
 def test_state_of_eager_mode_goes_on_and_back(name: str) -> None:
     make = CASES[name]
     model, optimizer = new(make)
@@ -321,9 +322,9 @@ def training():
 
 @pytest.mark.parametrize("name", ["old_adam", "radam", "first_gradient"])
 def test_receipts(name: str, tmp_path: Path) -> None:
+    from repro_mlir.audit.receipts.receipt import Receipt
     from repro_mlir.audit.receipts.script_inputs import ScriptBatches, ScriptInputs
     from repro_mlir.audit.receipts.verification import verify
-    from repro_mlir.audit.receipts.receipt import Receipt
     from repro_mlir.errors import ReceiptWrong
     from repro_mlir.frontends.torch.script import load_training
 
@@ -332,7 +333,9 @@ def test_receipts(name: str, tmp_path: Path) -> None:
     given = load_training(str(script))
     path = tmp_path / "run.receipt"
     options = repro_mlir.ReceiptOptions(path, checkpoint_every=2)
-    with repro_mlir.Trainer(given.model, given.loss_fn, given.optimizer, target="reference", receipt=options) as trainer:
+    with repro_mlir.Trainer(
+        given.model, given.loss_fn, given.optimizer, target="reference", receipt=options
+    ) as trainer:
         trainer.fit(given.batches, 7)
         assert len(trainer._known) == FORMS.get(name, 1)
     for steps in ("all", "6"):
@@ -347,7 +350,9 @@ def test_receipts(name: str, tmp_path: Path) -> None:
 
 def test_one_program_is_not_to_be_had_of_an_optimizer_that_has_several() -> None:
     model, optimizer = new(FirstGradient)
-    with pytest.raises(repro_mlir.ReproError, match=r"the optimizer FirstGradient is another one .* expected a Trainer"):
+    with pytest.raises(
+        repro_mlir.ReproError, match=r"the optimizer FirstGradient is another one .* expected a Trainer"
+    ):
         repro_mlir.capture(model, F.mse_loss, optimizer, batch_of(0))
 
 
@@ -465,13 +470,13 @@ def test_optimizers_that_are_refused() -> None:
     class Wrapper(Written):
         def __init__(self, params: Any) -> None:
             super().__init__(params)
-            self.inner = O.SGD(self.param_groups[0]["params"], lr=0.1)
+            self.inner = torch.optim.SGD(self.param_groups[0]["params"], lr=0.1)
 
     for make, message in (
-        (O.LBFGS, "optimizer LBFGS is not supported: its step needs the argument closure"),
-        (O.SparseAdam, "SparseAdam does not support dense gradients"),
+        (torch.optim.LBFGS, "optimizer LBFGS is not supported: its step needs the argument closure"),
+        (torch.optim.SparseAdam, "SparseAdam does not support dense gradients"),
         (Wrapper, "its attribute inner is an optimizer itself"),
-        (lambda p: O.Adagrad(p, differentiable=True), "differentiable=True is not supported"),
+        (lambda p: torch.optim.Adagrad(p, differentiable=True), "differentiable=True is not supported"),
     ):
         model, optimizer = new(make)
         with pytest.raises(repro_mlir.ReproError, match=message):

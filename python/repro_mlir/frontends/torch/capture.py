@@ -47,8 +47,8 @@ def capture_training(
       loss_fn: `loss_fn(output, target)` gives the scalar loss, where `batch` is `(*inputs, target)` and output
         is `model(*inputs)`. None: the model gives the loss itself, called as `model(*batch)`, or `model(**batch)`
         for a dict; the loss is its result, or the result's entry or attribute `loss`, or the first of a tuple.
-      optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over parameters of `model`, with any state. Its
-        hyper-parameters are inputs of the program; see `Captured` for what needs another program.
+      optimizer: one of torch.optim, or any other whose `step` is written in Python, over parameters of `model`, with
+        any state. Its hyper-parameters are inputs of the program; see `Captured` for what needs another program.
       batch: an example; its tensors give the shapes and element types of the inputs, anything else is a constant.
       options: clipping as torch.nn.utils.clip_grad_norm_ does it; autocast to torch.bfloat16 or torch.float16 as
         torch.autocast("cpu", autocast) around forward and loss. `exact_digits` is not looked at: it is a choice for the

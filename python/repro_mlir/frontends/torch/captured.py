@@ -44,12 +44,16 @@ class Captured:
 
     Last comes `clip_norm`, if gradients are clipped. They are f32, or f64 for groups with f64 parameters.
 
+    Of any other optimizer they are the numbers of its groups that its step computes with, f64, by their keys: `lr`,
+    `betas[0]`. What is derived from them is computed by the program.
+
     What else the user may change in an optimizer asks for another program: a weight decay, momentum or dampening that
     becomes zero or ceases to be, a flag (`nesterov`, `amsgrad`, `maximize`, `centered`, `decoupled_weight_decay`), a
-    parameter that joins or leaves a group. `optimizer_structure()` then differs from `structure`, and
-    `hyper_parameters()` raises. To go on, `write_state` and capture again: the new program's state is what the
-    optimizer holds. A slot that it has not starts as torch.optim starts it; one that no rule reads any more stays in
-    the optimizer, where torch.optim leaves it too.
+    parameter that joins or leaves a group. Of an optimizer that is traced it is any flag, attribute, and outcome of a
+    comparison in its step, which its state may decide too (`depends_on_state`). `optimizer_structure()` then
+    differs from `structure`, and `hyper_parameters()` raises. To go on, `write_state` and capture again: the new
+    program's state is what the optimizer holds. A slot that it has not starts as the optimizer starts it; one that no
+    step reads any more stays in the optimizer, where torch.optim leaves it too.
 
     Attributes:
       state: the state tensors.

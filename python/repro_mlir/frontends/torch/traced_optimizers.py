@@ -16,7 +16,7 @@ import inspect
 import numbers
 import sys
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -716,8 +716,9 @@ def _attributes(optimizer: torch.optim.Optimizer) -> tuple[tuple[str, Hashable],
     return tuple((key, hashable(value)) for key, value in vars(optimizer).items() if key not in _LOOKED_AFTER)
 
 
-def _options(group: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    return ((key, value) for key, value in group.items() if key != "params")
+def _options(group: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The entries of a group but its parameters; not in their order, which is another one after load_state_dict."""
+    return [(key, group[key]) for key in sorted(group) if key != "params"]
 
 
 def _is_number(value: Any) -> bool:
