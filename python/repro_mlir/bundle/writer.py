@@ -78,6 +78,10 @@ def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Progra
     for number, batch in enumerate(itertools.islice(batches, skipped + count), 1):
         if number == 1:
             program, imported = given.capture(batch)
+            if imported.bindings.depends_on_state:
+                raise ReproError(
+                    "the optimizer's step is another one in another state of it: expected one program, as a bundle has"
+                )
             form = given.form(imported, batch)
         elif given.form(imported, batch) != form:
             raise ReproError(

@@ -64,6 +64,10 @@ class KnownForms:
         """The one that was used last, with its form."""
         return next(reversed(self._known.items()), None)
 
+    def candidates(self) -> list[tuple[Form, Known]]:
+        """All of them, with their forms, the one that was used last first."""
+        return [*reversed(self._known.items())]
+
     def find(self, form: Form) -> Known | None:
         """The captured step of a form, where one is known whose constants are what they were."""
         known = self._known.get(form)
@@ -196,9 +200,9 @@ class Step:
                     self._look()
                 self.binding.leave(bring_back)
 
-    def push(self) -> None:
-        """Brings the user's objects up to date with the arrays."""
-        if self.binding.push():
+    def push(self, stepped: bool = True) -> None:
+        """Brings the user's objects up to date with the arrays; `stepped` is as of `Binding.push`."""
+        if self.binding.push(stepped):
             self._look()
 
     def note(self) -> None:

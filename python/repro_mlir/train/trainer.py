@@ -93,7 +93,10 @@ class Trainer:
         Args:
           model: what is trained, in the mode (train or eval) in which it is at each step.
           loss_fn: loss_fn(output, target) gives the scalar loss; None where the model gives it.
-          optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over the model's parameters.
+          optimizer: any that is written in Python, over the model's parameters: those of torch.optim but LBFGS and
+            SparseAdam, and the user's own. Its numbers are inputs of each step. Where its step decides by them, by its
+            flags or by whether it has state, each outcome has a program. What no program can do, such as a branch on a
+            tensor's elements, is refused with the line.
           target: see `compile`.
           threads: see `compile`.
           clip_norm: clips all gradients together to this 2-norm.
@@ -371,8 +374,8 @@ class Trainer:
                     "resume the receipt in a new trainer"
                 )
             step.kept.finish()
-            if recorder is not None:
-                # What is recorded is what the tensors have.
+            if recorder is not None or step.binding.has_numbers:
+                # What is recorded is what the tensors have; and a Python number cannot be fetched when it is read.
                 step.kept.fetch()
             step.note()
             if step.kept.ahead:
@@ -400,14 +403,12 @@ class Trainer:
     def _present(self, batch: Any, subject: Subject) -> Step:
         """The captured step for the user's objects as they are now, with the state up to date."""
         frontend.check_environment()
-        step, kind = self._step, frontend.batch_kind(batch)
-        if (
-            step is None
-            or step.known.batch != kind
-            or step.known.returns != subject.options.returns
-            or (not step.is_present)
-        ):
+        step, kind, asked = self._step, frontend.batch_kind(batch), subject.options.returns
+        if step is None or step.known.batch != kind or step.known.returns != asked or not step.is_present:
             step = self._find(batch, subject, kind)
+            if not step.is_present:
+                # A receipt that goes on has given the optimizer the state of its last step.
+                step = self._find(batch, subject, kind)
         try:
             step.binding.pull()
         except frontend.Stale:
@@ -430,15 +431,13 @@ class Trainer:
         if self._step is not None:
             self._step.bring_back()
         frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
-        last = self._forms.last
-        if last is not None and not anew:
-            form = frontend.form_of(subject, last[1].captured.optimizer_structure(), kind)
-            known = self._forms.find(form)
-            if known is not None:
-                try:
-                    return self._take(form, known, subject)
-                except frontend.Stale:
-                    pass
+        if len(self._forms) and not anew:
+            present = frontend.form_of(subject, batch=kind)
+            for form, known in self._forms.candidates():
+                structure = known.captured.optimizer_structure()
+                if form == frontend.with_structure(present, structure) and known.constants.unchanged():
+                    with suppress(frontend.Stale):
+                        return self._take(form, known, subject)
 
         def capture() -> tuple[Program, ImportedProgram[Captured]]:
             return training_program(self._model, self._loss_fn, self._optimizer, batch, subject.options)
@@ -476,7 +475,7 @@ class Trainer:
         with deferred_signals():
             recorder = Recorder(self._receipt, program, self._target, executable.threads, self._nonfinite_loss)
             recorder.work_on(step.binding.arrays)
-            step.push()
+            step.push(stepped=recorder.steps > 0)
             step.kept.load()
             self._recorder, self._done = recorder, _Position(recorder.steps, recorder.cursor)
 
@@ -563,7 +562,7 @@ class Trainer:
             assert recorder is not None
             with deferred_signals():
                 recorder.restore()
-                step.push()
+                step.push(stepped=recorder.steps > 0)
                 step.kept.load()
 
     def close(self) -> None:

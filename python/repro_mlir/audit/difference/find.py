@@ -65,6 +65,7 @@ def diff(
 def _diff_script(
     batches: ScriptBatches, targets: Sequence[str], steps: int, ulps: int, threads: int | None
 ) -> Difference | None:
+    batches.refuse_other_states()
     program = batches.program
     graph = OperatorGraph(program)
     if EAGER in targets:

@@ -86,6 +86,7 @@ def terms_of_script(script: str, exact_digits: int | None = None, seconds: float
       ReproError: a script that cannot be captured.
     """
     source = ScriptBatches(script, exact_digits)
+    source.refuse_other_states()
     found: list[Due] = []
 
     def due(number: int, claim: Commitment) -> Due | None:

@@ -71,6 +71,20 @@ class ScriptBatches:
             run["nonfinite_loss"] = self._given.options["nonfinite_loss"]
         return run
 
+    def refuse_other_states(self) -> None:
+        """ReproError where the state decides which program a batch needs, for who does not run the steps."""
+        if self.imported.bindings.depends_on_state:
+            raise ReproError(
+                f"{self.script}: the optimizer's step is another one in another state of it (its first step, or a "
+                "number of steps that it compares): what the script runs is not known without running it"
+            )
+
+    def go_on_from(self, state: Mapping[str, np.ndarray]) -> None:
+        """Gives the script's objects the state in which the run was, where the next program depends on it."""
+        bindings = self.imported.bindings
+        if bindings.depends_on_state:
+            bindings.write_state([state[kind.name] for kind in bindings.state])
+
     def take(self) -> list[np.ndarray]:
         """The inputs of the next batch, hyper-parameters first. ReproError where there is none."""
         batch = self._first if self.taken == 0 else self._next()
@@ -125,6 +139,10 @@ class ScriptInputs:
             if different is not None:
                 place, expected, actual = different
                 raise ReceiptWrong(place, f"not that of {source.script}", None, expected, actual)
+
+    def go_on_from(self, state: Mapping[str, np.ndarray]) -> None:
+        """The state before the step of the next batch that is asked for; before the first step none is given."""
+        self._source.go_on_from(state)
 
     @property
     def program(self) -> Program:

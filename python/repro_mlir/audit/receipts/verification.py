@@ -268,6 +268,8 @@ class Replay:
         if self._source is None:
             return self._receipt.inputs(number)
         self._pass_over(number, record)
+        if isinstance(self._source, ScriptInputs) and record.step > 1:
+            self._source.go_on_from(self._state)
         inputs = list(self._source(record.commitment.cursor))
         if isinstance(self._source, ScriptInputs):
             self._source.check_program(self._receipt.header.programs[record.program], record.step)

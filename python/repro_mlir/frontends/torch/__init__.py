@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.results import check_returns, read_results, returned_by
     from repro_mlir.frontends.torch.subject import Subject
     from repro_mlir.frontends.torch.tensors import to_tensor
-    from repro_mlir.frontends.torch.watch import Form, Watch, check_environment, difference, form_of
+    from repro_mlir.frontends.torch.watch import (
+        Form,
+        Watch,
+        check_environment,
+        difference,
+        form_of,
+        with_structure,
+    )
 
 _HOMES = {
     "Binding": "binding",
@@ -59,6 +66,7 @@ _HOMES = {
     "refuse_hooks": "hooks",
     "save_checkpoint": "checkpoint",
     "to_tensor": "tensors",
+    "with_structure": "watch",
 }
 
 __all__ = [
@@ -90,6 +98,7 @@ __all__ = [
     "returned_by",
     "save_checkpoint",
     "to_tensor",
+    "with_structure",
 ]
 
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

@@ -21,8 +21,8 @@ import torch
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.optimizers import Slot
 from repro_mlir.frontends.torch.resident import Residents, as_they_are
+from repro_mlir.frontends.torch.slots import Slot, held_by
 from repro_mlir.frontends.torch.subject import Subject
 from repro_mlir.frontends.torch.tensors import to_tensor
 from repro_mlir.numerics.tensors import TensorType
@@ -50,15 +50,16 @@ class Binding:
           own: arrays for `seed` and `step`, which no object of the user's holds.
         Raises:
           CaptureError: a tensor that a step writes shares memory with another one, or within itself.
-          Stale: the optimizer's counters differ where the program has one.
+          Stale: the optimizer's counters differ where the program has one, or it has not the state of the program.
         """
         self.arrays: dict[str, np.ndarray] = {}
         self.tensors: list[torch.Tensor] = []
         self._optimizer = subject.optimizer
         self._copies: list[tuple[torch.Tensor, TensorType, bool]] = []
         self._written: list[torch.Tensor] = []
-        self._new: list[tuple[torch.nn.Parameter, str, torch.Tensor]] = []
-        self._counters: list[_Counter] = []
+        self._new: list[tuple[Any, Any, torch.Tensor]] = []
+        self._constants = {**captured.optimizer_constants}
+        self._counters: list[_Counter | _Number] = []
         self.residents = Residents()
         held = dict(subject.model.named_parameters()) | dict(subject.model.named_buffers()) | subject.extra
         written = captured.written
@@ -70,9 +71,9 @@ class Binding:
                 shared.append((held[kind.name], kind))
             elif slot is None:
                 continue
-            elif slot.key in ("step", "count"):
+            elif slot.kind != "tensor":
                 assert self._optimizer is not None
-                counter = _Counter(slot, self._optimizer)
+                counter = (_Number if slot.kind == "number" else _Counter)(slot, self._optimizer)
                 self._counters.append(counter)
                 self.arrays[kind.name] = counter.array
             else:
@@ -83,17 +84,24 @@ class Binding:
         self._seen: list[int] = []
         self.see()
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether Python numbers hold state, which nobody can bring up to date when they are looked at."""
+        return any(isinstance(counter, _Number) for counter in self._counters)
+
     def _slot(self, slot: Slot) -> torch.Tensor:
         """The tensor in the optimizer's state; a new one, which the optimizer gets with the first step."""
         assert self._optimizer is not None
-        (parameter,) = slot.parameters
-        found = self._optimizer.state.get(parameter, {}).get(slot.key)
+        (owner,) = slot.owners
+        found = held_by(self._optimizer, owner).get(slot.key)
         if isinstance(found, torch.Tensor):
             if found.shape != slot.initial.shape or found.dtype != slot.initial.dtype:
                 raise Stale
             return found
-        tensor = slot.initial.detach().clone(memory_format=torch.contiguous_format)
-        self._new.append((parameter, slot.key, tensor))
+        if slot.start is None:
+            raise Stale
+        tensor = slot.start.detach().clone(memory_format=torch.contiguous_format)
+        self._new.append((owner, slot.key, tensor))
         return tensor
 
     def _hold(self, tensor: torch.Tensor, kind: TensorType, written: bool, alone: bool) -> None:
@@ -143,12 +151,14 @@ class Binding:
         Returns:
           whether there were any that it had not.
         """
-        new = bool(self._new) or any(counter.is_new for counter in self._counters)
+        new = bool(self._new or self._constants) or any(counter.is_new for counter in self._counters)
         if new:
             assert self._optimizer is not None
-            for parameter, key, tensor in self._new:
-                self._optimizer.state[parameter][key] = tensor
-            self._new = []
+            for parameter, key, value in self._new:
+                self._optimizer.state[parameter][key] = value
+            for parameter, constants in self._constants.items():
+                self._optimizer.state[parameter].update(constants | self._optimizer.state[parameter])
+            self._new, self._constants = [], {}
             for counter in self._counters:
                 counter.adopt()
         return new
@@ -174,15 +184,18 @@ class Binding:
         """The tensors are what they were before `leave`, without the values."""
         self.residents.leave()
 
-    def push(self) -> bool:
-        """Brings the user's tensors up to date after a step: what autograd saved before it counts as overwritten.
+    def push(self, stepped: bool = True) -> bool:
+        """Brings the user's tensors up to date: what autograd saved before it counts as overwritten.
 
+        Args:
+          stepped: whether the state has seen a step, by which the optimizer gets state that it has not.
         Returns:
-          as `adopt`, which it does.
+          as `adopt`, which it does then.
         """
-        new = self.adopt()
+        new = stepped and self.adopt()
         for counter in self._counters:
-            counter.push()
+            if not counter.is_new:
+                counter.push()
         # The tensors as they are; an exception leaves them on the device, and all this is done again.
         with as_they_are():
             for tensor, kind, written in self._copies:
@@ -199,33 +212,37 @@ _EMPTY = np.empty(0)
 
 
 class _Counter:
-    """A counter of the program, which the optimizer keeps once per parameter.
+    """A value of the program of which the optimizer has a tensor for each of several parameters.
 
     Attributes:
-      array: f32 of shape []: the program's.
+      array: of shape []: the program's.
     """
 
     def __init__(self, slot: Slot, optimizer: torch.optim.Optimizer) -> None:
-        self.array = np.zeros((), np.float32)
         self._slot = slot
         self._optimizer = optimizer
         self._held: np.ndarray | None = None
-        if slot.key == "count":
+        if slot.kind == "count":
             # Of ours alone: whether torch.optim.SGD would find a momentum buffer.
             found = [float(state.get("momentum_buffer") is not None) for state in self._states()]
         else:
-            found = [float(state.get("step", 0.0)) for state in self._states()]
-        if len({*found}) > 1:
-            raise Stale
+            if slot.start is None and any(slot.key not in state for state in self._states()):
+                raise Stale
+            start = 0.0 if slot.start is None else slot.start.item()
+            found = [_item(state.get(slot.key, start)) for state in self._states()]
+        self.array = np.zeros((), slot.initial.numpy().dtype)
         self.array[...] = found[0]
+        # A NaN is one.
+        if not np.array_equal(found, [found[0]] * len(found), equal_nan=True):
+            raise Stale
 
     @property
     def is_new(self) -> bool:
-        """Whether the optimizer's own counters do not follow yet."""
-        return self._held is None and self._slot.key != "count"
+        """Whether the optimizer's own tensors do not follow yet."""
+        return self._held is None and self._slot.kind != "count"
 
-    def _states(self) -> list[dict[str, Any]]:
-        return [self._optimizer.state.get(parameter, {}) for parameter in self._slot.parameters]
+    def _states(self) -> list[dict[Any, Any]]:
+        return [held_by(self._optimizer, owner) for owner in self._slot.owners]
 
     def pull(self) -> None:
         if self._held is not None and (self._held != self.array).any():
@@ -239,20 +256,69 @@ class _Counter:
 
     def tensors(self) -> list[torch.Tensor]:
         """The optimizer's, once it has them."""
-        return [] if self._held is None else [state["step"] for state in self._states()]
+        return [] if self._held is None else [state[self._slot.key] for state in self._states()]
 
     def adopt(self) -> None:
         """Gives each parameter a tensor for its counter; their elements are together in one array."""
         if not self.is_new:
             return
-        states = [self._optimizer.state[parameter] for parameter in self._slot.parameters]
-        kept = next((state["step"] for state in states if isinstance(state.get("step"), torch.Tensor)), None)
-        dtype = np.float64 if kept is not None and kept.dtype == torch.float64 else np.float32
+        key = self._slot.key
+        states = [self._optimizer.state[owner] for owner in self._slot.owners if not isinstance(owner, int)]
+        kept = next((state[key] for state in states if isinstance(state.get(key), torch.Tensor)), None)
+        dtype = np.float64 if kept is not None and kept.dtype == torch.float64 else self.array.dtype
         held = np.empty(len(states), dtype)
         for i, state in enumerate(states):
             # Each a storage of its own, as torch.optim has it.
-            state["step"] = torch.from_numpy(held[i : i + 1]).reshape([])
+            state[key] = torch.from_numpy(held[i : i + 1]).reshape([])
         self._held = held
+
+
+class _Number:
+    """A value of the program that the optimizer has as Python numbers.
+
+    Attributes:
+      array: f64 of shape []: the program's.
+    """
+
+    def __init__(self, slot: Slot, optimizer: torch.optim.Optimizer) -> None:
+        self.array = np.zeros((), np.float64)
+        self._slot = slot
+        self._optimizer = optimizer
+        self.pull()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the optimizer has not all of them yet."""
+        return any(self._slot.key not in held_by(self._optimizer, owner) for owner in self._slot.owners)
+
+    def pull(self) -> None:
+        slot, start = self._slot, self._slot.start
+        found = {held_by(self._optimizer, owner).get(slot.key, start) for owner in slot.owners}
+        if len(found) > 1:
+            raise Stale
+        (value,) = found
+        if value is start:
+            if start is None:
+                raise Stale
+            value = slot.number(start.item())
+        if type(value) is not slot.number:
+            raise Stale
+        self.array[...] = value
+
+    def push(self) -> None:
+        value = self._slot.number(self.array[()])
+        for owner in self._slot.owners:
+            held = self._optimizer.param_groups[owner] if isinstance(owner, int) else self._optimizer.state[owner]
+            held[self._slot.key] = value
+
+    adopt = push
+
+    def tensors(self) -> list[torch.Tensor]:
+        return []
+
+
+def _item(value: Any) -> float:
+    return value.item() if isinstance(value, torch.Tensor) else float(value)
 
 
 def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: set[str]) -> list[bool]:

@@ -60,8 +60,8 @@ def capture_training(
       loss_fn: `loss_fn(output, target)` gives the scalar loss, where `batch` is `(*inputs, target)` and output
         is `model(*inputs)`. None: the model gives the loss itself, called as `model(*batch)`, or `model(**batch)`
         for a dict; the loss is its result, or the result's entry or attribute `loss`, or the first of a tuple.
-      optimizer: SGD, Adam, AdamW or RMSprop of torch.optim over parameters of `model`, with any state. Its
-        hyper-parameters are inputs of the program; see `Captured` for what needs another program.
+      optimizer: one of torch.optim, or any other whose `step` is written in Python, over parameters of `model`, with
+        any state. Its hyper-parameters are inputs of the program; see `Captured` for what needs another program.
       batch: an example; its tensors give the shapes and element types of the inputs, anything else is a constant.
       options: clipping as torch.nn.utils.clip_grad_norm_ does it; `average` a torch.optim.swa_utils.AveragedModel whose
         tensors are state and follow each step as by `update_parameters`; `loss_scale` a torch.amp.GradScaler whose rule
@@ -262,7 +262,7 @@ class _TrainingStep(_WithLoss):
         if not self.trained:
             raise CaptureError("the model has no parameter that requires a gradient")
         self.updated: set[str] = set()
-        known = {self.parameters[name]: name for name in self.parameters}
+        known: dict[torch.Tensor, str] = {self.parameters[name]: name for name in self.parameters}
         for index, group in enumerate(optimizer.param_groups):
             for parameter in group["params"]:
                 if parameter not in known:
@@ -271,8 +271,8 @@ class _TrainingStep(_WithLoss):
                         f"{list(parameter.shape)} that is not the model's"
                     )
                 self.updated.add(known[parameter])
-        names: dict[torch.Tensor, str] = {self.parameters[name]: name for name in self.trained if name not in excluded}
-        self.optimizer = OptimizerProgram(optimizer, names, options.clip_norm)
+        with_gradient = [name for name in self.trained if name not in excluded]
+        self.optimizer = OptimizerProgram(optimizer, known, with_gradient, options.clip_norm)
         self.without_gradient: set[str] = set()
 
     def run(

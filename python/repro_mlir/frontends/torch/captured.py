@@ -22,7 +22,8 @@ from repro_mlir.frontends.torch.tensors import dtype_of, to_tensor
 from repro_mlir.numerics.tensors import TensorType
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch.optimizers import OptimizerProgram, Slot
+    from repro_mlir.frontends.torch.optimizers import OptimizerProgram
+    from repro_mlir.frontends.torch.slots import Slot
 
 Role = Literal["parameter", "buffer", "optimizer", "average", "loss_scale", "seed", "step"]
 
@@ -44,12 +45,16 @@ class Captured:
 
     Last comes `clip_norm`, if gradients are clipped. They are f32, or f64 for groups with f64 parameters.
 
+    Of any other optimizer they are the numbers of its groups that its step computes with, f64, by their keys: `lr`,
+    `betas[0]`. What is derived from them is computed by the program.
+
     What else the user may change in an optimizer asks for another program: a weight decay, momentum or dampening that
     becomes zero or ceases to be, a flag (`nesterov`, `amsgrad`, `maximize`, `centered`, `decoupled_weight_decay`), a
-    parameter that joins or leaves a group. `optimizer_structure()` then differs from `structure`, and
-    `hyper_parameters()` raises. To go on, `write_state` and capture again: the new program's state is what the
-    optimizer holds. A slot that it has not starts as torch.optim starts it; one that no rule reads any more stays in
-    the optimizer, where torch.optim leaves it too.
+    parameter that joins or leaves a group. Of an optimizer that is traced it is any flag, attribute, and outcome of a
+    comparison in its step, which its state may decide too (`depends_on_state`). `optimizer_structure()` then
+    differs from `structure`, and `hyper_parameters()` raises. To go on, `write_state` and capture again: the new
+    program's state is what the optimizer holds. A slot that it has not starts as the optimizer starts it; one that no
+    step reads any more stays in the optimizer, where torch.optim leaves it too.
 
     Attributes:
       state: the state tensors.
@@ -77,10 +82,20 @@ class Captured:
         return self._optimizer and self._optimizer.structure
 
     @property
+    def depends_on_state(self) -> bool:
+        """Whether the optimizer's state has a part in `structure`: another program may be needed after a step."""
+        return self._optimizer is not None and self._optimizer.depends_on_state
+
+    @property
     def slots(self) -> list[Slot | None]:
         """For each state tensor the optimizer's slot that it is; None for parameters, buffers, seed and step."""
         slots = iter(self._optimizer.slots if self._optimizer else [])
         return [next(slots) if role == "optimizer" else None for role in self.roles]
+
+    @property
+    def optimizer_constants(self) -> Mapping[torch.Tensor, dict[Any, Any]]:
+        """What the optimizer's first step makes in its state that is no state of the program, by parameter."""
+        return self._optimizer.constants if self._optimizer else {}
 
     @property
     def written(self) -> set[str]:

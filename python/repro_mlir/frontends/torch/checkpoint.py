@@ -18,6 +18,7 @@ from repro_mlir.files.regular import read_regular
 from repro_mlir.files.storage import write_whole
 from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.frontends.arrays import as_array
+from repro_mlir.frontends.torch.optimizer_rules import RULES
 from repro_mlir.frontends.torch.tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.limits import limits
 
@@ -68,9 +69,17 @@ def check_fits(
         if not isinstance(number, int) or not 0 <= number < len(parameters) or not isinstance(values, Mapping):
             raise ReproError(f"optimizer: expected state of the parameters 0 to {len(parameters) - 1}, got {number!r}")
         for key, value in values.items():
-            if is_tensor(value) and value.dim() and value.shape != parameters[number].shape:
+            held = optimizer.state.get(parameters[number], {}).get(key)
+            if is_tensor(held):
+                due: tuple[torch.Size, ...] = (held.shape,)
+            elif type(optimizer) in RULES:
+                due = parameters[number].shape, torch.Size()
+            else:
+                # Only its first step says which shapes its state has.
+                continue
+            if is_tensor(value) and value.shape not in due:
                 raise ReproError(
-                    f"optimizer: state {key} of parameter {number}: expected shape {list(parameters[number].shape)}, "
+                    f"optimizer: state {key} of parameter {number}: expected shape {list(due[0])}, "
                     f"got {list(value.shape)}"
                 )
 
@@ -134,8 +143,16 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
         {key: _as_json(f"parameter group {i}: {key}", value) for key, value in group.items()}
         for i, group in enumerate(state["optimizer"]["param_groups"])
     ]
+    others: dict[str, dict[str, Any]] = {}
     for number, values in state["optimizer"]["state"].items():
-        tensors |= {f"optimizer.{number}.{key}": value for key, value in values.items() if value is not None}
+        for key, value in values.items():
+            name = f"optimizer.{number}.{key}"
+            if is_tensor(value):
+                tensors[name] = value
+            else:
+                others.setdefault(str(number), {})[key] = _as_json(name, value)
+    if others:
+        rest["optimizer_state"] = others
     for name, value in tensors.items():
         if not is_tensor(value):
             raise ReproError(f"{name}: expected a tensor, got a {type(value).__name__}: use torch.save(state_dict())")
@@ -167,6 +184,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             else:
                 number, _, key = name.partition(".")
                 optimizer.setdefault(int(number), {})[key] = to_tensor(array, kind.element)
+        for number, values in rest.pop("optimizer_state", {}).items():
+            optimizer.setdefault(int(number), {}).update(values)
         groups = [{key: _from_json(key, value) for key, value in group.items()} for group in rest.pop("param_groups")]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError):
         raise ReproError(f"{path}: expected a checkpoint of a trainer") from None

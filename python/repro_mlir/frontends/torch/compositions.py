@@ -188,6 +188,15 @@ def _logdet(a: torch.Tensor) -> torch.Tensor:
     return torch.where(sign < 0, torch.full([], float("nan"), dtype=a.dtype), logarithm)
 
 
+def _set_item(x: torch.Tensor, index: Any, value: Any) -> None:
+    is_mask = isinstance(index, torch.Tensor) and index.dtype is torch.bool and index.shape == x.shape
+    if is_mask and (not isinstance(value, torch.Tensor) or value.dim() == 0):
+        # Without the positions of the elements, of which nobody knows how many there are.
+        x.masked_fill_(index, value)
+    else:
+        x[index] = value
+
+
 _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.cdist: _cdist,
     torch.pdist: _pdist,
@@ -205,6 +214,7 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.linalg.slogdet: _slogdet,
     torch.logdet: _logdet,
     torch.Tensor.logdet: _logdet,
+    torch.Tensor.__setitem__: _set_item,
     F.pdist: _pdist,
     F.grid_sample: _grid_sample,
     F.gaussian_nll_loss: _gaussian_nll_loss,

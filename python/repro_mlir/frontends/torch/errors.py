@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The one exception of the PyTorch frontend."""
+"""The one exception of the PyTorch frontend, and how others are named in it."""
 
 from repro_mlir.errors import ReproError
 
@@ -12,3 +12,9 @@ class CaptureError(ReproError):
     The message is one line that names what was found (an operator, an argument), what was expected,
     and, where it is known, the user's Python line as `file:line`, else the module or the phase of the step.
     """
+
+
+def one_line(error: Exception) -> str:
+    """The class of an exception and the first line of its message."""
+    text = str(error).splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -57,7 +57,8 @@ def call_in_f32(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ex
     if not any(isinstance(value, torch.Tensor) and value.dtype in LOW_PRECISION for value in flat):
         return function(*args, **kwargs)
     if not _rises(function):
-        return _in_place_in_f32(function, args, kwargs) or function(*args, **kwargs)
+        changed = _in_place_in_f32(function, args, kwargs)
+        return function(*args, **kwargs) if changed is None else changed
     wide_args, wide_kwargs = pytree.tree_unflatten(
         [_widen(v) if isinstance(v, torch.Tensor | torch.dtype) else v for v in flat], spec
     )

@@ -37,8 +37,9 @@ def capture(
 
     Args:
       model: its parameters and buffers become state; its mode (train or eval) is part of the program.
-      arguments: for training `loss_fn` (loss_fn(output, target); None where the model gives the loss), a torch.optim
-        optimizer and an example batch `(*inputs, target)`; for inference the example inputs, a tensor, tuple or dict.
+      arguments: for training `loss_fn` (loss_fn(output, target); None where the model gives the loss), an optimizer (as
+        for `Trainer`) and an example batch `(*inputs, target)`; for inference the example inputs, a tensor, tuple or
+        dict.
       clip_norm: training only: clips all gradients together to this 2-norm.
       autocast: training only: torch.bfloat16 or torch.float16 for forward and loss.
       seed: training only: the initial seed of the program's random numbers.
@@ -48,7 +49,8 @@ def capture(
     Returns:
       the canonical program; the model and the optimizer stay as they are.
     Raises:
-      ReproError: what cannot be captured, with the Python line where it is known.
+      ReproError: what cannot be captured, with the Python line where it is known; an optimizer of which no one program
+        is that of all steps, since its state decides which it is (a momentum that begins with the first gradient).
     """
     if len(arguments) not in (1, 3):
         raise ReproError(
@@ -57,7 +59,13 @@ def capture(
         )
     options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block)
     if len(arguments) == 3:
-        return training_program(model, *arguments, options)[0]
+        program, imported = training_program(model, *arguments, options)
+        if imported.bindings.depends_on_state:
+            raise ReproError(
+                f"the step of the optimizer {type(arguments[1]).__qualname__} is another one in another state of it "
+                "(its first step, or a number of steps that it compares): there is no one program; expected a Trainer"
+            )
+        return program
     if clip_norm is not None or autocast is not None or seed != 0:
         raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
     return _program(lambda frontend: frontend.capture_inference(model, arguments[0], options), options)[0]

@@ -126,14 +126,16 @@ class _Slot:
         return ((name, value) for value in self)
 
 
-def find_reads(model: torch.nn.Module, functions: Mapping[str, Any]) -> Reads:
-    """What the functions of the model, and the others, which have names, read, as far as their code names it."""
+def find_reads(model: torch.nn.Module, functions: Mapping[str, Any], optimizer: torch.optim.Optimizer | None) -> Reads:
+    """What the functions of model and optimizer, and other ones by name, read, as far as their code names it."""
     attributes = _CALLED.copy()
     while True:
         # A function that is found late may name attributes of objects that were passed.
         search = _Search(model, attributes)
         for name, function in functions.items():
             search.follow(name, function)
+        if optimizer is not None:
+            search.follow_step(optimizer)
         if search.attributes == attributes:
             return search.reads
         attributes = search.attributes
@@ -157,6 +159,14 @@ class _Search:
         self._open.append((name, value))
         while self._open:
             self._visit(*self._open.pop())
+
+    def follow_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Its attributes themselves are looked at elsewhere; here what is in them."""
+        self._class(type(optimizer))
+        own = vars(optimizer)
+        for key in self._known.intersection(own) - {"state", "param_groups", "step"}:
+            self._open.append((f"optimizer.{key}", own[key]))
+        self.follow("optimizer.step", type(optimizer).step)
 
     def _visit(self, name: str, value: Any) -> None:
         if isinstance(value, str | bytes | int | float | complex | None | torch.dtype | torch.device):

@@ -116,6 +116,19 @@ def _origin(line: str | None, module: str | None) -> str | None:
     return f"{line}: {module}" if line and module and module != WHOLE else line or module
 
 
+def user_line() -> str | None:
+    """`file:line` of the innermost frame of user code that calls this package within a trace; None without one."""
+    own = os.path.dirname(__file__)
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and os.path.dirname(frame.f_code.co_filename) == own:
+        frame = frame.f_back
+    while frame is not None and os.path.dirname(frame.f_code.co_filename) != own:
+        if _is_user_frame(frame.f_code):
+            return f"{source_name(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
 _MODULE = "repro_mlir.module"
 _LINE = re.compile(r'File "([^"]*)", line (\d+)')
 

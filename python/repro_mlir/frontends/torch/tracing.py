@@ -148,22 +148,12 @@ def trace(
         numbers of Python or NumPy.
     """
     modules = modules or {}
-    try:
-        with tracing_environment():
-            with _through_compiled_functions(), enable_python_dispatcher(), _without_other_random_numbers():
-                first = make_fx(
-                    _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
-                )(*arguments)
-            second = _functional(_SecondStage(first).run, arguments)
-    except CaptureError as error:
-        origin = origin_of_traceback(error.__traceback__, modules)
-        # An error of a replaced operator is raised without its line.
-        if origin and not str(error).startswith(f"{origin.partition(': ')[0]}: "):
-            raise _located(origin, str(error)) from None
-        raise
-    except Exception as error:
-        # Nobody looks for a mistake in a hundred frames of PyTorch.
-        raise _located(origin_of_traceback(error.__traceback__, modules), _first_line(error)) from None
+    with errors_with_lines(modules), tracing_environment():
+        with _through_compiled_functions(), enable_python_dispatcher(), without_other_random_numbers():
+            first = make_fx(
+                _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
+            )(*arguments)
+        second = _functional(_SecondStage(first).run, arguments)
     second.meta["constants"] = _constants(first)
     return second
 
@@ -229,7 +219,23 @@ def _through_compiled_functions() -> contextlib.AbstractContextManager[Any]:
 
 
 @contextlib.contextmanager
-def _without_other_random_numbers() -> Iterator[None]:
+def errors_with_lines(modules: Mapping[int, str]) -> Iterator[None]:
+    """Every exception of the block, which runs functions of the user, as a CaptureError with the user's line."""
+    try:
+        yield
+    except CaptureError as error:
+        origin = origin_of_traceback(error.__traceback__, modules)
+        # An error of a replaced operator is raised without its line.
+        if origin and not str(error).startswith(f"{origin.partition(': ')[0]}: "):
+            raise _located(origin, str(error)) from None
+        raise
+    except Exception as error:
+        # Nobody looks for a mistake in a hundred frames of PyTorch.
+        raise _located(origin_of_traceback(error.__traceback__, modules), _first_line(error)) from None
+
+
+@contextlib.contextmanager
+def without_other_random_numbers() -> Iterator[None]:
     """CaptureError for what would be drawn once, when the step is traced."""
     python, numpy = random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
     yield

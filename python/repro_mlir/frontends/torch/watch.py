@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter, is_
@@ -62,7 +62,7 @@ class Watch:
           constants: tensors that are constants of the program.
         """
         model = subject.model
-        reads = find_reads(model, subject.functions)
+        reads = find_reads(model, subject.functions, subject.optimizer)
         self._parameters = list(model.parameters())
         self._held = [*held]
         self._constants = constants
@@ -101,7 +101,7 @@ class Watch:
         return same and self._constants.unchanged() and self._read.unchanged()
 
 
-def form_of(subject: Subject, structure: Hashable, batch: Hashable = None) -> Form:
+def form_of(subject: Subject, structure: Hashable = None, batch: Hashable = None) -> Form:
     """The form in which the user's objects are: everything that a captured program depends on, with names.
 
     Args:
@@ -111,18 +111,26 @@ def form_of(subject: Subject, structure: Hashable, batch: Hashable = None) -> Fo
     parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
     model = subject.model
     parts.extend((name, _Same(function)) for name, function in subject.functions.items())
-    reads = find_reads(model, subject.functions)
+    reads = find_reads(model, subject.functions, subject.optimizer)
     own = {"model": model} if subject.average is None else {"model": model, "average": subject.average}
     inner = chain.from_iterable(_named_modules(name, module) for name, module in own.items())
     for name, module in (*inner, *reads.modules.items()):
         parts.append((name, (_Same(module), _Same(type(module)))))
         parts.extend(_module_parts(name, module))
-    parts.extend((name, _hashable(value)) for name, value in reads.parts())
+    parts.extend((name, hashable(value)) for name, value in reads.parts())
     parts.extend((name, contents(value)) for name, value in reads.tensors.items())
-    parts.append(("optimizer.param_groups", structure))
+    parts.append((_STRUCTURE, structure))
     parts.extend(subject.choices)
     parts.append(("the structure or shape of the batch", batch))
     return tuple(parts)
+
+
+_STRUCTURE = "optimizer.param_groups"
+
+
+def with_structure(form: Form, structure: Hashable) -> Form:
+    """The form with another structure of the optimizer."""
+    return tuple((name, structure if name == _STRUCTURE else value) for name, value in form)
 
 
 def difference(one: Form, other: Form) -> str:
@@ -153,7 +161,7 @@ def _named_modules(name: str, module: torch.nn.Module) -> Iterator[tuple[str, to
 def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Hashable]]:
     for key, value in module.__dict__.items():
         if key not in PLUMBING and not (isinstance(value, torch.Tensor) and computes_attributes(module)):
-            yield f"{name}.{key}", _hashable(value)
+            yield f"{name}.{key}", hashable(value)
     for kind, called in MODULE_HOOKS.items():
         yield f"a {called} of {name}", tuple(map(_Same, getattr(module, kind).values()))
     for key, parameter in module._parameters.items():
@@ -166,8 +174,11 @@ def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Has
             yield f"{name}.{key}", (buffer.shape, buffer.dtype)
 
 
-def _hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
-    """`outer` are the containers around the value: one that contains itself has an end."""
+def hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
+    """Equal for values that a step cannot tell apart, as far as they are numbers, strings and containers of them.
+
+    `outer` are the containers around the value: one that contains itself has an end.
+    """
     if isinstance(value, bool | int | str | bytes | complex | None | torch.dtype | torch.Size):
         return type(value), value
     if isinstance(value, float):
@@ -175,7 +186,7 @@ def _hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
         return float, value.hex()
     if any(value is each for each in outer):
         return _Same(value)
-    inner = partial(_hashable, outer=(*outer, value))
+    inner = partial(hashable, outer=(*outer, value))
     if isinstance(value, tuple | list | deque):
         return type(value), tuple(map(inner, value))
     if isinstance(value, set | frozenset):
@@ -225,13 +236,20 @@ def _optimizer_views(optimizer: torch.optim.Optimizer) -> Iterator[Iterable[obje
         yield group["params"]
     yield optimizer.state.values()
     for state in optimizer.state.values():
-        yield state.values()
+        values = state.values()
+        # Numbers are another object after each step.
+        yield _Looked(_but_numbers, values) if any(type(value) in (int, float) for value in values) else values
+
+
+def _but_numbers(value: object) -> object:
+    kind = type(value)
+    return kind if kind in (int, float) else value
 
 
 class _Looked:
     """What a function gives for each of some objects, such as their classes."""
 
-    def __init__(self, look: Callable[[Any], object], objects: Sequence[object]) -> None:
+    def __init__(self, look: Callable[[Any], object], objects: Collection[object]) -> None:
         self._look = look
         self._objects = objects
 
