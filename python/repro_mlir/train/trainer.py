@@ -119,12 +119,13 @@ class Trainer:
             "stop" (this step and every later one raise NonFiniteLoss) or "ignore". A receipt has it.
           receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
         Raises:
-          ReproError: an unknown target, or choice of `returns` or `nonfinite_loss`; an average or
-            a scaler that no step can follow.
+          ReproError: a class in place of a model, loss function or optimizer; an unknown target, or choice of `returns`
+            or `nonfinite_loss`; an average or a scaler that no step can follow.
         """
         check_target(target)
         if nonfinite_loss not in NONFINITE_LOSS:
             raise ReproError(f"expected nonfinite_loss among {', '.join(NONFINITE_LOSS)}, got {nonfinite_loss!r}")
+        frontend.check_objects(model, loss_fn, optimizer)
         self._model = model
         self._loss_fn = loss_fn
         self._optimizer = optimizer

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
+    from repro_mlir.frontends.torch.arguments import check_objects
     from repro_mlir.frontends.torch.averages import check_average
     from repro_mlir.frontends.torch.binding import Binding, Stale
     from repro_mlir.frontends.torch.capture import capture_inference, capture_training
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "check_objects": "arguments",
     "Binding": "binding",
     "CHECKPOINT_FORMAT": "checkpoint",
     "CaptureError": "errors",
@@ -87,6 +89,7 @@ __all__ = [
     "check_average",
     "check_environment",
     "check_fits",
+    "check_objects",
     "check_returns",
     "check_scaler",
     "difference",

@@ -10,6 +10,13 @@ import torch
 from repro_mlir.frontends.torch.errors import CaptureError
 
 
+def check_objects(model: Any, loss_fn: Any, optimizer: Any) -> None:
+    """CaptureError for what is no model, loss function or optimizer."""
+    require_model(model)
+    require_loss(loss_fn)
+    require_optimizer(optimizer)
+
+
 def require_model(model: Any) -> None:
     """CaptureError for anything but a torch.nn.Module."""
     _require(model, torch.nn.Module, "torch.nn.Module", "the model", "...")

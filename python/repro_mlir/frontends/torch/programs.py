@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def capture(
-    model: torch.nn.Module,
+    model: torch.nn.Module | torch.export.ExportedProgram,
     *arguments: Any,
     clip_norm: float | None = None,
     autocast: torch.dtype | None = None,
@@ -36,7 +37,8 @@ def capture(
     """Captures a training step, `capture(model, loss_fn, optimizer, batch)`, or inference, `capture(model, inputs)`.
 
     Args:
-      model: its parameters and buffers become state; its mode (train or eval) is part of the program.
+      model: its parameters and buffers become state; its mode (train or eval) is part of the program. For inference
+        also a torch.export.ExportedProgram, whose own example inputs are taken where there are no others.
       arguments: for training `loss_fn` (loss_fn(output, target); None where the model gives the loss), an optimizer (as
         for `Trainer`) and an example batch `(*inputs, target)`; for inference the example inputs, a tensor, tuple or
         dict.
@@ -52,6 +54,12 @@ def capture(
       ReproError: what cannot be captured, with the Python line where it is known; an optimizer of which no one program
         is that of all steps, since its state decides which it is (a momentum that begins with the first gradient).
     """
+    module: Any = model
+    if _is_exported(model):
+        if len(arguments) > 1:
+            raise ReproError("expected a model for a training step, got an ExportedProgram, which is inference")
+        arguments = arguments or (_example_inputs(model),)
+        module = module.module()
     if len(arguments) not in (1, 3):
         raise ReproError(
             "expected capture(model, loss_fn, optimizer, batch) or capture(model, inputs), "
@@ -59,7 +67,7 @@ def capture(
         )
     options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block)
     if len(arguments) == 3:
-        program, imported = training_program(model, *arguments, options)
+        program, imported = training_program(module, *arguments, options)
         if imported.bindings.depends_on_state:
             raise ReproError(
                 f"the step of the optimizer {type(arguments[1]).__qualname__} is another one in another state of it "
@@ -68,7 +76,19 @@ def capture(
         return program
     if clip_norm is not None or autocast is not None or seed != 0:
         raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
-    return _program(lambda frontend: frontend.capture_inference(model, arguments[0], options), options)[0]
+    return _program(lambda frontend: frontend.capture_inference(module, arguments[0], options), options)[0]
+
+
+def _is_exported(model: Any) -> bool:
+    export = sys.modules.get("torch.export")
+    return export is not None and isinstance(model, export.ExportedProgram)
+
+
+def _example_inputs(exported: Any) -> Any:
+    args, kwargs = exported.example_inputs or ((), {})
+    if bool(args) == bool(kwargs):
+        raise ReproError("expected capture(exported, inputs): its own are not all positional, or all by name")
+    return args or kwargs
 
 
 def training_program(

@@ -16,8 +16,6 @@ from typing import Any, ClassVar
 
 import torch
 
-from repro_mlir.frontends.torch.arguments import require_model
-
 _raw = torch._C.DisableTorchFunctionSubclass
 
 _METADATA: frozenset[Any] = frozenset(
@@ -117,9 +115,7 @@ def as_they_are() -> AbstractContextManager[None]:
 
 
 def bring_others_back(model: torch.nn.Module, own: Residents | None) -> None:
-    """Brings those tensors of a model up to date of which others than `own` have newer values. CaptureError for what is
-    no model."""
-    require_model(model)
+    """Brings those tensors of a model up to date of which others than `own` have newer values."""
     if all(group() is own for group in tuple(_AWAY)):
         return
     for tensor in (*model.parameters(), *model.buffers()):
