@@ -451,6 +451,27 @@ def test_a_failed_check_raises() -> None:
     assert run(torch.zeros(2, 3), torch.tensor([0, 2])).item() == pytest.approx(math.log(3))
 
 
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+@pytest.mark.parametrize("form", ["with a message", "without", "beside random numbers"])
+def test_assertions_on_values_are_checks_of_the_step(form: str, target: str) -> None:
+    """Dynamo makes the same operator of an `assert`, which pytest rewrites here."""
+
+    def function(x: Any) -> Any:
+        if form == "without":
+            torch._assert_async(x.sum() > 0)
+        else:
+            torch._assert_async(x.sum(), "expected a sum above zero")
+        return F.dropout(x, 0.5) if form == "beside random numbers" else x * 2
+
+    run = compiled(function, target=target, fullgraph=True)
+    for gradient in (False, True):
+        x = torch.zeros(3, requires_grad=gradient)
+        message = "an assertion failed" if form == "without" else "expected a sum above zero"
+        with pytest.raises(repro_mlir.errors.StepFailed, match=rf"test_backend\.py:\d+.*: {message}"):
+            run(x)
+        assert run(x + 1).shape == (3,)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
