@@ -93,7 +93,7 @@ def backend(
       target, threads: see `compile`. Tensors are on the CPU, whatever the target.
       seed: the random numbers of a call are those of this seed, and of the number of calls before it that drew some, so
         that a model in one graph draws what `Trainer(seed=...)` draws. None: a call takes its seed from PyTorch's
-        generator, which `torch.manual_seed` sets.
+        generator, which `torch.manual_seed` sets; so does a backend by its name, which takes no seed.
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
       fallback: "error": a graph that cannot be compiled raises, within torch.compile's own exception
         `BackendCompilerFailed` where that is before its first call. "eager": PyTorch runs it, with a warning.
@@ -104,9 +104,12 @@ def backend(
 
 
 def compile_for_dynamo(module: Any, arguments: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
-    """The backend by its name: `options` are the arguments of `backend`."""
-    known = ("target", "threads", "seed", "exact_digits", "fallback")
+    """The backend by its name: `options` are the arguments of `backend` without the seed."""
+    known = ("target", "threads", "exact_digits", "fallback")
     given = dict(options or {})
+    if "seed" in given:
+        # Each graph has a backend of its own here: all would draw the same numbers.
+        raise ReproError("a backend by its name has no seed: expected backend=repro_mlir.backend(seed=...)")
     unknown = [name for name in given if name not in known]
     if unknown:
         raise ReproError(f"expected options among {', '.join(known)}, got {unknown[0]!r}")

@@ -431,6 +431,29 @@ def test_what_cannot_be_captured_names_the_line() -> None:
         compiled(lambda x: x * 2)(torch.ones(4, dtype=torch.complex64))
 
 
+@torch._dynamo.config.patch(capture_scalar_outputs=True)
+def test_numbers_that_depend_on_values_are_no_results() -> None:
+    def function(x: Any) -> Any:
+        return x.item(), x * 2
+
+    value = torch.tensor(3)
+    with pytest.raises(BackendCompilerFailed, match="a number that depends on tensor values is a result"):
+        compiled(function, fullgraph=True)(value)
+    with pytest.warns(RuntimeWarning, match="PyTorch runs a graph"):
+        assert compiled(function, fallback="eager")(value) == (3, torch.tensor(6))
+    # A fraction is a tensor of the graph.
+    assert compiled(function, fullgraph=True)(torch.tensor(4.5)) == (4.5, torch.tensor(9.0))
+
+
+def test_operators_with_graphs_of_their_own() -> None:
+    while_loop = torch._higher_order_ops.while_loop
+    with pytest.raises(BackendCompilerFailed, match=r"CaptureError: import into torch-mlir: .*(cond|own)"):
+        compiled(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), fullgraph=True)(torch.ones(3))
+    torch._dynamo.reset()
+    with pytest.raises(BackendCompilerFailed, match=r"CaptureError: import into torch-mlir: .*graphs of its own"):
+        compiled(lambda x: while_loop(lambda x: x.sum() < 9, lambda x: (x + 1,), (x,)), fullgraph=True)(torch.ones(3))
+
+
 def test_fallback_to_eager_says_so() -> None:
     def function(x: Any) -> Any:
         return torch.fft.fft(x).real * 2
@@ -449,6 +472,27 @@ def test_a_failed_check_raises() -> None:
     with pytest.raises(repro_mlir.errors.StepFailed):
         run(torch.zeros(2, 3), torch.tensor([0, 3]))
     assert run(torch.zeros(2, 3), torch.tensor([0, 2])).item() == pytest.approx(math.log(3))
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+@pytest.mark.parametrize("form", ["with a message", "without", "beside random numbers"])
+def test_assertions_on_values_are_checks_of_the_step(form: str, target: str) -> None:
+    """Dynamo makes the same operator of an `assert`, which pytest rewrites here."""
+
+    def function(x: Any) -> Any:
+        if form == "without":
+            torch._assert_async(x.sum() > 0)
+        else:
+            torch._assert_async(x.sum(), "expected a sum above zero")
+        return F.dropout(x, 0.5) if form == "beside random numbers" else x * 2
+
+    run = compiled(function, target=target, fullgraph=True)
+    for gradient in (False, True):
+        x = torch.zeros(3, requires_grad=gradient)
+        message = "an assertion failed" if form == "without" else "expected a sum above zero"
+        with pytest.raises(repro_mlir.errors.StepFailed, match=rf"test_backend\.py:\d+.*: {message}"):
+            run(x)
+        assert run(x + 1).shape == (3,)
 
 
 @pytest.mark.parametrize(
@@ -494,3 +538,7 @@ def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
     with pytest.raises(BackendCompilerFailed, match=r"expected options among target, .* got 'level'"):
         torch.compile(lambda x: x + 1, backend="repro_mlir", options={"level": 3})(x)
+    torch._dynamo.reset()
+    # Each graph would begin to count its calls anew, and draw what another has drawn.
+    with pytest.raises(BackendCompilerFailed, match=r"by its name has no seed: .*backend\(seed="):
+        torch.compile(F.dropout, backend="repro_mlir", options={"seed": 3})(x)

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.random_sites import RandomSites
 from repro_mlir.frontends.torch.source_lines import is_user_file, source_name
@@ -148,6 +149,8 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
             elif isinstance(value, torch.Tensor):
                 outputs.setdefault(node, value)
                 results.append(_Output([*outputs].index(node), strides[node]))
+            elif isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+                raise CaptureError("a number that depends on tensor values is a result: expected the tensor itself")
             else:
                 results.append(value)
         return [*outputs.values()]

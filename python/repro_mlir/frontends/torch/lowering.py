@@ -110,6 +110,9 @@ def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False
     importer._cc = locations(context, py_attr_tracker=importer._py_attr_tracker)
     try:
         importer.import_stateless_graph(graph, func_name="main")
+    except KeyError:
+        # It looks for the graphs of an operator that has some.
+        raise CaptureError("import into torch-mlir: an operator with graphs of its own is not supported") from None
     except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
         raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
     return importer.module, Calls(graph, importer.module)

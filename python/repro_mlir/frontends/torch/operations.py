@@ -48,6 +48,10 @@ class Builder:
         """An attribute of type f64."""
         return ir.FloatAttr.get(ir.F64Type.get(), value)
 
+    def string(self, text: str) -> ir.Attribute:
+        """A string attribute."""
+        return ir.StringAttr.get(text)
+
     def attribute(self, text: str) -> ir.Attribute:
         """An attribute as MLIR writes it."""
         return ir.Attribute.parse(text)

@@ -27,7 +27,7 @@ from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from repro_mlir.frontends.torch import foreach, fused, opmath
+from repro_mlir.frontends.torch import checks, foreach, fused, opmath
 from repro_mlir.frontends.torch.attention import BlockedAttention
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.decompositions import decomposition_table
@@ -118,6 +118,8 @@ class _SecondStage(torch.fx.Interpreter):
             return foreach.call_foreach(target, args, kwargs)
         if fused.is_fma(target):
             return fused.call_fma(*args)
+        if checks.is_assert(target):
+            return checks.call_assert(*args)
         try:
             if target in _PRODUCTS:
                 _require_one_type(target, args)
