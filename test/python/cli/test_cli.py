@@ -53,6 +53,9 @@ def test_mistakes_in_arguments(capsys, arguments: list[str], message: str) -> No
     assert message in failing(capsys, *arguments)
 
 
+TRAINED = "import torch\nmodel = torch.nn.Linear(2, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -70,12 +73,13 @@ def test_mistakes_in_arguments(capsys, arguments: list[str], message: str) -> No
         ("def training():\n    x = {}\n    return x['lr']\n", "script.py:3: KeyError: 'lr'"),
         ("def training():\n    return 1, 2, 3, 4\n", "expected training() to return batches, got a int"),
         (
-            "def batches():\n    yield {}['x']\n\ndef training():\n    return 1, 2, 3, batches()\n",
+            "def batches():\n    yield {}['x']\n\n"
+            f"{TRAINED}def training():\n    return model, None, optimizer, batches()\n",
             "script.py:2: KeyError: 'x'",
         ),
         (
             "class Batches:\n    def __iter__(self):\n        return {}['x']\n\n"
-            "def training():\n    return 1, 2, 3, Batches()\n",
+            f"{TRAINED}def training():\n    return model, None, optimizer, Batches()\n",
             "script.py:3: KeyError: 'x'",
         ),
         ("def training():\n    return 1, 2, 3, [], {1: 2, 'speed': 1}\n", "seed, got 1, speed"),

@@ -56,6 +56,9 @@ class Agreed:
     def giving(self, names: Sequence[str]) -> repro_mlir.Program:
         return self.program
 
+    def go_on_from(self, state: dict[str, Any]) -> None:
+        """No program of these depends on the state."""
+
     def take(self) -> Batch:
         if self.taken == len(self._batches):
             raise ReproError(f"{self.script}: expected at least {self.taken + 1} batches")
