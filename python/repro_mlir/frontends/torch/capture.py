@@ -66,8 +66,7 @@ def capture_training(
       options: clipping as torch.nn.utils.clip_grad_norm_ does it; `average` a torch.optim.swa_utils.AveragedModel whose
         tensors are state and follow each step as by `update_parameters`; `loss_scale` a torch.amp.GradScaler whose rule
         the step follows; autocast to torch.bfloat16 or torch.float16 as torch.autocast("cpu", autocast) around forward
-        and loss. `exact_digits` is not looked at: it is a choice for the
-        canonical program.
+        and loss. `exact_digits` is not looked at: it is a choice for the canonical program.
     Returns:
       the program; its outputs are `loss` and what `options.returns` asks for: `output` with the path of each tensor in
       what the model returns, `gradient_norm`, `gradients['NAME']`, `metrics['NAME']`. Where it asks for nothing, they

@@ -162,7 +162,7 @@ def trace(
 
 def record(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
     """The ATen operators that a function calls on tensors like the arguments. CaptureError as `trace`."""
-    with _capture_errors(), tracing_environment():
+    with errors_with_lines({}), tracing_environment():
         return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*arguments)
 
 
@@ -182,18 +182,8 @@ def decompose(
     Raises:
       CaptureError: as `trace`.
     """
-    with _capture_errors(), tracing_environment():
+    with errors_with_lines({}), tracing_environment():
         return _functional(lambda *values: call(_SecondStage(graph).run, *values), arguments)
-
-
-@contextlib.contextmanager
-def _capture_errors() -> Iterator[None]:
-    try:
-        yield
-    except CaptureError:
-        raise
-    except Exception as error:
-        raise CaptureError(_first_line(error)) from error
 
 
 def _functional(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
