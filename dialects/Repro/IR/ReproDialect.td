@@ -31,6 +31,9 @@ def Repro_Dialect : Dialect {
     "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
     "::mlir::tensor::TensorDialect"
   ];
+  // Of a fold on buffers: its initial values, one constant per output; the
+  // outputs' buffers are only written then.
+  let discardableAttrs = (ins "::mlir::ArrayAttr":$init);
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
   let hasOperationAttrVerify = 1;

@@ -110,6 +110,9 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
     ::llvm::SmallVector<int64_t> getExtents();
     /// The step of the body, null for a body that is not `op(acc, f(inputs))`.
     ::mlir::Operation *getStep();
+    /// What outputs start from where that is constants (`repro.init`), one for
+    /// each; null where it is in the outputs.
+    ::mlir::ArrayAttr getConstantInits();
   }];
 }
 

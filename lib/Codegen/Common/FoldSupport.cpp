@@ -95,7 +95,7 @@ Value FoldInfo::combine(KernelBuilder &b, Value lhs, Value rhs) {
 }
 
 Value FoldInfo::getConstantInit(KernelBuilder &b, unsigned i, int64_t lanes) {
-  auto constants = op->getAttrOfType<ArrayAttr>("repro.init");
+  auto constants = op.getConstantInits();
   if (!constants)
     return {};
   Type type = getAccumulatorType(i);

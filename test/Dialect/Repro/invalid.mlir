@@ -833,6 +833,49 @@ func.func @fold_kind_of_order(%x: tensor<8xf32>, %o: tensor<f32>) {
 
 // -----
 
+func.func @fold_constant_inits_count(%x: memref<4x8xf32>, %o: memref<4xf32>) {
+  // expected-error @+1 {{expected 'repro.init' to have one constant per output (1), got []}}
+  repro.fold #repro.any_order maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction] ins(%x : memref<4x8xf32>) outs(%o : memref<4xf32>) attributes {repro.init = []} {
+  ^bb0(%e: f32, %acc: f32):
+    %s = arith.maximumf %acc, %e : f32
+    repro.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+func.func @fold_constant_inits_kind(%x: memref<4x8xf32>, %o: memref<4xf32>) {
+  // expected-error @+1 {{expected 'repro.init' to have one constant per output (1), got 0.000000e+00 : f32}}
+  repro.fold #repro.any_order maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction] ins(%x : memref<4x8xf32>) outs(%o : memref<4xf32>) attributes {repro.init = 0.0 : f32} {
+  ^bb0(%e: f32, %acc: f32):
+    %s = arith.maximumf %acc, %e : f32
+    repro.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+func.func @fold_constant_inits_type(%x: memref<4x8xf32>, %o: memref<4xf32>) {
+  // expected-error @+1 {{expected constant #0 of 'repro.init' to be of type 'f32', got 0 : i32}}
+  repro.fold #repro.any_order maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>] iterators [parallel, reduction] ins(%x : memref<4x8xf32>) outs(%o : memref<4xf32>) attributes {repro.init = [0 : i32]} {
+  ^bb0(%e: f32, %acc: f32):
+    %s = arith.maximumf %acc, %e : f32
+    repro.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'repro.init' on a repro.fold alone}}
+func.func @fold_constant_inits_place() attributes {repro.init = [0.0 : f32]} {
+  return
+}
+
+// -----
+
 func.func @index_dimension(%x: tensor<8xi64>, %o: tensor<i64>) {
   %0 = repro.fold #repro.any_order maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
       ins(%x : tensor<8xi64>) outs(%o : tensor<i64>) {

@@ -80,7 +80,8 @@ static void takeConstantInits(FoldOp fold) {
     init.set(tensor::EmptyOp::create(builder, fold.getLoc(), type.getShape(),
                                      type.getElementType()));
   }
-  fold->setAttr(initAttrName, builder.getArrayAttr(values));
+  ReproDialect::InitAttrHelper(fold.getContext())
+      .setAttr(fold, builder.getArrayAttr(values));
 }
 
 /// Operations that write over the same constant each get a fill of their own:

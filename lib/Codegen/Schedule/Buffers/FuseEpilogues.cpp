@@ -106,7 +106,7 @@ static bool isLinear(AffineMap map) {
 /// a batch, which are for runs of ops on the same rows.
 static bool isPlainContraction(FoldOp fold) {
   std::optional<ContractionBody> contraction = getContraction(fold);
-  if (!contraction || contraction->isInLanes || !fold->hasAttr(initAttrName) ||
+  if (!contraction || contraction->isInLanes || !fold.getConstantInits() ||
       !isArithmetic(*fold.getBody()))
     return false;
   if (!contraction->type.isF32() && !contraction->type.isF64())

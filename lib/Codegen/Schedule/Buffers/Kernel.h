@@ -20,11 +20,6 @@ namespace mlir::repro {
 
 class FoldOp;
 
-/// Attribute of a fold in a kernel: the initial values, one constant per
-/// output, where nothing has filled them in; the outputs' buffers are only
-/// written then.
-constexpr StringRef initAttrName = "repro.init";
-
 /// Makes kernel functions in a module whose entry is `main`; equal kernels are
 /// one.
 class KernelOutliner {

@@ -83,7 +83,7 @@ static LogicalResult verifyScope(memref::AllocaScopeOp scope) {
     return scope.emitError(
         "expected memref.alloca, the repro.fold that writes "
         "it and the linalg.generic that reads it in a scope");
-  if (!addsProductsInTurn(fold) || !fold->hasAttr(initAttrName))
+  if (!addsProductsInTurn(fold) || !fold.getConstantInits())
     return fold.emitError("expected a contraction from constant initial values "
                           "in a scope");
   AffineMap map = getResultMap(fold);
@@ -131,7 +131,8 @@ struct SortModel : DestinationModel<SortModel, SortOp> {};
 struct FoldModel : DestinationModel<FoldModel, FoldOp> {
   /// It continues from the initial value.
   bool readsOperand(Operation *op, OpOperand &operand) const {
-    return !cast<FoldOp>(op).isDpsInit(&operand) || !op->hasAttr(initAttrName);
+    return !cast<FoldOp>(op).isDpsInit(&operand) ||
+           !cast<FoldOp>(op).getConstantInits();
   }
 };
 

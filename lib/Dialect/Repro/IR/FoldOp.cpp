@@ -118,6 +118,10 @@ Operation *FoldOp::getStep() {
                   [](Operation *) { return true; });
 }
 
+ArrayAttr FoldOp::getConstantInits() {
+  return ReproDialect::InitAttrHelper(getContext()).getAttr(*this);
+}
+
 /// (K4): 2^18 products of 22 bits each add up in an i64.
 static constexpr int64_t kMaxExactTerms = int64_t(1) << 18;
 
@@ -145,6 +149,26 @@ static LogicalResult verifyExact(FoldOp fold) {
 bool repro::isOrderIndependent(Operation *step) {
   return isa<arith::MaximumFOp, arith::MinimumFOp>(step) ||
          step->getResult(0).getType().isIntOrIndex();
+}
+
+static LogicalResult verifyConstantInits(FoldOp fold) {
+  StringRef name = ReproDialect::InitAttrHelper::getNameStr();
+  if (!fold->hasAttr(name))
+    return success();
+  ArrayAttr inits = fold.getConstantInits();
+  if (!inits || inits.size() != fold.getOutputs().size())
+    return fold.emitOpError("expected '")
+           << name << "' to have one constant per output ("
+           << fold.getOutputs().size() << "), got " << fold->getAttr(name);
+  for (auto [index, init, output] : llvm::enumerate(inits, fold.getOutputs())) {
+    Type type = getElementTypeOrSelf(output.getType());
+    auto value = dyn_cast<TypedAttr>(init);
+    if (!value || value.getType() != type)
+      return fold.emitOpError("expected constant #")
+             << index << " of '" << name << "' to be of type " << type
+             << ", got " << init;
+  }
+  return success();
 }
 
 LogicalResult FoldOp::verify() {
@@ -191,6 +215,8 @@ LogicalResult FoldOp::verify() {
     return emitOpError("(F1) run is ")
            << order.getRun() << ", but there are only " << reductions
            << " reduction dimensions";
+  if (failed(verifyConstantInits(*this)))
+    return failure();
   SmallVector<IndexedShape> accesses;
   for (auto [map, operand] :
        llvm::zip_equal(maps, getOperation()->getOpOperands()))

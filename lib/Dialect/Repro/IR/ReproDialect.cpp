@@ -44,6 +44,10 @@ Operation *ReproDialect::materializeConstant(OpBuilder &builder,
 
 LogicalResult ReproDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attr) {
+  // Which constants they are is checked with the fold.
+  if (attr.getName() == InitAttrHelper::getNameStr() && !isa<FoldOp>(op))
+    return op->emitOpError("expected '")
+           << attr.getName().getValue() << "' on a repro.fold alone";
   // Everything about kernels and launches is checked where it is consumed.
   if (attr.getName() != "repro.num_state")
     return success();
