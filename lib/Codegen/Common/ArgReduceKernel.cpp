@@ -193,7 +193,7 @@ void ArgReduceKernel::expand() {
     else
       store(reduceAcross(base, 0, 0, {}), at, 0, {});
   });
-  b.setWork(getProduct(items), 16384 / n);
+  b.setWork(getProduct(items), kFoldGrainElements / n);
 }
 
 void repro::kernels::expandArgReduce(KernelBuilder &b, ArgReduceOp op) {

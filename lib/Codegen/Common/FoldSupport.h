@@ -13,6 +13,9 @@
 
 namespace mlir::repro::kernels {
 
+/// Elements whose folding is worth a thread of the CPU, which has to be woken.
+constexpr int64_t kFoldGrainElements = 16384;
+
 /// Extents of the iteration space of an operation with static shapes.
 SmallVector<int64_t> getLoopSizes(IndexingMapOpInterface op);
 
@@ -49,7 +52,7 @@ struct FoldInfo {
   Value combine(KernelBuilder &b, Value lhs, Value rhs);
   /// (F4) start value as a scalar (lanes = 0) or vector.
   Value getStart(KernelBuilder &b, int64_t lanes);
-  /// The initial value of output `i` where it is a constant (`repro.init`), as
+  /// The initial value of output `i` where it is a constant, as
   /// a scalar (lanes = 0) or vector of the accumulator's type; null where it is
   /// in the output's buffer.
   Value getConstantInit(KernelBuilder &b, unsigned i, int64_t lanes);

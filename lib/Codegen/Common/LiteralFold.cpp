@@ -168,7 +168,7 @@ void LiteralFold::expand() {
     for (auto [i, value] : llvm::enumerate(results))
       storeOutput(i, value);
   });
-  b.setWork(fold.results, 16384 / fold.n);
+  b.setWork(fold.results, kFoldGrainElements / fold.n);
 }
 
 void repro::kernels::expandLiteralFold(KernelBuilder &b, FoldOp op) {

@@ -100,5 +100,5 @@ void repro::kernels::expandScan(KernelBuilder &b, ScanOp op) {
                  createCombine(b, combine, carries[0], total)};
            });
   });
-  b.setWork(getProduct(outer), 16384 / n);
+  b.setWork(getProduct(outer), kFoldGrainElements / n);
 }

@@ -16,6 +16,10 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 namespace {
+/// Elements whose sorting is worth a thread of the CPU: fewer than of a fold,
+/// as each is moved in every round of merging.
+constexpr int64_t kGrainElements = 4096;
+
 class SortKernel {
 public:
   SortKernel(KernelBuilder &b, SortOp op);
@@ -121,7 +125,7 @@ void SortKernel::expand() {
                 output.buffer, element(output, i));
     });
   });
-  b.setWork(items, 4096 / n);
+  b.setWork(items, kGrainElements / n);
 }
 
 void repro::kernels::expandSort(KernelBuilder &b, SortOp op) {

@@ -23,8 +23,17 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// Most elements of a fold with lanes that are written out one by one.
-constexpr int64_t kUnrolledElements = 32;
+/// Most elements of a fold with lanes that are written out one by one, and
+/// operations that this may give: code has to stay in the instruction cache.
+constexpr int64_t kUnrolledElements = 32, kUnrolledOperations = 256;
+/// Vectors of a panel: independent accumulators hide the latency of a step.
+constexpr int64_t kPanelVectors = 4;
+/// Most operations of a body of which several vectors or rows are under way
+/// together; values of more would not stay in registers.
+constexpr int64_t kBodyOperations = 16;
+/// Panels that a few threads share, and elements of a fold beyond which panels
+/// become narrower until there are so many.
+constexpr int64_t kLeastPanels = 4, kThreadElements = 65536;
 /// Accumulators in memory at most: a small part of a first-level cache.
 constexpr int64_t kRowElements = 1024;
 /// Rows that are folded into accumulators in memory at once, so that these are
@@ -69,7 +78,7 @@ private:
   FoldInfo fold;
   SmallVector<CollapsedDim> parallel;  ///< accesses: inputs, outputs
   SmallVector<CollapsedDim> reduction; ///< accesses: inputs
-  int64_t width, vectors = 4;
+  int64_t width, vectors = kPanelVectors;
   bool unrolled = false, byRows = false;
   // Of the vectors being written.
   SmallVector<Value> coordinates, bases;
@@ -90,12 +99,12 @@ LogicalResult ColumnFold::match() {
   int64_t operations = std::distance(body.begin(), body.end());
   if (fold.step && fold.lanes > 1) {
     if (fold.n > kUnrolledElements || fold.n > fold.chunk ||
-        fold.n * operations > 256)
+        fold.n * operations > kUnrolledOperations)
       return failure();
     unrolled = true;
     vectors = 1;
   }
-  if (fold.outputs.size() > 1 || operations > 16)
+  if (fold.outputs.size() > 1 || operations > kBodyOperations)
     vectors = 1;
   SmallVector<const Access *> inputs, accesses;
   for (const Access &access : fold.inputs)
@@ -124,9 +133,11 @@ LogicalResult ColumnFold::match() {
   auto countPanels = [&] {
     return fold.results / size * llvm::divideCeil(size, vectors * width);
   };
-  while (vectors > 1 && countPanels() < 4 && fold.n * fold.results > 65536)
+  while (vectors > 1 && countPanels() < kLeastPanels &&
+         fold.n * fold.results > kThreadElements)
     vectors /= 2;
-  byRows = fold.step && !unrolled && operations <= 16 && hasLongRows();
+  byRows =
+      fold.step && !unrolled && operations <= kBodyOperations && hasLongRows();
   return success();
 }
 
@@ -338,7 +349,8 @@ void ColumnFold::expandPanels() {
     b.when(b.less(b.index(size), b.add(start, panel)), emitRest,
            [&] { emitVectors(start, vectors, {}); });
   });
-  b.setWork(getProduct(items), 16384 / (fold.n * std::min(panel, size)));
+  b.setWork(getProduct(items),
+            kFoldGrainElements / (fold.n * std::min(panel, size)));
 }
 
 void ColumnFold::forEachVector(function_ref<void()> body) {
@@ -406,7 +418,8 @@ void ColumnFold::foldRows(Value buffer, Value begin, Value end) {
 void ColumnFold::expandByRows() {
   int64_t size = parallel[0].size, panel = vectors * width;
   int64_t together = kRowElements / panel;
-  b.setWork(llvm::divideCeil(size, panel), 16384 / (fold.n * panel));
+  b.setWork(llvm::divideCeil(size, panel),
+            kFoldGrainElements / (fold.n * panel));
   Type type = fold.getAccumulatorType();
   Value totals = b.getScratch(type, kRowElements);
   Value sums = fold.n > fold.chunk ? b.getScratch(type, kRowElements) : Value();

@@ -25,6 +25,8 @@ using namespace mlir::repro::cpu;
 namespace {
 /// Lanes of a fold whose result cannot depend on them.
 constexpr int64_t kFreeLanes = 64;
+/// Most vectors of accumulators: SSE and AVX2 have 16 registers.
+constexpr int64_t kMostVectors = 16;
 
 class RowFold {
 public:
@@ -70,7 +72,7 @@ LogicalResult RowFold::match() {
   lanes = fold.anyOrder ? kFreeLanes : fold.lanes;
   width = std::min(b.getNativeLanes(type), lanes);
   vectors = lanes / width;
-  if (width < 2 || vectors > 16)
+  if (width < 2 || vectors > kMostVectors)
     return failure();
   SmallVector<const Access *> accesses;
   for (const Access &access : fold.inputs) {
@@ -313,7 +315,7 @@ void RowFold::expand() {
       result = b.convertFloat(result, output.element);
     b.store(result, output.buffer, offset);
   });
-  b.setWork(fold.results, 16384 / fold.n);
+  b.setWork(fold.results, kFoldGrainElements / fold.n);
 }
 
 LogicalResult repro::cpu::expandRowFold(HostBuilder &b, FoldOp op) {

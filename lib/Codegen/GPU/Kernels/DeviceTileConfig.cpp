@@ -13,9 +13,28 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::device;
 
+namespace {
+/// Of a block: results, and elements of K of a slice; of a thread: results.
+struct Tile {
+  int64_t bm, bn, bk, tm, tn;
+};
+} // namespace
+
+/// Large tiles read each element of a factor least often, as far as a thread
+/// has registers: an accumulator of f64 takes two. Smaller ones give products
+/// of few rows or columns as many blocks, and no thread without results.
+static constexpr Tile kLargeTile{128, 128, 8, 8, 16},
+    kLargeF64{64, 64, 8, 4, 4}, kMiddleTile{64, 64, 16, 8, 4},
+    kSmallTile{32, 32, 16, 4, 4}, kSmallF64{32, 32, 8, 4, 4},
+    kFlatTile{8, 128, 16, 2, 4};
+
 /// Fewest rows and columns of a product in large tiles, and most of one in few.
 static constexpr int64_t kLargeTileResults = 96, kFlatTileRows = 8,
                          kSmallTileResults = 32;
+
+/// Results of a thread from which on one block has too few warps to hide the
+/// latency of its loads.
+static constexpr int64_t kLatencyResults = 64;
 
 static bool isContiguous(const kernels::ContractionShape::Factor &factor) {
   return !factor.loops.empty() && factor.loops.back().coefficients.back() == 1;
@@ -31,39 +50,35 @@ device::chooseDeviceTileConfig(const kernels::ContractionShape &shape,
                   : m > n;
   if (swap)
     std::swap(m, n);
-  auto setTile = [&](int64_t bm, int64_t bn, int64_t bk, int64_t tm,
-                     int64_t tn) {
-    config.bm = bm;
-    config.bn = bn;
-    config.bk = bk;
-    config.tm = tm;
-    config.tn = tn;
-    config.rowTiles = llvm::divideCeil(m, bm);
-    config.columnTiles = llvm::divideCeil(n, bn);
+  auto setTile = [&](const Tile &tile) {
+    config.bm = tile.bm;
+    config.bn = tile.bn;
+    config.bk = tile.bk;
+    config.tm = tile.tm;
+    config.tn = tile.tn;
+    config.rowTiles = llvm::divideCeil(m, tile.bm);
+    config.columnTiles = llvm::divideCeil(n, tile.bn);
     return shape.batchSize * config.rowTiles * config.columnTiles;
   };
   int64_t chunks = llvm::divideCeil(shape.n, shape.chunk);
   bool isDouble = shape.elementBytes == 8;
-  auto setLarge = [&] {
-    return isDouble ? setTile(64, 64, 8, 4, 4) : setTile(128, 128, 8, 8, 16);
-  };
   // Fewer blocks than multiprocessors leave some of them idle. Of f64, whose
   // accumulators take two registers, the middle tile is the largest one.
   int64_t blocks;
   if (m <= kFlatTileRows)
-    blocks = setTile(8, 128, 16, 2, 4);
+    blocks = setTile(kFlatTile);
   else if (m <= kSmallTileResults || n <= kSmallTileResults)
-    blocks = setTile(32, 32, isDouble ? 8 : 16, 4, 4);
-  else if (blocks = setLarge();
+    blocks = setTile(isDouble ? kSmallF64 : kSmallTile);
+  else if (blocks = setTile(isDouble ? kLargeF64 : kLargeTile);
            !isDouble && (m < kLargeTileResults || n < kLargeTileResults ||
                          blocks * chunks < architecture.multiprocessors / 2))
-    blocks = setTile(64, 64, 16, 8, 4);
+    blocks = setTile(kMiddleTile);
   if (chunks > 1 && blocks < architecture.multiprocessors)
     config.splits = chunks;
   if (!isDouble && architecture.hasPackedFma)
     config.sumLanes = kVector;
   // Two blocks of the largest tile hide each other's latency.
-  if (config.tm * config.tn >= 64)
+  if (config.tm * config.tn >= kLatencyResults)
     config.blocksPerProcessor = 2;
   config.swapsFactors = swap;
   return config;

@@ -35,6 +35,13 @@ constexpr int64_t kMostLanes = 256;
 constexpr int64_t kManyResults = 65536;
 /// A fold in any order is cut like these.
 constexpr int64_t kFreeLanes = 64, kFreeChunk = 8192, kFreeColumnChunk = 512;
+/// Fewest elements of such a row that are worth a group of threads: of fewer
+/// most threads would have none.
+constexpr int64_t kGroupElements = kWarp / 2;
+/// Elements of a thread whose loads are under way together, and most operations
+/// of a body, or of those on a thread's lanes, that are written out so often.
+constexpr int64_t kUnrolledElements = 4, kUnrolledBody = 16,
+                  kUnrolledLanes = 32;
 
 class FoldDevice {
 public:
@@ -92,7 +99,8 @@ void FoldDevice::chooseOrder() {
     return access.isMemory() && !reduction.empty() &&
            reduction.back().coefficients[i] == 1;
   });
-  bool rows = isRow ? fold.n >= kWarp / 2 : fold.results < kFreeColumnChunk;
+  bool rows =
+      isRow ? fold.n >= kGroupElements : fold.results < kFreeColumnChunk;
   fold.lanes = rows ? kFreeLanes : 1;
   fold.refold = rows;
   fold.chunk = std::min(fold.n, rows ? kFreeChunk : kFreeColumnChunk);
@@ -204,7 +212,8 @@ Value FoldDevice::foldThread(const Level &level, Value start, Value end,
   if (level.isSequential)
     start = b.add(start, 1);
   Block &body = *fold.op.getBody();
-  int64_t unroll = std::distance(body.begin(), body.end()) <= 16 ? 4 : 1;
+  int64_t operations = std::distance(body.begin(), body.end());
+  int64_t unroll = operations <= kUnrolledBody ? kUnrolledElements : 1;
   Value result = unrolledLoop(b, start, end, 1, std::min(unroll, level.n),
                               {first}, [&](Value t, ValueRange acc) {
                                 return SmallVector<Value>{next(t, acc[0])};
@@ -242,8 +251,8 @@ Value FoldDevice::foldGroup(const Level &level, Value member, Value start,
     bool isAligned = level.getChunks() == 1 || level.chunk % lanes == 0;
     Block &body = *fold.op.getBody();
     int64_t operations = std::distance(body.begin(), body.end());
-    int64_t unroll =
-        operations * int64_t(starts.size()) <= 32 && isAligned ? 4 : 1;
+    bool isShort = operations * int64_t(starts.size()) <= kUnrolledLanes;
+    int64_t unroll = isShort && isAligned ? kUnrolledElements : 1;
     Value from = isAligned ? start : b.sub(start, b.rem(start, lanes));
     Value lower = isAligned ? Value() : start;
     SmallVector<Value> acc = starts;
