@@ -26,7 +26,7 @@ class Known:
 
     Attributes:
       constants: what the tensors contain that are constants of the program.
-      batch: structure and shapes of the batches, see `batch_kind`.
+      batch: structure and shapes of the batches, see `FlatBatch.kind`.
       returns: what is computed beside the loss.
     """
 
@@ -55,6 +55,7 @@ class KnownForms:
         self._target = target
         self._threads = threads
         self._known: dict[Form, Known] = {}
+        self._steps: dict[Form, Step] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -90,18 +91,44 @@ class KnownForms:
         constants = frontend.Contents(imported.bindings.constants)
         return form, Known(program, imported, executable, constants, batch, subject.options.returns)
 
-    def use(self, form: Form, known: Known) -> str | None:
+    def step(self, form: Form, known: Known) -> Step | None:
+        """The step that was last used of a captured one, where the user's objects still have the tensors it is on.
+
+        Raises:
+          Stale: as for `Binding`.
+        """
+        step = self._steps.get(form)
+        if step is None or step.known is not known or not step.is_present:
+            return None
+        step.binding.pull()
+        return step
+
+    @property
+    def bindings(self) -> list[Binding]:
+        """Those of the steps that are kept."""
+        return [step.binding for step in self._steps.values()]
+
+    def forget_steps(self) -> None:
+        """The state is another one: captured steps stay, those on tensors do not."""
+        self._steps.clear()
+
+    def use(self, step: Step) -> str | None:
         """Puts a captured step at the end.
 
         Returns:
           where another one had to go, what should be said of that.
         """
-        last = self.last
+        last, form = self.last, step.form
         is_too_many = form not in self._known and len(self._known) == _FORMS
         if is_too_many:
-            del self._known[next(iter(self._known))]
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self._steps.pop(oldest, None)
         self._known.pop(form, None)
-        self._known[form] = known
+        self._known[form] = step.known
+        # On a device each would have a state of its own.
+        if not step.executable.resident:
+            self._steps[form] = step
         if not is_too_many or last is None:
             return None
         return (

@@ -57,14 +57,14 @@ class Evaluation:
         """
         asked = frontend.check_returns(returns, self._options.metrics, is_evaluation=True)
         frontend.check_environment()
-        step, kind = self._step, frontend.batch_kind(batch)
-        if step is None or step.known.batch != kind or step.known.returns != asked or not step.is_present:
+        flat, step = frontend.FlatBatch(batch), self._step
+        if step is None or step.known.batch != flat.kind or step.known.returns != asked or not step.is_present:
             options = replace(self._options, returns=asked)
-            step = self._find(batch, frontend.Subject(self._model, self._loss_fn, None, options), kind)
+            step = self._find(batch, frontend.Subject(self._model, self._loss_fn, None, options), flat.kind)
         step.binding.pull()
         # They may have been written without a trace, and a device has what an earlier evaluation took.
         step.kept.load()
-        step.kept.step(*step.captured.flatten_batch(batch))
+        step.kept.step(*step.captured.batch_tensors(flat))
         return step.loss(), step.results() if asked else {}
 
     def _find(self, batch: Any, subject: Subject, kind: Hashable) -> Step:
@@ -75,9 +75,12 @@ class Evaluation:
             known = self._forms.find(form)
             if known is None:
                 form, known = self._capture(batch, subject, kind)
-        binding = frontend.Binding(subject, known.captured, {})
-        self._step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
-        warning = self._forms.use(form, known)
+        step = self._forms.step(form, known)
+        if step is None:
+            binding = frontend.Binding(subject, known.captured, {})
+            step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
+        self._step = step
+        warning = self._forms.use(step)
         if warning is not None:
             warnings.warn(warning, RuntimeWarning, stacklevel=4)
         return self._step

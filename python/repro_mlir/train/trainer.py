@@ -10,7 +10,7 @@ import itertools
 import math
 import threading
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
     from ..audit.receipts.recorder import Recorder
-    from ..frontends.torch import Captured, Form, Refresh, Subject
+    from ..frontends.torch import Captured, FlatBatch, Form, Refresh, Subject
 
 
 class Trainer:
@@ -205,7 +205,7 @@ class Trainer:
         self._refresh()
         with self._lock:
             self._settle()
-            return self._present(arguments, subject).program
+            return self._present(frontend.FlatBatch(arguments), subject).program
 
     def _subject(self, returns: Sequence[str]) -> Subject:
         """What is captured for steps that give what the trainer's options ask for, and these."""
@@ -270,10 +270,11 @@ class Trainer:
             self._settle()
             if self._nonfinite is not None and self._nonfinite_loss == "stop":
                 raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
-            step = self._present(arguments, subject)
+            batch = frontend.FlatBatch(arguments)
+            step = self._present(batch, subject)
             if self._receipt is not None and self._recorder is None:
                 raise ReproError("the receipt is finished: expected no step after close")
-            self._run(step, [*step.captured.hyper_parameters(), *step.captured.flatten_batch(arguments)])
+            self._run(step, [*step.captured.hyper_parameters(), *step.captured.batch_tensors(batch)])
             loss, found = step.loss(), step.results() if returns else {}
         if not math.isfinite(loss):
             self._report_nonfinite(loss)
@@ -401,19 +402,19 @@ class Trainer:
     def _called(self) -> Refresh:
         return frontend.Refresh(self)
 
-    def _present(self, batch: Any, subject: Subject) -> Step:
+    def _present(self, batch: FlatBatch, subject: Subject) -> Step:
         """The captured step for the user's objects as they are now, with the state up to date."""
         frontend.check_environment()
-        step, kind, asked = self._step, frontend.batch_kind(batch), subject.options.returns
-        if step is None or step.known.batch != kind or step.known.returns != asked or not step.is_present:
-            step = self._find(batch, subject, kind)
+        step, asked = self._step, subject.options.returns
+        if step is None or step.known.batch != batch.kind or step.known.returns != asked or not step.is_present:
+            step = self._find(batch, subject)
             if not step.is_present:
                 # A receipt that goes on has given the optimizer the state of its last step.
-                step = self._find(batch, subject, kind)
+                step = self._find(batch, subject)
         try:
             step.binding.pull()
         except frontend.Stale:
-            step = self._find(batch, subject, kind, anew=True)
+            step = self._find(batch, subject, anew=True)
         if self._recorder is not None:
             self._recorder.state = step.binding.arrays
         # Of a receipt the tensors are hashed before each step.
@@ -426,14 +427,14 @@ class Trainer:
                 step.refuse_touched()
         return step
 
-    def _find(self, batch: Any, subject: Subject, kind: Hashable, anew: bool = False) -> Step:
+    def _find(self, batch: FlatBatch, subject: Subject, anew: bool = False) -> Step:
         """Makes the step for this batch and the present form of the user's objects the present one; captures it where
         it is not known, or `anew`."""
         if self._step is not None:
             self._step.bring_back()
         frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
         if len(self._forms) and not anew:
-            present = frontend.form_of(subject, batch=kind)
+            present = frontend.form_of(subject, batch=batch.kind)
             for form, known in self._forms.candidates():
                 structure = known.captured.optimizer_structure()
                 if form == frontend.with_structure(present, structure) and known.constants.unchanged():
@@ -441,26 +442,28 @@ class Trainer:
                         return self._take(form, known, subject)
 
         def capture() -> tuple[Program, ImportedProgram[Captured]]:
-            return training_program(self._model, self._loss_fn, self._optimizer, batch, subject.options)
+            return training_program(self._model, self._loss_fn, self._optimizer, batch.given, subject.options)
 
-        form, known = self._forms.capture(subject, capture, kind)
+        form, known = self._forms.capture(subject, capture, batch.kind)
         if known.executable.resident:
             # The hooks are part of the form.
             for module in self._modules:
                 self._called.watch(module)
-            form = frontend.form_of(subject, known.captured.structure, kind)
+            form = frontend.form_of(subject, known.captured.structure, batch.kind)
         self._check_recorded(known.program, form)
         return self._take(form, known, subject)
 
     def _take(self, form: Form, known: Known, subject: Subject) -> Step:
         """Goes on with a captured step, on the tensors that the user's objects have now."""
-        for kind, position in zip(("seed", "step"), known.imported.random or (), strict=False):
-            self._random.setdefault(kind, known.imported.initial[position].copy())
-        binding = frontend.Binding(subject, known.captured, self._random)
-        step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
+        step = self._forms.step(form, known)
+        if step is None:
+            for kind, position in zip(("seed", "step"), known.imported.random or (), strict=False):
+                self._random.setdefault(kind, known.imported.initial[position].copy())
+            binding = frontend.Binding(subject, known.captured, self._random, self._forms.bindings)
+            step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
         if self._recorder is None and self._receipt is not None and self._step is None:
             self._open_receipt(step)
-        warning = self._forms.use(form, known)
+        warning = self._forms.use(step)
         self._step = step
         if warning is not None:
             warnings.warn(warning, RuntimeWarning, stacklevel=6)
@@ -559,7 +562,7 @@ class Trainer:
     def _restore(self, batch: Any) -> None:
         """Goes back to the state of a resumed receipt: what gives the batches may have written to the tensors."""
         with self._lock:
-            step, recorder = self._present(batch, self._subject(())), self._recorder
+            step, recorder = self._present(frontend.FlatBatch(batch), self._subject(())), self._recorder
             assert recorder is not None
             with deferred_signals():
                 recorder.restore()
@@ -673,6 +676,7 @@ class Trainer:
             self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
             self._options = replace(self._options, seed=state["seed"])
             signed = (state["seed"] + 2**63) % 2**64 - 2**63
+            self._forms.forget_steps()
             self._random = {"seed": np.array(signed, np.int64), "step": np.array(state["random_step"], np.int64)}
             if self._recorder is None:
                 self._done = _Position(state["steps"], state["cursor"])

@@ -230,6 +230,59 @@ def test_modes_that_alternate_are_compiled_once(monkeypatch: pytest.MonkeyPatch)
     assert len(compiled) == 2
 
 
+SMALLER = BATCH[0][:3], BATCH[1][:3]
+
+
+@pytest.mark.parametrize("optimizer", [adamw, sgd])
+def test_shapes_that_alternate_stay_bound(optimizer: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer, model, _ = new_trainer(optimizer, target="reference")
+    theirs = new_model()
+    their_optimizer = optimizer(theirs)
+
+    def steps(count: int) -> None:
+        for _ in range(count):
+            for batch in (BATCH, SMALLER):
+                expected = eager_step(theirs, their_optimizer, batch)
+                assert trainer.step(*batch) == pytest.approx(expected, rel=1e-4)
+                trainer.evaluate(*batch)
+
+    # The first steps give the optimizer its state.
+    steps(3)
+    made = []
+    bind = Binding.__init__
+    monkeypatch.setattr(Binding, "__init__", lambda self, *a: made.append(self) or bind(self, *a))
+    steps(2)
+    assert not made
+    same_tensors(model.state_dict(), theirs.state_dict())
+
+
+@pytest.mark.parametrize("optimizer", [adamw, sgd])
+def test_shapes_that_alternate_follow_every_change(optimizer: Callable) -> None:
+    """Each step has the bits of the first step of a new trainer that begins with the same state."""
+    trainer, model, made = new_trainer(optimizer, target="reference")
+
+    def write_counters(model: Any, optimizer: Any) -> None:
+        for state in optimizer.state.values():
+            if "step" in state:
+                state["step"].add_(3)
+
+    def load_former_state(model: Any, optimizer: Any) -> None:
+        trainer.load_state_dict(former)
+
+    changes = [None, None, None, write_counters, None, write_data, load_former_state, None, reload_optimizer, None]
+    for number, change in enumerate(changes):
+        if number == 3:
+            former = copy.deepcopy(trainer.state_dict())
+        if change is not None:
+            change(model, made)
+        batch = SMALLER if number % 2 else BATCH
+        alone, _, _ = new_trainer(optimizer, target="reference")
+        if number:
+            alone.load_state_dict(trainer.state_dict())
+        assert alone.step(*batch) == trainer.step(*batch)
+        assert alone.state_hash() == trainer.state_hash()
+
+
 def test_an_attribute_that_always_changes_is_told() -> None:
     trainer, model, _ = new_trainer(target="reference")
     trainer.step(*BATCH)

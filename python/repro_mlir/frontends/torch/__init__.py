@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.averages import check_average
     from repro_mlir.frontends.torch.binding import Binding, Stale
     from repro_mlir.frontends.torch.capture import capture_inference, capture_training
-    from repro_mlir.frontends.torch.captured import Captured, batch_kind
+    from repro_mlir.frontends.torch.captured import Captured, FlatBatch
     from repro_mlir.frontends.torch.checkpoint import CHECKPOINT_FORMAT, check_fits, load_checkpoint, save_checkpoint
     from repro_mlir.frontends.torch.errors import CaptureError
     from repro_mlir.frontends.torch.hooks import refuse_hooks
@@ -45,12 +45,12 @@ _HOMES = {
     "CaptureError": "errors",
     "Captured": "captured",
     "Contents": "reads",
+    "FlatBatch": "captured",
     "Form": "watch",
     "Refresh": "module_calls",
     "Stale": "binding",
     "Subject": "subject",
     "Watch": "watch",
-    "batch_kind": "captured",
     "bring_others_back": "resident",
     "capture_inference": "capture",
     "capture_training": "capture",
@@ -77,12 +77,12 @@ __all__ = [
     "CaptureError",
     "Captured",
     "Contents",
+    "FlatBatch",
     "Form",
     "Refresh",
     "Stale",
     "Subject",
     "Watch",
-    "batch_kind",
     "bring_others_back",
     "capture_inference",
     "capture_training",

@@ -11,8 +11,8 @@ are, after `push` the user's tensors have them, and between `leave` and `push` w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,18 @@ class Binding:
       residents: these and the optimizer's counters, as long as the values are on a device.
     """
 
-    def __init__(self, subject: Subject, captured: Captured, own: Mapping[str, np.ndarray]) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        captured: Captured,
+        own: Mapping[str, np.ndarray],
+        others: Iterable[Binding] = (),
+    ) -> None:
         """
         Args:
           subject, captured: what was captured, and from what.
           own: arrays for `seed` and `step`, which no object of the user's holds.
+          others: of other programs on the same objects, whose counters it shares.
         Raises:
           CaptureError: a tensor that a step writes shares memory with another one, or within itself.
           Stale: the optimizer's counters differ where the program has one, or it has not the state of the program.
@@ -73,7 +80,7 @@ class Binding:
                 continue
             elif slot.kind != "tensor":
                 assert self._optimizer is not None
-                counter = (_Number if slot.kind == "number" else _Counter)(slot, self._optimizer)
+                counter = self._counter(slot, others)
                 self._counters.append(counter)
                 self.arrays[kind.name] = counter.array
             else:
@@ -88,6 +95,16 @@ class Binding:
     def has_numbers(self) -> bool:
         """Whether Python numbers hold state, which nobody can bring up to date when they are looked at."""
         return any(isinstance(counter, _Number) for counter in self._counters)
+
+    def _counter(self, slot: Slot, others: Iterable[Binding]) -> _Counter | _Number:
+        assert self._optimizer is not None
+        if slot.kind == "number":
+            return _Number(slot, self._optimizer)
+        for counter in itertools.chain.from_iterable(other._counters for other in others):
+            if isinstance(counter, _Counter) and counter.serves(slot):
+                counter.pull()
+                return counter
+        return _Counter(slot, self._optimizer)
 
     def _slot(self, slot: Slot) -> torch.Tensor:
         """The tensor in the optimizer's state; a new one, which the optimizer gets with the first step."""
@@ -222,6 +239,7 @@ class _Counter:
         self._slot = slot
         self._optimizer = optimizer
         self._held: np.ndarray | None = None
+        self._tensors: list[torch.Tensor] = []
         if slot.kind == "count":
             # Of ours alone: whether torch.optim.SGD would find a momentum buffer.
             found = [float(state.get("momentum_buffer") is not None) for state in self._states()]
@@ -241,6 +259,15 @@ class _Counter:
         """Whether the optimizer's own tensors do not follow yet."""
         return self._held is None and self._slot.kind != "count"
 
+    def serves(self, slot: Slot) -> bool:
+        """Whether it is the value of another program's slot, in the tensors that the optimizer still has."""
+        own = self._slot
+        same = (own.kind, own.key, own.initial.dtype) == (slot.kind, slot.key, slot.initial.dtype)
+        if not same or not len(own.owners) == len(slot.owners) == len(self._tensors):
+            return False
+        found = (state.get(own.key) for state in self._states())
+        return all(map(is_, own.owners, slot.owners)) and all(map(is_, found, self._tensors))
+
     def _states(self) -> list[dict[Any, Any]]:
         return [held_by(self._optimizer, owner) for owner in self._slot.owners]
 
@@ -256,7 +283,7 @@ class _Counter:
 
     def tensors(self) -> list[torch.Tensor]:
         """The optimizer's, once it has them."""
-        return [] if self._held is None else [state[self._slot.key] for state in self._states()]
+        return self._tensors
 
     def adopt(self) -> None:
         """Gives each parameter a tensor for its counter; their elements are together in one array."""
@@ -267,9 +294,10 @@ class _Counter:
         kept = next((state[key] for state in states if isinstance(state.get(key), torch.Tensor)), None)
         dtype = np.float64 if kept is not None and kept.dtype == torch.float64 else self.array.dtype
         held = np.empty(len(states), dtype)
-        for i, state in enumerate(states):
-            # Each a storage of its own, as torch.optim has it.
-            state[key] = torch.from_numpy(held[i : i + 1]).reshape([])
+        # Each a storage of its own, as torch.optim has it.
+        self._tensors = [torch.from_numpy(held[i : i + 1]).reshape([]) for i in range(len(states))]
+        for state, tensor in zip(states, self._tensors, strict=True):
+            state[key] = tensor
         self._held = held
 
 

@@ -131,7 +131,11 @@ class Captured:
         Raises:
           CaptureError: structure, a shape, an element type or a constant differs from the captured batch.
         """
-        leaves, spec = flatten(batch)
+        return self.batch_tensors(FlatBatch(batch))
+
+    def batch_tensors(self, batch: FlatBatch) -> list[torch.Tensor]:
+        """As `flatten_batch`, of a batch that is flattened already."""
+        leaves, spec = batch.leaves, batch.spec
         if spec != self._batch_spec:
             raise CaptureError(f"batch has the structure {_one_line(spec)}, expected {_one_line(self._batch_spec)}")
         tensors = []
@@ -139,9 +143,10 @@ class Captured:
         for index, (leaf, constant) in enumerate(zip(leaves, self._batch_constants, strict=True)):
             if not isinstance(constant, _Tensor):
                 if not _is_same(leaf, constant):
+                    name = leaf_names(batch.given)[index]
                     raise CaptureError(
-                        f"{leaf_names(batch)[index]} is {leaf!r}, captured as the constant {constant!r}: expected a "
-                        "tensor where batches differ"
+                        f"{name} is {leaf!r}, captured as the constant {constant!r}: expected a tensor where batches "
+                        "differ"
                     )
                 continue
             want = next(expected)
@@ -237,11 +242,22 @@ def _tensor_of(array: np.ndarray | np.generic) -> torch.Tensor:
         raise CaptureError(f"the batch has a NumPy array of {array.dtype}, which no tensor has") from None
 
 
-def batch_kind(batch: Any) -> Hashable:
-    """What a program depends on of a batch, beside its constants: the structure, and of each leaf whether it is a
-    tensor, with its shape and element type."""
-    leaves, spec = flatten(batch)
-    return spec, tuple((leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else None for leaf in leaves)
+class FlatBatch:
+    """A batch of a step, flattened once for all that is asked about it.
+
+    Attributes:
+      given: the batch itself.
+      leaves, spec: see `flatten`.
+      kind: what a program depends on of the batch, beside its constants: the structure, and of each leaf whether it is
+        a tensor, with its shape and element type.
+    """
+
+    def __init__(self, batch: Any) -> None:
+        """CaptureError as `flatten`."""
+        self.given = batch
+        self.leaves, self.spec = flatten(batch)
+        kinds = ((leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else None for leaf in self.leaves)
+        self.kind: Hashable = (self.spec, tuple(kinds))
 
 
 class _Tensor:

@@ -58,7 +58,7 @@ class Training:
         """What the program of a batch depends on now: where it is the same as at the capture, so is the program."""
         structure = imported.bindings.optimizer_structure()
         subject = frontend.Subject(self.model, self.loss_fn, self.optimizer, self._capture_options(returns))
-        return frontend.form_of(subject, structure, frontend.batch_kind(batch))
+        return frontend.form_of(subject, structure, frontend.FlatBatch(batch).kind)
 
     def _capture_options(self, returns: Sequence[str]) -> CaptureOptions:
         options = {name: value for name, value in self.options.items() if name != "nonfinite_loss"}

@@ -106,7 +106,7 @@ def form_of(subject: Subject, structure: Hashable = None, batch: Hashable = None
 
     Args:
       structure: of the optimizer, see `Captured.optimizer_structure`.
-      batch: see `batch_kind`.
+      batch: see `FlatBatch.kind`.
     """
     parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
     model = subject.model
