@@ -36,6 +36,10 @@ std::optional<Access> getAccess(FunctionOpInterface kernel, unsigned index);
 /// An element of n bits takes the next power of two of bytes.
 int64_t getElementBytes(Type element);
 
+/// Whether a static shape has row-major strides of 63 bits, where an extent of
+/// 0 counts as 1: MLIR aborts where it is asked for others.
+bool hasRowMajorStrides(MemRefType type);
+
 /// Bytes of a buffer of static shape.
 int64_t getBufferBytes(MemRefType type);
 

@@ -256,6 +256,10 @@ FailureOr<launch::DispatchOp> KernelOutliner::outline(Operation *op) {
   SmallVector<Type> types;
   for (Value buffer : buffers) {
     auto actual = cast<MemRefType>(buffer.getType());
+    if (actual.hasStaticShape() && !launch::hasRowMajorStrides(actual))
+      return op->emitOpError("expected buffers of fewer than 2^63 elements, "
+                             "also where extents of 0 count as 1, got ")
+             << actual;
     MemRefType type = getArgumentType(actual);
     if (!type || !actual.getElementType().isIntOrIndexOrFloat() ||
         !getByteOffset(buffer))

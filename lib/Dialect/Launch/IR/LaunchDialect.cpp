@@ -112,6 +112,13 @@ int64_t launch::getElementBytes(Type element) {
       llvm::divideCeil(element.getIntOrFloatBitWidth(), 8));
 }
 
+bool launch::hasRowMajorStrides(MemRefType type) {
+  int64_t product = 1;
+  return llvm::all_of(type.getShape(), [&](int64_t size) {
+    return !llvm::MulOverflow(product, std::max<int64_t>(size, 1), product);
+  });
+}
+
 int64_t launch::getBufferBytes(MemRefType type) {
   return type.getNumElements() * getElementBytes(type.getElementType());
 }
@@ -121,7 +128,7 @@ int64_t launch::getBufferBytes(MemRefType type) {
 static std::optional<int64_t> getExtent(MemRefType type) {
   SmallVector<int64_t> strides;
   int64_t offset = 0;
-  if (!type || !type.hasStaticShape() ||
+  if (!type || !type.hasStaticShape() || !hasRowMajorStrides(type) ||
       !type.getElementType().isIntOrIndexOrFloat() ||
       failed(type.getStridesAndOffset(strides, offset)) || offset != 0)
     return std::nullopt;

@@ -79,3 +79,22 @@ func.func @main(%x: memref<4xf32>) -> memref<4xf32> {
   memref.copy %v, %b : memref<4xf32, strided<[1], offset: 4611686018427387904>> to memref<4xf32>
   return %b : memref<4xf32>
 }
+
+// -----
+
+// An empty buffer whose strides have no 63 bits.
+func.func @main(%x: memref<0x4611686018427387904x4xf32>) -> memref<0x4611686018427387904x4xf32> {
+  %b = memref.alloc() : memref<0x4611686018427387904x4xf32>
+  // expected-error @+1 {{expected buffers of fewer than 2^63 elements, also where extents of 0 count as 1, got 'memref<0x4611686018427387904x4xf32>'}}
+  memref.copy %x, %b : memref<0x4611686018427387904x4xf32> to memref<0x4611686018427387904x4xf32>
+  return %b : memref<0x4611686018427387904x4xf32>
+}
+
+// -----
+
+func.func @main(%x: memref<4x2305843009213693952x0xf32>) -> memref<4x2305843009213693952x0xf32> {
+  %b = memref.alloc() : memref<4x2305843009213693952x0xf32>
+  // expected-error @+1 {{expected buffers of fewer than 2^63 elements, also where extents of 0 count as 1}}
+  memref.copy %x, %b : memref<4x2305843009213693952x0xf32> to memref<4x2305843009213693952x0xf32>
+  return %b : memref<4x2305843009213693952x0xf32>
+}
