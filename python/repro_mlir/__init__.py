@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .execute.executable import Executable, compile, targets
     from .frontends.torch.initialization import initialize
     from .frontends.torch.programs import capture
+    from .generation.generator import Generator
+    from .generation.sampling import Sampling
     from .numerics.tensors import TensorType
     from .program import Program
     from .program.exact import Contraction, contractions, exact_contractions
@@ -36,10 +38,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "Contraction": "program.exact",
     "Executable": "execute.executable",
+    "Generator": "generation.generator",
     "Program": "program",
     "Receipt": "audit.receipts.receipt",
     "ReceiptOptions": "audit.receipts.options",
     "ReproError": "errors",
+    "Sampling": "generation.sampling",
     "StepResult": "train.result",
     "TensorType": "numerics.tensors",
     "Trainer": "train.trainer",
@@ -61,10 +65,12 @@ _HOMES = {
 __all__ = [
     "Contraction",
     "Executable",
+    "Generator",
     "Program",
     "Receipt",
     "ReceiptOptions",
     "ReproError",
+    "Sampling",
     "StepResult",
     "TensorType",
     "Trainer",

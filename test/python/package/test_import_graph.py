@@ -53,6 +53,7 @@ ALLOWED = {
     "bundle": {
         "audit.receipts", "bundle.runner", "execute", "files", "frontends", "frontends.torch", "numerics", "program",
     },
+    "generation": {"execute", "frontends.torch", "program"},
     "torch_compile": {"execute", "frontends", "frontends.torch", "program"},
     "train": {"audit.receipts", "execute", "frontends", "frontends.torch", "numerics", "program"},
     "cli": {
@@ -72,8 +73,11 @@ UPWARDS = {
 """Arrows against the order of the table: each is followed within a function alone."""
 
 
-TRAINER = {"train.captured_step", "train.evaluation", "train.result", "train.trainer"}
-"""The trainer of PyTorch's models."""
+USERS_OF_MODELS = {
+    *("train.captured_step", "train.evaluation", "train.result", "train.trainer"),
+    *("generation.generator", "generation.sampling"),
+}
+"""The trainer and the generator, which take PyTorch's models."""
 
 
 class Import(NamedTuple):
@@ -197,17 +201,17 @@ def test_the_ground_imports_no_room() -> None:
 def test_only_the_frontend_imports_torch() -> None:
     for each in imports():
         if not each.own and each.module.split(".")[0] in ("torch", "torch_mlir", "functorch"):
-            is_type = each.importer in TRAINER and each.kind == "types"
+            is_type = each.importer in USERS_OF_MODELS and each.kind == "types"
             assert within(each.importer, "frontends.torch") or is_type, each
 
 
 def test_who_imports_the_frontend_of_torch() -> None:
-    """The trainer of PyTorch's models, users of scripts (which give such models), PyTorch as a side of `diff`."""
+    """Those that take PyTorch's models, users of scripts (which give such models), PyTorch as a side of `diff`."""
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
     assert {name for name in found if not within(name, "frontends.torch")} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
         "cli.compile", "cli.dispute", "cli.inputs", "cli.train", "cli.verify", "torch_compile",
-        *TRAINER - {"train.result"},
+        *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip
 
 
@@ -227,7 +231,7 @@ def test_nobody_else_names_torch() -> None:
         ("bundle.runner.packing", "repro_mlir/frontends/torch/__init__.py"),
     }
     for name, path in sources().items():
-        if within(name, "frontends.torch") or name in TRAINER:
+        if within(name, "frontends.torch") or name in USERS_OF_MODELS:
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):

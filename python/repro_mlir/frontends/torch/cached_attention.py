@@ -1,0 +1,226 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(K6) A language model whose causal attention reads the keys and values of earlier tokens from a cache."""
+
+import inspect
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from repro_mlir.frontends.torch.arguments import require_model
+from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.programs import capture
+from repro_mlir.program import Program
+
+_CHECKED_TOKENS = 3
+"""Tokens of the prompt by which a model is tried: one in a call of its own behind two in one."""
+
+
+def capture_generation(model: nn.Module, slots: int, capacity: int, chunk: int) -> tuple[Program, Program]:
+    """The programs by which a model reads a chunk of one request, and a token of each.
+
+    Args:
+      model: see CachedModel.
+      slots, capacity: of the cache.
+      chunk: how many tokens the first program reads; its inputs are those of CachedModel.forward with one row, those
+        of the second one without slots and with a row for each.
+    Returns:
+      both, over one state.
+    Raises:
+      ReproError: as CachedModel and `capture`.
+    """
+    cached = CachedModel(model, slots, capacity)
+
+    def zeros(*shape: int) -> torch.Tensor:
+        return torch.zeros(shape, dtype=torch.int64)
+
+    part = capture(cached, (zeros(1, chunk), zeros(1, chunk), zeros(1)))
+    return part, capture(cached, (zeros(slots, 1), zeros(slots, 1)))
+
+
+class CachedModel(nn.Module):
+    """A model with a cache for some requests, each in a slot of its own.
+
+    Its forward takes tokens and positions, i64 [rows, length], and slots, i64 [rows], and gives the logits f32 [rows,
+    length, vocabulary]. Row r belongs to the request in slots[r]; no two rows share a slot. Its tokens stand at
+    ascending positions; a position of -1 is that of no token, and its logits mean nothing. Without slots, row r
+    belongs to slot r, and all slots have a row.
+
+    Attributes:
+      model: the model.
+      capacity: how many tokens a request has at most.
+      caches: the names of the buffers of keys and of values, one f32 [slots, capacity + 1, heads, size] for each call
+        of attention. The last position takes what belongs to no token.
+    """
+
+    def __init__(self, model: nn.Module, slots: int, capacity: int) -> None:
+        """Tries the model in eager mode: its attention must be causal, and a cache must not change its logits.
+
+        Raises:
+          CaptureError: a model that is none for generation, with the reason.
+        """
+        super().__init__()
+        require_model(model)
+        if model.training:
+            raise CaptureError("the model is in training mode, in which dropout draws: model.eval() changes it")
+        self.model = model
+        self.capacity = capacity
+        self._calls = _caller(model)
+        shapes = self._try(capacity)
+        self.caches = [(f"keys{i}", f"values{i}") for i in range(len(shapes))]
+        for names, kinds in zip(self.caches, shapes, strict=True):
+            for name, (heads, size) in zip(names, kinds, strict=True):
+                self.register_buffer(name, torch.zeros(slots, capacity + 1, heads, size))
+        self._check()
+
+    def forward(
+        self, tokens: torch.Tensor, positions: torch.Tensor, slots: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The logits, see above; writes the cache."""
+        entries = torch.where(positions < 0, self.capacity, positions)
+        visible = torch.arange(self.capacity + 1) <= positions[:, None, :, None]
+        rows = torch.arange(len(tokens)) if slots is None else slots
+        calls = iter(self.caches)
+
+        def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
+            keys, values = map(self.get_buffer, next(calls))
+            # A value that is not finite would reach queries that do not see it, by its product with a weight of zero.
+            finite = torch.isfinite(value).all(-1, keepdim=True)
+            for cache, new in ((keys, torch.where(finite, key, math.nan)), (values, torch.where(finite, value, 0.0))):
+                cache.index_put_((rows[:, None], entries), new.transpose(1, 2))
+            if slots is not None:
+                keys, values = keys[slots], values[slots]
+            keys, values = (
+                each.transpose(1, 2).repeat_interleave(query.shape[1] // each.shape[2], 1) for each in (keys, values)
+            )
+            return _attention(query, keys, values, visible, scale)
+
+        with _Attention(attend):
+            return self._calls(tokens, positions.clamp(min=0))
+
+    def _try(self, capacity: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """Heads and size of the keys and values of each call of attention."""
+        tokens = torch.zeros(1, min(2, capacity), dtype=torch.int64)
+        positions = torch.arange(tokens.shape[1])[None]
+        found = []
+
+        def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
+            found.append(((key.shape[1], key.shape[3]), (value.shape[1], value.shape[3])))
+            heads = query.shape[1]
+            key, value = (each.repeat_interleave(heads // each.shape[1], 1) for each in (key, value))
+            return _attention(query, key, value, torch.ones(query.shape[2], key.shape[2]).tril().bool(), scale)
+
+        with torch.no_grad(), _Attention(attend, checks=True):
+            logits = self._calls(tokens, positions)
+        if not found:
+            raise CaptureError(
+                "the model calls no scaled_dot_product_attention: expected a decoder whose attention is "
+                "torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)"
+            )
+        if not (isinstance(logits, torch.Tensor) and logits.dim() == 3 and logits.shape[:2] == tokens.shape):
+            kind = list(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+            raise CaptureError(f"expected logits [rows, length, vocabulary] of {list(tokens.shape)} tokens, got {kind}")
+        if logits.dtype != torch.float32:
+            raise CaptureError(f"expected logits of float32, got {logits.dtype}: model.float() converts the model")
+        return found
+
+    def _check(self) -> None:
+        """CaptureError where a cache changes the logits: the model does more than attention among its tokens."""
+        count = min(_CHECKED_TOKENS, self.capacity)
+        tokens, positions = torch.arange(count)[None] % 2, torch.arange(count)[None]
+        slots = torch.zeros(1, dtype=torch.int64)
+        with torch.no_grad():
+            whole = self._calls(tokens, positions)
+            ends = [0, count - 1, count] if count > 1 else [0, count]
+            spans = list(zip(ends, ends[1:], strict=False))
+            pieces = [self(tokens[:, a:b], positions[:, a:b], slots) for a, b in spans]
+            for name in itertools.chain.from_iterable(self.caches):
+                self.get_buffer(name).zero_()
+        if not torch.allclose(torch.cat(pieces, 1), whole, rtol=1e-3, atol=1e-3, equal_nan=True):
+            raise CaptureError(
+                "the logits of the model change when its attention reads a cache: expected a model that uses the "
+                "positions that it is given, and whose tokens know each other by causal attention alone"
+            )
+
+
+def _caller(model: nn.Module) -> Callable[[torch.Tensor, torch.Tensor], Any]:
+    """How a model is called: by tokens and positions, by name where it is one of transformers."""
+    names = list(inspect.signature(model.forward).parameters)
+    if "position_ids" in names:
+
+        def call(tokens: torch.Tensor, positions: torch.Tensor) -> Any:
+            result = model(input_ids=tokens, position_ids=positions, use_cache=False)
+            return result.logits
+
+        return call
+    if len(names) < 2:
+        raise CaptureError(
+            f"forward of {type(model).__qualname__} takes {', '.join(names) or 'nothing'}, expected tokens and their "
+            "positions, both i64 [rows, length]"
+        )
+    return lambda tokens, positions: model(tokens, positions)
+
+
+def _attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, visible: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """What PyTorch makes of `scaled_dot_product_attention` for operands [.., rows, size]; keys that a query does not
+    see are chosen away, so that not even a NaN of theirs counts."""
+    root = math.sqrt(scale)
+    scores = (query * root) @ (key * root).transpose(-2, -1)
+    return torch.softmax(torch.where(visible, scores, -math.inf), -1) @ value
+
+
+class _Attention(TorchFunctionMode):
+    """Replaces `scaled_dot_product_attention` while it is active."""
+
+    def __init__(self, attend: Callable[..., torch.Tensor], checks: bool = False) -> None:
+        """`attend`: takes query, key, value and scale; `checks`: whether to insist on causal attention."""
+        super().__init__()
+        self._attend, self._checks = attend, checks
+        self._original: Callable[..., torch.Tensor] = F.scaled_dot_product_attention
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        replacement = self._replace if function is self._original else function
+        return replacement(*args, **(kwargs or {}))
+
+    def _replace(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> torch.Tensor:
+        """As torch.nn.functional.scaled_dot_product_attention; masks are known to be causal from the first call."""
+        if self._checks and not (query.dim() == 4 and query.shape[2] == key.shape[2]):
+            raise CaptureError(
+                "expected attention among the tokens, query and key [rows, heads, length, size], got "
+                f"{list(query.shape)} and {list(key.shape)}"
+            )
+        if self._checks and not (is_causal or _is_causal(attn_mask, query.shape[2])):
+            raise CaptureError("expected causal attention: is_causal=True, or such a mask")
+        scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+        return self._attend(query, key, value, scale)
+
+
+def _is_causal(mask: torch.Tensor | None, length: int) -> bool:
+    """Whether a mask, of booleans or of numbers to add, hides later tokens alone."""
+    if mask is None:
+        return length == 1
+    lower = torch.ones(length, length).tril().bool()
+    if mask.dtype == torch.bool:
+        return bool((mask == lower).all())
+    return bool(((mask == 0) == lower).all() and ((mask <= torch.finfo(mask.dtype).min) == ~lower).all())

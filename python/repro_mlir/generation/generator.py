@@ -1,0 +1,234 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Requests that generate tokens, several at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import Kept, compile
+from repro_mlir.generation.sampling import Sampler, Sampling
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass
+class Request:
+    """What `Generator.submit` gives.
+
+    Attributes:
+      prompt: the tokens that were given.
+      tokens: those that were chosen so far.
+      finished: whether no more will come.
+      logits: f32 [vocabulary] for each of `tokens`, from which it was chosen, where they were asked for.
+    """
+
+    prompt: tuple[int, ...]
+    tokens: list[int] = field(default_factory=list)
+    finished: bool = False
+    logits: list[np.ndarray] = field(default_factory=list, repr=False)
+    _sampling: Sampling = field(default_factory=Sampling, repr=False)
+    _most: int = field(default=0, repr=False)
+    _stop: frozenset[int] = field(default=frozenset(), repr=False)
+    _keeps_logits: bool = field(default=False, repr=False)
+    _read: int = field(default=0, repr=False)
+    """How many of prompt and tokens the cache has."""
+
+
+class Generator:
+    """A language model that generates tokens for several requests at a time (continuous batching).
+
+    (K6) The logits of a request are, bit for bit, those of the model's whole forward pass over its tokens alone: they
+    do not depend on other requests, on how the prompt is divided into chunks, on the target or on the threads.
+
+    Attributes:
+      vocabulary: how many tokens there are.
+      capacity: how many tokens a request has at most, prompt included.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        capacity: int,
+        *,
+        slots: int = 1,
+        chunk: int = 32,
+        target: str = "cpu",
+        threads: int | None = None,
+    ) -> None:
+        """Captures and compiles the model twice: for a chunk of a prompt, and for one token of each slot.
+
+        Args:
+          model: in evaluation mode; `model(tokens, positions)`, both i64 [rows, length], gives logits f32 [rows,
+            length, vocabulary], or it is a decoder of transformers. Its attention is
+            torch.nn.functional.scaled_dot_product_attention, causal, on operands [rows, heads, length, size]. Its
+            weights are copied.
+          capacity: how many tokens a request has at most.
+          slots: how many requests are worked on at a time.
+          chunk: of a prompt, how many tokens are read at a time; other requests go on between.
+          target, threads: as for `repro_mlir.compile`.
+        Raises:
+          ReproError: a model that is none for generation, with the reason; numbers below 1.
+        """
+        from repro_mlir.frontends.torch.cached_attention import capture_generation
+
+        for name, value in (("capacity", capacity), ("slots", slots), ("chunk", chunk)):
+            if type(value) is not int or value < 1:
+                raise ReproError(f"expected {name} of at least 1, got {value!r}")
+        self.capacity = capacity
+        self._chunk = min(chunk, capacity)
+        prompt, token = capture_generation(model, slots, capacity, self._chunk)
+        (logits,) = token.outputs
+        self.vocabulary = logits.shape[-1]
+        state = {kind.name: np.array(value) for kind, value in zip(token.state, token.initial, strict=True)}
+        programs = [compile(program, target, threads) for program in (prompt, token)]
+        self._prompt, self._token = (
+            program.keep({kind.name: state[kind.name] for kind in program.program.state}) for program in programs
+        )
+        self._resident = programs[0].resident
+        self._last: Kept = self._token
+        self._sampler = Sampler(self.vocabulary, target, threads)
+        self._slots: list[Request | None] = [None] * slots
+        self._waiting: deque[Request] = deque()
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        max_new_tokens: int,
+        sampling: Sampling | Sequence[Sampling] | None = None,
+        stop: Collection[int] = (),
+    ) -> list[list[int]]:
+        """New tokens for prompts.
+
+        Args:
+          prompts: of each request its tokens, at least one.
+          max_new_tokens: how many tokens a request gets at most.
+          sampling: how tokens are chosen, for all or for each request; by default the greatest logit.
+          stop: tokens behind which a request ends.
+        Returns:
+          for each prompt the tokens that follow it, with the one that ended it.
+        Raises:
+          ReproError: as `submit`.
+        """
+        choices = [sampling] * len(prompts) if sampling is None or isinstance(sampling, Sampling) else list(sampling)
+        if len(choices) != len(prompts):
+            raise ReproError(f"expected a sampling for each of {len(prompts)} prompts, got {len(choices)}")
+        requests = [self._request(p, max_new_tokens, s, stop) for p, s in zip(prompts, choices, strict=True)]
+        self._waiting.extend(requests)
+        while not all(request.finished for request in requests):
+            self.step()
+        return [request.tokens for request in requests]
+
+    def submit(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        sampling: Sampling | None = None,
+        stop: Collection[int] = (),
+        *,
+        logits: bool = False,
+    ) -> Request:
+        """A request that waits for a free slot; `step` works on it.
+
+        Args:
+          prompt, max_new_tokens, sampling, stop: as for `generate`.
+          logits: whether the request keeps the logits of its tokens.
+        Raises:
+          ReproError: a prompt that is empty or has unknown tokens, or that is too long with the new tokens.
+        """
+        request = self._request(prompt, max_new_tokens, sampling, stop, logits)
+        self._waiting.append(request)
+        return request
+
+    def cancel(self, request: Request) -> None:
+        """Ends a request, which keeps the tokens that it has."""
+        request.finished = True
+        if request in self._waiting:
+            self._waiting.remove(request)
+        self._slots = [None if each is request else each for each in self._slots]
+
+    def step(self) -> list[Request]:
+        """Reads one chunk of a prompt, if one is left, and chooses a token for each request whose prompt is read.
+
+        Returns:
+          the requests that got a token.
+        """
+        for slot, request in enumerate(self._slots):
+            if request is None and self._waiting:
+                self._slots[slot] = self._waiting.popleft()
+        changed = self._read_chunk()
+        active = [(slot, each) for slot, each in enumerate(self._slots) if each is not None and each.tokens]
+        active = [(slot, each) for slot, each in active if each not in changed]
+        if active:
+            tokens = np.zeros((len(self._slots), 1), np.int64)
+            positions = np.full((len(self._slots), 1), -1, np.int64)
+            for slot, request in active:
+                tokens[slot], positions[slot] = request.tokens[-1], request._read
+                request._read += 1
+            logits = self._run(self._token, tokens, positions)
+            for slot, request in active:
+                self._choose(request, logits[slot, 0])
+        return [*changed, *(request for _, request in active)]
+
+    def _read_chunk(self) -> list[Request]:
+        """Reads a chunk of the first prompt that is not read; the request if that was its last one."""
+        for slot, request in enumerate(self._slots):
+            if request is None or request._read >= len(request.prompt):
+                continue
+            chunk = request.prompt[request._read : request._read + self._chunk]
+            tokens = np.zeros((1, self._chunk), np.int64)
+            positions = np.full((1, self._chunk), -1, np.int64)
+            tokens[0, : len(chunk)] = chunk
+            positions[0, : len(chunk)] = np.arange(request._read, request._read + len(chunk))
+            logits = self._run(self._prompt, tokens, positions, np.array([slot]))
+            request._read += len(chunk)
+            if request._read < len(request.prompt):
+                return []
+            self._choose(request, logits[0, len(chunk) - 1])
+            return [request]
+        return []
+
+    def _run(self, kept: Kept, *inputs: np.ndarray) -> np.ndarray:
+        """The logits of a call."""
+        if self._resident and kept is not self._last:
+            self._last.fetch()
+            kept.load()
+        self._last = kept
+        (logits,) = kept.step(*inputs).values()
+        return logits
+
+    def _choose(self, request: Request, logits: np.ndarray) -> None:
+        token = self._sampler.choose(logits, request._sampling, request._read)
+        request.tokens.append(token)
+        if request._keeps_logits:
+            request.logits.append(logits.copy())
+        if len(request.tokens) >= request._most or token in request._stop:
+            self.cancel(request)
+
+    def _request(
+        self,
+        prompt: Sequence[int],
+        most: int,
+        sampling: Sampling | None,
+        stop: Collection[int],
+        logits: bool = False,
+    ) -> Request:
+        tokens = tuple(int(token) for token in prompt)
+        if not tokens or not all(0 <= token < self.vocabulary for token in tokens):
+            raise ReproError(f"expected a prompt of tokens from 0 to {self.vocabulary - 1}, at least one")
+        if type(most) is not int or most < 1:
+            raise ReproError(f"expected max_new_tokens of at least 1, got {most!r}")
+        # The last token is chosen and not read.
+        if len(tokens) + most - 1 > self.capacity:
+            raise ReproError(
+                f"a prompt of {len(tokens)} tokens and {most} new ones are more than the capacity of {self.capacity}"
+            )
+        return Request(tokens, [], False, [], sampling or Sampling(), most, frozenset(stop), logits)

@@ -1,0 +1,79 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(R3) The choice of a token from its logits, as a program of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import compile
+from repro_mlir.program import Program, program_of
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the tokens of a request are chosen.
+
+    Attributes:
+      temperature: what the logits are divided by; 0 chooses the token with the greatest logit.
+      top_k: only the so many tokens of greatest logits are chosen from; None: all.
+      top_p: only the fewest tokens of greatest logits are chosen from whose probabilities add up to this.
+      seed: the seed of the request's random numbers, 64 bits.
+    """
+
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        numbers = [self.temperature, self.top_p]
+        if not all(isinstance(each, int | float) and np.isfinite(each) for each in numbers) or self.temperature < 0:
+            raise ReproError(f"expected a temperature of at least 0, got {self.temperature!r}")
+        if not 0 < self.top_p <= 1:
+            raise ReproError(f"expected top_p above 0 and at most 1, got {self.top_p!r}")
+        if self.top_k is not None and not (type(self.top_k) is int and self.top_k >= 1):
+            raise ReproError(f"expected a top_k of at least 1, got {self.top_k!r}")
+        if not (type(self.seed) is int and -(2**63) <= self.seed < 2**64):
+            raise ReproError(f"expected a whole number of 64 bits as seed, got {self.seed!r}")
+
+
+class Sampler:
+    """The choice of tokens on a target."""
+
+    def __init__(self, vocabulary: int, target: str, threads: int | None) -> None:
+        self._vocabulary = vocabulary
+        self._executable = compile(sampling_program(vocabulary), target, threads)
+
+    def choose(self, logits: np.ndarray, sampling: Sampling, position: int) -> int:
+        """The token at a position of a request.
+
+        Args:
+          logits: f32 [vocabulary], those of the token before.
+          sampling: how it is chosen.
+          position: how many tokens of the request come before.
+        """
+        if sampling.temperature == 0:
+            return int(np.argmax(logits))
+        top_k = min(sampling.top_k or self._vocabulary, self._vocabulary)
+        seed = np.array(sampling.seed % 2**64, np.uint64).view(np.int64)
+        _, outputs = self._executable({}, logits, sampling.temperature, top_k, sampling.top_p, seed, position)
+        (token,) = outputs.values()
+        return int(token)
+
+
+@cache
+def sampling_program(vocabulary: int) -> Program:
+    """(R3) The program that chooses one of so many tokens.
+
+    Its inputs are the logits f32 [vocabulary], temperature f32, top_k i64, top_p f32, seed i64 and step i64, the token's
+    position; its output is the token, i64.
+    """
+    from repro_mlir.frontends.torch.sampling import capture_sampling
+
+    return program_of(capture_sampling(vocabulary))

@@ -1,0 +1,228 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(K6) The logits of a request are those of the whole forward pass over its tokens, whatever else is worked on."""
+
+import functools
+import itertools
+import os
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+import repro_mlir
+from repro_mlir import Generator, ReproError, Sampling
+from torch import nn
+from torch.nn import functional as F
+
+VOCABULARY, WIDTH, HEADS, CAPACITY = 23, 16, 2, 17
+REQUESTS = int(os.environ.get("REPRO_REQUESTS", "40"))
+"""How many requests each way of working on them gets."""
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+        self.mix = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor, is_causal: bool = True) -> torch.Tensor:
+        rows, length, _ = x.shape
+        q, k, v = (
+            part.view(rows, length, HEADS, WIDTH // HEADS).transpose(1, 2)
+            for part in self.qkv(self.norm(x)).split(WIDTH, 2)
+        )
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+        return x + self.mix(attended.transpose(1, 2).reshape(rows, length, WIDTH))
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(VOCABULARY, WIDTH)
+        self.positions = nn.Embedding(CAPACITY, WIDTH)
+        self.blocks = nn.ModuleList(Block() for _ in range(2))
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens) + self.positions(positions)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def model() -> Model:
+    torch.manual_seed(5)
+    made = Model().eval()
+    with torch.no_grad():
+        made.head.weight *= 6
+    return made
+
+
+@functools.cache
+def generator(slots: int, chunk: int, target: str, threads: int = 1) -> Generator:
+    return Generator(model(), CAPACITY, slots=slots, chunk=chunk, target=target, threads=threads)
+
+
+@functools.cache
+def whole() -> repro_mlir.Executable:
+    tokens, positions = torch.zeros(1, CAPACITY, dtype=torch.int64), torch.arange(CAPACITY)[None]
+    return repro_mlir.compile(repro_mlir.capture(model(), (tokens, positions)), "cpu", 1)
+
+
+def whole_logits(tokens: list[int]) -> np.ndarray:
+    """The logits of each token, by one forward pass; those behind are hidden by causal attention."""
+    state = {name: value.detach() for name, value in model().named_parameters()}
+    padded = np.array([[*tokens, *[0] * (CAPACITY - len(tokens))]])
+    (logits,) = whole()(state, padded, np.arange(CAPACITY)[None])[1].values()
+    return np.asarray(logits)[0, : len(tokens)]
+
+
+def bits(values: object) -> np.ndarray:
+    return np.ascontiguousarray(values, np.float32).view(np.uint32)
+
+
+def requests(count: int, seed: int) -> list[tuple[list[int], int, Sampling]]:
+    rng = np.random.default_rng(seed)
+    made = []
+    for number in range(count):
+        length = int(rng.integers(1, CAPACITY))
+        prompt = rng.integers(0, VOCABULARY, length).tolist()
+        most = int(rng.integers(1, CAPACITY - length + 2))
+        choice = [Sampling(), Sampling(0.8, seed=number), Sampling(1.3, top_k=5, top_p=0.9, seed=number)][number % 3]
+        made.append((prompt, most, choice))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("slots", "chunk", "target", "threads"),
+    [(1, 1, "cpu", 1), (3, 4, "cpu", 2), (4, 16, "cpu:x86-64-v2", 1), (2, 5, "reference", 1)],
+)
+def test_k6_logits_are_those_of_the_whole_forward_pass(slots: int, chunk: int, target: str, threads: int) -> None:
+    used = generator(slots, chunk, target, threads)
+    rng = np.random.default_rng(1)
+    count = REQUESTS // 4 if target == "reference" else REQUESTS
+    waiting = requests(count, 2)
+    rng.shuffle(waiting)
+    running = []
+    while waiting or not all(request.finished for request in running):
+        # They come one after the other, while others are worked on.
+        for _ in range(rng.integers(0, 3)):
+            if waiting:
+                prompt, most, sampling = waiting.pop()
+                running.append(used.submit(prompt, most, sampling, logits=True))
+        used.step()
+    assert len(running) == count
+    for request in running:
+        read = [*request.prompt, *request.tokens[:-1]]
+        np.testing.assert_array_equal(bits(request.logits), bits(whole_logits(read)[len(request.prompt) - 1 :]))
+
+
+def test_tokens_are_the_same_in_every_order_and_on_a_gpu() -> None:
+    prompts, most = [[1, 2, 3, 4, 5, 6, 7], [3], [8, 8]], 5
+    choices = [Sampling(), Sampling(1.0, seed=2**64 - 1), Sampling(1.2, top_k=4, top_p=0.8, seed=-7)]
+    want = [generator(1, 1, "cpu").generate([p], most, s)[0] for p, s in zip(prompts, choices, strict=True)]
+    assert len({token for tokens in want for token in tokens}) > 3
+    for order in itertools.permutations(range(3)):
+        got = generator(3, 4, "cpu", 2).generate([prompts[i] for i in order], most, [choices[i] for i in order])
+        assert got == [want[i] for i in order]
+    assert generator(2, 3, "ptx-emulator").generate(prompts, most, choices) == want
+
+
+def test_values_that_are_not_finite_stay_with_their_request() -> None:
+    poisoned = model()
+    with torch.no_grad():
+        poisoned.tokens.weight[7] = 3e38
+        poisoned.blocks[0].norm.weight.fill_(3e38)
+    plain = [5, 3, 2, 6]
+    used = Generator(poisoned, CAPACITY, slots=2, chunk=3, threads=1)
+    one_by_one = Generator(poisoned, CAPACITY, slots=1, chunk=1, threads=1)
+    alone = one_by_one.submit(plain, 4, logits=True)
+    while not alone.finished:
+        one_by_one.step()
+    for _ in range(2):
+        # The second time their slots have been those of others.
+        bad, good = used.submit([1, 7, 5], 4, logits=True), used.submit(plain, 4, logits=True)
+        while not (bad.finished and good.finished):
+            used.step()
+        np.testing.assert_array_equal(bits(good.logits), bits(alone.logits))
+
+
+def test_stop_tokens_cancel_and_one_token() -> None:
+    used = generator(3, 4, "cpu", 2)
+    (tokens,) = used.generate([[1, 2]], 6)
+    assert used.generate([[1, 2]], 6, stop={tokens[2]}) == [tokens[: tokens.index(tokens[2]) + 1]]
+    assert used.generate([[1] * CAPACITY], 1) and used.generate([], 1) == []
+    first, second = used.submit([1], 9), used.submit([2], 3)
+    used.step()
+    used.cancel(first)
+    while not second.finished:
+        used.step()
+    assert first.finished and len(first.tokens) == 1 and second.tokens == used.generate([[2]], 3)[0]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "most", "message"),
+    [
+        ([], 1, "expected a prompt of tokens from 0 to 22, at least one"),
+        ([23], 1, "expected a prompt of tokens from 0 to 22"),
+        ([-1], 1, "expected a prompt of tokens from 0 to 22"),
+        ([1], 0, "expected max_new_tokens of at least 1, got 0"),
+        ([1] * 10, 9, "a prompt of 10 tokens and 9 new ones are more than the capacity of 17"),
+    ],
+)
+def test_requests_that_are_none(prompt: list[int], most: int, message: str) -> None:
+    with pytest.raises(ReproError, match=message):
+        generator(3, 4, "cpu", 2).submit(prompt, most)
+
+
+class OwnPositions(Model):
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        return super().forward(tokens, torch.arange(tokens.shape[1])[None])
+
+
+class NotCausal(Model):
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks[0](self.tokens(tokens), is_causal=False))
+
+
+class Mixing(Model):
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens)
+        return self.head(self.blocks[0](x + torch.roll(x, 1, 1)))
+
+
+class NoAttention(Model):
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        return self.head(self.tokens(tokens))
+
+
+class TokensAlone(Model):
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return super().forward(tokens, torch.arange(tokens.shape[1])[None])
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (OwnPositions, "uses the positions that it is given"),
+        (NotCausal, "expected causal attention"),
+        (Mixing, "know each other by causal attention alone"),
+        (NoAttention, "calls no scaled_dot_product_attention"),
+        (TokensAlone, "takes tokens, expected tokens and their positions"),
+    ],
+)
+def test_models_that_are_none_for_generation(kind: type[Model], message: str) -> None:
+    with pytest.raises(ReproError, match=message):
+        Generator(kind().eval(), CAPACITY)
+
+
+def test_a_model_in_training_mode_is_refused() -> None:
+    with pytest.raises(ReproError, match=r"model.eval\(\)"):
+        Generator(Model(), CAPACITY)
+    with pytest.raises(ReproError, match="expected slots of at least 1, got 0"):
+        Generator(Model().eval(), CAPACITY, slots=0)

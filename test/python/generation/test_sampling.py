@@ -1,0 +1,80 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(R3) Tokens are chosen by the request's seed and the token's position alone."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+from repro_mlir import ReproError, Sampling
+from repro_mlir.frontends.torch.random_sites import philox_bits
+from repro_mlir.generation.sampling import Sampler
+
+VOCABULARY = 50
+
+
+def logits(seed: int = 0) -> np.ndarray:
+    return (np.random.default_rng(seed).standard_normal(VOCABULARY) * 3).astype(np.float32)
+
+
+def uniform(seed: int, step: int) -> float:
+    signed = (seed + 2**63) % 2**64 - 2**63
+    return (int(philox_bits(torch.tensor(signed), torch.tensor(step), 0, [1])) >> 8) * 2.0**-24
+
+
+def expected(values: np.ndarray, sampling: Sampling, position: int) -> int:
+    """The rule in f64; what is near a tie may be otherwise."""
+    order = np.argsort(-values, kind="stable")
+    scaled = values[order].astype(float) / sampling.temperature
+    scaled[sampling.top_k or len(values) :] = -np.inf
+    weights = np.exp(scaled - scaled.max())
+    weights /= weights.sum()
+    weights[np.cumsum(weights) - weights >= sampling.top_p] = 0
+    sums = np.cumsum(weights)
+    return int(order[np.searchsorted(sums, uniform(sampling.seed, position) * sums[-1], side="right")])
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v2", "reference"])
+def test_r3_tokens_follow_the_rule(target: str) -> None:
+    sampler = Sampler(VOCABULARY, target, 1)
+    values = logits()
+    ways = [Sampling(1.0, seed=9), Sampling(0.7, top_k=6, seed=1), Sampling(2.0, top_p=0.6, seed=2**63 + 5)]
+    for way in ways:
+        got = [sampler.choose(values, way, position) for position in range(25)]
+        assert got == [expected(values, way, position) for position in range(25)]
+        assert len(set(got)) > 2
+
+
+def test_one_candidate_is_the_greatest_logit() -> None:
+    sampler = Sampler(VOCABULARY, "cpu", 1)
+    for seed in range(5):
+        greatest = int(np.argmax(logits(seed)))
+        for way in (Sampling(), Sampling(1.0, top_k=1, seed=seed), Sampling(1.0, top_p=1e-6, seed=seed)):
+            assert sampler.choose(logits(seed), way, 3) == greatest
+
+
+def test_a_token_of_no_weight_is_never_chosen() -> None:
+    sampler = Sampler(VOCABULARY, "cpu", 1)
+    values = np.full(VOCABULARY, -np.inf, np.float32)
+    values[[4, 9]] = 1
+    assert {sampler.choose(values, Sampling(1.0, seed=s), 0) for s in range(20)} == {4, 9}
+    values[:] = np.nan
+    assert sampler.choose(values, Sampling(1.0), 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": -1.0}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"top_p": 0.0}, "top_p"),
+        ({"top_k": 0}, "top_k"),
+        ({"seed": 2**64}, "seed"),
+    ],
+)
+def test_options_that_are_none(options: dict[str, float], message: str) -> None:
+    with pytest.raises(ReproError, match=message):
+        Sampling(**options)  # type: ignore[arg-type]
