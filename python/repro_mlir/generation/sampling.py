@@ -71,8 +71,8 @@ class Sampler:
 def sampling_program(vocabulary: int) -> Program:
     """(R3) The program that chooses one of so many tokens.
 
-    Its inputs are the logits f32 [vocabulary], temperature f32, top_k i64, top_p f32, seed i64 and step i64, the token's
-    position; its output is the token, i64.
+    Its inputs are the logits f32 [vocabulary], temperature f32, top_k i64, top_p f32, seed i64 and step i64, which is
+    the token's position; its output is the token, i64.
     """
     from repro_mlir.frontends.torch.sampling import capture_sampling
 

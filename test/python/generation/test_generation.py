@@ -9,14 +9,12 @@ import os
 
 import numpy as np
 import pytest
+import repro_mlir
+from repro_mlir import Generator, ReproError, Sampling
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
-
-import repro_mlir
-from repro_mlir import Generator, ReproError, Sampling
-from torch import nn
-from torch.nn import functional as F
+nn, F = torch.nn, torch.nn.functional
 
 VOCABULARY, WIDTH, HEADS, CAPACITY = 23, 16, 2, 17
 REQUESTS = int(os.environ.get("REPRO_REQUESTS", "40"))

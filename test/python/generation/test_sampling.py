@@ -5,13 +5,12 @@
 
 import numpy as np
 import pytest
+from repro_mlir import ReproError, Sampling
+from repro_mlir.generation.sampling import Sampler
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
-
-from repro_mlir import ReproError, Sampling
-from repro_mlir.frontends.torch.random_sites import philox_bits
-from repro_mlir.generation.sampling import Sampler
+philox_bits = pytest.importorskip("repro_mlir.frontends.torch.random_sites").philox_bits
 
 VOCABULARY = 50
 

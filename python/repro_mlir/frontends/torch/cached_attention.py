@@ -80,9 +80,7 @@ class CachedModel(nn.Module):
                 self.register_buffer(name, torch.zeros(slots, capacity + 1, heads, size))
         self._check()
 
-    def forward(
-        self, tokens: torch.Tensor, positions: torch.Tensor, slots: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor, slots: torch.Tensor | None = None) -> torch.Tensor:
         """The logits, see above; writes the cache."""
         entries = torch.where(positions < 0, self.capacity, positions)
         visible = torch.arange(self.capacity + 1) <= positions[:, None, :, None]
@@ -139,8 +137,7 @@ class CachedModel(nn.Module):
         with torch.no_grad():
             whole = self._calls(tokens, positions)
             ends = [0, count - 1, count] if count > 1 else [0, count]
-            spans = list(zip(ends, ends[1:], strict=False))
-            pieces = [self(tokens[:, a:b], positions[:, a:b], slots) for a, b in spans]
+            pieces = [self(tokens[:, a:b], positions[:, a:b], slots) for a, b in itertools.pairwise(ends)]
             for name in itertools.chain.from_iterable(self.caches):
                 self.get_buffer(name).zero_()
         if not torch.allclose(torch.cat(pieces, 1), whole, rtol=1e-3, atol=1e-3, equal_nan=True):
