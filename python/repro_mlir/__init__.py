@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from .audit.receipts.receipt import Receipt
     from .audit.receipts.verification import verify
     from .errors import ReproError
-    from .execute.executable import Executable, compile, targets
+    from .execute.executable import Executable, targets
     from .frontends.torch.initialization import initialize
     from .frontends.torch.programs import capture
     from .generation.generator import Generator
     from .generation.sampling import Sampling
+    from .inference import compile
     from .numerics.tensors import TensorType
     from .program import Program
     from .program.exact import Contraction, contractions, exact_contractions
@@ -51,7 +52,7 @@ _HOMES = {
     "backend": "torch_compile",
     "batches": "train.data",
     "capture": "frontends.torch.programs",
-    "compile": "execute.executable",
+    "compile": "inference",
     "contractions": "program.exact",
     "cosine_with_warmup": "train.schedules",
     "diff": "audit.difference.find",

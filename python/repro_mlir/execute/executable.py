@@ -44,21 +44,7 @@ def check_target(target: str) -> None:
 
 
 def compile(program: Program, target: str = "cpu", threads: int | None = None) -> Executable:
-    """Makes a program ready to run; the result has the same bits on every target and with any number of threads.
-
-    Compiled code is kept on disk and found there the next time (see compilation/cache.py).
-
-    Args:
-      program: a canonical program.
-      target: "cpu" (the best level of this machine), "cpu:<level>", "cuda" (the GPU of this machine), "cuda:<sm_XX>",
-        "ptx-emulator" (what a GPU of sm_90 would run, on the emulator), "ptx-emulator:<sm_XX>" or "reference" (the
-        interpreter that defines the bits, slow). Code for aarch64 runs in qemu where that and a cross compiler are
-        installed.
-      threads: how many threads run a step, by default one per available processor.
-    Raises:
-      ReproError: an unknown target, one that this machine cannot run, a program that cannot be compiled, or a number of
-        threads below 1.
-    """
+    """`repro_mlir.compile` of a program."""
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not isinstance(threads, int) or not 1 <= threads <= 1024:

@@ -53,6 +53,7 @@ ALLOWED = {
     "bundle": {
         "audit.receipts", "bundle.runner", "execute", "files", "frontends", "frontends.torch", "numerics", "program",
     },
+    "inference": {"execute", "frontends.torch", "program"},
     "generation": {"execute", "frontends.torch", "program"},
     "torch_compile": {"execute", "frontends", "frontends.torch", "program"},
     "train": {"audit.receipts", "execute", "frontends", "frontends.torch", "numerics", "program"},
@@ -210,7 +211,7 @@ def test_who_imports_the_frontend_of_torch() -> None:
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
     assert {name for name in found if not within(name, "frontends.torch")} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
-        "cli.compile", "cli.dispute", "cli.inputs", "cli.train", "cli.verify", "torch_compile",
+        "cli.compile", "cli.dispute", "cli.inputs", "cli.train", "cli.verify", "inference", "torch_compile",
         *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip
 

@@ -84,6 +84,11 @@ def _is_exported(model: Any) -> bool:
     return export is not None and isinstance(model, export.ExportedProgram)
 
 
+def has_inputs(model: Any) -> bool:
+    """Whether `capture(model)` needs no example inputs."""
+    return _is_exported(model)
+
+
 def _example_inputs(exported: Any) -> Any:
     args, kwargs = exported.example_inputs or ((), {})
     if bool(args) == bool(kwargs):

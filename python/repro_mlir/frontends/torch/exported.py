@@ -1,0 +1,46 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Files of torch.export."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from repro_mlir.frontends.torch.errors import CaptureError
+
+
+def load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
+    """The exported program of a file; its tensors are read without objects of other classes.
+
+    Raises:
+      CaptureError: a file that cannot be read, or is none of torch.export.
+    """
+    if not Path(path).is_file():
+        raise CaptureError(f"{path}: no such file")
+    try:
+        with _tensors_alone():
+            return torch.export.load(path)
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise CaptureError(f"{path}: cannot be read as a file of torch.export.save: {reason}") from None
+
+
+_WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+
+
+@contextmanager
+def _tensors_alone() -> Iterator[None]:
+    """torch.export.load takes pickles of anything for tensors, unless the environment says otherwise."""
+    former = os.environ.get(_WEIGHTS_ONLY)
+    os.environ[_WEIGHTS_ONLY] = "1"
+    try:
+        yield
+    finally:
+        if former is None:
+            del os.environ[_WEIGHTS_ONLY]
+        else:
+            os.environ[_WEIGHTS_ONLY] = former

@@ -1,0 +1,53 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""`repro_mlir.compile`: a program, or a model of PyTorch in whichever form it comes, ready to run."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .errors import ReproError
+from .execute.executable import Executable
+from .execute.executable import compile as compile_program
+from .program import Program
+
+
+def compile(model: Any, target: str = "cpu", threads: int | None = None, *, inputs: Any = None) -> Executable:
+    """Makes a program ready to run; the result has the same bits on every target and with any number of threads.
+
+    Compiled code is kept on disk and found there the next time (see compilation/cache.py). The state that a model had,
+    its parameters and buffers, is `executable.program.initial_state()`.
+
+    Args:
+      model: a Program, or for inference a torch.nn.Module, a torch.export.ExportedProgram, or the path of one that
+        torch.export.save wrote (.pt2). PyTorch reads such a file, and can be made to run code by it: give none that
+        you do not trust.
+      target: "cpu" (the best level of this machine), "cpu:<level>", "cuda" (the GPU of this machine), "cuda:<sm_XX>",
+        "ptx-emulator" (what a GPU of sm_90 would run, on the emulator), "ptx-emulator:<sm_XX>" or "reference" (the
+        interpreter that defines the bits, slow). Code for aarch64 runs in qemu where that and a cross compiler are
+        installed.
+      threads: how many threads run a step, by default one per available processor.
+      inputs: of a model, example inputs as for `capture`; an exported one has its own.
+    Raises:
+      ReproError: an unknown target, one that this machine cannot run, a program that cannot be compiled, a number of
+        threads below 1; a model that cannot be captured, or that has no example inputs.
+    """
+    if isinstance(model, Program):
+        if inputs is not None:
+            raise ReproError("inputs are examples for a model; a program has its own sizes")
+        return compile_program(model, target, threads)
+    if isinstance(model, str | os.PathLike):
+        try:
+            from .frontends.torch.exported import load
+        except ImportError as error:
+            raise ReproError(f"a .pt2 file needs PyTorch: pip install 'repro-mlir[torch]' ({error})") from None
+        model = load(model)
+    from .frontends.torch.programs import capture, has_inputs
+
+    if inputs is None and not has_inputs(model):
+        raise ReproError(
+            f"expected a program, or a model with inputs=..., examples of its inputs, got a {type(model).__qualname__}"
+        )
+    return compile_program(capture(model, *([] if inputs is None else [inputs])), target, threads)
