@@ -59,7 +59,7 @@ def test_what_is_no_model(model: "torch.nn.Module", inputs: "torch.Tensor", tmp_
     with pytest.raises(ReproError, match="no such file"):
         repro_mlir.compile(tmp_path / "missing.pt2")
     (tmp_path / "text.pt2").write_text("no archive")
-    with pytest.raises(ReproError, match="expected a program, or a model"):
+    with pytest.raises(ReproError, match="cannot be read as a file of"):
         repro_mlir.compile(tmp_path / "text.pt2")
 
 
