@@ -174,15 +174,16 @@ class Executable:
         }
         return {kind.name: state[kind.name] for kind in program.state}, results
 
-    def keep(self, state: Mapping[str, Any]) -> Kept:
+    def keep(self, state: Mapping[str, Any], *, exclusive: bool = False) -> Kept:
         """A state on which many steps run. On a GPU it stays there; elsewhere the arrays themselves are the state.
 
         Args:
           state: as for a call; its memory must stay where it is. `Kept.fetch` updates it where the state is elsewhere.
+          exclusive: whether nothing but steps writes to it, so that they need not look for other NaNs (V4).
         Raises:
           ReproError: as a call.
         """
-        return Kept(self, self._backend, self._states(state))
+        return Kept(self, self._backend, self._states(state), exclusive)
 
     def _states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
         """The arrays of a state in the order of the program, after their checks."""
@@ -224,9 +225,10 @@ class Kept:
     state has seen, and `finish` ends what the last one began.
     """
 
-    def __init__(self, executable: Executable, backend: Backend, states: list[np.ndarray]) -> None:
+    def __init__(self, executable: Executable, backend: Backend, states: list[np.ndarray], exclusive: bool) -> None:
         self._executable = executable
         self._states = states
+        self._exclusive = exclusive
         executable.make_canonical(states)
         self._bound = bind(backend, states)
         spans = sorted(_span(array) for array in states if array.nbytes)
@@ -256,7 +258,7 @@ class Kept:
         Raises:
           ReproError, StepFailed: as a call of the executable.
         """
-        if not self._executable.resident:
+        if not (self._executable.resident or self._exclusive):
             # They may have been written since the last step.
             self._executable.make_canonical(self._states)
         arrays = [self._readable(array) for array in self._executable._inputs(inputs)]

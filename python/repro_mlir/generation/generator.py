@@ -91,7 +91,8 @@ class Generator:
         state = {kind.name: np.array(value) for kind, value in zip(token.state, token.initial, strict=True)}
         programs = [compile(program, target, threads) for program in (prompt, token)]
         self._prompt, self._token = (
-            program.keep({kind.name: state[kind.name] for kind in program.program.state}) for program in programs
+            program.keep({kind.name: state[kind.name] for kind in program.program.state}, exclusive=True)
+            for program in programs
         )
         self._resident = programs[0].resident
         self._last: Kept = self._token

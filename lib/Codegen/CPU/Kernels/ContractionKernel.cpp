@@ -112,16 +112,24 @@ void ContractionKernel::emitKBlock(Value panel, ArrayRef<PanelVector> vectors,
                                    const KBlock &kBlock) {
   int64_t restRows = rows.size % config.tileRows,
           last = config.vectorCount % config.tileVectors;
+  // Masks slow down what is bound by loads.
+  bool masksLast =
+      config.masked && config.kBlocksOutside && columns.loops.size() == 1;
+  SmallVector<PanelVector> whole(vectors);
+  if (masksLast)
+    for (PanelVector &vector : whole)
+      vector.count = Value();
   auto emitVectors = [&](Value row, int64_t rowCount) {
-    auto emit = [&](int64_t count) {
-      emitTile(row, rowCount, panel, vectors.take_front(count), kBlock);
+    auto emit = [&](ArrayRef<PanelVector> vectors) {
+      emitTile(row, rowCount, panel, vectors, kBlock);
     };
-    if (last == 0)
-      emit(config.tileVectors);
+    if (last == 0 && !masksLast)
+      emit(vectors);
     else // Nothing is computed beyond the last vector.
       b.when(
-          b.equal(panel, b.index(config.panels - 1)), [&] { emit(last); },
-          [&] { emit(config.tileVectors); });
+          b.equal(panel, b.index(config.panels - 1)),
+          [&] { emit(last ? vectors.take_front(last) : vectors); },
+          [&] { emit(whole); });
   };
   b.loop(firstRow, endRow, config.tileRows, [&](Value row) {
     Value end = b.add(row, config.tileRows);
@@ -163,6 +171,20 @@ void ContractionKernel::emitPanelByKBlocks(Value panel, const Chunk &chunk) {
 void ContractionKernel::emitChunk(const Chunk &chunk) {
   if (config.rowsPacked && config.rowsAlongRows)
     packRowsAlongRows(chunk);
+  if (config.kBlocksOutside) {
+    auto emit = [&](Value start, bool isFirst) {
+      Value end = b.min(b.add(start, config.kBlockSize), chunk.end);
+      KBlock kBlock{chunk, start, end, isFirst};
+      firstPacked = firstPanel;
+      b.loop(firstPanel, endPanel, 1, [&](Value panel) {
+        emitKBlock(panel, getPanelVectors(panel), kBlock);
+      });
+    };
+    emit(chunk.start, true);
+    b.loop(b.add(chunk.start, config.kBlockSize), chunk.end, config.kBlockSize,
+           [&](Value start) { emit(start, false); });
+    return;
+  }
   if (config.hasKBlocks()) {
     b.loop(firstPanel, endPanel, 1, [&](Value panel) {
       firstPacked = panel;
@@ -248,7 +270,9 @@ void ContractionKernel::expand() {
   if (config.columnsPacked)
     panelBuffer = b.getScratch(type, config.groupPanels * config.panelStride);
   if (config.hasKBlocks())
-    kBlockSums = b.getScratch(type, config.stripRows * panelWidth);
+    kBlockSums = b.getScratch(
+        type, config.stripRows * panelWidth *
+                  (config.kBlocksOutside ? config.stripGroups : 1));
   if (fold.n > fold.chunk)
     totals = b.getScratch(type, config.stripRows * config.stripGroups *
                                     config.groupPanels * panelWidth);

@@ -161,7 +161,7 @@ ContractionKernel::applyEpilogue(ArrayRef<Value> totals,
       results.push_back(applyEpilogue(total, row, vector, mask));
     return results;
   };
-  if (!config.masked)
+  if (!vector.count)
     return apply({});
   return b.choose(
       b.equal(vector.count, b.index(lanes)), [&] { return apply({}); },
@@ -187,7 +187,7 @@ void ContractionKernel::writeVector(ArrayRef<Value> values,
     else
       write({});
   };
-  if (!config.masked) {
+  if (!vector.count) {
     writeFull();
     return;
   }

@@ -37,9 +37,13 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
   tile.masks.resize(vectors.size());
   if (config.masked && !config.columnsPacked)
     for (auto [mask, vector] : llvm::zip_equal(tile.masks, vectors))
-      mask = b.getMask(vector.count, lanes);
+      if (vector.count)
+        mask = b.getMask(vector.count, lanes);
 
   Value slot = b.mul(local, config.tileVectors * lanes);
+  if (config.kBlocksOutside)
+    slot = b.add(slot, b.mul(b.sub(panel, firstPanel),
+                             config.stripRows * config.tileVectors * lanes));
   SmallVector<Value> starts;
   for (int64_t i = 0; i < rowCount * int64_t(vectors.size()); ++i)
     starts.push_back(
@@ -195,7 +199,7 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
 }
 
 void ContractionKernel::prefetchSums(const Tile &tile, Value k) {
-  if (!config.hasKBlocks())
+  if (!config.hasKBlocks() || config.kBlocksOutside)
     return;
   int64_t sums = config.tileRows * config.tileVectors;
   int64_t lines = llvm::divideCeil(config.kBlockSize, b.getLineElements(type));

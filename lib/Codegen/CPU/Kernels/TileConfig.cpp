@@ -46,6 +46,11 @@ static constexpr int64_t kSlack = 16;
 /// Bytes between the first and last element of a chunk from which on columns
 /// and rows that are read several times are packed.
 static constexpr int64_t kColumnReach = 65536, kRowReach = 131072;
+/// Elements of K whose columns are read at a time where nothing is read again:
+/// about as many streams of memory as hardware prefetchers follow.
+static constexpr int64_t kStreams = 8;
+/// Their sums, which stay in the L1 cache meanwhile.
+static constexpr int64_t kStreamedSums = 4096;
 /// Vectors along N, and rows along M, from which on packing pays.
 static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
                          kPackingRows = 24;
@@ -259,6 +264,11 @@ void Chooser::choosePacking() {
 
 void Chooser::chooseKBlockSize() {
   c.kBlockSize = c.span;
+  c.kBlocksOutside = !c.columnsPacked && rows.size <= c.tileRows &&
+                     columns.reduction.size() == 1 && c.span > kStreams &&
+                     getReach(columns) > kColumnReach;
+  if (c.kBlocksOutside)
+    c.kBlockSize = kStreams;
   if (c.columnsPacked && rows.size > c.tileRows) {
     // Whole lines are fetched and transposed together.
     int64_t bytes = c.tileVectors * c.lanes * shape.elementBytes;
@@ -297,6 +307,8 @@ void Chooser::chooseItems() {
     divideRows(2 * c.rowBlocks);
   c.blockRows = c.blockTiles * c.tileRows;
   int64_t most = shape.n > shape.chunk ? kChunkedStripColumns : kStripColumns;
+  if (c.kBlocksOutside)
+    most = kStreamedSums / rows.size;
   c.stripGroups =
       std::clamp<int64_t>(most / (c.groupPanels * panelWidth), 1, c.groups);
   // Or of all that have the same columns, which are then packed once.
@@ -339,8 +351,9 @@ std::string TileConfig::describe() const {
              : transposed   ? "packed, transposed"
                             : "packed")
          << ", K-blocks of " << kBlockSize << " of " << span << ", blocks of "
-         << blockRows << " rows, groups of " << groupPanels
-         << " panels, strips of " << stripBlocks << " blocks and "
-         << stripGroups << " groups, " << items << " items";
+         << blockRows << " rows, "
+         << (kBlocksOutside ? "panels within K-blocks, " : "") << "groups of "
+         << groupPanels << " panels, strips of " << stripBlocks
+         << " blocks and " << stripGroups << " groups, " << items << " items";
   return text;
 }

@@ -48,7 +48,11 @@ struct TileConfig {
   int64_t vectorCount = 0;    ///< of all of N
   int64_t span = 0;           ///< elements of a chunk
   int64_t kBlockSize = 0;     ///< KC, elements of a K-block of it
-  int64_t blockRows = 0;      ///< MC
+  /// Panel after panel of one K-block, instead of K-block after K-block of one
+  /// panel: columns that one tile reads in place come from memory in few long
+  /// streams.
+  bool kBlocksOutside = false;
+  int64_t blockRows = 0; ///< MC
   int64_t blockTiles = 0, rowBlocks = 0, panels = 0;
   int64_t groupPanels = 0; ///< panels that are packed together
   int64_t groups = 0;      ///< of panels, of all of N

@@ -6,12 +6,13 @@
 import inspect
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 
 from repro_mlir.frontends.torch.arguments import require_model
@@ -53,8 +54,10 @@ class CachedModel(nn.Module):
     ascending positions; a position of -1 is that of no token, and its logits mean nothing. Without slots, row r
     belongs to slot r, and all slots have a row.
 
+    Its parameters and buffers are the model's, those of linear layers transposed: few tokens at a time read each weight
+    once, as it lies in memory.
+
     Attributes:
-      model: the model.
       capacity: how many tokens a request has at most.
       caches: the names of the buffers of keys and of values, one f32 [slots, capacity + 1, heads, size] for each call
         of attention. The last position takes what belongs to no token.
@@ -70,9 +73,10 @@ class CachedModel(nn.Module):
         require_model(model)
         if model.training:
             raise CaptureError("the model is in training mode, in which dropout draws: model.eval() changes it")
-        self.model = model
         self.capacity = capacity
         self._calls = _caller(model)
+        self._tensors: dict[str, tuple[str, bool]] = {}
+        self._take_tensors(model)
         shapes = self._try(capacity)
         self.caches = [(f"keys{i}", f"values{i}") for i in range(len(shapes))]
         for names, kinds in zip(self.caches, shapes, strict=True):
@@ -100,8 +104,24 @@ class CachedModel(nn.Module):
             )
             return _attention(query, keys, values, visible, scale)
 
+        tensors = {
+            name: getattr(self, own).t() if is_transposed else getattr(self, own)
+            for name, (own, is_transposed) in self._tensors.items()
+        }
         with _Attention(attend):
-            return self._calls(tokens, positions.clamp(min=0))
+            return self._calls(tokens, positions.clamp(min=0), tensors)
+
+    def _take_tensors(self, model: nn.Module) -> None:
+        linear = {id(module.weight) for module in model.modules() if isinstance(module, nn.Linear)}
+        for name, parameter in model.named_parameters():
+            own, is_transposed = f"parameter{len(self._tensors)}", id(parameter) in linear
+            value = parameter.detach().t().contiguous() if is_transposed else parameter.detach()
+            self.register_parameter(own, nn.Parameter(value, requires_grad=False))
+            self._tensors[name] = (own, is_transposed)
+        for name, buffer in model.named_buffers():
+            own = f"buffer{len(self._tensors)}"
+            self.register_buffer(own, buffer.detach().clone())
+            self._tensors[name] = (own, False)
 
     def _try(self, capacity: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """Heads and size of the keys and values of each call of attention."""
@@ -147,22 +167,24 @@ class CachedModel(nn.Module):
             )
 
 
-def _caller(model: nn.Module) -> Callable[[torch.Tensor, torch.Tensor], Any]:
-    """How a model is called: by tokens and positions, by name where it is one of transformers."""
+def _caller(model: nn.Module) -> Callable[..., Any]:
+    """How a model is called: by tokens and positions, by name where it is one of transformers, and with other tensors
+    in place of its own where they are given by name."""
     names = list(inspect.signature(model.forward).parameters)
-    if "position_ids" in names:
-
-        def call(tokens: torch.Tensor, positions: torch.Tensor) -> Any:
-            result = model(input_ids=tokens, position_ids=positions, use_cache=False)
-            return result.logits
-
-        return call
-    if len(names) < 2:
+    is_named = "position_ids" in names
+    if not is_named and len(names) < 2:
         raise CaptureError(
             f"forward of {type(model).__qualname__} takes {', '.join(names) or 'nothing'}, expected tokens and their "
             "positions, both i64 [rows, length]"
         )
-    return lambda tokens, positions: model(tokens, positions)
+
+    def call(tokens: torch.Tensor, positions: torch.Tensor, tensors: Mapping[str, torch.Tensor] | None = None) -> Any:
+        if is_named:
+            named = {"input_ids": tokens, "position_ids": positions, "use_cache": False}
+            return functional_call(model, tensors or {}, (), named).logits
+        return functional_call(model, tensors or {}, (tokens, positions))
+
+    return call
 
 
 def _attention(
