@@ -1,0 +1,214 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The Trainer of transformers with compiled steps (docs/huggingface.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import MethodType, TracebackType
+from typing import Any
+
+import torch
+import transformers
+from accelerate.optimizer import AcceleratedOptimizer
+
+from ..audit.receipts.options import ReceiptOptions
+from ..errors import ReproError
+from ..files.canonical_json import LIMIT, dump, load
+from ..files.regular import read_regular, write_file
+from ..train.trainer import Trainer
+
+_RANDOM_STATE = "repro_state.json"
+
+
+class ReproTrainer(transformers.Trainer):
+    """A transformers.Trainer whose steps have the same bits on every target and with any number of threads.
+
+        trainer = ReproTrainer(model=model, args=args, train_dataset=dataset, receipt="run.receipt")
+        trainer.train()
+
+    Forward, backward, clipping and the optimizer's update are one program, a step of `repro_mlir.Trainer`; the loss of
+    an evaluation and what its metrics read are another one. Data, schedules, logging, callbacks and checkpoints are
+    those of transformers. A checkpoint also has the position of the random numbers, so that a run which resumes from it
+    goes on with the same bits. What a step cannot honour is refused by the constructor.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        target: str = "cpu",
+        threads: int | None = None,
+        autocast: torch.dtype | None = None,
+        exact_digits: int | None = None,
+        attention_block: int | None = None,
+        nonfinite_loss: str = "warn",
+        receipt: str | Path | ReceiptOptions | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+          args, kwargs: as for transformers.Trainer. The seed of the TrainingArguments is that of the random numbers
+            (dropout), and `max_grad_norm` above 0 the `clip_norm` of `repro_mlir.Trainer`.
+          target, threads, autocast, exact_digits, attention_block, nonfinite_loss: as for `repro_mlir.Trainer`.
+          receipt: as there, of one call of `train`, which finishes it; it cannot be resumed.
+        Raises:
+          ReproError: an option or callback that a compiled step cannot honour, or not this version of transformers.
+        """
+        self._options: dict[str, Any] = dict(
+            target=target, threads=threads, autocast=autocast, exact_digits=exact_digits,
+            attention_block=attention_block, nonfinite_loss=nonfinite_loss, receipt=receipt,
+        )  # fmt: skip
+        self._compiled: tuple[torch.nn.Module, torch.optim.Optimizer, Trainer] | None = None
+        self._gradient_norm: float | None = None
+        super().__init__(*args, **kwargs)
+        for reason in _refused(self):
+            raise ReproError(reason)
+        if isinstance(receipt, ReceiptOptions) and receipt.resume:
+            raise ReproError(
+                "a run of transformers resumes from its own checkpoints: begin a new receipt there, without resume"
+            )
+        for callback in self.callback_handler.callbacks:
+            _check_callback(type(callback))
+
+    @property
+    def compiled(self) -> Trainer:
+        """The trainer of the steps, made for the present model and optimizer: state, program, state hash."""
+        optimizer = self.create_optimizer()
+        if isinstance(optimizer, AcceleratedOptimizer):
+            optimizer = optimizer.optimizer
+        if self._compiled is None or self._compiled[0] is not self.model or self._compiled[1] is not optimizer:
+            clip_norm = self.args.max_grad_norm if self.args.max_grad_norm > 0 else None
+            trainer = Trainer(
+                self.model, None, optimizer, clip_norm=clip_norm, seed=self.args.seed, **self._options
+            )
+            self._compiled = self.model, optimizer, trainer
+        return self._compiled[2]
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """As transformers.Trainer's; afterwards the receipt is finished, or, after an exception, left as it is."""
+        with ExitStack() as stack:
+            stack.push(self._end_receipt)
+            return super().train(*args, **kwargs)
+
+    def _end_receipt(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._compiled is not None:
+            self._compiled[2].__exit__(kind, error, traceback)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> Any:
+        if isinstance(self.optimizer, AcceleratedOptimizer):
+            # Before the scheduler wraps it, and on accelerate's object alone: the program is captured from the other.
+            self.optimizer.step = MethodType(_step_is_taken, self.optimizer)
+        return super().create_scheduler(num_training_steps, optimizer)
+
+    def training_step(self, model: torch.nn.Module, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+        """The whole step, the optimizer's update included; gives the loss."""
+        if model is not self.model:
+            raise ReproError(f"expected the model itself, got it wrapped in a {type(model).__name__}")
+        model.train()
+        if callable(getattr(self.optimizer, "train", None)):
+            self.optimizer.train()
+        batch = dict(self._prepare_inputs(inputs))
+        if self.model_accepts_loss_kwargs and num_items_in_batch is not None:
+            batch["num_items_in_batch"] = num_items_in_batch
+        result = self.compiled.step(batch, returns=("gradient_norm",))
+        self._gradient_norm = result.gradient_norm
+        return torch.tensor(result.loss)
+
+    def _clip_grad_norm(self, model: torch.nn.Module) -> float | None:
+        return self._gradient_norm
+
+    def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> float | None:
+        return self._gradient_norm
+
+    def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Of a batch with labels a compiled evaluation; without, where there is no loss, transformers' own."""
+        labels = self.label_names
+        has_loss = all(inputs.get(name) is not None for name in labels) if labels else self.can_return_loss
+        return super().prediction_step(self._evaluate_batch if has_loss else model, inputs, *args, **kwargs)
+
+    def _evaluate_batch(self, **batch: Any) -> Any:
+        return self.compiled.evaluate(batch, returns=("outputs",)).outputs
+
+    def save_model(self, *args: Any, **kwargs: Any) -> None:
+        if self._compiled is not None:
+            self._compiled[2].bring_back()
+        super().save_model(*args, **kwargs)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        super()._save_rng_state(output_dir)
+        state = self.compiled.state_dict()
+        write_file(
+            Path(output_dir) / _RANDOM_STATE,
+            dump({key: value for key, value in state.items() if key not in ("model", "optimizer")}),
+        )
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        super()._load_rng_state(checkpoint)
+        path = Path(checkpoint or "") / _RANDOM_STATE
+        if checkpoint is None or not path.exists():
+            # transformers.Trainer wrote it: our random numbers begin here.
+            return
+        state = load(read_regular(path, LIMIT), str(path))
+        if not isinstance(state, dict):
+            raise ReproError(f"{path}: expected an object, got a {type(state).__name__}")
+        trainer = self.compiled
+        # transformers has loaded both.
+        trainer.load_state_dict(
+            {**state, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        )
+
+    def add_callback(self, callback: Any) -> None:
+        _check_callback(callback if isinstance(callback, type) else type(callback))
+        super().add_callback(callback)
+
+
+def _step_is_taken(optimizer: AcceleratedOptimizer, closure: Any = None) -> None:
+    """What the loop of transformers calls after `training_step`, which has updated the parameters."""
+
+
+def _check_callback(kind: type) -> None:
+    for event in ("on_pre_optimizer_step", "on_optimizer_step"):
+        if getattr(kind, event, None) is not getattr(transformers.TrainerCallback, event):
+            raise ReproError(
+                f"{kind.__name__}.{event}: a compiled step has no gradients between backward and update; use on_step_end"
+            )
+
+
+def _refused(trainer: transformers.Trainer) -> Iterator[str]:
+    """Why a step cannot honour what a trainer was given."""
+    args = trainer.args
+    own = transformers.Trainer
+    one_model = "a step is a program of one process with the whole model"
+    cases: list[tuple[str, Any, str]] = [
+        ("gradient_accumulation_steps", args.gradient_accumulation_steps > 1, "a step takes one batch: make it larger"),
+        ("bf16 or fp16", trainer.accelerator.mixed_precision != "no", "give autocast=torch.bfloat16 to ReproTrainer"),
+        (
+            "bf16_full_eval or fp16_full_eval",
+            args.bf16_full_eval or args.fp16_full_eval,
+            "an evaluation runs on the parameters as they are",
+        ),
+        ("tf32", args.tf32, "the accuracy of products is defined"),
+        ("torch_compile", args.torch_compile, "the step is compiled as a whole"),
+        ("activation_checkpointing", args.activation_checkpointing, "the compiler plans the memory of the whole step"),
+        ("gradient_checkpointing", args.gradient_checkpointing, "the compiler plans the memory of the whole step"),
+        ("use_liger_kernel", args.use_liger_kernel, "a program has no kernels of others"),
+        ("auto_find_batch_size", args.auto_find_batch_size, "the batch size would depend on the machine's memory"),
+        ("label_smoothing_factor", args.label_smoothing_factor, "the loss is the model's: smooth it there"),
+        ("compute_loss_func", trainer.compute_loss_func is not None, "the loss is the model's: compute it there"),
+        ("an overridden compute_loss", type(trainer).compute_loss is not own.compute_loss, "the loss is the model's"),
+        ("an optimizer that updates within backward", args.optim in ("lomo", "adalomo"), "choose another optim"),
+        ("deepspeed", trainer.is_deepspeed_enabled, one_model),
+        ("fsdp", trainer.is_fsdp_enabled or args.fsdp, one_model),
+        ("parallelism_config", args.parallelism_config is not None, one_model),
+        ("several processes or devices", max(args.world_size, args.n_gpu) > 1 or trainer.is_model_parallel, one_model),
+        (f"the device {args.device}", args.device.type != "cpu", "give use_cpu=True: target says where a step runs"),
+    ]
+    yield from (f"{option} cannot be honoured: {reason}" for option, given, reason in cases if given)
+    for name in ("_clip_grad_norm", "_get_grad_norm", "_save_rng_state", "_load_rng_state"):
+        if not hasattr(own, name):
+            yield f"expected transformers 5.24 or like it, got {transformers.__version__}, whose Trainer has no {name}"

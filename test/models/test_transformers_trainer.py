@@ -1,0 +1,218 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The Trainer of transformers with compiled steps: the bits of our Trainer, the numbers of theirs, its refusals."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import repro_mlir
+import safetensors.torch
+import torch
+import transformers
+from repro_mlir import ReproError
+from repro_mlir.integrations.transformers import ReproTrainer
+from zoo import CASES
+
+STEPS = 4
+
+
+def examples(name: str) -> list[dict[str, torch.Tensor]]:
+    """The rows of five batches; each a batch of two."""
+    batch = CASES[name].batch()
+    rows = [{key: value[row] for key, value in batch.items()} for row in range(2)]
+    return [{key: torch.roll(value, shift) for key, value in row.items()} for shift in range(5) for row in rows]
+
+
+def arguments(folder: Path, **options: Any) -> transformers.TrainingArguments:
+    defaults = dict(
+        output_dir=str(folder), use_cpu=True, per_device_train_batch_size=2, per_device_eval_batch_size=2,
+        max_steps=STEPS, logging_steps=1, save_strategy="no", learning_rate=1e-2, warmup_steps=2, max_grad_norm=0.5,
+        disable_tqdm=True, report_to="none", train_sampling_strategy="sequential",
+    )  # fmt: skip
+    return transformers.TrainingArguments(**(defaults | options))
+
+
+def state_of(model: torch.nn.Module) -> dict[str, bytes]:
+    return {name: tensor.numpy().tobytes() for name, tensor in model.state_dict().items()}
+
+
+def logged(trainer: transformers.Trainer, key: str) -> list[float]:
+    return [entry[key] for entry in trainer.state.log_history if key in entry]
+
+
+@pytest.mark.parametrize("name", ["transformers/gpt2", "transformers/bert"])
+def test_a_run_is_that_of_both_trainers(name: str, tmp_path: Path) -> None:
+    """With schedule and clipping, and an evaluation at the end."""
+    data = examples(name)
+    model = CASES[name].model()
+    eager, by_hand = copy.deepcopy(model), copy.deepcopy(model)
+    args = arguments(tmp_path, eval_strategy="steps", eval_steps=STEPS)
+    ours = ReproTrainer(model=model, args=args, train_dataset=data, eval_dataset=data[:4])
+    ours.train()
+    theirs = transformers.Trainer(model=eager, args=args, train_dataset=data, eval_dataset=data[:4])
+    theirs.train()
+    for key in ("loss", "grad_norm", "learning_rate", "eval_loss"):
+        assert len(logged(ours, key)) == (1 if key == "eval_loss" else STEPS)
+        assert logged(ours, key) == pytest.approx(logged(theirs, key), rel=1e-3), key
+    assert min(logged(ours, "grad_norm")) > args.max_grad_norm
+
+    reference = transformers.Trainer(model=by_hand, args=args, train_dataset=data, eval_dataset=data)
+    reference.create_optimizer_and_scheduler(STEPS)
+    trainer = repro_mlir.Trainer(by_hand, None, reference.optimizer, clip_norm=args.max_grad_norm, seed=args.seed)
+    losses = []
+    for batch in list(reference.get_train_dataloader())[:STEPS]:
+        count = reference._get_num_items_in_batch([batch], torch.device("cpu"))
+        losses.append(trainer.step(dict(batch) | {"num_items_in_batch": count}))
+        reference.lr_scheduler.step()
+    assert logged(ours, "loss") == losses
+    assert state_of(model) == state_of(by_hand)
+    assert ours.compiled.state_hash() == trainer.state_hash()
+
+
+def dropout_model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(vocab_size=97, n_positions=32, n_embd=32, n_layer=1, n_head=4)
+    return transformers.GPT2LMHeadModel(config)
+
+
+def test_a_resumed_run_has_the_same_bits(tmp_path: Path) -> None:
+    """With dropout and shuffled data, in a new trainer with another model."""
+    data = examples("transformers/gpt2")
+    options = {"save_strategy": "steps", "save_steps": 3, "train_sampling_strategy": "random", "max_steps": 7}
+    model = dropout_model()
+    whole = ReproTrainer(model=model, args=arguments(tmp_path, **options), train_dataset=data)
+    whole.train()
+    resumed = dropout_model()
+    torch.nn.init.zeros_(resumed.transformer.wte.weight)
+    rest = ReproTrainer(model=resumed, args=arguments(tmp_path, **options), train_dataset=data)
+    rest.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert state_of(resumed) == state_of(model)
+    assert logged(rest, "loss") == logged(whole, "loss")
+    assert rest.compiled.steps == whole.compiled.steps == 7
+    assert state_of(transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "checkpoint-7")) == state_of(model)
+    # Without the position of the random numbers the masks of dropout are others.
+    (tmp_path / "checkpoint-3" / "repro_state.json").unlink()
+    other = ReproTrainer(model=dropout_model(), args=arguments(tmp_path, **options), train_dataset=data)
+    other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert logged(other, "loss") != logged(whole, "loss")
+
+
+class Classifier(torch.nn.Module):
+    """A model that is none of transformers'."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+        with torch.no_grad():
+            self.layer.weight.copy_(torch.linspace(-1, 1, 12).reshape(3, 4))
+            self.layer.bias.zero_()
+
+    def forward(self, inputs: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        logits = self.layer(inputs)
+        if labels is None:
+            return {"logits": logits}
+        return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+class Decaying(torch.optim.SGD):
+    """Halves its rate at each step, also at one without gradients."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        loss = super().step(closure)
+        for group in self.param_groups:
+            group["lr"] = group["lr"] * 0.5
+        return loss
+
+
+POINTS = [{"inputs": torch.linspace(-1, 1, 4).roll(row) * (1 + row % 3), "labels": row % 3} for row in range(11)]
+
+
+def accuracy(prediction: Any) -> dict[str, float]:
+    return {"accuracy": float((prediction.predictions.argmax(-1) == prediction.label_ids).mean())}
+
+
+def test_a_receipt_is_written(tmp_path: Path) -> None:
+    """Of two epochs with a smaller last batch; the optimizer takes one step for each, the best model comes back."""
+    args = arguments(
+        tmp_path / "run", max_steps=-1, num_train_epochs=2, per_device_train_batch_size=4, eval_strategy="epoch",
+        save_strategy="epoch", load_best_model_at_end=True, metric_for_best_model="accuracy", max_grad_norm=0.0,
+        eval_on_start=True,
+    )  # fmt: skip
+    model = Classifier()
+    optimizer = Decaying(model.parameters(), lr=0.5)
+    schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, 1.0)
+    trainer = ReproTrainer(
+        model=model, args=args, train_dataset=POINTS, eval_dataset=POINTS[:5], compute_metrics=accuracy,
+        optimizers=(optimizer, schedule), receipt=tmp_path / "receipt", threads=1,
+    )  # fmt: skip
+    trainer.train()
+    assert optimizer.param_groups[0]["lr"] == 0.5**7
+    assert repro_mlir.verify(tmp_path / "receipt").steps == 6
+    assert all(norm > 0 for norm in logged(trainer, "grad_norm")) and len(logged(trainer, "grad_norm")) == 6
+    assert len(logged(trainer, "eval_accuracy")) == 3
+    # The one that transformers loads at the end, which the receipt has as a change after the last step.
+    best = safetensors.torch.load_file(Path(trainer.state.best_model_checkpoint) / "model.safetensors")
+    assert {name: tensor.numpy().tobytes() for name, tensor in best.items()} == state_of(model)
+    with pytest.raises(ReproError, match="the receipt is finished"):
+        trainer.train()
+
+
+def test_a_failed_run_leaves_its_receipt_to_be_resumed(tmp_path: Path) -> None:
+    class Failing(transformers.TrainerCallback):
+        def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+            raise KeyboardInterrupt
+
+    trainer = ReproTrainer(
+        model=Classifier(), args=arguments(tmp_path / "run"), train_dataset=POINTS, callbacks=[Failing()],
+        receipt=tmp_path / "receipt",
+    )  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    assert trainer.compiled.steps == 1 and not (tmp_path / "receipt" / "seal.json").exists()
+
+
+class LooksAtGradients(transformers.TrainerCallback):
+    def on_pre_optimizer_step(self, *args: Any, **kwargs: Any) -> None: ...
+
+
+class OtherLoss(ReproTrainer):
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "gradient_accumulation_steps": {"gradient_accumulation_steps": 2},
+    "bf16 or fp16": {"bf16": True},
+    "bf16_full_eval or fp16_full_eval": {"bf16_full_eval": True},
+    "torch_compile": {"torch_compile": True},
+    "activation_checkpointing": {"activation_checkpointing": True},
+    "auto_find_batch_size": {"auto_find_batch_size": True},
+    "label_smoothing_factor": {"label_smoothing_factor": 0.1},
+    "an optimizer that updates within backward": {"optim": "lomo"},
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_options_that_are_refused(reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ReproError, match=f"^{reason} cannot be honoured: "):
+        ReproTrainer(model=dropout_model(), args=arguments(tmp_path, **REFUSED[reason]), train_dataset=[])
+
+
+def test_what_else_is_refused(tmp_path: Path) -> None:
+    def make(kind: type[ReproTrainer] = ReproTrainer, **options: Any) -> ReproTrainer:
+        return kind(model=Classifier(), args=arguments(tmp_path), train_dataset=POINTS, **options)
+
+    with pytest.raises(ReproError, match="^an overridden compute_loss cannot be honoured: "):
+        make(OtherLoss)
+    with pytest.raises(ReproError, match="^compute_loss_func cannot be honoured: "):
+        make(compute_loss_func=lambda outputs, labels, num_items_in_batch: outputs["loss"])
+    with pytest.raises(ReproError, match="LooksAtGradients.on_pre_optimizer_step: .* use on_step_end"):
+        make(callbacks=[LooksAtGradients()])
+    with pytest.raises(ReproError, match="LooksAtGradients.on_pre_optimizer_step: .* use on_step_end"):
+        make().add_callback(LooksAtGradients)
+    with pytest.raises(ReproError, match="resumes from its own checkpoints"):
+        make(receipt=repro_mlir.ReceiptOptions(tmp_path / "receipt", resume=True))
