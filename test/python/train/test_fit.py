@@ -5,6 +5,7 @@
 
 import io
 import itertools
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,16 @@ pytest.importorskip("torch_mlir")
 BATCHES = [(torch.full((2, 3), float(i)), torch.tensor([0, 1])) for i in range(8)]
 
 
-def _make(receipt: str | Path | ReceiptOptions | None = None) -> Trainer:
+def _sgd(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.1)
+
+
+def _make(
+    receipt: str | Path | ReceiptOptions | None = None,
+    optimizer_of: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer] = _sgd,
+) -> Trainer:
     model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = optimizer_of(model.parameters())
     return Trainer(model, torch.nn.functional.cross_entropy, optimizer, target="reference", receipt=receipt)
 
 
@@ -73,6 +81,45 @@ def test_an_exception_leaves_all_of_the_step(tmp_path: Path) -> None:
         trainer.fit(BATCHES, 5, callbacks=[stop])
     assert (trainer.steps, trainer.cursor) == (3, 3)
     with _make(ReceiptOptions(tmp_path / "run", checkpoint_every=2, resume=True)) as trainer:
+        trainer.fit(BATCHES, 5)
+    with whole:
+        whole.fit(BATCHES, 5)
+    assert trainer.state_hash() == whole.state_hash()
+    assert (tmp_path / "run" / "steps.jsonl").read_bytes() == (tmp_path / "whole" / "steps.jsonl").read_bytes()
+    assert repro_mlir.verify(tmp_path / "run", target="reference").steps == 5
+
+
+class Signs(torch.optim.Optimizer):
+    """Steps by the sign of an average (Lion), whose state is made of the first gradient."""
+
+    def __init__(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        super().__init__(parameters, {"lr": 0.1})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                if not state:
+                    state["average"] = parameter.grad.clone()
+                step = state["average"] * 0.9 + parameter.grad * 0.1
+                parameter.add_(step.sign(), alpha=-group["lr"])
+                state["average"].mul_(0.99).add_(parameter.grad, alpha=0.01)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("optimizer_of", [Signs, torch.optim.Adagrad, torch.optim.RMSprop])
+def test_a_receipt_goes_on_with_an_optimizer_that_has_no_state_yet(
+    optimizer_of: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer], steps: int, tmp_path: Path
+) -> None:
+    """The new one's state is what its first gradient would make of it, until the receipt gives it that of its step."""
+    options = ReceiptOptions(tmp_path / "run", checkpoint_every=2, resume=True)
+    trainer, whole = _make(options, optimizer_of), _make(tmp_path / "whole", optimizer_of)
+    with pytest.raises(Stopped), trainer:
+        for batch in BATCHES[:steps]:
+            trainer.step(*batch)
+        raise Stopped
+    with _make(options, optimizer_of) as trainer:
         trainer.fit(BATCHES, 5)
     with whole:
         whole.fit(BATCHES, 5)
