@@ -206,13 +206,13 @@ def test_what_else_is_refused(tmp_path: Path) -> None:
     def make(kind: type[ReproTrainer] = ReproTrainer, **options: Any) -> ReproTrainer:
         return kind(model=Classifier(), args=arguments(tmp_path), train_dataset=POINTS, **options)
 
-    with pytest.raises(ReproError, match="^an overridden compute_loss cannot be honoured: "):
+    with pytest.raises(ReproError, match=r"^an overridden compute_loss cannot be honoured: "):
         make(OtherLoss)
-    with pytest.raises(ReproError, match="^compute_loss_func cannot be honoured: "):
+    with pytest.raises(ReproError, match=r"^compute_loss_func cannot be honoured: "):
         make(compute_loss_func=lambda outputs, labels, num_items_in_batch: outputs["loss"])
-    with pytest.raises(ReproError, match="LooksAtGradients.on_pre_optimizer_step: .* use on_step_end"):
+    with pytest.raises(ReproError, match=r"LooksAtGradients.on_pre_optimizer_step: .* use on_step_end"):
         make(callbacks=[LooksAtGradients()])
-    with pytest.raises(ReproError, match="LooksAtGradients.on_pre_optimizer_step: .* use on_step_end"):
+    with pytest.raises(ReproError, match=r"LooksAtGradients.on_pre_optimizer_step: .* use on_step_end"):
         make().add_callback(LooksAtGradients)
     with pytest.raises(ReproError, match="resumes from its own checkpoints"):
         make(receipt=repro_mlir.ReceiptOptions(tmp_path / "receipt", resume=True))

@@ -81,9 +81,7 @@ class ReproTrainer(transformers.Trainer):
             optimizer = optimizer.optimizer
         if self._compiled is None or self._compiled[0] is not self.model or self._compiled[1] is not optimizer:
             clip_norm = self.args.max_grad_norm if self.args.max_grad_norm > 0 else None
-            trainer = Trainer(
-                self.model, None, optimizer, clip_norm=clip_norm, seed=self.args.seed, **self._options
-            )
+            trainer = Trainer(self.model, None, optimizer, clip_norm=clip_norm, seed=self.args.seed, **self._options)
             self._compiled = self.model, optimizer, trainer
         return self._compiled[2]
 
@@ -158,9 +156,7 @@ class ReproTrainer(transformers.Trainer):
             raise ReproError(f"{path}: expected an object, got a {type(state).__name__}")
         trainer = self.compiled
         # transformers has loaded both.
-        trainer.load_state_dict(
-            {**state, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        )
+        trainer.load_state_dict({**state, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()})
 
     def add_callback(self, callback: Any) -> None:
         _check_callback(callback if isinstance(callback, type) else type(callback))
@@ -175,7 +171,7 @@ def _check_callback(kind: type) -> None:
     for event in ("on_pre_optimizer_step", "on_optimizer_step"):
         if getattr(kind, event, None) is not getattr(transformers.TrainerCallback, event):
             raise ReproError(
-                f"{kind.__name__}.{event}: a compiled step has no gradients between backward and update; use on_step_end"
+                f"{kind.__name__}.{event}: a compiled step goes from backward to update at once; use on_step_end"
             )
 
 
