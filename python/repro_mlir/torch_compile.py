@@ -51,16 +51,15 @@ class Backend:
         return compile_graph(module, arguments, options)
 
     def _prepare(self, imported: ImportedProgram[CapturedGraph]) -> Callable[[Sequence[Any]], list[Any]]:
+        from .frontends.torch.calls import Calls
+
         program = program_of(imported)
         if self._exact_digits is not None:
             program = exact_contractions(program, self._exact_digits)
         executable = compile(program, self._target, self._threads)
         self.programs.append(program)
 
-        def run(inputs: Sequence[Any]) -> list[Any]:
-            return [*executable({}, *inputs)[1].values()]
-
-        return run
+        return Calls(executable, program.inputs, program.outputs)
 
     def _seeds(self) -> tuple[int, int]:
         from .frontends.torch.aot import draw_seed

@@ -174,6 +174,21 @@ class Executable:
         }
         return {kind.name: state[kind.name] for kind in program.state}, results
 
+    def write(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Runs a program without state into arrays of the caller's.
+
+        Args:
+          inputs: as for a call.
+          outputs: contiguous arrays in memory of their own, which are written without a copy.
+        Raises:
+          ReproError, StepFailed: as a call.
+        """
+        given = [_contiguous(array) for array in self._inputs(inputs)]
+        kinds = self.program.outputs
+        written = [as_array(value, kind, "output") for value, kind in zip(outputs, kinds, strict=True)]
+        with _step_errors(self.target):
+            self._backend.run([], given, written)
+
     def keep(self, state: Mapping[str, Any], *, exclusive: bool = False) -> Kept:
         """A state on which many steps run. On a GPU it stays there; elsewhere the arrays themselves are the state.
 

@@ -63,6 +63,7 @@ def run_entry(name: str) -> Outcome:
     import opinfo_capture
     import repro_mlir
     import torch
+    from torch.testing._internal import common_methods_invocations
 
     stage = "capture"
     try:
@@ -70,6 +71,8 @@ def run_entry(name: str) -> Outcome:
             function, arguments = _module_case(name.removeprefix(_MODULE))
         else:
             function, arguments = opinfo_capture.choose(opinfo_capture.entries()[name])
+        # Dynamo does not look into it, and `_run` sets the seed.
+        common_methods_invocations.wrapper_set_seed = lambda function, *args, **kwargs: function(*args, **kwargs)
         backend = repro_mlir.backend(threads=1)
         with torch._dynamo.config.patch(allow_rnn=True):
             found = _run(torch.compile(function, backend=backend, fullgraph=True), arguments)
@@ -79,7 +82,7 @@ def run_entry(name: str) -> Outcome:
         if is_random:
             found, expected = ([each.shape for each in values] for values in (found, expected))
         else:
-            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4, equal_nan=True)
         assert len(found) == len(expected)
     except opinfo_capture.NoSampleError:
         return Outcome(name, "no-sample", "no sample")
@@ -94,8 +97,11 @@ def run_entry(name: str) -> Outcome:
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
     """Runs entries, each in a process of its own; yields their outcomes as they end."""
-    # Children inherit what this loads, which takes longer than most entries.
+    import torch
+
+    # Children inherit what this loads, which takes longer than most entries; not that functions met a size before.
     run_entry("abs")
+    torch._dynamo.reset()
     return operator_coverage.run_all(names, jobs, run_entry)
 
 

@@ -257,6 +257,40 @@ def test_results_are_the_views_and_strides_of_eager(name: str, gradient: bool) -
         assert ours.stride() == theirs.stride() or torch._debug_has_internal_overlap(theirs)
 
 
+PARTS = {
+    "of an argument": lambda x: torch.hsplit(x, 2),
+    "of a value": lambda x: torch.hsplit(x * 2, 2),
+    "that overlap": lambda x: ((y := x + 1)[1:], y[:3], y[2:].reshape(-1, 2).T),
+    "one part": lambda x: [(x * 2)[2:]],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("gradient", [False, True])
+def test_parts_of_tensors_of_any_size(name: str, gradient: bool) -> None:
+    function = PARTS[name]
+    run = compiled(function, dynamic=True)
+    for size in (6, 10):
+        x = torch.arange(float(size)).requires_grad_(gradient)
+        found, wanted = run(x), function(x)
+        assert [each.tolist() for each in found] == [each.tolist() for each in wanted]
+        if gradient:
+            gradients = [torch.autograd.grad(sum(each.sum() for each in values), x)[0] for values in (found, wanted)]
+            assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_functions_of_no_tensor(target: str) -> None:
+    assert compiled(lambda: torch.arange(5.0) * 2, target=target)().tolist() == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_factorizations(target: str) -> None:
+    a = torch.eye(3) + torch.ones(3, 3)
+    found = compiled(torch.linalg.inv, target=target)(a)
+    torch.testing.assert_close(found, torch.linalg.inv(a))
+
+
 def test_writes_into_arguments() -> None:
     def function(x: Any, buffer: Any) -> Any:
         buffer.mul_(0.5).add_(x.mean(0))

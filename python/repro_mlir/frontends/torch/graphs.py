@@ -4,6 +4,7 @@
 """A graph of ATen operators, as torch.compile hands it to a backend, as an imported program without state."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,11 +34,53 @@ class _Argument:
 
 
 @dataclass(frozen=True)
-class _Output:
-    """A result that is an output of the program, with the strides for which the caller makes views of it."""
+class _View:
+    """A result in the memory of an argument, which torch.compile expects to be there.
+
+    Attributes:
+      position: that of the argument.
+      source: the strides of the argument.
+      shape, strides: those of the result.
+      offset: that of the result, in elements from the argument.
+    """
 
     position: int
+    source: tuple[int, ...]
+    shape: tuple[int, ...]
     strides: tuple[int, ...]
+    offset: int
+
+    def of(self, argument: torch.Tensor) -> torch.Tensor:
+        if argument.stride() != self.source:
+            argument = torch.empty_strided(argument.shape, self.source, dtype=argument.dtype).copy_(argument)
+        return argument.as_strided(self.shape, self.strides, argument.storage_offset() + self.offset)
+
+
+@dataclass(frozen=True)
+class _Output:
+    """A result that is an output of the program.
+
+    Attributes:
+      position: that of the output, which has the result's elements in the order of their memory where that is dense.
+      shape, strides: those of the result.
+      offset: where the result starts in its memory, in elements: by these three the caller makes views of a base.
+      is_dense: whether the elements of the output are those of the result in the order of their memory.
+    """
+
+    position: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    is_dense: bool
+
+    def of(self, output: torch.Tensor) -> torch.Tensor:
+        if not self.is_dense:
+            return _with_strides(output, self.strides)
+        if self.offset:
+            memory = torch.empty(self.offset + output.numel(), dtype=output.dtype)
+            memory[self.offset :] = output.flatten()
+            return memory.as_strided(self.shape, self.strides, self.offset)
+        return output if output.stride() == self.strides else output.as_strided(self.shape, self.strides)
 
 
 @dataclass(frozen=True)
@@ -49,7 +92,7 @@ class CapturedGraph:
     """
 
     draws: bool
-    _tensors: tuple[int, ...] = field(repr=False)
+    _tensors: tuple[tuple[int, tuple[int, ...] | None], ...] = field(repr=False)
     _results: tuple[Any, ...] = field(repr=False)
 
     def hyper_parameters(self) -> list[Any]:
@@ -57,7 +100,11 @@ class CapturedGraph:
 
     def flatten_batch(self, batch: Any) -> list[torch.Tensor]:
         """The tensors among the arguments of a call, in the order of the inputs."""
-        return [batch[position].detach().resolve_neg() for position in self._tensors]
+        values = []
+        for position, order in self._tensors:
+            value = batch[position].detach().resolve_neg()
+            values.append(value if order is None else value.permute(order))
+        return values
 
     def write_state(self, values: Sequence[Any]) -> None:
         """A graph has no state."""
@@ -72,10 +119,12 @@ class CapturedGraph:
         """
         results = []
         for result in self._results:
-            if isinstance(result, _Argument):
+            if isinstance(result, _Output):
+                results.append(result.of(outputs[result.position]))
+            elif isinstance(result, _View):
+                results.append(result.of(arguments[result.position]))
+            elif isinstance(result, _Argument):
                 results.append(arguments[result.position])
-            elif isinstance(result, _Output):
-                results.append(_with_strides(outputs[result.position], result.strides))
             else:
                 results.append(result)
         return results
@@ -83,14 +132,24 @@ class CapturedGraph:
 
 def _with_strides(value: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
     """A contiguous tensor with other strides, in memory of its own; as it is, where its elements would overlap."""
-    if value.stride() == strides:
-        return value
     repeated = [extent > 1 and stride == 0 for extent, stride in zip(value.shape, strides, strict=True)]
     once = value[tuple(slice(0, 1) if each else slice(None) for each in repeated)]
     made = torch.empty_strided(once.shape, strides, dtype=value.dtype)
     if torch._debug_has_internal_overlap(made):
         return value
     return made.copy_(once).expand(value.shape)
+
+
+def _order(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """The dimensions in the order of the memory of a dense tensor, None where that is their own or it is not dense."""
+    if tensor.is_contiguous():
+        return None
+    order = tuple(sorted(range(tensor.dim()), key=lambda i: -tensor.stride(i)))
+    return order if tensor.permute(order).is_contiguous() else None
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(order.index(i) for i in range(len(order)))
 
 
 def is_random(node: torch.fx.Node) -> bool:
@@ -130,25 +189,41 @@ def _concrete(value: Any) -> Any:
 def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:
     _name_origins(module.graph)
     positions = [i for i, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
-    kinds = [kind_of(f"argument{i}", arguments[i]) for i in positions]
+    orders = [_order(arguments[i]) for i in positions]
+    given_tensors = [
+        arguments[i] if order is None else arguments[i].permute(order)
+        for i, order in zip(positions, orders, strict=True)
+    ]
+    kinds = [kind_of(f"argument{i}", value) for i, value in zip(positions, given_tensors, strict=True)]
     random = draws(module.graph)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     (given,) = next(node for node in module.graph.nodes if node.op == "output").args
-    strides = _strides(module, arguments, given)
+    examples, found = _examples(module, arguments, placeholders, given)
+    memory = {_memory(value): i for i, value in enumerate(examples) if isinstance(value, torch.Tensor)}
+    shared = Counter(_memory(value) for value in found.values())
     results: list[Any] = []
 
     def call(run: Callable[..., Any], *values: torch.Tensor) -> list[torch.Tensor]:
         whole = [*arguments]
-        for position, value in zip(positions, values, strict=False):
-            whole[position] = value
+        for position, order, value in zip(positions, orders, values, strict=False):
+            whole[position] = value if order is None else value.permute(_inverse(order))
         outputs: dict[torch.fx.Node, torch.Tensor] = {}
         results.clear()
         for node, value in zip(given, run(*whole), strict=True):
             if node in placeholders:
                 results.append(_Argument(placeholders.index(node)))
+            elif isinstance(value, torch.Tensor) and _memory(found[node]) in memory:
+                source, view = memory[_memory(found[node])], found[node]
+                offset = view.storage_offset() - examples[source].storage_offset()
+                results.append(_View(source, examples[source].stride(), tuple(view.shape), view.stride(), offset))
             elif isinstance(value, torch.Tensor):
-                outputs.setdefault(node, value)
-                results.append(_Output([*outputs].index(node), strides[node]))
+                example = found[node]
+                order = _order(example)
+                outputs.setdefault(node, value if order is None else value.permute(order))
+                is_dense = order is not None or example.is_contiguous()
+                offset = example.storage_offset() if shared[_memory(example)] > 1 else 0
+                place = [*outputs].index(node)
+                results.append(_Output(place, tuple(example.shape), example.stride(), offset, is_dense))
             elif isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
                 raise CaptureError("a number that depends on tensor values is a result: expected the tensor itself")
             else:
@@ -159,7 +234,7 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
         with RandomSites(*values[-2:]):
             return call(torch.fx.Interpreter(module).run, *values)
 
-    tensors = [arguments[i] for i in positions]
+    tensors = given_tensors
     if random:
         tensors += [torch.zeros((), dtype=torch.int64) for _ in _RANDOM]
         graph = decompose(record(draw, tensors), tensors)
@@ -176,21 +251,27 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
         outputs=outputs,
         num_hyper_parameters=0,
         random=None,
-        bindings=CapturedGraph(random, tuple(positions), tuple(results)),
+        bindings=CapturedGraph(random, tuple(zip(positions, orders, strict=True)), tuple(results)),
     )
 
 
-def _strides(
-    module: torch.fx.GraphModule, arguments: Sequence[Any], results: Sequence[Any]
-) -> dict[torch.fx.Node, tuple[int, ...]]:
-    """The strides of the results that are tensors, as PyTorch's operators give them for arguments of these sizes."""
-    nodes = [node for node in results if isinstance(node, torch.fx.Node)]
+def _examples(
+    module: torch.fx.GraphModule, arguments: Sequence[Any], placeholders: Sequence[torch.fx.Node], given: Sequence[Any]
+) -> tuple[list[Any], dict[torch.fx.Node, torch.Tensor]]:
+    """The arguments, and the results that are tensors, with the memory and strides that PyTorch's operators give."""
+    nodes = [node for node in given if isinstance(node, torch.fx.Node)]
+    examples = [node.meta["val"] for node in placeholders]
     values = [node.meta["val"] for node in nodes]
     if not all(isinstance(value, torch.Tensor) for value in arguments):
-        with FakeTensorMode(allow_non_fake_inputs=True):
-            found = torch.fx.Interpreter(module).run(*map(_concrete, arguments))
-        values = [value for node, value in zip(results, found, strict=True) if isinstance(node, torch.fx.Node)]
-    return {node: value.stride() for node, value in zip(nodes, values, strict=True) if isinstance(value, torch.Tensor)}
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            examples = [mode.from_tensor(each) if isinstance(each, torch.Tensor) else each for each in arguments]
+            found = torch.fx.Interpreter(module).run(*examples)
+        values = [value for node, value in zip(given, found, strict=True) if isinstance(node, torch.fx.Node)]
+    return examples, {node: value for node, value in zip(nodes, values, strict=True) if isinstance(value, torch.Tensor)}
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
 
 
 _FRAME = re.compile(r'File "([^"]*)", line (\d+), in (\S+)')

@@ -114,6 +114,11 @@ class _SecondStage(torch.fx.Interpreter):
         if target is torch.ops.aten._linalg_check_errors.default:
             # What a factorization of a singular matrix gives is infinite or NaN; a program has no exceptions.
             return None
+        if target is torch.ops.higher_order.with_effects:
+            # A token that orders effects, which a program does not have, then an operator and its arguments.
+            token, operator, *rest = args
+            result = self.call_function(operator, tuple(rest), kwargs)
+            return (token, *result) if isinstance(result, tuple) else (token, result)
         if foreach.is_foreach(target):
             return foreach.call_foreach(target, args, kwargs)
         if fused.is_fma(target):
