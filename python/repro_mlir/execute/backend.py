@@ -55,3 +55,6 @@ class InPlaceBackend(Backend, Protocol):
 
     def run_bound(self, states: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
         """As `run`, with states of `bind`; no input may share their memory."""
+
+    def run_at(self, addresses: Sequence[int]) -> None:
+        """One step on the memory of states, inputs and outputs at these addresses, without a check of them."""

@@ -70,11 +70,19 @@ class CpuBackend:
             StepFailed: a check of the program failed; the states are as before.
         """
         outputs, addresses = self._bind(states, inputs, outputs)
+        self.run_at(addresses)
+        return outputs
+
+    def run_at(self, addresses: Sequence[int]) -> None:
+        """One step on the memory of states, inputs and outputs at these addresses, without a check of them.
+
+        Raises:
+            StepFailed: as `run`.
+        """
         try:
             self._executable.run(addresses)
         except RuntimeError as error:
             raise StepFailed(str(error)) from None
-        return outputs
 
     @property
     def completed(self) -> int:
@@ -96,10 +104,7 @@ class CpuBackend:
         """One step as `run`, on states of `bind`; inputs and outputs must share no memory with them."""
         given = zip((*self.inputs, *self.outputs), (*inputs, *outputs), strict=True)
         addresses = [address(tensor, value, writable=tensor.role != "input") for tensor, value in given]
-        try:
-            self._executable.run([*states, *addresses])
-        except RuntimeError as error:
-            raise StepFailed(str(error)) from None
+        self.run_at([*states, *addresses])
         return outputs
 
     def profile(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray] = ()) -> list[tuple[str, float]]:

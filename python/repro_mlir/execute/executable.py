@@ -22,7 +22,7 @@ from ..numerics.tensors import TensorType, is_canonical, make_canonical
 from ..program import Program
 from ..program.canonical import examine
 from ..progress import working
-from .backend import Backend, ResidentBackend
+from .backend import Backend, InPlaceBackend, ResidentBackend
 from .bound_state import bind
 
 
@@ -188,6 +188,30 @@ class Executable:
         written = [as_array(value, kind, "output") for value, kind in zip(outputs, kinds, strict=True)]
         with _step_errors(self.target):
             self._backend.run([], given, written)
+
+    @property
+    def takes_addresses(self) -> bool:
+        """Whether `write_at` is there: code that runs in this process."""
+        return isinstance(self._backend, InPlaceBackend)
+
+    @property
+    def moved(self) -> frozenset[int]:
+        """The inputs, of a program without state, of which elements may become elements of an output as they are."""
+        return self._moved
+
+    def write_at(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """As `write`, for a caller that has checked everything.
+
+        Args:
+          inputs, outputs: addresses of contiguous elements of the kinds of the program, aligned to them; those of
+            `moved` are canonical (V4). No output shares memory with anything.
+        Raises:
+          ReproError: out of memory.
+          StepFailed: a check of the program failed.
+        """
+        assert isinstance(self._backend, InPlaceBackend) and not self.program.state
+        with _step_errors(self.target):
+            self._backend.run_at([*inputs, *outputs])
 
     def keep(self, state: Mapping[str, Any], *, exclusive: bool = False) -> Kept:
         """A state on which many steps run. On a GPU it stays there; elsewhere the arrays themselves are the state.
