@@ -135,9 +135,19 @@ def _with_strides(value: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor
     repeated = [extent > 1 and stride == 0 for extent, stride in zip(value.shape, strides, strict=True)]
     once = value[tuple(slice(0, 1) if each else slice(None) for each in repeated)]
     made = torch.empty_strided(once.shape, strides, dtype=value.dtype)
-    if torch._debug_has_internal_overlap(made):
+    if _may_overlap(made):
         return value
     return made.copy_(once).expand(value.shape)
+
+
+def _may_overlap(tensor: torch.Tensor) -> bool:
+    """Whether two elements may have one place: not where each stride is beyond what the smaller ones reach."""
+    reach = 0
+    for stride, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if extent > 1 and stride <= reach:
+            return True
+        reach += stride * (extent - 1)
+    return False
 
 
 def _order(tensor: torch.Tensor) -> tuple[int, ...] | None:
