@@ -35,6 +35,11 @@ sys.path.insert(0, str(PYTHON_TESTS.parent))
 EXPECTED = Path(__file__).with_name("expected.json")
 """Entry to [stage, reason] for each that is not `ok`."""
 
+DOCUMENT = PYTHON_TESTS.parents[1] / "docs" / "coverage.md"
+
+BACKEND_TITLE = "## Entries through torch.compile"
+"""The title of the last section of the document, which backend_coverage.py writes."""
+
 STAGES = [
     *("no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits"),
     *("ptx-compile", "ptx-bits", "assemble", "crash", "timeout", "ok"),
@@ -211,15 +216,23 @@ def read_expected() -> dict[str, tuple[str, str]]:
     return {name: (stage, reason) for name, (stage, reason) in json.loads(EXPECTED.read_text()).items()}
 
 
-def accept(outcomes: Sequence[Outcome]) -> None:
-    """Makes `outcomes` of all entries what the test expects and what docs/coverage.md says."""
-    failed = sorted((o for o in outcomes if o.stage != "ok"), key=lambda o: (STAGES.index(o.stage), o.name))
-    EXPECTED.write_text(json.dumps({o.name: [o.stage, o.reason] for o in failed}, indent=1) + "\n")
+def cause_table(failed: Sequence[Outcome], stages: Sequence[str]) -> list[str]:
+    """The lines of a table in Markdown of outcomes that are not `ok`, by their cause."""
     causes: dict[tuple[str, str], list[str]] = {}
     for outcome in failed:
         # Which source line asked for it is no part of the cause.
         cause = re.sub(r"^\w+: (\S*\.py:\d+: )?", "", outcome.reason).replace("|", "\\|")
         causes.setdefault((outcome.stage, cause), []).append(outcome.name)
+    lines = ["| stage | cause | entries |", "| --- | --- | --- |"]
+    for (stage, cause), names in sorted(causes.items(), key=lambda c: (stages.index(c[0][0]), -len(c[1]), c[0][1])):
+        lines.append(f"| {stage} | {cause} | {len(names)}: {', '.join(names)} |")
+    return lines
+
+
+def accept(outcomes: Sequence[Outcome]) -> None:
+    """Makes `outcomes` of all entries what the test expects and what docs/coverage.md says."""
+    failed = sorted((o for o in outcomes if o.stage != "ok"), key=lambda o: (STAGES.index(o.stage), o.name))
+    EXPECTED.write_text(json.dumps({o.name: [o.stage, o.reason] for o in failed}, indent=1) + "\n")
     lines = [
         "# Coverage of PyTorch's operators",
         "",
@@ -234,12 +247,12 @@ def accept(outcomes: Sequence[Outcome]) -> None:
         "",
         "## What is not ok, by cause",
         "",
-        "| stage | cause | entries |",
-        "| --- | --- | --- |",
+        *cause_table(failed, STAGES),
     ]
-    for (stage, cause), names in sorted(causes.items(), key=lambda c: (STAGES.index(c[0][0]), -len(c[1]), c[0][1])):
-        lines.append(f"| {stage} | {cause} | {len(names)}: {', '.join(names)} |")
-    (PYTHON_TESTS.parents[1] / "docs" / "coverage.md").write_text("\n".join(lines) + "\n")
+    text = DOCUMENT.read_text() if DOCUMENT.exists() else ""
+    # The section of the backend is that of another script.
+    backend = text.partition(BACKEND_TITLE)
+    DOCUMENT.write_text("\n".join(lines) + "\n" + "".join(("\n", *backend[1:]) if backend[1] else ()))
 
 
 def main() -> None:
