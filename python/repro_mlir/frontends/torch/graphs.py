@@ -154,7 +154,8 @@ def _order(tensor: torch.Tensor) -> tuple[int, ...] | None:
     """The dimensions in the order of the memory of a dense tensor, None where that is their own or it is not dense."""
     if tensor.is_contiguous():
         return None
-    order = tuple(sorted(range(tensor.dim()), key=lambda i: -tensor.stride(i)))
+    strides = tensor.stride()
+    order = tuple(sorted(range(tensor.dim()), key=lambda i: -strides[i]))
     return order if tensor.permute(order).is_contiguous() else None
 
 
@@ -231,7 +232,7 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
                 order = _order(example)
                 outputs.setdefault(node, value if order is None else value.permute(order))
                 is_dense = order is not None or example.is_contiguous()
-                offset = example.storage_offset() if shared[_memory(example)] > 1 else 0
+                offset = int(example.storage_offset()) if shared[_memory(example)] > 1 else 0
                 place = [*outputs].index(node)
                 results.append(_Output(place, tuple(example.shape), example.stride(), offset, is_dense))
             elif isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
