@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from threading import RLock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 
-@dataclass
+@dataclass(eq=False)
 class Request:
     """What `Generator.submit` gives.
 
@@ -40,14 +41,16 @@ class Request:
     _stop: frozenset[int] = field(default=frozenset(), repr=False)
     _keeps_logits: bool = field(default=False, repr=False)
     _read: int = field(default=0, repr=False)
-    """How many of prompt and tokens the cache has."""
+    """How many tokens of the prompt the cache has, until the first token is chosen."""
 
 
 class Generator:
     """A language model that generates tokens for several requests at a time (continuous batching).
 
     (K6) The logits of a request are, bit for bit, those of the model's whole forward pass over its tokens alone: they
-    do not depend on other requests, on how the prompt is divided into chunks, on the target or on the threads.
+    do not depend on other requests, on how the prompt is divided into chunks, on the target or on the threads. Methods
+    may be called by several threads. After an exception in a step, such as an interrupt while the model runs, the next
+    step goes on from the tokens that were chosen.
 
     Attributes:
       vocabulary: how many tokens there are.
@@ -99,6 +102,7 @@ class Generator:
         self._sampler = Sampler(self.vocabulary, target, threads)
         self._slots: list[Request | None] = [None] * slots
         self._waiting: deque[Request] = deque()
+        self._lock = RLock()
 
     def generate(
         self,
@@ -124,8 +128,12 @@ class Generator:
             raise ReproError(f"expected a sampling for each of {len(prompts)} prompts, got {len(choices)}")
         requests = [self._request(p, max_new_tokens, s, stop) for p, s in zip(prompts, choices, strict=True)]
         self._waiting.extend(requests)
-        while not all(request.finished for request in requests):
-            self.step()
+        try:
+            while not all(request.finished for request in requests):
+                self.step()
+        finally:
+            for request in requests:
+                self.cancel(request)
         return [request.tokens for request in requests]
 
     def submit(
@@ -143,7 +151,8 @@ class Generator:
           prompt, max_new_tokens, sampling, stop: as for `generate`.
           logits: whether the request keeps the logits of its tokens.
         Raises:
-          ReproError: a prompt that is empty or has unknown tokens, or that is too long with the new tokens.
+          ReproError: a prompt that is empty, that is too long with the new tokens, or that has others than whole
+            numbers below `vocabulary`; such stop tokens; other arguments out of their range.
         """
         request = self._request(prompt, max_new_tokens, sampling, stop, logits)
         self._waiting.append(request)
@@ -151,10 +160,11 @@ class Generator:
 
     def cancel(self, request: Request) -> None:
         """Ends a request, which keeps the tokens that it has."""
-        request.finished = True
-        if request in self._waiting:
-            self._waiting.remove(request)
-        self._slots = [None if each is request else each for each in self._slots]
+        with self._lock:
+            request.finished = True
+            if request in self._waiting:
+                self._waiting.remove(request)
+            self._slots = [None if each is request else each for each in self._slots]
 
     def step(self) -> list[Request]:
         """Reads one chunk of a prompt, if one is left, and chooses a token for each request whose prompt is read.
@@ -162,27 +172,27 @@ class Generator:
         Returns:
           the requests that got a token.
         """
-        for slot, request in enumerate(self._slots):
-            if request is None and self._waiting:
-                self._slots[slot] = self._waiting.popleft()
-        changed = self._read_chunk()
-        active = [(slot, each) for slot, each in enumerate(self._slots) if each is not None and each.tokens]
-        active = [(slot, each) for slot, each in active if each not in changed]
-        if active:
-            tokens = np.zeros((len(self._slots), 1), np.int64)
-            positions = np.full((len(self._slots), 1), -1, np.int64)
-            for slot, request in active:
-                tokens[slot], positions[slot] = request.tokens[-1], request._read
-                request._read += 1
-            logits = self._run(self._token, tokens, positions)
-            for slot, request in active:
-                self._choose(request, logits[slot, 0])
-        return [*changed, *(request for _, request in active)]
+        with self._lock:
+            for slot, request in enumerate(self._slots):
+                if request is None and self._waiting:
+                    self._slots[slot] = self._waiting.popleft()
+            changed = self._read_chunk()
+            active = [(slot, each) for slot, each in enumerate(self._slots) if each is not None and each.tokens]
+            active = [(slot, each) for slot, each in active if each not in changed]
+            if active:
+                tokens = np.zeros((len(self._slots), 1), np.int64)
+                positions = np.full((len(self._slots), 1), -1, np.int64)
+                for slot, request in active:
+                    tokens[slot], positions[slot] = request.tokens[-1], len(request.prompt) + len(request.tokens) - 1
+                logits = self._run(self._token, tokens, positions)
+                for slot, request in active:
+                    self._choose(request, logits[slot, 0])
+            return [*changed, *(request for _, request in active)]
 
     def _read_chunk(self) -> list[Request]:
         """Reads a chunk of the first prompt that is not read; the request if that was its last one."""
         for slot, request in enumerate(self._slots):
-            if request is None or request._read >= len(request.prompt):
+            if request is None or request.tokens:
                 continue
             chunk = request.prompt[request._read : request._read + self._chunk]
             tokens = np.zeros((1, self._chunk), np.int64)
@@ -190,8 +200,8 @@ class Generator:
             tokens[0, : len(chunk)] = chunk
             positions[0, : len(chunk)] = np.arange(request._read, request._read + len(chunk))
             logits = self._run(self._prompt, tokens, positions, np.array([slot]))
-            request._read += len(chunk)
-            if request._read < len(request.prompt):
+            if request._read + len(chunk) < len(request.prompt):
+                request._read += len(chunk)
                 return []
             self._choose(request, logits[0, len(chunk) - 1])
             return [request]
@@ -207,10 +217,10 @@ class Generator:
         return logits
 
     def _choose(self, request: Request, logits: np.ndarray) -> None:
-        token = self._sampler.choose(logits, request._sampling, request._read)
-        request.tokens.append(token)
+        token = self._sampler.choose(logits, request._sampling, len(request.prompt) + len(request.tokens))
         if request._keeps_logits:
-            request.logits.append(logits.copy())
+            request.logits[len(request.tokens) :] = [logits.copy()]
+        request.tokens.append(token)
         if len(request.tokens) >= request._most or token in request._stop:
             self.cancel(request)
 
@@ -222,9 +232,11 @@ class Generator:
         stop: Collection[int],
         logits: bool = False,
     ) -> Request:
-        tokens = tuple(int(token) for token in prompt)
-        if not tokens or not all(0 <= token < self.vocabulary for token in tokens):
-            raise ReproError(f"expected a prompt of tokens from 0 to {self.vocabulary - 1}, at least one")
+        tokens = self._known(prompt, "a prompt")
+        if not tokens:
+            raise ReproError("expected a prompt of tokens, at least one, got none")
+        if not (sampling is None or isinstance(sampling, Sampling)):
+            raise ReproError(f"expected a Sampling, got {sampling!r}")
         if type(most) is not int or most < 1:
             raise ReproError(f"expected max_new_tokens of at least 1, got {most!r}")
         # The last token is chosen and not read.
@@ -232,4 +244,17 @@ class Generator:
             raise ReproError(
                 f"a prompt of {len(tokens)} tokens and {most} new ones are more than the capacity of {self.capacity}"
             )
-        return Request(tokens, [], False, [], sampling or Sampling(), most, frozenset(stop), logits)
+        ends = frozenset(self._known(stop, "stop"))
+        return Request(tokens, [], False, [], sampling or Sampling(), most, ends, logits)
+
+    def _known(self, given: Any, name: str) -> tuple[int, ...]:
+        """The tokens of a list, an array or a tensor; ReproError where one is none of the vocabulary."""
+        try:
+            tokens = tuple(given.tolist() if hasattr(given, "tolist") else given)
+        except TypeError:
+            tokens = (None,)
+        for token in tokens:
+            if (type(token) is not int and not isinstance(token, np.integer)) or not 0 <= token < self.vocabulary:
+                got = type(given).__name__ if token is None else repr(token)
+                raise ReproError(f"expected {name} of tokens from 0 to {self.vocabulary - 1}, got {got}")
+        return tuple(map(int, tokens))

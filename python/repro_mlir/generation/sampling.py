@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -32,15 +34,24 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        numbers = [self.temperature, self.top_p]
-        if not all(isinstance(each, int | float) and np.isfinite(each) for each in numbers) or self.temperature < 0:
-            raise ReproError(f"expected a temperature of at least 0, got {self.temperature!r}")
-        if not 0 < self.top_p <= 1:
+        if not (_is_real(self.temperature) and 0 <= self.temperature <= _GREATEST_TEMPERATURE):
+            raise ReproError(
+                f"expected a temperature from 0 to {_GREATEST_TEMPERATURE}, the greatest of f32, "
+                f"got {self.temperature!r}"
+            )
+        if not (_is_real(self.top_p) and 0 < self.top_p <= 1):
             raise ReproError(f"expected top_p above 0 and at most 1, got {self.top_p!r}")
         if self.top_k is not None and not (type(self.top_k) is int and self.top_k >= 1):
             raise ReproError(f"expected a top_k of at least 1, got {self.top_k!r}")
         if not (type(self.seed) is int and -(2**63) <= self.seed < 2**64):
             raise ReproError(f"expected a whole number of 64 bits as seed, got {self.seed!r}")
+
+
+_GREATEST_TEMPERATURE = float(np.finfo(np.float32).max)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 class Sampler:
@@ -62,7 +73,8 @@ class Sampler:
             return int(np.argmax(logits))
         top_k = min(sampling.top_k or self._vocabulary, self._vocabulary)
         seed = np.array(sampling.seed % 2**64, np.uint64).view(np.int64)
-        _, outputs = self._executable({}, logits, sampling.temperature, top_k, sampling.top_p, seed, position)
+        temperature, top_p = np.float32(sampling.temperature), np.float32(sampling.top_p)
+        _, outputs = self._executable({}, logits, temperature, top_k, top_p, seed, position)
         (token,) = outputs.values()
         return int(token)
 

@@ -6,6 +6,9 @@
 import functools
 import itertools
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -166,8 +169,13 @@ def test_stop_tokens_cancel_and_one_token() -> None:
 @pytest.mark.parametrize(
     ("prompt", "most", "message"),
     [
-        ([], 1, "expected a prompt of tokens from 0 to 22, at least one"),
-        ([23], 1, "expected a prompt of tokens from 0 to 22"),
+        ([], 1, "expected a prompt of tokens, at least one, got none"),
+        ([23], 1, "expected a prompt of tokens from 0 to 22, got 23"),
+        ([1.5], 1, "expected a prompt of tokens from 0 to 22, got 1.5"),
+        ([True], 1, "expected a prompt of tokens from 0 to 22, got True"),
+        (np.array([1.0]), 1, "expected a prompt of tokens from 0 to 22, got 1.0"),
+        ("12", 1, "expected a prompt of tokens from 0 to 22, got '1'"),
+        (3, 1, "expected a prompt of tokens from 0 to 22, got int"),
         ([-1], 1, "expected a prompt of tokens from 0 to 22"),
         ([1], 0, "expected max_new_tokens of at least 1, got 0"),
         ([1] * 10, 9, "a prompt of 10 tokens and 9 new ones are more than the capacity of 17"),
@@ -176,6 +184,93 @@ def test_stop_tokens_cancel_and_one_token() -> None:
 def test_requests_that_are_none(prompt: list[int], most: int, message: str) -> None:
     with pytest.raises(ReproError, match=message):
         generator(3, 4, "cpu", 2).submit(prompt, most)
+
+
+def test_stop_tokens_and_a_sampling_that_are_none() -> None:
+    used = generator(3, 4, "cpu", 2)
+    for stop in ([23], 5, "1", [1.0]):
+        with pytest.raises(ReproError, match="expected stop of tokens from 0 to 22"):
+            used.submit([1], 1, stop=stop)  # type: ignore[arg-type]
+    with pytest.raises(ReproError, match="expected a Sampling, got 0.7"):
+        used.submit([1], 1, 0.7)  # type: ignore[arg-type]
+
+
+def test_tokens_of_arrays_and_tensors() -> None:
+    used = generator(3, 4, "cpu", 2)
+    want = used.generate([[1, 2]], 6)
+    assert used.generate(torch.tensor([[1, 2]]), 6) == want  # type: ignore[arg-type]
+    assert used.generate([np.array([1, 2], np.uint8), list(np.array([1, 2]))], 6) == want * 2
+    (tokens,) = want
+    assert used.generate([[1, 2]], 6, stop=torch.tensor([tokens[0]])) == [tokens[:1]]  # type: ignore[arg-type]
+
+
+def test_equal_requests_are_not_the_same() -> None:
+    used = generator(1, 4, "cpu", 1)
+    first, second = used.submit([1, 2], 3, logits=True), used.submit([1, 2], 3, logits=True)
+    used.cancel(second)
+    used.cancel(second)
+    while not first.finished:
+        used.step()
+    assert len(first.tokens) == 3 and second.finished and not second.tokens
+    pair = generator(3, 4, "cpu", 2)
+    both = [pair.submit([1, 2], 3, logits=True) for _ in range(2)]
+    while not all(request.finished for request in both):
+        pair.step()
+    assert [request.tokens for request in both] == [first.tokens] * 2
+
+
+@pytest.mark.parametrize("failing", range(12))
+def test_a_step_that_was_interrupted_is_repeated(failing: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = generator(2, 2, "cpu", 1)
+    prompts = [[1, 2, 3, 4, 5], [6, 7]]
+    running = [used.submit(prompt, 4, Sampling(1.0, seed=3), logits=True) for prompt in prompts]
+    calls = itertools.count()
+
+    def interrupted(original: Callable[..., Any], ahead: bool) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            fails = next(calls) == failing
+            if fails and ahead:
+                raise KeyboardInterrupt
+            result = original(*arguments)
+            if fails:
+                raise KeyboardInterrupt
+            return result
+
+        return call
+
+    monkeypatch.setattr(used, "_run", interrupted(used._run, ahead=False))
+    monkeypatch.setattr(used._sampler, "choose", interrupted(used._sampler.choose, ahead=True))
+    interrupts = 0
+    while not all(request.finished for request in running):
+        try:
+            used.step()
+        except KeyboardInterrupt:
+            interrupts += 1
+    assert interrupts == 1
+    for request in running:
+        assert len(request.tokens) == len(request.logits) == 4
+        read = [*request.prompt, *request.tokens[:-1]]
+        np.testing.assert_array_equal(bits(request.logits), bits(whole_logits(read)[len(request.prompt) - 1 :]))
+
+
+def test_generate_that_was_interrupted_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = generator(1, 4, "cpu", 1)
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(used, "_run", interrupted)
+        used.generate([[1], [2]], 3)
+    assert used.step() == []
+
+
+def test_threads_generate_at_a_time() -> None:
+    used = generator(2, 2, "cpu", 1)
+    prompts = [[[1, 2, 3], [4]], [[5, 6], [7, 8, 9]], [[10]]]
+    want = [used.generate(each, 8) for each in prompts]
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(lambda each: used.generate(each, 8), prompts * 5)) == want * 5
 
 
 class OwnPositions(Model):

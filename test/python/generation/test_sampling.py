@@ -64,12 +64,32 @@ def test_a_token_of_no_weight_is_never_chosen() -> None:
     assert sampler.choose(values, Sampling(1.0), 0) == 0
 
 
+def test_numbers_of_every_kind_and_size() -> None:
+    sampler = Sampler(VOCABULARY, "cpu", 1)
+    values = logits()
+    want = sampler.choose(values, Sampling(2.0, top_k=VOCABULARY, seed=4), 1)
+    for two in (2, np.float32(2), np.int64(2)):
+        assert sampler.choose(values, Sampling(two, top_k=10**30, top_p=1, seed=4), 1) == want  # type: ignore[arg-type]
+    for tiny in (1e-40, 1e-300):
+        assert sampler.choose(values, Sampling(tiny, seed=4), 1) == int(np.argmax(values))
+        assert sampler.choose(values, Sampling(1.0, top_p=tiny, seed=4), 1) == int(np.argmax(values))
+    assert len({sampler.choose(values, Sampling(3e38, seed=s), 1) for s in range(30)}) > 15
+    values[7] = np.inf
+    assert sampler.choose(values, Sampling(1.0), 0) == sampler.choose(values, Sampling(), 0) == 7
+    values[9] = np.nan
+    assert sampler.choose(values, Sampling(1.0), 0) == sampler.choose(values, Sampling(), 0) == 9
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"temperature": -1.0}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
+        ({"temperature": 1e39}, "temperature from 0 to 3.4"),
+        ({"temperature": True}, "temperature"),
+        ({"temperature": 10**400}, "temperature"),
         ({"top_p": 0.0}, "top_p"),
+        ({"top_p": float("nan")}, "top_p"),
         ({"top_k": 0}, "top_k"),
         ({"seed": 2**64}, "seed"),
     ],
