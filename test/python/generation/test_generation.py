@@ -299,9 +299,66 @@ class TokensAlone(Model):
         return super().forward(tokens, torch.arange(tokens.shape[1])[None])
 
 
+class Window(Model):
+    """A token sees the eight before it."""
+
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens) + self.positions(positions)
+        q = x[:, None]
+        seen = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).tril()
+        attended = F.scaled_dot_product_attention(q, q, q, attn_mask=seen & ~seen.tril(-8))
+        return self.head(x + attended[:, 0])
+
+
+class Dropping(Model):
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        q = self.tokens(tokens)[:, None]
+        return self.head(F.scaled_dot_product_attention(q, q, q, dropout_p=0.5, is_causal=True)[:, 0])
+
+
+class Counting(Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        self.calls += 1e-6
+        return super().forward(tokens, positions) + self.calls
+
+
+class DoubleInside(Model):
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        q = self.tokens(tokens)[:, None].double()
+        return self.head(F.scaled_dot_product_attention(q, q, q, is_causal=True)[:, 0].float())
+
+
+class FewPositions(Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions = nn.Embedding(CAPACITY - 1, WIDTH)
+
+
+class SmallLogits(OwnPositions):
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        return super().forward(tokens, positions) * 1e-4
+
+
+class NegativeScale(Model):
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        q = self.tokens(tokens)[:, None]
+        return self.head(F.scaled_dot_product_attention(q, q, q, is_causal=True, scale=-1.0)[:, 0])
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
+        (Window, "expected causal attention"),
+        (Dropping, "expected attention without dropout, which would draw, got dropout_p=0.5"),
+        (Counting, "forward writes the buffer calls"),
+        (DoubleInside, "expected attention in float32, got torch.float64"),
+        (FewPositions, "the model does not run on 17 tokens, its capacity: index out of range"),
+        (SmallLogits, "uses the positions that it is given"),
+        (NegativeScale, "the model does not run on 17 tokens, its capacity: "),
         (OwnPositions, "uses the positions that it is given"),
         (NotCausal, "expected causal attention"),
         (Mixing, "know each other by causal attention alone"),
@@ -312,6 +369,58 @@ class TokensAlone(Model):
 def test_models_that_are_none_for_generation(kind: type[Model], message: str) -> None:
     with pytest.raises(ReproError, match=message):
         Generator(kind().eval(), CAPACITY)
+
+
+class Rotary(nn.Module):
+    """Rotated keys, fewer of them than queries, values of another size, a mask, and one matrix for both ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(VOCABULARY, WIDTH)
+        self.query, self.key, self.value = nn.Linear(WIDTH, 32), nn.Linear(WIDTH, 16), nn.Linear(WIDTH, 8)
+        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.head.weight = self.tokens.weight
+        self.register_buffer("rates", 0.1 ** torch.arange(4), persistent=False)
+
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens)
+        angles = (positions[:, :, None] * self.rates)[:, None]
+        cos, sin = angles.cos(), angles.sin()
+
+        def heads(part: torch.Tensor, count: int) -> torch.Tensor:
+            return part.unflatten(-1, (count, -1)).transpose(1, 2)
+
+        def rotated(part: torch.Tensor) -> torch.Tensor:
+            a, b = part.chunk(2, -1)
+            return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+        attended = F.scaled_dot_product_attention(
+            key=rotated(heads(self.key(x), 2)),
+            query=rotated(heads(self.query(x), 4)),
+            value=heads(self.value(x), 2),
+            attn_mask=torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool).tril(),
+            scale=0.7,
+            enable_gqa=True,
+        )
+        return self.head(x + attended.transpose(1, 2).flatten(2))
+
+
+def test_k6_holds_for_rotated_and_grouped_keys() -> None:
+    torch.manual_seed(3)
+    rotary = Rotary().eval()
+    inputs = (torch.zeros(1, CAPACITY, dtype=torch.int64), torch.arange(CAPACITY)[None])
+    executable = repro_mlir.compile(rotary, threads=1, inputs=inputs)
+    used = Generator(rotary, CAPACITY, slots=3, chunk=4, threads=1)
+    running = [used.submit(prompt, most, sampling, logits=True) for prompt, most, sampling in requests(8, 4)]
+    while not all(request.finished for request in running):
+        used.step()
+    for request in running:
+        read = [*request.prompt, *request.tokens[:-1]]
+        padded = np.array([[*read, *[0] * (CAPACITY - len(read))]])
+        state = executable.program.initial_state()
+        (logits,) = executable(state, padded, np.arange(CAPACITY)[None])[1].values()
+        want = np.asarray(logits)[0, len(request.prompt) - 1 : len(read)]
+        np.testing.assert_array_equal(bits(request.logits), bits(want))
 
 
 def test_a_model_in_training_mode_is_refused() -> None:

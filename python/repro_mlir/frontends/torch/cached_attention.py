@@ -20,8 +20,11 @@ from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.programs import capture
 from repro_mlir.program import Program
 
-_CHECKED_TOKENS = 3
-"""Tokens of the prompt by which a model is tried: one in a call of its own behind two in one."""
+_PIECE = 128
+"""How many tokens a call has at most in which a model is tried with a cache."""
+
+_DEVIATION = 1e-4
+"""By how much of the greatest logit others may deviate in eager mode, where PyTorch rounds in its own ways."""
 
 
 def capture_generation(model: nn.Module, slots: int, capacity: int, chunk: int) -> tuple[Program, Program]:
@@ -64,7 +67,8 @@ class CachedModel(nn.Module):
     """
 
     def __init__(self, model: nn.Module, slots: int, capacity: int) -> None:
-        """Tries the model in eager mode: its attention must be causal, and a cache must not change its logits.
+        """Tries the model in eager mode on as many tokens as a request may have, twice: its attention must be causal,
+        and a cache must not change its logits.
 
         Raises:
           CaptureError: a model that is none for generation, with the reason.
@@ -77,12 +81,19 @@ class CachedModel(nn.Module):
         self._calls = _caller(model)
         self._tensors: dict[str, tuple[str, bool]] = {}
         self._take_tensors(model)
-        shapes = self._try(capacity)
-        self.caches = [(f"keys{i}", f"values{i}") for i in range(len(shapes))]
-        for names, kinds in zip(self.caches, shapes, strict=True):
-            for name, (heads, size) in zip(names, kinds, strict=True):
-                self.register_buffer(name, torch.zeros(slots, capacity + 1, heads, size))
-        self._check()
+        try:
+            with torch.no_grad():
+                logits, shapes = self._whole(model)
+                self.caches = [(f"keys{i}", f"values{i}") for i in range(len(shapes))]
+                for names, kinds in zip(self.caches, shapes, strict=True):
+                    for name, (heads, size) in zip(names, kinds, strict=True):
+                        self.register_buffer(name, torch.zeros(slots, capacity + 1, heads, size))
+                self._check(logits)
+        except CaptureError:
+            raise
+        except Exception as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise CaptureError(f"the model does not run on {capacity} tokens, its capacity: {reason}") from error
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor, slots: torch.Tensor | None = None) -> torch.Tensor:
         """The logits, see above; writes the cache."""
@@ -91,7 +102,15 @@ class CachedModel(nn.Module):
         rows = torch.arange(len(tokens)) if slots is None else slots
         calls = iter(self.caches)
 
-        def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
+        def attend(
+            query: torch.Tensor,
+            key: torch.Tensor,
+            value: torch.Tensor,
+            *_: Any,
+            scale: float | None = None,
+            **__: Any,
+        ) -> torch.Tensor:
+            # Masks are causal, which _require_causal saw, and positions say so again.
             keys, values = map(self.get_buffer, next(calls))
             # A value that is not finite would reach queries that do not see it, by its product with a weight of zero.
             finite = torch.isfinite(value).all(-1, keepdim=True)
@@ -123,20 +142,33 @@ class CachedModel(nn.Module):
             self.register_buffer(own, buffer.detach().clone())
             self._tensors[name] = (own, False)
 
-    def _try(self, capacity: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-        """Heads and size of the keys and values of each call of attention."""
-        tokens = torch.zeros(1, min(2, capacity), dtype=torch.int64)
-        positions = torch.arange(tokens.shape[1])[None]
+    def _whole(self, model: nn.Module) -> tuple[torch.Tensor, list[tuple[tuple[int, int], tuple[int, int]]]]:
+        """The logits of the model's own forward pass; heads and size of keys and values of each call of attention."""
+        tokens, positions = self._tokens()
         found = []
 
-        def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
+        def attend(
+            query: torch.Tensor,
+            key: torch.Tensor,
+            value: torch.Tensor,
+            attn_mask: torch.Tensor | None = None,
+            dropout_p: float = 0.0,
+            is_causal: bool = False,
+            scale: float | None = None,
+            enable_gqa: bool = False,
+        ) -> torch.Tensor:
+            _require_causal(query, key, value, attn_mask, dropout_p, is_causal)
             found.append(((key.shape[1], key.shape[3]), (value.shape[1], value.shape[3])))
-            heads = query.shape[1]
-            key, value = (each.repeat_interleave(heads // each.shape[1], 1) for each in (key, value))
-            return _attention(query, key, value, torch.ones(query.shape[2], key.shape[2]).tril().bool(), scale)
+            return F.scaled_dot_product_attention(
+                query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+            )
 
-        with torch.no_grad(), _Attention(attend, checks=True):
+        before = [(name, buffer, buffer._version) for name, buffer in model.named_buffers()]
+        with _Attention(attend):
             logits = self._calls(tokens, positions)
+        for name, buffer, version in before:
+            if model.get_buffer(name) is not buffer or buffer._version != version:
+                raise CaptureError(f"forward writes the buffer {name}, which requests would share")
         if not found:
             raise CaptureError(
                 "the model calls no scaled_dot_product_attention: expected a decoder whose attention is "
@@ -147,24 +179,27 @@ class CachedModel(nn.Module):
             raise CaptureError(f"expected logits [rows, length, vocabulary] of {list(tokens.shape)} tokens, got {kind}")
         if logits.dtype != torch.float32:
             raise CaptureError(f"expected logits of float32, got {logits.dtype}: model.float() converts the model")
-        return found
+        return logits, found
 
-    def _check(self) -> None:
+    def _check(self, whole: torch.Tensor) -> None:
         """CaptureError where a cache changes the logits: the model does more than attention among its tokens."""
-        count = min(_CHECKED_TOKENS, self.capacity)
-        tokens, positions = torch.arange(count)[None] % 2, torch.arange(count)[None]
+        tokens, positions = self._tokens()
         slots = torch.zeros(1, dtype=torch.int64)
-        with torch.no_grad():
-            whole = self._calls(tokens, positions)
-            ends = [0, count - 1, count] if count > 1 else [0, count]
-            pieces = [self(tokens[:, a:b], positions[:, a:b], slots) for a, b in itertools.pairwise(ends)]
-            for name in itertools.chain.from_iterable(self.caches):
-                self.get_buffer(name).zero_()
-        if not torch.allclose(torch.cat(pieces, 1), whole, rtol=1e-3, atol=1e-3, equal_nan=True):
-            raise CaptureError(
-                "the logits of the model change when its attention reads a cache: expected a model that uses the "
-                "positions that it is given, and whose tokens know each other by causal attention alone"
-            )
+        greatest = whole.nan_to_num(0, 0, 0).abs().max().item()
+        for start, end in itertools.pairwise([*range(0, self.capacity - 1, _PIECE), self.capacity - 1, self.capacity]):
+            logits = self(tokens[:, start:end], positions[:, start:end], slots)
+            if not torch.allclose(logits, whole[:, start:end], rtol=0, atol=_DEVIATION * greatest, equal_nan=True):
+                raise CaptureError(
+                    "the logits of the model change when its attention reads a cache: expected a model that uses the "
+                    "positions that it is given, and whose tokens know each other by causal attention alone"
+                )
+        for name in itertools.chain.from_iterable(self.caches):
+            self.get_buffer(name).zero_()
+
+    def _tokens(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Tokens and positions of a request of the greatest length, to try the model on."""
+        positions = torch.arange(self.capacity)[None]
+        return positions % 2, positions
 
 
 def _caller(model: nn.Module) -> Callable[..., Any]:
@@ -188,11 +223,11 @@ def _caller(model: nn.Module) -> Callable[..., Any]:
 
 
 def _attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, visible: torch.Tensor, scale: float
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, visible: torch.Tensor, scale: float | None
 ) -> torch.Tensor:
     """What PyTorch makes of `scaled_dot_product_attention` for operands [.., rows, size]; keys that a query does not
     see are chosen away, so that not even a NaN of theirs counts."""
-    root = math.sqrt(scale)
+    root = math.sqrt(1.0 / math.sqrt(query.shape[-1]) if scale is None else scale)
     scores = (query * root) @ (key * root).transpose(-2, -1)
     return torch.softmax(torch.where(visible, scores, -math.inf), -1) @ value
 
@@ -200,46 +235,46 @@ def _attention(
 class _Attention(TorchFunctionMode):
     """Replaces `scaled_dot_product_attention` while it is active."""
 
-    def __init__(self, attend: Callable[..., torch.Tensor], checks: bool = False) -> None:
-        """`attend`: takes query, key, value and scale; `checks`: whether to insist on causal attention."""
+    def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
         super().__init__()
-        self._attend, self._checks = attend, checks
+        self._attend = attend
         self._original: Callable[..., torch.Tensor] = F.scaled_dot_product_attention
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        replacement = self._replace if function is self._original else function
+        replacement = self._attend if function is self._original else function
         return replacement(*args, **(kwargs or {}))
 
-    def _replace(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attn_mask: torch.Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> torch.Tensor:
-        """As torch.nn.functional.scaled_dot_product_attention; masks are known to be causal from the first call."""
-        if self._checks and not (query.dim() == 4 and query.shape[2] == key.shape[2]):
-            raise CaptureError(
-                "expected attention among the tokens, query and key [rows, heads, length, size], got "
-                f"{list(query.shape)} and {list(key.shape)}"
-            )
-        if self._checks and not (is_causal or _is_causal(attn_mask, query.shape[2])):
-            raise CaptureError("expected causal attention: is_causal=True, or such a mask")
-        scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
-        return self._attend(query, key, value, scale)
+
+def _require_causal(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    dropout: float,
+    is_causal: bool,
+) -> None:
+    """CaptureError for operands of attention that a cache cannot serve."""
+    if not (query.dim() == 4 and query.shape[2] == key.shape[2]):
+        raise CaptureError(
+            "expected attention among the tokens, query and key [rows, heads, length, size], got "
+            f"{list(query.shape)} and {list(key.shape)}"
+        )
+    if not (is_causal or _is_causal(mask, query.shape[2])):
+        raise CaptureError("expected causal attention: is_causal=True, or such a mask")
+    if dropout:
+        raise CaptureError(f"expected attention without dropout, which would draw, got dropout_p={dropout}")
+    for operand in (query, key, value):
+        if operand.dtype != torch.float32:
+            raise CaptureError(f"expected attention in float32, got {operand.dtype}: model.float() converts the model")
 
 
 def _is_causal(mask: torch.Tensor | None, length: int) -> bool:
     """Whether a mask, of booleans or of numbers to add, hides later tokens alone."""
     if mask is None:
         return length == 1
-    lower = torch.ones(length, length).tril().bool()
+    lower = torch.ones(length, length, dtype=torch.bool).tril()
     if mask.dtype == torch.bool:
         return bool((mask == lower).all())
     return bool(((mask == 0) == lower).all() and ((mask <= torch.finfo(mask.dtype).min) == ~lower).all())
