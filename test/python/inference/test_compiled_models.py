@@ -59,7 +59,7 @@ def test_what_is_no_model(model: "torch.nn.Module", inputs: "torch.Tensor", tmp_
     with pytest.raises(ReproError, match="no such file"):
         repro_mlir.compile(tmp_path / "missing.pt2")
     (tmp_path / "text.pt2").write_text("no archive")
-    with pytest.raises(ReproError, match="cannot be read as a file of"):
+    with pytest.raises(ReproError, match=r"cannot be read as a file of torch\.export\.save"):
         repro_mlir.compile(tmp_path / "text.pt2")
 
 
@@ -88,3 +88,17 @@ def test_a_file_whose_weights_are_other_objects(
     except ReproError:
         pass
     assert not touched.exists() and os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD") == former
+
+
+def test_a_damaged_file(model: "torch.nn.Module", inputs: "torch.Tensor", tmp_path: Path) -> None:
+    torch.export.save(torch.export.export(model, (inputs,)), tmp_path / "model.pt2")
+    data = bytearray((tmp_path / "model.pt2").read_bytes())
+    weight = next(iter(model.parameters())).detach().numpy().tobytes()
+    data[data.index(weight) + 2] ^= 1
+    (tmp_path / "damaged.pt2").write_bytes(data)
+    with pytest.raises(ReproError, match=r"damaged.pt2: .* is damaged"):
+        repro_mlir.compile(tmp_path / "damaged.pt2")
+    (tmp_path / "short.pt2").write_bytes(data[:-100])
+    for path in (tmp_path / "short.pt2", tmp_path, "a" * 5000, "a\0b"):
+        with pytest.raises(ReproError, match=r"no such file|cannot be read as a file of torch.export.save"):
+            repro_mlir.compile(path)

@@ -4,9 +4,9 @@
 """Files of torch.export."""
 
 import os
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 
@@ -19,11 +19,18 @@ def load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
     Raises:
       CaptureError: a file that cannot be read, or is none of torch.export.
     """
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise CaptureError(f"{path}: no such file")
     try:
+        # PyTorch does not look at the checksums of an archive: a damaged weight would be another weight.
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise CaptureError(f"{path}: {damaged} is damaged: its checksum is another one")
         with _tensors_alone():
             return torch.export.load(path)
+    except CaptureError:
+        raise
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise CaptureError(f"{path}: cannot be read as a file of torch.export.save: {reason}") from None
