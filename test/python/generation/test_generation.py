@@ -191,7 +191,7 @@ def test_stop_tokens_and_a_sampling_that_are_none() -> None:
     for stop in ([23], 5, "1", [1.0]):
         with pytest.raises(ReproError, match="expected stop of tokens from 0 to 22"):
             used.submit([1], 1, stop=stop)  # type: ignore[arg-type]
-    with pytest.raises(ReproError, match="expected a Sampling, got 0.7"):
+    with pytest.raises(ReproError, match=r"expected a Sampling, got 0\.7"):
         used.submit([1], 1, 0.7)  # type: ignore[arg-type]
 
 
@@ -343,6 +343,18 @@ class SmallLogits(OwnPositions):
         return super().forward(tokens, positions) * 1e-4
 
 
+class MultiheadBeside(Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.beside = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens)
+        hidden = ~torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        mixed, _ = self.beside(x, x, x, attn_mask=hidden, need_weights=False)
+        return super().forward(tokens, positions) + 1e-5 * self.head(mixed)
+
+
 class NegativeScale(Model):
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         q = self.tokens(tokens)[:, None]
@@ -362,6 +374,7 @@ class NegativeScale(Model):
         (OwnPositions, "uses the positions that it is given"),
         (NotCausal, "expected causal attention"),
         (Mixing, "know each other by causal attention alone"),
+        (MultiheadBeside, "change the logits of others by more than scaled_dot_product_attention"),
         (NoAttention, "calls no scaled_dot_product_attention"),
         (TokensAlone, "takes tokens, expected tokens and their positions"),
     ],

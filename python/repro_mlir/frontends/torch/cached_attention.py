@@ -88,6 +88,7 @@ class CachedModel(nn.Module):
                 for names, kinds in zip(self.caches, shapes, strict=True):
                     for name, (heads, size) in zip(names, kinds, strict=True):
                         self.register_buffer(name, torch.zeros(slots, capacity + 1, heads, size))
+                self._require_tokens_apart()
                 self._check(logits)
         except CaptureError:
             raise
@@ -180,6 +181,25 @@ class CachedModel(nn.Module):
         if logits.dtype != torch.float32:
             raise CaptureError(f"expected logits of float32, got {logits.dtype}: model.float() converts the model")
         return logits, found
+
+    def _require_tokens_apart(self) -> None:
+        """CaptureError where tokens know each other by other ways than attention: without it, half of them may change
+        no bit of the others."""
+
+        def alone(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+            return value.repeat_interleave(query.shape[1] // value.shape[1], 1)
+
+        positions = self._tokens()[1][:, :_PIECE]
+        first = positions < positions.shape[1] // 2
+        with _Attention(alone):
+            logits = self._calls(torch.zeros_like(positions), positions).view(torch.int32)
+            for changed in (first, ~first):
+                others = self._calls(changed.long(), positions).view(torch.int32)
+                if not torch.equal(logits[~changed], others[~changed]):
+                    raise CaptureError(
+                        "tokens change the logits of others by more than scaled_dot_product_attention: expected a "
+                        "model whose tokens know each other by causal attention alone"
+                    )
 
     def _check(self, whole: torch.Tensor) -> None:
         """CaptureError where a cache changes the logits: the model does more than attention among its tokens."""
