@@ -6,7 +6,7 @@
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -233,7 +233,7 @@ def _caller(model: nn.Module) -> Callable[..., Any]:
             "positions, both i64 [rows, length]"
         )
 
-    def call(tokens: torch.Tensor, positions: torch.Tensor, tensors: Mapping[str, torch.Tensor] | None = None) -> Any:
+    def call(tokens: torch.Tensor, positions: torch.Tensor, tensors: dict[str, torch.Tensor] | None = None) -> Any:
         if is_named:
             named = {"input_ids": tokens, "position_ids": positions, "use_cache": False}
             return functional_call(model, tensors or {}, (), named).logits
