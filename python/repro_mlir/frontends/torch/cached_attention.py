@@ -119,10 +119,13 @@ class CachedModel(nn.Module):
                 cache.index_put_((rows[:, None], entries), new.transpose(1, 2))
             if slots is not None:
                 keys, values = keys[slots], values[slots]
-            keys, values = (
-                each.transpose(1, 2).repeat_interleave(query.shape[1] // each.shape[2], 1) for each in (keys, values)
+            # The heads of a group are as many more queries of one key.
+            grouped = query.reshape(len(rows), keys.shape[2], -1, query.shape[-1])
+            repeats = grouped.shape[2] // query.shape[2]
+            result = _attention(
+                grouped, keys.transpose(1, 2), values.transpose(1, 2), visible.repeat(1, 1, repeats, 1), scale
             )
-            return _attention(query, keys, values, visible, scale)
+            return result.reshape(*query.shape[:3], -1)
 
         tensors = {
             name: getattr(self, own).t() if is_transposed else getattr(self, own)
