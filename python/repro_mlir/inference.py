@@ -32,7 +32,8 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, *, inpu
       inputs: of a model, example inputs as for `capture`; an exported one has its own.
     Raises:
       ReproError: an unknown target, one that this machine cannot run, a program that cannot be compiled, a number of
-        threads below 1; a model that cannot be captured, or that has no example inputs.
+        threads below 1; a model that cannot be captured, or that has no example inputs; a file that is missing or
+        damaged.
     """
     if isinstance(model, Program):
         if inputs is not None:
@@ -44,9 +45,9 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, *, inpu
         except ImportError as error:
             raise ReproError(f"a .pt2 file needs PyTorch: pip install 'repro-mlir[torch]' ({error})") from None
         model = load(model)
-    from .frontends.torch.programs import capture, has_inputs
+    from .frontends.torch.programs import capture, is_exported
 
-    if inputs is None and not has_inputs(model):
+    if inputs is None and not is_exported(model):
         raise ReproError(
             f"expected a program, or a model with inputs=..., examples of its inputs, got a {type(model).__qualname__}"
         )

@@ -16,6 +16,7 @@ import numpy as np
 from repro_mlir.errors import ReproError
 from repro_mlir.execute.executable import Kept, compile
 from repro_mlir.generation.sampling import Sampler, Sampling
+from repro_mlir.signals import deferred_signals
 
 if TYPE_CHECKING:
     import torch
@@ -173,9 +174,10 @@ class Generator:
           the requests that got a token.
         """
         with self._lock:
-            for slot, request in enumerate(self._slots):
-                if request is None and self._waiting:
-                    self._slots[slot] = self._waiting.popleft()
+            with deferred_signals():
+                for slot, request in enumerate(self._slots):
+                    if request is None and self._waiting:
+                        self._slots[slot] = self._waiting.popleft()
             changed = self._read_chunk()
             active = [(slot, each) for slot, each in enumerate(self._slots) if each is not None and each.tokens]
             active = [(slot, each) for slot, each in active if each not in changed]
@@ -220,9 +222,10 @@ class Generator:
         token = self._sampler.choose(logits, request._sampling, len(request.prompt) + len(request.tokens))
         if request._keeps_logits:
             request.logits[len(request.tokens) :] = [logits.copy()]
-        request.tokens.append(token)
-        if len(request.tokens) >= request._most or token in request._stop:
-            self.cancel(request)
+        with deferred_signals():
+            request.tokens.append(token)
+            if len(request.tokens) >= request._most or token in request._stop:
+                self.cancel(request)
 
     def _request(
         self,

@@ -126,7 +126,10 @@ class ReproTrainer(transformers.Trainer):
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Of a batch with labels a compiled evaluation; without, where there is no loss, transformers' own."""
         labels = self.label_names
-        has_loss = all(inputs.get(name) is not None for name in labels) if labels else self.can_return_loss
+        asked = inputs.get("return_loss")
+        has_loss = bool(self.can_return_loss if asked is None else asked)
+        if labels:
+            has_loss = all(inputs.get(name) is not None for name in labels)
         return super().prediction_step(self._evaluate_batch if has_loss else model, inputs, *args, **kwargs)
 
     def _evaluate_batch(self, **batch: Any) -> Any:

@@ -42,10 +42,10 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, capacity: int = CAPACITY) -> None:
         super().__init__()
         self.tokens = nn.Embedding(VOCABULARY, WIDTH)
-        self.positions = nn.Embedding(CAPACITY, WIDTH)
+        self.positions = nn.Embedding(capacity, WIDTH)
         self.blocks = nn.ModuleList(Block() for _ in range(2))
         self.head = nn.Linear(WIDTH, VOCABULARY)
 
@@ -121,6 +121,26 @@ def test_k6_logits_are_those_of_the_whole_forward_pass(slots: int, chunk: int, t
     for request in running:
         read = [*request.prompt, *request.tokens[:-1]]
         np.testing.assert_array_equal(bits(request.logits), bits(whole_logits(read)[len(request.prompt) - 1 :]))
+
+
+def test_k6_positions_without_tokens_change_no_bit_across_chunks_and_lanes() -> None:
+    """(F1) 512 is the chunk of sums over positions, 64 are the lanes of a softmax's sum."""
+    capacity = 600
+    torch.manual_seed(4)
+    long = Model(capacity).eval()
+    used = Generator(long, capacity, chunk=200, threads=1)
+    prompt = [i * i % VOCABULARY for i in range(capacity - 3)]
+    found = {length: used.submit(prompt[:length], 3, logits=True) for length in (1, 63, 510, capacity - 3)}
+    while not all(request.finished for request in found.values()):
+        used.step()
+    positions = torch.arange(capacity)[None]
+    executable = repro_mlir.compile(long, "cpu", 1, inputs=(torch.zeros_like(positions), positions))
+    for length, request in found.items():
+        tokens = np.zeros((1, capacity), np.int64)
+        tokens[0, : length + 3] = [*request.prompt, *request.tokens]
+        (logits,) = executable(executable.program.initial_state(), tokens, positions)[1].values()
+        want = np.asarray(logits)[0, length - 1 : length + 2]
+        np.testing.assert_array_equal(bits(request.logits), bits(want))
 
 
 def test_tokens_are_the_same_in_every_order_and_on_a_gpu() -> None:

@@ -280,6 +280,31 @@ def test_parts_of_tensors_of_any_size(name: str, gradient: bool) -> None:
             assert torch.equal(*gradients)
 
 
+@pytest.mark.parametrize("gradient", [False, True])
+def test_parts_with_gaps_of_any_size(gradient: bool) -> None:
+    def halves(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        return y, y[:, : x.shape[1] // 2], y[:, x.shape[1] // 2 :], y[1:, 1::2]
+
+    run = compiled(halves, dynamic=True)
+    for size in (6, 10):
+        x = torch.arange(4.0 * size).reshape(4, size).requires_grad_(gradient)
+        for ours, theirs in zip(run(x), halves(x), strict=True):
+            assert ours.stride() == theirs.stride() and torch.equal(ours, theirs)
+            if gradient:
+                wanted, found = (torch.autograd.grad(r.exp().sum(), x, retain_graph=True)[0] for r in (theirs, ours))
+                torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+def test_results_are_on_the_cpu_whatever_the_default_device(device: str) -> None:
+    run = compiled(lambda x: x * 2)
+    x = torch.ones(3)
+    run(x)
+    with torch.device(device):
+        assert run(x).tolist() == [2, 2, 2]
+
+
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 def test_functions_of_no_tensor(target: str) -> None:
     assert compiled(lambda: torch.arange(5.0) * 2, target=target)().tolist() == [0, 2, 4, 6, 8]

@@ -121,7 +121,7 @@ class _Graph:
         def call(*given: Any) -> list[Any]:
             inputs = captured.flatten_batch(given)
             if captured.draws:
-                inputs += [torch.tensor(number, dtype=torch.int64) for number in self._options.seeds()]
+                inputs += [torch.tensor(number, dtype=torch.int64, device="cpu") for number in self._options.seeds()]
             return captured.results(given, run(inputs))
 
         return call

@@ -44,7 +44,7 @@ class Calls:
         self._outputs = [(kind.shape, dtype_of(kind.element)) for kind in outputs]
 
     def __call__(self, inputs: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
-        outputs = [torch.empty(shape, dtype=dtype) for shape, dtype in self._outputs]
+        outputs = [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in self._outputs]
         read = self._readable(inputs)
         if read is None:
             self._executable.write(inputs, outputs)

@@ -4,6 +4,7 @@
 """Files of torch.export."""
 
 import os
+import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,18 +37,20 @@ def load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
         raise CaptureError(f"{path}: cannot be read as a file of torch.export.save: {reason}") from None
 
 
+_ENVIRONMENT = threading.Lock()
 _WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 @contextmanager
 def _tensors_alone() -> Iterator[None]:
     """torch.export.load takes pickles of anything for tensors, unless the environment says otherwise."""
-    former = os.environ.get(_WEIGHTS_ONLY)
-    os.environ[_WEIGHTS_ONLY] = "1"
-    try:
-        yield
-    finally:
-        if former is None:
-            del os.environ[_WEIGHTS_ONLY]
-        else:
-            os.environ[_WEIGHTS_ONLY] = former
+    with _ENVIRONMENT:
+        former = os.environ.get(_WEIGHTS_ONLY)
+        os.environ[_WEIGHTS_ONLY] = "1"
+        try:
+            yield
+        finally:
+            if former is None:
+                del os.environ[_WEIGHTS_ONLY]
+            else:
+                os.environ[_WEIGHTS_ONLY] = former

@@ -52,7 +52,8 @@ class _View:
 
     def of(self, argument: torch.Tensor) -> torch.Tensor:
         if argument.stride() != self.source:
-            argument = torch.empty_strided(argument.shape, self.source, dtype=argument.dtype).copy_(argument)
+            made = torch.empty_strided(argument.shape, self.source, dtype=argument.dtype, device=argument.device)
+            argument = made.copy_(argument)
         return argument.as_strided(self.shape, self.strides, argument.storage_offset() + self.offset)
 
 
@@ -75,9 +76,9 @@ class _Output:
 
     def of(self, output: torch.Tensor) -> torch.Tensor:
         if not self.is_dense:
-            return _with_strides(output, self.strides)
+            return _with_strides(output, self.strides, self.offset)
         if self.offset:
-            memory = torch.empty(self.offset + output.numel(), dtype=output.dtype)
+            memory = torch.empty(self.offset + output.numel(), dtype=output.dtype, device=output.device)
             memory[self.offset :] = output.flatten()
             return memory.as_strided(self.shape, self.strides, self.offset)
         return output if output.stride() == self.strides else output.as_strided(self.shape, self.strides)
@@ -130,11 +131,16 @@ class CapturedGraph:
         return results
 
 
-def _with_strides(value: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
-    """A contiguous tensor with other strides, in memory of its own; as it is, where its elements would overlap."""
+def _with_strides(value: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
+    """A contiguous tensor with other strides, from an offset on in memory of its own.
+
+    Returned as it is where its elements would overlap.
+    """
     repeated = [extent > 1 and stride == 0 for extent, stride in zip(value.shape, strides, strict=True)]
     once = value[tuple(slice(0, 1) if each else slice(None) for each in repeated)]
-    made = torch.empty_strided(once.shape, strides, dtype=value.dtype)
+    reach = sum(stride * (extent - 1) for extent, stride in zip(once.shape, strides, strict=True)) + 1
+    memory = torch.empty(offset + (reach if once.numel() else 0), dtype=value.dtype, device=value.device)
+    made = memory.as_strided(once.shape, strides, offset)
     if _may_overlap(made):
         return value
     return made.copy_(once).expand(value.shape)
@@ -194,7 +200,7 @@ def _concrete(value: Any) -> Any:
     """A tensor of the same shape, strides and element type with no values in it; a number as it is."""
     if not isinstance(value, torch.Tensor):
         return value
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cpu")
 
 
 def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:

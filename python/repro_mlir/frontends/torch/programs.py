@@ -55,7 +55,7 @@ def capture(
         is that of all steps, since its state decides which it is (a momentum that begins with the first gradient).
     """
     module: Any = model
-    if _is_exported(model):
+    if is_exported(model):
         if len(arguments) > 1:
             raise ReproError("expected a model for a training step, got an ExportedProgram, which is inference")
         arguments = arguments or (_example_inputs(model),)
@@ -79,14 +79,10 @@ def capture(
     return _program(lambda frontend: frontend.capture_inference(module, arguments[0], options), options)[0]
 
 
-def _is_exported(model: Any) -> bool:
+def is_exported(model: Any) -> bool:
+    """Whether a model is a torch.export.ExportedProgram, which has example inputs of its own."""
     export = sys.modules.get("torch.export")
     return export is not None and isinstance(model, export.ExportedProgram)
-
-
-def has_inputs(model: Any) -> bool:
-    """Whether `capture(model)` needs no example inputs."""
-    return _is_exported(model)
 
 
 def _example_inputs(exported: Any) -> Any:

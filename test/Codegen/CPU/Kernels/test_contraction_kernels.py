@@ -45,6 +45,22 @@ def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, in
     case.check(arrays(case, special=False), ["v4", "v3"])
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "layout"),
+    [
+        (1, 9000, 530, ("mk", "kn")),
+        (1, 64, 1027, ("mk", "kn")),
+        (5, 4203, 519, ("km", "kn")),
+        (12, 700, 520, ("mk", "kn")),
+        (3, 130, 513, ("mk", "kn", "nm")),
+    ],
+)
+def test_few_rows_read_columns_in_long_streams_K1(m: int, n: int, k: int, layout: tuple[str, ...]) -> None:
+    """More columns than a strip, the last vector of a row with a mask or without, chunks and K-blocks with a rest."""
+    case = matmul(m, n, k, *layout)
+    case.check(arrays(case))
+
+
 @pytest.mark.parametrize("b", ["kn", "nk"])
 def test_parts_on_all_levels_F1(b: str) -> None:
     """A chunk that is longer than a part at any vector width, and f64."""
