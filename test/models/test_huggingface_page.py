@@ -14,7 +14,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "huggingface.md"
 def test_snippets_run(tmp_path: Path) -> None:
     """One after the other."""
     snippets = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.M | re.S)
-    assert len(snippets) == 4
+    assert len(snippets) == 5
     # Without a way to CUDA's libraries torchvision must come first, see vision.py.
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import vision\n" + "".join(snippets)
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
@@ -22,5 +22,5 @@ def test_snippets_run(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     hashes = [line.split()[-1] for line in lines if re.search(r"\b[0-9a-f]{64}$", line)]
     assert len(set(hashes)) == 2
-    assert "4" in lines and lines[-1].endswith(" True")
+    assert "4" in lines and lines[-2].endswith(" True") and re.fullmatch(r"\[\[(\d+, ){4}\d+\]\]", lines[-1])
     assert {path.name for path in tmp_path.iterdir()} == {"run", "run.receipt", "trained"}

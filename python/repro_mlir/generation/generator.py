@@ -73,7 +73,7 @@ class Generator:
         Args:
           model: in evaluation mode; `model(tokens, positions)`, both i64 [rows, length], gives logits f32 [rows,
             length, vocabulary]. Its attention is torch.nn.functional.scaled_dot_product_attention, causal, on operands
-            [rows, heads, length, size]. Its weights are copied.
+            [rows, heads, length, size], also where a module of PyTorch calls it. Its weights are copied.
           capacity: how many tokens a request has at most.
           slots: how many requests are worked on at a time.
           chunk: of a prompt, how many tokens are read at a time; other requests go on between.

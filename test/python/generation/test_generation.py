@@ -371,7 +371,7 @@ class MultiheadBeside(Model):
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         x = self.tokens(tokens)
         hidden = ~torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
-        mixed, _ = self.beside(x, x, x, attn_mask=hidden, need_weights=False)
+        mixed, _ = self.beside(x, x, x, attn_mask=hidden, need_weights=True)
         return super().forward(tokens, positions) + 1e-5 * self.head(mixed)
 
 
@@ -438,12 +438,28 @@ class Rotary(nn.Module):
         return self.head(x + attended.transpose(1, 2).flatten(2))
 
 
-def test_k6_holds_for_rotated_and_grouped_keys() -> None:
+class Encoder(nn.Module):
+    """PyTorch's own layers, which call attention inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(VOCABULARY, WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, 2, 48, batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+        return self.head(self.layers(self.tokens(tokens) + positions[..., None] / 16, mask, is_causal=True))
+
+
+@pytest.mark.parametrize("kind", [Rotary, Encoder])
+def test_k6_holds_for_attention_of_other_forms(kind: type[nn.Module]) -> None:
     torch.manual_seed(3)
-    rotary = Rotary().eval()
+    model = kind().eval()
     inputs = (torch.zeros(1, CAPACITY, dtype=torch.int64), torch.arange(CAPACITY)[None])
-    executable = repro_mlir.compile(rotary, threads=1, inputs=inputs)
-    used = Generator(rotary, CAPACITY, slots=3, chunk=4, threads=1)
+    executable = repro_mlir.compile(model, threads=1, inputs=inputs)
+    used = Generator(model, CAPACITY, slots=3, chunk=4, threads=1)
     running = [used.submit(prompt, most, sampling, logits=True) for prompt, most, sampling in requests(8, 4)]
     while not all(request.finished for request in running):
         used.step()

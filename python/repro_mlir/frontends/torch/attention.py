@@ -20,13 +20,13 @@ from repro_mlir.frontends.torch.operations import Builder, define
 from repro_mlir.frontends.torch.random_sites import current_sites
 
 
-class BlockedAttention(TorchFunctionMode):
+class ReplacedAttention(TorchFunctionMode):
     """Replaces `scaled_dot_product_attention` while it is active, also where PyTorch's own modules call it."""
 
-    def __init__(self, block: int) -> None:
-        """`block`: queries, or keys, of a block; at least 1."""
+    def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
+        """`attend`: takes the arguments of PyTorch's function."""
         super().__init__()
-        self._block = block
+        self._attend = attend
         self._original: Callable[..., torch.Tensor] = F.scaled_dot_product_attention
 
     def __torch_function__(
@@ -35,7 +35,7 @@ class BlockedAttention(TorchFunctionMode):
         replacement = self._attend if function is self._original else function
         return replacement(*args, **(kwargs or {}))
 
-    def __enter__(self) -> "BlockedAttention":
+    def __enter__(self) -> "ReplacedAttention":
         # A function that the mode sees runs without it: multi_head_attention_forward would find the original.
         F.scaled_dot_product_attention = self._attend
         return super().__enter__()
@@ -44,7 +44,21 @@ class BlockedAttention(TorchFunctionMode):
         super().__exit__(*exception)
         F.scaled_dot_product_attention = self._original
 
-    def _attend(
+    def original(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """PyTorch's function itself."""
+        with torch._C.DisableTorchFunction():
+            return self._original(*args, **kwargs)
+
+
+class BlockedAttention(ReplacedAttention):
+    """Attention by blocks in place of `scaled_dot_product_attention` while it is active."""
+
+    def __init__(self, block: int) -> None:
+        """`block`: queries, or keys, of a block; at least 1."""
+        super().__init__(self._attend_by_blocks)
+        self._block = block
+
+    def _attend_by_blocks(
         self,
         query: torch.Tensor,
         key: torch.Tensor,
@@ -60,7 +74,7 @@ class BlockedAttention(TorchFunctionMode):
         if torch.is_autocast_enabled("cpu"):
             query, key, value = (_autocast(x) for x in (query, key, value))
             with torch.autocast("cpu", enabled=False):
-                return self._attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+                return self._attend_by_blocks(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         result_dtype = query.dtype
         query, key, value = (x.to(torch.float32) for x in (query, key, value))
         queries, keys, size = query.shape[-2], key.shape[-2], query.shape[-1]
@@ -70,7 +84,7 @@ class BlockedAttention(TorchFunctionMode):
             shapes.append(attn_mask.shape[:-2])
         batch = torch.broadcast_shapes(*shapes)
         if 0 in (*batch, queries, keys, size, value.shape[-1]):
-            result = self._original(
+            result = self.original(
                 query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
             )
             return result.to(result_dtype)

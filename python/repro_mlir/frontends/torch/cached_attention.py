@@ -10,12 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.func import functional_call
-from torch.overrides import TorchFunctionMode
 
 from repro_mlir.frontends.torch.arguments import require_model
+from repro_mlir.frontends.torch.attention import ReplacedAttention
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.programs import capture
 from repro_mlir.program import Program
@@ -131,7 +130,7 @@ class CachedModel(nn.Module):
             name: getattr(self, own).t() if is_transposed else getattr(self, own)
             for name, (own, is_transposed) in self._tensors.items()
         }
-        with _Attention(attend):
+        with ReplacedAttention(attend):
             return self._calls(tokens, positions.clamp(min=0), tensors)
 
     def _take_tensors(self, model: nn.Module) -> None:
@@ -147,7 +146,7 @@ class CachedModel(nn.Module):
             self._tensors[name] = (own, False)
 
     def _whole(self, model: nn.Module) -> tuple[torch.Tensor, list[tuple[tuple[int, int], tuple[int, int]]]]:
-        """The logits of the model's own forward pass; heads and size of keys and values of each call of attention."""
+        """The logits of the model's own forward pass; of each call of attention heads and size of keys and values."""
         tokens, positions = self._tokens()
         found = []
 
@@ -163,12 +162,12 @@ class CachedModel(nn.Module):
         ) -> torch.Tensor:
             _require_causal(query, key, value, attn_mask, dropout_p, is_causal)
             found.append(((key.shape[1], key.shape[3]), (value.shape[1], value.shape[3])))
-            return F.scaled_dot_product_attention(
+            return attention.original(
                 query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
             )
 
         before = [(name, buffer, buffer._version) for name, buffer in model.named_buffers()]
-        with _Attention(attend):
+        with (attention := ReplacedAttention(attend)):
             logits = self._calls(tokens, positions)
         for name, buffer, version in before:
             if model.get_buffer(name) is not buffer or buffer._version != version:
@@ -194,7 +193,7 @@ class CachedModel(nn.Module):
 
         positions = self._tokens()[1][:, :_PIECE]
         first = positions < positions.shape[1] // 2
-        with _Attention(alone):
+        with ReplacedAttention(alone):
             logits = self._calls(torch.zeros_like(positions), positions).view(torch.int32)
             for changed in (first, ~first):
                 others = self._calls(changed.long(), positions).view(torch.int32)
@@ -226,20 +225,15 @@ class CachedModel(nn.Module):
 
 
 def _caller(model: nn.Module) -> Callable[..., Any]:
-    """How a model is called: by tokens and positions, by name where it is one of transformers, and with other tensors
-    in place of its own where they are given by name."""
+    """A call of a model with tokens and positions, and by name with other tensors in place of its own."""
     names = list(inspect.signature(model.forward).parameters)
-    is_named = "position_ids" in names
-    if not is_named and len(names) < 2:
+    if len(names) < 2:
         raise CaptureError(
             f"forward of {type(model).__qualname__} takes {', '.join(names) or 'nothing'}, expected tokens and their "
             "positions, both i64 [rows, length]"
         )
 
     def call(tokens: torch.Tensor, positions: torch.Tensor, tensors: dict[str, torch.Tensor] | None = None) -> Any:
-        if is_named:
-            named = {"input_ids": tokens, "position_ids": positions, "use_cache": False}
-            return functional_call(model, tensors or {}, (), named).logits
         return functional_call(model, tensors or {}, (tokens, positions))
 
     return call
@@ -253,21 +247,6 @@ def _attention(
     root = math.sqrt(1.0 / math.sqrt(query.shape[-1]) if scale is None else scale)
     scores = (query * root) @ (key * root).transpose(-2, -1)
     return torch.softmax(torch.where(visible, scores, -math.inf), -1) @ value
-
-
-class _Attention(TorchFunctionMode):
-    """Replaces `scaled_dot_product_attention` while it is active."""
-
-    def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
-        super().__init__()
-        self._attend = attend
-        self._original: Callable[..., torch.Tensor] = F.scaled_dot_product_attention
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        replacement = self._attend if function is self._original else function
-        return replacement(*args, **(kwargs or {}))
 
 
 def _require_causal(

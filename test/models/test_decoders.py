@@ -1,0 +1,62 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(K6) Decoders of transformers generate with a cache: the bits of their whole forward pass, the tokens of `generate`."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import repro_mlir
+import torch
+import transformers
+from repro_mlir import ReproError
+from repro_mlir.integrations.decoder import Decoder
+
+CAPACITY, VOCABULARY, NEW = 24, 61, 8
+PROMPTS = [[3, 7, 11, 2, 9, 30, 5], [8], [60, 1, 60]]
+SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": VOCABULARY, "eos_token_id": None}
+
+
+def gpt2() -> transformers.PreTrainedModel:
+    config = transformers.GPT2Config(n_layer=2, n_head=2, n_embd=32, vocab_size=VOCABULARY, n_positions=CAPACITY)
+    return transformers.GPT2LMHeadModel(config)
+
+
+def llama() -> transformers.PreTrainedModel:
+    """With two queries for each key."""
+    config = transformers.LlamaConfig(num_attention_heads=4, num_key_value_heads=2, **SIZES)
+    return transformers.LlamaForCausalLM(config)
+
+
+@pytest.mark.parametrize("make", [gpt2, llama])
+def test_k6_decoders_have_the_bits_of_their_whole_forward_pass(make: Callable) -> None:
+    torch.manual_seed(0)
+    model = make().eval()
+    decoder = Decoder(model).eval()
+    generator = repro_mlir.Generator(decoder, CAPACITY, slots=2, chunk=5, threads=1)
+    requests = [generator.submit(prompt, NEW, logits=True) for prompt in PROMPTS]
+    while not all(request.finished for request in requests):
+        generator.step()
+    positions = torch.arange(CAPACITY)[None]
+    executable = repro_mlir.compile(decoder, "cpu", 1, inputs=(torch.zeros_like(positions), positions))
+    state = executable.program.initial_state()
+    for prompt, request in zip(PROMPTS, requests, strict=True):
+        eager = model.generate(torch.tensor([prompt]), max_new_tokens=NEW, do_sample=False, pad_token_id=0)
+        assert request.tokens == eager[0, len(prompt) :].tolist()
+        tokens = np.zeros((1, CAPACITY), np.int64)
+        tokens[0, : len(prompt) + NEW] = [*prompt, *request.tokens]
+        (logits,) = executable(state, tokens, positions)[1].values()
+        want = np.asarray(logits)[0, len(prompt) - 1 : len(prompt) + NEW - 1]
+        np.testing.assert_array_equal(np.stack(request.logits).view(np.uint32), want.view(np.uint32))
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_models_that_are_no_decoders() -> None:
+    with pytest.raises(ReproError, match="expected a model of transformers, got a Linear"):
+        Decoder(torch.nn.Linear(2, 2))
+    config = transformers.MistralConfig(
+        num_attention_heads=4, num_key_value_heads=2, sliding_window=8, max_position_embeddings=CAPACITY, **SIZES
+    )
+    with pytest.raises(ReproError, match="sliding_window is not causal attention alone"):
+        repro_mlir.Generator(Decoder(transformers.MistralForCausalLM(config)).eval(), CAPACITY)
