@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6) Decoders of transformers generate with a cache: the bits of their whole forward pass, the tokens of `generate`."""
+"""(K6) Decoders of transformers generate with a cache: the bits of their whole pass, the tokens of `generate`."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,13 @@ from repro_mlir.integrations.decoder import Decoder
 
 CAPACITY, VOCABULARY, NEW = 24, 61, 8
 PROMPTS = [[3, 7, 11, 2, 9, 30, 5], [8], [60, 1, 60]]
-SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": VOCABULARY, "eos_token_id": None}
+SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "vocab_size": VOCABULARY,
+    "eos_token_id": None,
+}
 
 
 def gpt2() -> transformers.PreTrainedModel:
