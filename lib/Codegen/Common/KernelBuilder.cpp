@@ -363,16 +363,28 @@ void KernelBuilder::storeVector(Value vector, Value flat, Value offset,
                mask ? mask.count : index(lanes));
     return;
   }
-  for (int64_t lane = 0; lane < lanes; ++lane) {
-    auto storeLane = [&] {
-      Value element = vector::ExtractOp::create(*this, vector, lane);
-      memref::StoreOp::create(*this, element, flat, add(offset, lane * stride));
-    };
-    if (mask)
-      when(less(index(lane), mask.count), storeLane);
-    else
-      storeLane();
+  if (mask) {
+    // By way of memory: a branch for each lane would be far more code.
+    Value slot = getLaneSlot(cast<VectorType>(vector.getType()));
+    vector::StoreOp::create(*this, vector, slot, index(0));
+    loop(index(0), mask.count, 1, [&](Value lane) {
+      Value element = memref::LoadOp::create(*this, slot, lane);
+      memref::StoreOp::create(*this, element, flat,
+                              add(offset, mul(lane, stride)));
+    });
+    return;
   }
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    Value element = vector::ExtractOp::create(*this, vector, lane);
+    memref::StoreOp::create(*this, element, flat, add(offset, lane * stride));
+  }
+}
+
+Value KernelBuilder::getLaneSlot(VectorType type) {
+  Value &slot = laneSlots[type];
+  if (!slot)
+    slot = getScratch(type.getElementType(), type.getDimSize(0));
+  return slot;
 }
 
 Value KernelBuilder::loadDescending(Value flat, VectorType type, Value offset,

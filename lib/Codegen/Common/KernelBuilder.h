@@ -150,8 +150,11 @@ private:
   /// With vectors of what lies between, too, of which nothing is used.
   Value loadEverySecond(Value flat, VectorType type, Value offset,
                         LaneMask mask);
+  /// Memory for a vector of which single lanes are taken.
+  Value getLaneSlot(VectorType type);
 
   llvm::DenseMap<Value, Value> flattened;
+  llvm::DenseMap<Type, Value> laneSlots;
 };
 
 /// The type that holds an element in memory. An i1 is a byte there, but a

@@ -149,9 +149,9 @@ void ContractionKernel::emitPanelByKBlocks(Value panel, const Chunk &chunk) {
   SmallVector<PanelVector> vectors = getPanelVectors(panel);
   SmallVector<PanelVector> nextVectors =
       getPanelVectors(b.min(b.add(panel, 1), b.sub(endPanel, b.index(1))));
-  auto emit = [&](Value start, bool isFirst) {
+  b.loop(chunk.start, chunk.end, config.kBlockSize, [&](Value start) {
     Value end = b.min(b.add(start, config.kBlockSize), chunk.end);
-    KBlock kBlock{chunk, start, end, isFirst};
+    KBlock kBlock{chunk, start, end};
     Value isLast = b.equal(end, chunk.end);
     kBlock.next = {b.select(isLast, chunk.start, end), {}};
     for (auto [here, there] : llvm::zip_equal(vectors, nextVectors)) {
@@ -162,27 +162,20 @@ void ContractionKernel::emitPanelByKBlocks(Value panel, const Chunk &chunk) {
     }
     packColumns(panel, kBlock);
     emitKBlock(panel, vectors, kBlock);
-  };
-  emit(chunk.start, true);
-  b.loop(b.add(chunk.start, config.kBlockSize), chunk.end, config.kBlockSize,
-         [&](Value start) { emit(start, false); });
+  });
 }
 
 void ContractionKernel::emitChunk(const Chunk &chunk) {
   if (config.rowsPacked && config.rowsAlongRows)
     packRowsAlongRows(chunk);
   if (config.kBlocksOutside) {
-    auto emit = [&](Value start, bool isFirst) {
+    b.loop(chunk.start, chunk.end, config.kBlockSize, [&](Value start) {
       Value end = b.min(b.add(start, config.kBlockSize), chunk.end);
-      KBlock kBlock{chunk, start, end, isFirst};
       firstPacked = firstPanel;
       b.loop(firstPanel, endPanel, 1, [&](Value panel) {
-        emitKBlock(panel, getPanelVectors(panel), kBlock);
+        emitKBlock(panel, getPanelVectors(panel), {chunk, start, end});
       });
-    };
-    emit(chunk.start, true);
-    b.loop(b.add(chunk.start, config.kBlockSize), chunk.end, config.kBlockSize,
-           [&](Value start) { emit(start, false); });
+    });
     return;
   }
   if (config.hasKBlocks()) {
@@ -192,7 +185,7 @@ void ContractionKernel::emitChunk(const Chunk &chunk) {
     });
     return;
   }
-  KBlock whole{chunk, chunk.start, chunk.end, /*isFirst=*/true};
+  KBlock whole{chunk, chunk.start, chunk.end};
   b.loop(firstPanel, endPanel, config.groupPanels, [&](Value first) {
     firstPacked = first;
     if (config.columnsPacked)

@@ -43,7 +43,6 @@ struct NextKBlock {
 struct KBlock {
   Chunk chunk;
   Value start, end;
-  bool isFirst; ///< begins the chunk
   NextKBlock next = {};
 };
 
@@ -146,28 +145,36 @@ private:
   /// each other or are every second there, those of neighbouring columns far
   /// apart; else 0.
   int64_t getStepAlongRows(const Tile &tile) const;
-  /// The totals of one vector, or what the epilogue made of them, row by row,
-  /// or where `alongRows` lane by lane: the results of rows [0, neighbours) and
-  /// [neighbours, end) lie `step` apart.
-  struct AlongRows {
-    int64_t step;
-    Value neighbours; ///< null: all rows
+  /// How the results of one column lie: those of rows [0, neighbours) and
+  /// [neighbours, end) `step` apart.
+  struct RowPlaces {
+    int64_t step = 0;      ///< 0: nothing is known
+    Value neighbours = {}; ///< null: all rows
+    Value condition = {};  ///< whether they do; null: yes, where others do not
   };
+  /// One, or two by the condition of the first.
+  SmallVector<RowPlaces> getRowPlaces(const Tile &tile,
+                                      ArrayRef<ResultRow> resultRows);
+  /// The totals of one vector, or what the epilogue made of them, row by row or
+  /// along the rows; without places with less code.
   void writeVector(ArrayRef<Value> values, ArrayRef<ResultRow> resultRows,
-                   const PanelVector &vector,
-                   std::optional<AlongRows> alongRows);
+                   const PanelVector &vector, ArrayRef<RowPlaces> places);
   void writeAlongRows(ArrayRef<Value> values, ArrayRef<ResultRow> resultRows,
-                      const PanelVector &vector, AlongRows alongRows);
+                      const PanelVector &vector, ArrayRef<RowPlaces> places);
+  /// One lane of the results, which begin at `first` and end with `last`.
+  void writeRowsOfLane(Value rows, int64_t rowCount, Value first, Value last,
+                       const RowPlaces &place);
   /// What the fold stores at `offset` and the lanes after it, not yet rounded
   /// to the output's type.
   Value getResult(Value total, Value offset, LaneMask mask);
   /// What the epilogue stores instead.
   Value applyEpilogue(Value total, const ResultRow &row,
                       const PanelVector &vector, LaneMask mask);
-  /// The same of a vector of each row.
+  /// The same of a vector of each row, at an edge of the results with less
+  /// code.
   SmallVector<Value> applyEpilogue(ArrayRef<Value> totals,
                                    ArrayRef<ResultRow> resultRows,
-                                   const PanelVector &vector);
+                                   const PanelVector &vector, bool isEdge);
   /// Where the totals of the tile are.
   Value getTotalsOffset(const Tile &tile);
   ResultRow getResultRow(Value row);

@@ -154,7 +154,7 @@ Value ContractionKernel::applyEpilogue(Value total, const ResultRow &row,
 SmallVector<Value>
 ContractionKernel::applyEpilogue(ArrayRef<Value> totals,
                                  ArrayRef<ResultRow> resultRows,
-                                 const PanelVector &vector) {
+                                 const PanelVector &vector, bool isEdge) {
   auto apply = [&](LaneMask mask) {
     SmallVector<Value> results;
     for (auto [total, row] : llvm::zip_equal(totals, resultRows))
@@ -163,47 +163,65 @@ ContractionKernel::applyEpilogue(ArrayRef<Value> totals,
   };
   if (!vector.count)
     return apply({});
+  auto applyMasked = [&] { return apply(b.getMask(vector.count, lanes)); };
+  if (isEdge)
+    return applyMasked();
   return b.choose(
       b.equal(vector.count, b.index(lanes)), [&] { return apply({}); },
-      [&] { return apply(b.getMask(vector.count, lanes)); });
+      applyMasked);
 }
 
 void ContractionKernel::writeVector(ArrayRef<Value> values,
                                     ArrayRef<ResultRow> resultRows,
                                     const PanelVector &vector,
-                                    std::optional<AlongRows> alongRows) {
+                                    ArrayRef<RowPlaces> places) {
   const Access &output = fold.outputs[0];
+  int64_t distance = columns.loops.back().coefficients.back();
   auto write = [&](LaneMask mask) {
     for (auto [value, row] : llvm::zip_equal(values, resultRows)) {
       Value offset = b.add(row.output, vector.outputOffset);
       Value result = epilogue.op ? value : getResult(value, offset, mask);
       b.storeVector(b.convertFloat(result, output.element), output.buffer,
-                    offset, columns.loops.back().coefficients.back(), mask);
+                    offset, distance, mask);
     }
   };
-  auto writeFull = [&] {
-    if (alongRows)
-      writeAlongRows(values, resultRows, vector, *alongRows);
+  // Beyond the end there is nothing to read either.
+  auto writeMasked = [&] {
+    b.when(b.less(b.index(0), vector.count),
+           [&] { write(b.getMask(vector.count, lanes)); });
+  };
+  if (places.empty()) {
+    if (vector.count)
+      writeMasked();
     else
-      write({});
+      write(distance == 1 ? LaneMask() : b.getMask(b.index(lanes), lanes));
+    return;
+  }
+  auto writeFull = [&] {
+    if (llvm::all_of(places, [](const RowPlaces &at) { return at.step; })) {
+      writeAlongRows(values, resultRows, vector, places);
+      return;
+    }
+    auto writeApart = [&] { write({}); };
+    if (places.size() == 1)
+      writeApart();
+    else
+      b.when(
+          places[0].condition,
+          [&] { writeAlongRows(values, resultRows, vector, places[0]); },
+          writeApart);
   };
   if (!vector.count) {
     writeFull();
     return;
   }
-  b.when(b.equal(vector.count, b.index(lanes)), writeFull, [&] {
-    // Beyond the end there is nothing to read either.
-    b.when(b.less(b.index(0), vector.count),
-           [&] { write(b.getMask(vector.count, lanes)); });
-  });
+  b.when(b.equal(vector.count, b.index(lanes)), writeFull, writeMasked);
 }
 
 void ContractionKernel::writeAlongRows(ArrayRef<Value> values,
                                        ArrayRef<ResultRow> resultRows,
                                        const PanelVector &vector,
-                                       AlongRows alongRows) {
-  const Access &output = fold.outputs[0];
-  int64_t rowCount = values.size(), step = alongRows.step;
+                                       ArrayRef<RowPlaces> places) {
   SmallVector<Value> results;
   for (auto [value, row] : llvm::zip_equal(values, resultRows))
     results.push_back(
@@ -213,33 +231,49 @@ void ContractionKernel::writeAlongRows(ArrayRef<Value> values,
   // Floats of storage types are not shuffled: not all targets move vectors of
   // them.
   results.resize(lanes, ub::PoisonOp::create(b, results[0].getType()));
+  results = b.transpose(std::move(results));
   Value first = b.add(resultRows.front().output, vector.outputOffset);
   Value last = b.add(resultRows.back().output, vector.outputOffset);
-  for (auto [lane, values] : llvm::enumerate(b.transpose(std::move(results)))) {
-    int64_t column = lane * columns.loops.back().coefficients.back();
-    auto store = [&](Value begin, Value end, Value offset) {
-      b.storeLanes(b.convertFloat(values, output.element), output.buffer,
-                   offset, step, begin, end);
-    };
-    Value end = b.index(rowCount);
-    if (alongRows.neighbours) {
-      store(b.index(0), alongRows.neighbours, b.add(first, column));
-      store(alongRows.neighbours, end,
-            b.add(last, column - (rowCount - 1) * step));
-      continue;
+  auto writeTo = [&](const RowPlaces &place) {
+    for (auto [lane, result] : llvm::enumerate(results)) {
+      int64_t column = lane * columns.loops.back().coefficients.back();
+      writeRowsOfLane(result, values.size(), b.add(first, column),
+                      b.add(last, column), place);
     }
-    if (step != 1) {
-      store(b.index(0), end, b.add(first, column));
-      continue;
-    }
-    // Vectors of a power of two of lanes.
-    for (int64_t x = 0, count; x < rowCount; x += count) {
-      count = llvm::bit_floor(uint64_t(rowCount - x));
-      Value part = vector::ExtractStridedSliceOp::create(b, values, x, count,
-                                                         /*stride=*/1);
-      b.storeVector(b.convertFloat(part, output.element), output.buffer,
-                    b.add(first, column + x), 1);
-    }
+  };
+  if (places.size() == 1)
+    writeTo(places[0]);
+  else
+    b.when(
+        places[0].condition, [&] { writeTo(places[0]); },
+        [&] { writeTo(places[1]); });
+}
+
+void ContractionKernel::writeRowsOfLane(Value rows, int64_t rowCount,
+                                        Value first, Value last,
+                                        const RowPlaces &place) {
+  const Access &output = fold.outputs[0];
+  auto store = [&](Value begin, Value end, Value offset) {
+    b.storeLanes(b.convertFloat(rows, output.element), output.buffer, offset,
+                 place.step, begin, end);
+  };
+  Value end = b.index(rowCount);
+  if (place.neighbours) {
+    store(b.index(0), place.neighbours, first);
+    store(place.neighbours, end, b.add(last, -(rowCount - 1) * place.step));
+    return;
+  }
+  if (place.step != 1) {
+    store(b.index(0), end, first);
+    return;
+  }
+  // Vectors of a power of two of lanes.
+  for (int64_t x = 0, count; x < rowCount; x += count) {
+    count = llvm::bit_floor(uint64_t(rowCount - x));
+    Value part = vector::ExtractStridedSliceOp::create(b, rows, x, count,
+                                                       /*stride=*/1);
+    b.storeVector(b.convertFloat(part, output.element), output.buffer,
+                  b.add(first, x), 1);
   }
 }
 
@@ -248,44 +282,42 @@ void ContractionKernel::writeResults(const Tile &tile, ArrayRef<Value> totals) {
   SmallVector<ResultRow> resultRows;
   for (int64_t x = 0; x < rowCount; ++x)
     resultRows.push_back(getResultRow(b.add(tile.row, x)));
-  // Of each vector; once, however they are stored.
-  SmallVector<SmallVector<Value>> values;
+  // Few tiles, for which little code is worth more than a few cycles.
+  bool isEdge = rowCount < config.tileRows ||
+                int64_t(tile.vectors.size()) < config.tileVectors;
+  SmallVector<RowPlaces> places;
+  if (!isEdge)
+    places = getRowPlaces(tile, resultRows);
   for (auto [v, vector] : llvm::enumerate(tile.vectors)) {
-    SmallVector<Value> ofVector;
+    SmallVector<Value> values;
     for (int64_t x = 0; x < rowCount; ++x)
-      ofVector.push_back(totals[x * tile.vectors.size() + v]);
-    values.push_back(epilogue.op ? applyEpilogue(ofVector, resultRows, vector)
-                                 : ofVector);
+      values.push_back(totals[x * tile.vectors.size() + v]);
+    if (epilogue.op)
+      values = applyEpilogue(values, resultRows, vector, isEdge);
+    writeVector(values, resultRows, vector, places);
   }
-  auto writeAll = [&](std::optional<AlongRows> alongRows) {
-    for (auto [ofVector, vector] : llvm::zip_equal(values, tile.vectors))
-      writeVector(ofVector, resultRows, vector, alongRows);
-  };
-  int64_t step = getStepAlongRows(tile);
-  if (step == 0) {
-    writeAll(std::nullopt);
-    return;
-  }
-  if (rows.loops.size() == 1) {
-    writeAll(AlongRows{step, {}});
-    return;
-  }
+}
+
+SmallVector<ContractionKernel::RowPlaces>
+ContractionKernel::getRowPlaces(const Tile &tile,
+                                ArrayRef<ResultRow> resultRows) {
+  int64_t rowCount = tile.rowCount, step = getStepAlongRows(tile);
+  if (step == 0)
+    return {RowPlaces()};
+  if (rows.loops.size() == 1)
+    return {RowPlaces{step}};
   auto isNeighbour = [&](int64_t row) {
     Value distance = b.sub(resultRows[row].output, resultRows[0].output);
     return b.equal(distance, b.index(row * step));
   };
-  b.when(
-      isNeighbour(rowCount - 1), [&] { writeAll(AlongRows{step, {}}); },
-      [&] {
-        // With one end of a line of images among the rows the results lie in
-        // two places. Only with masks in registers this is worth it.
-        if (b.getLanes() < 8 || rows.loops.back().size < rowCount - 1) {
-          writeAll(std::nullopt);
-          return;
-        }
-        Value neighbours = b.index(1);
-        for (int64_t x = 1; x < rowCount - 1; ++x)
-          neighbours = b.select(isNeighbour(x), b.index(x + 1), neighbours);
-        writeAll(AlongRows{step, neighbours});
-      });
+  RowPlaces together{step};
+  together.condition = isNeighbour(rowCount - 1);
+  // With one end of a line of images among the rows the results lie in two
+  // places. Only with masks in registers this is worth it.
+  if (b.getLanes() < 8 || rows.loops.back().size < rowCount - 1)
+    return {together, RowPlaces()};
+  Value neighbours = b.index(1);
+  for (int64_t x = 1; x < rowCount - 1; ++x)
+    neighbours = b.select(isNeighbour(x), b.index(x + 1), neighbours);
+  return {together, RowPlaces{step, neighbours}};
 }

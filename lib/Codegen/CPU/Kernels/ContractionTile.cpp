@@ -44,12 +44,22 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
   if (config.kBlocksOutside)
     slot = b.add(slot, b.mul(b.sub(panel, firstPanel),
                              config.stripRows * config.tileVectors * lanes));
-  SmallVector<Value> starts;
-  for (int64_t i = 0; i < rowCount * int64_t(vectors.size()); ++i)
-    starts.push_back(
-        kBlock.isFirst
-            ? b.zero(VectorType::get({lanes}, type)) // (F4)
-            : b.loadVector(kBlockSums, type, b.add(slot, i * lanes), 1, lanes));
+  auto beginAtZero = [&] { // (F4)
+    return SmallVector<Value>(rowCount * vectors.size(),
+                              b.zero(VectorType::get({lanes}, type)));
+  };
+  auto goOn = [&] {
+    SmallVector<Value> sums;
+    for (size_t i = 0; i < rowCount * vectors.size(); ++i)
+      sums.push_back(
+          b.loadVector(kBlockSums, type, b.add(slot, i * lanes), 1, lanes));
+    return sums;
+  };
+  // At run time, as code for each would be twice as much.
+  SmallVector<Value> starts =
+      config.hasKBlocks() ? b.choose(b.equal(kBlock.start, kBlock.chunk.start),
+                                     beginAtZero, goOn)
+                          : beginAtZero();
   SmallVector<Value> sums = emitSums(tile, starts);
   if (!config.hasKBlocks()) {
     finishTile(tile, sums);
