@@ -1,41 +1,59 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""PyTorch's operators, as programs: each gets as far as expected.json says, no less and no further.
+"""PyTorch's operators as programs, and with its modules through torch.compile.
 
-Every tenth entry by default, all of them with REPRO_COVERAGE=all (`make coverage`).
+Each entry gets as far as expected.json and backend_expected.json say, no less and no further. Every tenth entry by
+default, all of them with REPRO_COVERAGE=all (`make coverage`).
 """
 
 import os
+from dataclasses import dataclass
+from types import ModuleType
 
 import pytest
 
 pytest.importorskip("torch_mlir")
 
-import operator_coverage as coverage
+import backend_coverage
+import operator_coverage
 import opinfo_capture
 
-ENTRIES = sorted(opinfo_capture.entries())
-CHOSEN = ENTRIES if os.environ.get("REPRO_COVERAGE") == "all" else ENTRIES[::10]
 JOBS = int(os.environ.get("REPRO_COVERAGE_JOBS", "2"))
-LEAST_OK = 540
-"""How many entries must be `ok` in all."""
 
 
-def test_entries_get_as_far_as_expected() -> None:
-    expected = coverage.read_expected()
+@dataclass(frozen=True)
+class _Coverage:
+    """Entries and the script that runs them; `least_ok`: how many must be `ok` in all."""
+
+    script: ModuleType
+    entries: list[str]
+    least_ok: int
+
+
+@pytest.fixture(params=["operators", "backend"])
+def coverage(request: pytest.FixtureRequest) -> _Coverage:
+    if request.param == "operators":
+        return _Coverage(operator_coverage, sorted(opinfo_capture.entries()), 540)
+    return _Coverage(backend_coverage, sorted(backend_coverage.entries()), 600)
+
+
+def test_entries_get_as_far_as_expected(coverage: _Coverage) -> None:
+    expected = coverage.script.read_expected()
+    chosen = coverage.entries if os.environ.get("REPRO_COVERAGE") == "all" else coverage.entries[::10]
     surprises = []
-    for outcome in coverage.run_all(CHOSEN, JOBS):
+    for outcome in coverage.script.run_all(chosen, JOBS):
         stage, _ = expected.get(outcome.name, ("ok", ""))
         if outcome.stage != stage:
             surprises.append(f"{outcome.name}: expected {stage}, got {outcome.stage} {outcome.reason}")
     assert not surprises, "\n".join(surprises)
 
 
-def test_expected_failures_are_known_entries_with_reasons() -> None:
-    expected = coverage.read_expected()
-    assert set(expected) <= set(ENTRIES)
-    assert all(stage in coverage.STAGES and stage != "ok" and reason for stage, reason in expected.values())
+def test_expected_failures_are_known_entries_with_reasons(coverage: _Coverage) -> None:
+    expected = coverage.script.read_expected()
+    stages = set(coverage.script.STAGES) - {"ok"}
+    assert set(expected) <= set(coverage.entries)
+    assert all(stage in stages and reason for stage, reason in expected.values())
 
 
-def test_most_operators_work() -> None:
-    assert len(ENTRIES) - len(coverage.read_expected()) >= LEAST_OK
+def test_most_entries_work(coverage: _Coverage) -> None:
+    assert len(coverage.entries) - len(coverage.script.read_expected()) >= coverage.least_ok
