@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import ReproError
 from .execute.executable import check_target, compile
+from .numerics.philox import signed_seed
 from .program import Program, program_of
 from .program.exact import exact_contractions
 
@@ -34,12 +35,10 @@ class Backend:
         check_target(target)
         if fallback not in ("error", "eager"):
             raise ReproError(f"expected fallback 'error' or 'eager', got {fallback!r}")
-        if seed is not None and not (type(seed) is int and -(2**63) <= seed < 2**64):
-            raise ReproError(f"expected a whole number of 64 bits as seed, got {seed!r}")
         self.programs: list[Program] = []
         self._target, self._threads = target, threads
         self._exact_digits = exact_digits
-        self._seed = seed
+        self._seed = None if seed is None else signed_seed(seed)
         self._fallback = fallback
         self._calls = itertools.count()
 
@@ -66,7 +65,7 @@ class Backend:
 
         if self._seed is None:
             return draw_seed(), 0
-        return (self._seed + 2**63) % 2**64 - 2**63, next(self._calls)
+        return self._seed, next(self._calls)
 
 
 def backend(

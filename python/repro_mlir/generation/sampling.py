@@ -14,6 +14,7 @@ import numpy as np
 
 from repro_mlir.errors import ReproError
 from repro_mlir.execute.executable import compile
+from repro_mlir.numerics.philox import signed_seed
 from repro_mlir.program import Program, program_of
 
 
@@ -25,7 +26,7 @@ class Sampling:
       temperature: what the logits are divided by; 0 chooses the token with the greatest logit.
       top_k: only the so many tokens of greatest logits are chosen from; None: all.
       top_p: only the fewest tokens of greatest logits are chosen from whose probabilities add up to this.
-      seed: the seed of the request's random numbers, 64 bits.
+      seed: the seed of the request's random numbers, -2^63 to 2^64 - 1.
     """
 
     temperature: float = 0.0
@@ -43,8 +44,7 @@ class Sampling:
             raise ReproError(f"expected top_p above 0 and at most 1, got {self.top_p!r}")
         if self.top_k is not None and not (type(self.top_k) is int and self.top_k >= 1):
             raise ReproError(f"expected a top_k of at least 1, got {self.top_k!r}")
-        if not (type(self.seed) is int and -(2**63) <= self.seed < 2**64):
-            raise ReproError(f"expected a whole number of 64 bits as seed, got {self.seed!r}")
+        signed_seed(self.seed)
 
 
 _GREATEST_TEMPERATURE = float(np.finfo(np.float32).max)
@@ -72,7 +72,7 @@ class Sampler:
         if sampling.temperature == 0:
             return int(np.argmax(logits))
         top_k = min(sampling.top_k or self._vocabulary, self._vocabulary)
-        seed = np.array(sampling.seed % 2**64, np.uint64).view(np.int64)
+        seed = signed_seed(sampling.seed)
         temperature, top_p = np.float32(sampling.temperature), np.float32(sampling.top_p)
         _, outputs = self._executable({}, logits, temperature, top_k, top_p, seed, position)
         (token,) = outputs.values()

@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import numbers
+
 import numpy as np
+
+from ..errors import ReproError
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -28,6 +32,19 @@ def philox4x32_10(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
         )
         k0, k1 = (k0 + _WEYL[0]) & _MASK, (k1 + _WEYL[1]) & _MASK
     return np.stack([c0, c1, c2, c3])
+
+
+def signed_seed(seed: object) -> int:
+    """The i64 of a seed's 64 bits, in which programs hold it.
+
+    Args:
+      seed: -2^63 to 2^64 - 1, of Python or NumPy.
+    Raises:
+      ReproError: anything else.
+    """
+    if isinstance(seed, numbers.Integral) and not isinstance(seed, bool) and -(2**63) <= int(seed) < 2**64:
+        return (int(seed) + 2**63) % 2**64 - 2**63
+    raise ReproError(f"expected a whole number of 64 bits as seed, got {seed!r}")
 
 
 def random_bits(shape: tuple[int, ...], seed: int, site: int, step: int) -> np.ndarray:

@@ -29,6 +29,7 @@ from ..frontends.batches import as_arguments, repeated
 from ..frontends.interface import CaptureOptions, ImportedProgram
 from ..frontends.torch.programs import training_program
 from ..numerics.hashing import state_hash
+from ..numerics.philox import signed_seed
 from ..program import Program
 from ..progress import Progress
 from ..signals import deferred_signals
@@ -675,9 +676,9 @@ class Trainer:
             # A copy: torch.optim keeps the tensors that it is given, which may be those of another optimizer.
             self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
             self._options = replace(self._options, seed=state["seed"])
-            signed = (state["seed"] + 2**63) % 2**64 - 2**63
             self._forms.forget_steps()
-            self._random = {"seed": np.array(signed, np.int64), "step": np.array(state["random_step"], np.int64)}
+            seed, step = signed_seed(state["seed"]), state["random_step"]
+            self._random = {"seed": np.array(seed, np.int64), "step": np.array(step, np.int64)}
             if self._recorder is None:
                 self._done = _Position(state["steps"], state["cursor"])
             # A receipt that says that the run stops there has no step behind it.

@@ -54,8 +54,8 @@ ALLOWED = {
         "audit.receipts", "bundle.runner", "execute", "files", "frontends", "frontends.torch", "numerics", "program",
     },
     "inference": {"execute", "frontends.torch", "program"},
-    "generation": {"execute", "frontends.torch", "program"},
-    "torch_compile": {"execute", "frontends", "frontends.torch", "program"},
+    "generation": {"execute", "frontends.torch", "numerics", "program"},
+    "torch_compile": {"execute", "frontends", "frontends.torch", "numerics", "program"},
     "train": {"audit.receipts", "execute", "frontends", "frontends.torch", "numerics", "program"},
     "integrations": {"audit.receipts", "files", "train"},
     "cli": {

@@ -39,6 +39,7 @@ from repro_mlir.frontends.torch.results import Results, check_returns
 from repro_mlir.frontends.torch.source_lines import module_names, phase
 from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import trace
+from repro_mlir.numerics.philox import signed_seed
 from repro_mlir.numerics.tensors import TensorType
 
 _DEFAULTS = CaptureOptions()
@@ -427,11 +428,10 @@ def _check_batch(loss_fn: object, batch: Any) -> None:
 
 
 def _check_options(options: CaptureOptions) -> None:
-    autocast, seed, block = options.autocast, options.seed, options.attention_block
+    autocast, block = options.autocast, options.attention_block
     if autocast not in (None, torch.bfloat16, torch.float16):
         raise CaptureError(f"expected torch.bfloat16 or torch.float16 as autocast, got {autocast!r}")
-    if not isinstance(seed, numbers.Integral) or not -(2**63) <= int(seed) < 2**64:
-        raise CaptureError(f"expected a whole number of 64 bits as seed, got {seed!r}")
+    signed_seed(options.seed)
     if block is not None and (not isinstance(block, numbers.Integral) or isinstance(block, bool) or int(block) < 1):
         raise CaptureError(f"expected a whole number above 0 as attention_block, got {block!r}")
 
@@ -456,9 +456,8 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
     _check_names(entries)
     num_parameters, num_buffers = len(step.parameters), len(step.buffers)
     num_model_state = len(entries)
-    signed_seed = (int(options.seed) + 2**63) % 2**64 - 2**63
     random_state = [
-        _StateTensor("seed", "seed", torch.tensor(signed_seed, dtype=torch.int64)),
+        _StateTensor("seed", "seed", torch.tensor(signed_seed(options.seed), dtype=torch.int64)),
         _StateTensor("step", "step", torch.tensor(0, dtype=torch.int64)),
     ]
     hyper_parameters = optimizer.read_hyper_parameters() if optimizer else []
