@@ -155,6 +155,7 @@ def change(*keys: Any, to: Any) -> Callable[[dict], None]:
         (without("seed"), "expected what Trainer.state_dict gives"),
         (change("steps", to=-1), "steps: expected a whole number of 64 bits, got -1"),
         (change("cursor", to="3"), "cursor: expected a whole number of 64 bits, got '3'"),
+        (change("random_step", to=2**63), "random_step: expected a whole number of 64 bits, got 9223372036854775808"),
         (change("format", to=2), "expected format 1 of a trainer's state, got 2"),
         (change("model", to=[]), "model: expected a state_dict, got a list"),
         (change("model", "4.weight", to=torch.zeros(1)), "model: unknown 4.weight"),

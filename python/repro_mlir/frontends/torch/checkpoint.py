@@ -100,7 +100,9 @@ def _check_form(state: Any) -> None:
     for key in _NUMBERS:
         value = state[key]
         least = -(2**63) if key in ("seed", "random_step") else 0
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**64:
+        # The numbers are an i64 each, of which the seed alone may be given as unsigned.
+        most = 2**64 if key == "seed" else 2**63
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < most:
             raise ReproError(f"{key}: expected a whole number of 64 bits, got {value!r}")
     if state["format"] != CHECKPOINT_FORMAT:
         raise ReproError(f"expected format {CHECKPOINT_FORMAT} of a trainer's state, got {state['format']}")
