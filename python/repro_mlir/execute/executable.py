@@ -120,6 +120,9 @@ class Executable:
         self.target = target
         self.threads = threads
         self._backend = backend
+        # Once: a look for the methods of a protocol takes as long as a small step.
+        self._resident = isinstance(backend, ResidentBackend)
+        self._in_place = backend if isinstance(backend, InPlaceBackend) and not program.state else None
         self._moved = examine(program.data).moved
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
@@ -132,7 +135,7 @@ class Executable:
     @property
     def resident(self) -> bool:
         """Whether a state that is kept stays on a device, apart from the arrays that were given."""
-        return isinstance(self._backend, ResidentBackend)
+        return self._resident
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Runs one step.
@@ -191,8 +194,8 @@ class Executable:
 
     @property
     def takes_addresses(self) -> bool:
-        """Whether `write_at` is there: code that runs in this process."""
-        return isinstance(self._backend, InPlaceBackend)
+        """Whether `write_at` is there: code that runs in this process, of a program without state."""
+        return self._in_place is not None
 
     @property
     def moved(self) -> frozenset[int]:
@@ -209,9 +212,9 @@ class Executable:
           ReproError: out of memory.
           StepFailed: a check of the program failed.
         """
-        assert isinstance(self._backend, InPlaceBackend) and not self.program.state
+        assert self._in_place is not None
         with _step_errors(self.target):
-            self._backend.run_at([*inputs, *outputs])
+            self._in_place.run_at([*inputs, *outputs])
 
     def keep(self, state: Mapping[str, Any], *, exclusive: bool = False) -> Kept:
         """A state on which many steps run. On a GPU it stays there; elsewhere the arrays themselves are the state.

@@ -10,8 +10,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from repro_mlir import ReproError
-from repro_mlir.execute.executable import Executable
+from repro_mlir.execute.executable import Executable, compile
+from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program
+from repro_mlir.program.canonical import to_bytes
 
 
 def test_state_is_updated_in_place(program: Program, executable: Executable) -> None:
@@ -129,3 +131,16 @@ def test_out_of_memory_is_one_error(program: Program) -> None:
 def test_an_executable_is_not_copied(executable: Executable, use: Callable[[object], object]) -> None:
     with pytest.raises(ReproError, match="cannot be copied or pickled: copy or pickle its program, and compile that"):
         use(executable)
+
+
+def test_steps_at_addresses_are_of_compiled_programs_without_state(program: Program, executable: Executable) -> None:
+    kind = TensorType("x", "f32", (3,))
+    text = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> attributes {repro.num_state = 0 : i64} "
+    stateless = Program(to_bytes(text + "{ return %x : tensor<3xf32> }"), (), (kind,), (kind,), 0, ())
+    compiled = compile(stateless, "cpu", threads=1)
+    given, found = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
+    assert compiled.takes_addresses
+    compiled.write_at([given.ctypes.data], [found.ctypes.data])
+    assert np.array_equal(found, given)
+    others = [compile(program, "cpu", threads=1), compile(stateless, "reference"), executable]
+    assert not any(other.takes_addresses for other in others)
