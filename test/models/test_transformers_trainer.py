@@ -4,6 +4,7 @@
 """The Trainer of transformers with compiled steps: the bits of our Trainer, the numbers of theirs, its refusals."""
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import safetensors.torch
 import torch
 import transformers
 from repro_mlir import ReproError
+from repro_mlir.audit.receipts.receipt import Receipt
 from repro_mlir.integrations.transformers import ReproTrainer
 from zoo import CASES
 
@@ -87,11 +89,20 @@ def test_a_resumed_run_has_the_same_bits(tmp_path: Path) -> None:
     whole.train()
     resumed = dropout_model()
     torch.nn.init.zeros_(resumed.transformer.wte.weight)
-    rest = ReproTrainer(model=resumed, args=arguments(tmp_path, **options), train_dataset=data)
+    rest = ReproTrainer(
+        model=resumed, args=arguments(tmp_path, **options), train_dataset=data, receipt=tmp_path / "receipt"
+    )
     rest.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
     assert state_of(resumed) == state_of(model)
     assert logged(rest, "loss") == logged(whole, "loss")
     assert rest.compiled.steps == whole.compiled.steps == 7
+    positions = [json.loads((tmp_path / f"checkpoint-{at}" / "repro_state.json").read_text()) for at in (3, 6, 7)]
+    for key in ("steps", "cursor", "random_step"):
+        assert [each[key] for each in positions] == [3, 6, 7]
+    # The receipt is one of four steps, the first of which draws the random numbers of step 3.
+    verified = repro_mlir.verify(tmp_path / "receipt")
+    assert (verified.steps, verified.state_hash) == (4, whole.compiled.state_hash())
+    assert Receipt(tmp_path / "receipt").state_after(0)["step"] == 3
     assert state_of(transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "checkpoint-7")) == state_of(model)
     # Without the position of the random numbers the masks of dropout are others.
     (tmp_path / "checkpoint-3" / "repro_state.json").unlink()

@@ -153,6 +153,8 @@ class Trainer:
         self._begun: _Begun | None = None
         self._running = False
         self._done = _Position(0, 0)
+        # Where the receipt began.
+        self._before_receipt = self._done
         self._broken: str | None = None
 
     def __enter__(self) -> Trainer:
@@ -176,7 +178,8 @@ class Trainer:
 
     @property
     def steps(self) -> int:
-        """How many steps the state has seen; with a receipt that is resumed, those of its last checkpoint at first."""
+        """How many steps the state has seen, also those before `load_state_dict`; with a receipt that is resumed, those
+        of its last checkpoint at first."""
         return self._position.steps
 
     @property
@@ -370,7 +373,7 @@ class Trainer:
             return
         if begun.completed:
             step, recorder = begun.step, self._recorder
-            if late and recorder is not None and recorder.steps < begun.position.steps and not recorder.can_finish:
+            if late and recorder is not None and self._is_due(begun) and not recorder.can_finish:
                 # The state may have been written since.
                 raise ReproError(
                     f"step {begun.position.steps} was cut short before it was recorded: "
@@ -385,11 +388,16 @@ class Trainer:
                 step.leave(self.bring_back)
             else:
                 step.push()
-            if recorder is not None and recorder.steps < begun.position.steps:
+            if recorder is not None and self._is_due(begun):
                 recorder.commit(begun.inputs, list(step.kept.outputs.values()))
                 step.recorded = recorder.last
             self._done = begun.position
         self._begun = None
+
+    def _is_due(self, begun: _Begun) -> bool:
+        """Whether the open receipt has no record of a step that has run."""
+        assert self._recorder is not None
+        return self._recorder.steps < begun.position.steps - self._before_receipt.steps
 
     def _report_nonfinite(self, loss: float) -> None:
         message = f"step {self.steps} gave the loss {loss}"
@@ -482,7 +490,9 @@ class Trainer:
             recorder.work_on(step.binding.arrays)
             step.push(stepped=recorder.steps > 0)
             step.kept.load()
-            self._recorder, self._done = recorder, _Position(recorder.steps, recorder.cursor)
+            begin = self._before_receipt = self._done
+            self._recorder = recorder
+            self._done = _Position(begin.steps + recorder.steps, begin.cursor + recorder.cursor)
 
     def _check_recorded(self, program: Program, form: Form) -> None:
         """ReproError where a receipt is open and has other state tensors than the program."""
@@ -550,14 +560,16 @@ class Trainer:
             return batches, 0
         for first in batches:
             self._prepare(as_arguments(first))
-            used = self.cursor
+            recorder = self._recorder
+            assert recorder is not None
+            used = recorder.cursor
             if used == 0:
                 return itertools.chain([first], batches), 0
             passed = 1 + sum(1 for _ in itertools.islice(batches, used - 1))
             if passed < used:
                 raise ReproError(f"expected more than {used} batches, which the receipt has used, got {passed}")
             self._restore(as_arguments(first))
-            return batches, self.steps
+            return batches, recorder.steps
         return batches, 0
 
     def _restore(self, batch: Any) -> None:
@@ -644,9 +656,10 @@ class Trainer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `state_dict` gave, of a trainer of the same model and optimizer: the steps that follow are,
-        bit by bit, those of that run. The batches are the caller's: `cursor` says how many have been used. An open
-        receipt records the state as the user's, and its `steps` and `cursor` go on; one whose run has stopped at a loss
-        that is not finite stays stopped.
+        bit by bit, those of that run. The batches are the caller's: `cursor` says how many have been used. A receipt
+        that is opened by the next step begins with the loaded state, and numbers its steps and batches from there. One
+        that is open records the state as the user's, and `steps` and `cursor` go on; one whose run has stopped at a
+        loss that is not finite stays stopped.
 
         Raises:
           ReproError: a dict that does not fit, and nothing is changed.

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import repro_mlir
 from repro_mlir import ReproError
+from repro_mlir.audit.receipts.receipt import Receipt
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -112,13 +113,49 @@ def test_two_trainers_share_nothing_after_loading() -> None:
     assert other.state_hash() == expected_hash()
 
 
-def test_a_receipt_begins_with_the_loaded_state(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["reference", "ptx-emulator"])
+def test_a_receipt_begins_with_the_loaded_state(target: str, tmp_path: Path) -> None:
+    """The receipt counts from there, the trainer and its next checkpoint from the beginning of the first run."""
     trainer = new_trainer()
     trainer.fit(batches(), 3)
-    with new_trainer(receipt=tmp_path / "run") as other:
+    state = trainer.state_dict()
+    with new_trainer(receipt=tmp_path / "run", target=target) as other:
+        other.load_state_dict(state)
+        other.fit(batches(3), 2)
+        x, y = next(batches())
+        with pytest.raises(repro_mlir.errors.StepFailed):
+            other.step(x, y + 7)
+        assert (other.steps, other.cursor) == (5, 6)
+        other.fit(batches(5), 2)
+        saved = other.state_dict()
+    assert (saved["steps"], saved["cursor"], saved["random_step"]) == (7, 8, 7)
+    found = repro_mlir.verify(tmp_path / "run", target="reference")
+    assert found.state_hash == expected_hash() and found.steps == 4
+    receipt = Receipt(tmp_path / "run")
+    assert [receipt.log[record].commitment.cursor for record in range(1, 5)] == [1, 2, 4, 5]
+    assert receipt.state_after(0)["step"] == 3
+    after = new_trainer(seed=5)
+    after.load_state_dict(saved)
+    after.fit(batches(7), 1)
+    assert (after.steps, after.state_hash()) == (8, expected_hash(8))
+
+
+def test_a_receipt_of_a_loaded_state_is_resumed(tmp_path: Path) -> None:
+    trainer = new_trainer()
+    trainer.fit(batches(), 2)
+
+    def again(steps: int) -> Any:
+        receipt = repro_mlir.ReceiptOptions(tmp_path / "run", checkpoint_every=2, resume=True)
+        other = new_trainer(receipt=receipt)
         other.load_state_dict(trainer.state_dict())
-        other.fit(batches(3), 4)
-    assert repro_mlir.verify(tmp_path / "run", target="reference").state_hash == expected_hash()
+        assert len(other.fit(batches(2), steps)) == 3
+        return other
+
+    # Cut off behind its third step, whose state is not kept.
+    again(3).__exit__(KeyboardInterrupt, None, None)
+    with again(5) as other:
+        assert (other.steps, other.cursor, other.state_hash()) == (7, 7, expected_hash())
+    assert repro_mlir.verify(tmp_path / "run", target="reference").steps == 5
 
 
 def test_equal_states_give_equal_files(tmp_path: Path) -> None:
