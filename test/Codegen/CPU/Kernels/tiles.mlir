@@ -44,3 +44,33 @@ func.func private @few_rows(%a: memref<3x64xf64>, %b: memref<40x64xf64>, %o: mem
   }
   return
 }
+
+// One row, and columns that come from memory: panel after panel reads few long streams of them.
+// V2-LABEL: @one_row(
+// V2-SAME: launch.tiles = ["tile 1 x 8 vectors of 4, rows packed, columns in place, K-blocks of 8 of 512, blocks of 1 rows, panels within K-blocks, groups of 1 panels, strips of 1 blocks and 128 groups, 128 items"]
+// V3-LABEL: @one_row(
+// V3-SAME: launch.tiles = ["tile 1 x 8 vectors of 8, rows packed, columns in place, K-blocks of 8 of 512, blocks of 1 rows, panels within K-blocks, groups of 1 panels, strips of 1 blocks and 64 groups, 64 items"]
+// V4-LABEL: @one_row(
+// V4-SAME: launch.tiles = ["tile 1 x 8 vectors of 16, rows packed, columns in place, K-blocks of 8 of 512, blocks of 1 rows, panels within K-blocks, groups of 1 panels, strips of 1 blocks and 32 groups, 32 items"]
+// SMALL-LABEL: @one_row(
+// SMALL-SAME: launch.tiles = ["tile 1 x 8 vectors of 16, rows packed, columns in place, K-blocks of 8 of 512, blocks of 1 rows, panels within K-blocks, groups of 1 panels, strips of 1 blocks and 32 groups, 32 items"]
+func.func private @one_row(%a: memref<1x1024xf32>, %b: memref<1024x4096xf32>, %o: memref<1x4096xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>] iterators [parallel, parallel, reduction] ins(%a, %b : memref<1x1024xf32>, memref<1024x4096xf32>) outs(%o : memref<1x4096xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %r = math.fma %x, %y, %acc : f32
+    repro.yield %r : f32
+  }
+  return
+}
+
+// Columns that stay in a cache: the sums of a panel stay in registers instead.
+// V3-LABEL: @one_row_of_few(
+// V3-SAME: launch.tiles = ["tile 1 x 4 vectors of 8, rows in place, columns in place, K-blocks of 512 of 512, blocks of 1 rows, groups of 1 panels, strips of 1 blocks and 1 groups, 1 items"]
+func.func private @one_row_of_few(%a: memref<1x1024xf32>, %b: memref<1024x32xf32>, %o: memref<1x32xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>] iterators [parallel, parallel, reduction] ins(%a, %b : memref<1x1024xf32>, memref<1024x32xf32>) outs(%o : memref<1x32xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %r = math.fma %x, %y, %acc : f32
+    repro.yield %r : f32
+  }
+  return
+}
