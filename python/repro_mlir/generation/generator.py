@@ -53,6 +53,9 @@ class Generator:
     may be called by several threads. After an exception in a step, such as an interrupt while the model runs, the next
     step goes on from the tokens that were chosen.
 
+    On a GPU, and on its emulator, the program for prompts and that for tokens have a state each, weights included:
+    where one runs after the other, all of it is copied to the host and to the device again.
+
     Attributes:
       vocabulary: how many tokens there are.
       capacity: how many tokens a request has at most, prompt included.
@@ -150,6 +153,8 @@ class Generator:
         Args:
           prompt, max_new_tokens, sampling, stop: as for `generate`.
           logits: whether the request keeps the logits of its tokens.
+        Returns:
+          the request, without tokens yet.
         Raises:
           ReproError: a prompt that is empty, that is too long with the new tokens, or that has others than whole
             numbers below `vocabulary`; such stop tokens; other arguments out of their range.

@@ -27,6 +27,9 @@ class Sampling:
       top_k: only the so many tokens of greatest logits are chosen from; None: all.
       top_p: only the fewest tokens of greatest logits are chosen from whose probabilities add up to this.
       seed: the seed of the request's random numbers, -2^63 to 2^64 - 1.
+    Raises:
+      ReproError: a temperature below 0 or beyond f32, a top_k below 1, a top_p that is not above 0 and at most 1, or
+        another seed.
     """
 
     temperature: float = 0.0

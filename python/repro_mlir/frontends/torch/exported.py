@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 import torch
 
+from repro_mlir.errors import ReproError
+from repro_mlir.files.regular import open_regular
 from repro_mlir.frontends.torch.errors import CaptureError
 
 
@@ -18,19 +20,17 @@ def load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
     """The exported program of a file; its tensors are read without objects of other classes.
 
     Raises:
-      CaptureError: a file that cannot be read, or is none of torch.export.
+      ReproError: a file that cannot be read, or is none of torch.export.
     """
-    if not os.path.isfile(path):
-        raise CaptureError(f"{path}: no such file")
     try:
         # PyTorch does not look at the checksums of an archive: a damaged weight would be another weight.
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(os.fspath(path), follow=True) as file, zipfile.ZipFile(file) as archive:
             damaged = archive.testzip()
         if damaged is not None:
             raise CaptureError(f"{path}: {damaged} is damaged: its checksum is another one")
         with _tensors_alone():
             return torch.export.load(path)
-    except CaptureError:
+    except ReproError:
         raise
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
