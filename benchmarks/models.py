@@ -91,9 +91,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     date = datetime.datetime.now(datetime.UTC)
-    print(
-        f"{platform.machine()}; PyTorch {torch.__version__}; {date:%Y-%m-%d %H:%M} UTC; load {os.getloadavg()[0]:.1f}"
-    )
+    print(f"{platform.machine()}; PyTorch {torch.__version__}; {date:%Y-%m-%d %H:%M} UTC; load {_load()}")
     print("| model | | capture, s | compile, s | ours, ms | PyTorch, ms | ratio |")
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
     for name in CASES:

@@ -67,6 +67,16 @@ def test_evaluation_and_checkpoints_in_a_callback(tmp_path: Path) -> None:
     assert trainer.evaluate(*BATCHES[0]) == best[-1]
 
 
+def _check_resumed(resumed: Trainer, whole: Trainer, folder: Path) -> None:
+    """A run that goes on with the receipt `run` ends as one that was not cut off, with the receipt `whole`."""
+    for trainer in (resumed, whole):
+        with trainer:
+            trainer.fit(BATCHES, 5)
+    assert resumed.state_hash() == whole.state_hash()
+    assert (folder / "run" / "steps.jsonl").read_bytes() == (folder / "whole" / "steps.jsonl").read_bytes()
+    assert repro_mlir.verify(folder / "run", target="reference").steps == 5
+
+
 class Stopped(Exception):
     """Raised by a callback."""
 
@@ -80,13 +90,7 @@ def test_an_exception_leaves_all_of_the_step(tmp_path: Path) -> None:
     with pytest.raises(Stopped), trainer:
         trainer.fit(BATCHES, 5, callbacks=[stop])
     assert (trainer.steps, trainer.cursor) == (3, 3)
-    with _make(ReceiptOptions(tmp_path / "run", checkpoint_every=2, resume=True)) as trainer:
-        trainer.fit(BATCHES, 5)
-    with whole:
-        whole.fit(BATCHES, 5)
-    assert trainer.state_hash() == whole.state_hash()
-    assert (tmp_path / "run" / "steps.jsonl").read_bytes() == (tmp_path / "whole" / "steps.jsonl").read_bytes()
-    assert repro_mlir.verify(tmp_path / "run", target="reference").steps == 5
+    _check_resumed(_make(ReceiptOptions(tmp_path / "run", checkpoint_every=2, resume=True)), whole, tmp_path)
 
 
 class Signs(torch.optim.Optimizer):
@@ -119,13 +123,7 @@ def test_a_receipt_goes_on_with_an_optimizer_that_has_no_state_yet(
         for batch in BATCHES[:steps]:
             trainer.step(*batch)
         raise Stopped
-    with _make(options, optimizer_of) as trainer:
-        trainer.fit(BATCHES, 5)
-    with whole:
-        whole.fit(BATCHES, 5)
-    assert trainer.state_hash() == whole.state_hash()
-    assert (tmp_path / "run" / "steps.jsonl").read_bytes() == (tmp_path / "whole" / "steps.jsonl").read_bytes()
-    assert repro_mlir.verify(tmp_path / "run", target="reference").steps == 5
+    _check_resumed(_make(options, optimizer_of), whole, tmp_path)
 
 
 def test_a_receipt_that_a_callback_ends_early(tmp_path: Path) -> None:
