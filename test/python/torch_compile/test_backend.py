@@ -258,6 +258,54 @@ def test_results_are_the_views_and_strides_of_eager(name: str, gradient: bool) -
         assert ours.stride() == theirs.stride() or name == "windows"
 
 
+DTYPES = (torch.int32, torch.int16, torch.int64, torch.uint8, torch.complex64)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("part", [slice(None), slice(1, 3), slice(1, None, 2)], ids=str)
+def test_an_argument_is_viewed_as_another_type(dtype: torch.dtype, part: slice) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.view(dtype)[part]
+
+    # Behind two numbers that are none of it.
+    x = torch.linspace(-2, 2, 12)[2:10]
+    found, expected = compiled(function, fullgraph=True)(x), function(x)
+    assert found.dtype is dtype and found.shape == expected.shape and found.stride() == expected.stride()
+    assert found.data_ptr() == expected.data_ptr() and torch.equal(found, expected)
+
+
+class TimesItsBits(torch.autograd.Function):
+    """Whose gradient has the argument's bits, as numbers, for a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x.view(torch.int16))
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        (bits,) = ctx.saved_tensors
+        return gradient * bits[1::2].float()
+
+
+def test_a_view_as_another_type_is_kept_for_the_backward() -> None:
+    run = compiled(lambda x: TimesItsBits.apply(x), fullgraph=True)
+    x = torch.linspace(-2, 2, 8).requires_grad_()
+    run(x).sum().backward()
+    assert torch.equal(x.grad, x.detach().view(torch.int16)[1::2].float())
+    result = run(x)
+    with torch.no_grad():
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+
+
+def test_what_is_computed_of_another_type_is_refused() -> None:
+    for function in (lambda x: x.view(torch.int32) + 1, lambda x: (x + 1).view(torch.int32)):
+        with pytest.raises(BackendCompilerFailed, match=r"aten\.view\.dtype is not supported"):
+            compiled(function, fullgraph=True)(torch.ones(3))
+
+
 PARTS = {
     "of an argument": lambda x: torch.hsplit(x, 2),
     "of a value": lambda x: torch.hsplit(x * 2, 2),

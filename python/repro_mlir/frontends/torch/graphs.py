@@ -40,12 +40,13 @@ class _View:
     Attributes:
       position: that of the argument.
       source: the strides of the argument.
-      shape, strides: those of the result.
-      offset: that of the result, in elements from the argument.
+      dtype, shape, strides: those of the result.
+      offset: that of the result, in bytes from the argument.
     """
 
     position: int
     source: tuple[int, ...]
+    dtype: torch.dtype
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
@@ -54,7 +55,16 @@ class _View:
         if argument.stride() != self.source:
             made = torch.empty_strided(argument.shape, self.source, dtype=argument.dtype, device=argument.device)
             argument = made.copy_(argument)
-        return argument.as_strided(self.shape, self.strides, argument.storage_offset() + self.offset)
+        size = self.dtype.itemsize
+        begin = argument.storage_offset() * argument.element_size() + self.offset
+        if begin % size:
+            raise CaptureError(f"a view of argument {self.position} as {self.dtype} would begin within an element")
+        if argument.dtype is not self.dtype:
+            # A view of the whole memory has the argument's version counter, by which autograd sees what is written.
+            widest = max(size, argument.element_size())
+            count = argument.untyped_storage().nbytes() // widest * widest // argument.element_size()
+            argument = argument.as_strided((count,), (1,), 0).view(self.dtype)
+        return argument.as_strided(self.shape, self.strides, begin // size)
 
 
 @dataclass(frozen=True)
@@ -231,8 +241,9 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
                 results.append(_Argument(placeholders.index(node)))
             elif isinstance(value, torch.Tensor) and _memory(found[node]) in memory:
                 source, view = memory[_memory(found[node])], found[node]
-                offset = view.storage_offset() - examples[source].storage_offset()
-                results.append(_View(source, examples[source].stride(), tuple(view.shape), view.stride(), offset))
+                base = examples[source]
+                begin, end = (int(each.storage_offset()) * each.element_size() for each in (base, view))
+                results.append(_View(source, base.stride(), view.dtype, tuple(view.shape), view.stride(), end - begin))
             elif isinstance(value, torch.Tensor):
                 example = found[node]
                 order = _order(example)
