@@ -159,6 +159,8 @@ def test_large_matrices_are_refused() -> None:
         lambda x: torch.renorm(x, 2, 0, 0.5),
         lambda x: torch.searchsorted(x.sort(1)[0].contiguous(), x) * x,
         lambda x: torch.histc(x.detach(), 5, -1, 1) * x.sum(),
+        lambda x: (x * 100).logcumsumexp(-1),
+        lambda x: (x + 1000).logcumsumexp(0),
     ],
 )
 def test_functions_with_gradient(function) -> None:

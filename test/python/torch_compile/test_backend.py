@@ -258,6 +258,15 @@ def test_results_are_the_views_and_strides_of_eager(name: str, gradient: bool) -
         assert ours.stride() == theirs.stride() or name == "windows"
 
 
+def test_gradients_of_empty_matrices_are_empty() -> None:
+    for function in (torch.linalg.det, lambda x: sum(torch.linalg.slogdet(x)), torch.logdet):
+        x = torch.zeros(0, 0, requires_grad=True)
+        result = compiled(function, fullgraph=True)(x)
+        assert result.item() == function(x).item()
+        (gradient,) = torch.autograd.grad(result, [x])
+        assert gradient.shape == (0, 0)
+
+
 DTYPES = (torch.int32, torch.int16, torch.int64, torch.uint8, torch.complex64)
 
 

@@ -168,6 +168,9 @@ def _signed_diagonal(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _product(x: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    if x.shape[-1] == 0:
+        # The gradient is empty, and there.
+        return start + x.sum(-1)
     for position in range(x.shape[-1]):
         start = start * x.select(-1, position)
     return start

@@ -391,6 +391,29 @@ _entries[aten.logaddexp.default] = _log_add(torch.exp, torch.log1p)
 _entries[aten.logaddexp2.default] = _log_add(torch.exp2, lambda x: torch.log2(1 + x))
 
 
+@_decomposes(aten.logcumsumexp.default)
+def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
+    if x.is_complex():
+        return NotImplemented
+    if x.dim() == 0 or not x.numel():
+        return x.clone()
+    # The lowering's sum of exponentials overflows. Here they are of differences to the greatest element so far, which
+    # is added in one rounding: the gradient takes exponentials of what is lost. Each round doubles a sum's elements.
+    greatest = x.float() if x.dtype.itemsize == 2 else x
+    total, reach = torch.ones_like(greatest), 1
+    while reach < x.shape[dim]:
+        rest = x.shape[dim] - reach
+        before, after = greatest.narrow(dim, 0, rest), greatest.narrow(dim, reach, rest)
+        distance = torch.where(before == after, torch.zeros([], dtype=before.dtype), before - after)
+        factor = torch.exp(-distance.abs())
+        earlier, later = total.narrow(dim, 0, rest), total.narrow(dim, reach, rest)
+        joined = torch.where(distance > 0, earlier + later * factor, earlier * factor + later)
+        total = torch.cat([total.narrow(dim, 0, reach), joined], dim)
+        greatest = torch.cat([greatest.narrow(dim, 0, reach), torch.maximum(before, after)], dim)
+        reach *= 2
+    return (greatest + torch.log(total)).to(x.dtype)
+
+
 @_decomposes(aten.renorm.default)
 def _renorm(x: torch.Tensor, p: float, dim: int, maxnorm: float) -> torch.Tensor:
     dims = [d for d in range(x.dim()) if d != dim % x.dim()]

@@ -45,6 +45,11 @@ def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> Any:
     return kept[0].clone() if len(kept) == 1 else torch.cat(kept, dim)
 
 
+def _view(x: torch.Tensor, size: Sequence[int]) -> Any:
+    # A view of nothing crashes the lowering; its one unknown extent is 0.
+    return NotImplemented if x.numel() else aten.full.default([max(extent, 0) for extent in size], 0, dtype=x.dtype)
+
+
 def _copy_of(operator: Any) -> Callable[..., torch.Tensor]:
     def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         return operator(x, *args, **kwargs).clone()
@@ -104,6 +109,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten._efficientzerotensor.default: _zeros,
     aten.roll.default: _roll,
     aten.cat.default: _cat,
+    aten.view.default: _view,
     aten.view_copy.default: _copy_of(aten.view.default),
     aten.permute_copy.default: _copy_of(aten.permute.default),
     aten.unbind_copy.int: _unbind_copy,
