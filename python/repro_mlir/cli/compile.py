@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +39,11 @@ def register(commands: Commands) -> None:
     command.add_argument("--steps", type=positive, metavar="N", help="record the inputs of so many steps in the bundle")
     command.add_argument("--expect", action="store_true", help="run these steps here and record the hashes they give")
     command.add_argument("--sign", metavar="KEY", help="sign the bundle with this ed25519 private key (PEM)")
+    command.add_argument(
+        "--timing",
+        action="store_true",
+        help="tell on stderr how long the capture took, and with --target each pass of a compilation anew",
+    )
     add_no_cache(command)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of repro_mlir.initialize, if used (0)")
 
@@ -55,7 +62,12 @@ def _compile(options: argparse.Namespace) -> int:
     if options.target and not architectures:
         check_target(options.target)
     expect(options.script, SCRIPT)
-    program, steps = capture_steps(load_training(options.script, options.exact_digits), options.steps or 1)
+    training = load_training(options.script, options.exact_digits)
+    start = time.perf_counter()
+    program, steps = capture_steps(training, options.steps or 1)
+    if options.timing:
+        tell(f"capture  {time.perf_counter() - start:.1f} s", stream=sys.stderr)
+        _time_passes(program, architectures, options.target)
     if architectures:
         report = _bundle(options, program, architectures, steps, signer)
     else:
@@ -69,6 +81,21 @@ def _compile(options: argparse.Namespace) -> int:
     for key, value in report.items():
         tell(f"{key:8} {value:,}" if isinstance(value, int) else f"{key:8} {value}")
     return 0
+
+
+def _time_passes(program: Program, architectures: list[str], target: str | None) -> None:
+    """Compiles for the targets and prints the time of each pass."""
+    from ..compilation import cpu, gpu
+
+    kind, _, level = (target or "").partition(":")
+    if kind == "cpu":
+        cpu.compile(program.data, level or "native", timing=True)
+    elif kind == "ptx-emulator":
+        from ..execute.ptx import DEFAULT_ARCHITECTURE
+
+        architectures = [level or DEFAULT_ARCHITECTURE]
+    for architecture in architectures:
+        gpu.compile(program.data, architecture, timing=True)
 
 
 def _bundle(

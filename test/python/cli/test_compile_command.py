@@ -4,6 +4,7 @@
 """From a script to a bundle to a run on a GPU, all by commands."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,22 @@ def test_mistakes(
 ) -> None:
     assert main(["compile", script, *arguments, "-o", str(tmp_path / "m.rmb")]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "passes"),
+    [
+        ([], []),
+        (["--target", "cpu:x86-64-v3"], ["ReproExpandKernels"]),
+        (["--target", "ptx-emulator"], ["ReproExpandDeviceKernels"]),
+    ],
+)
+def test_timing_tells_the_time_of_each_pass(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, script: str, target: list[str], passes: list[str]
+) -> None:
+    assert main(["compile", script, *target, "--timing", "--json", "-o", str(tmp_path / "p.repro")]) == 0
+    shown = capfd.readouterr()
+    assert json.loads(shown.out)["program"]
+    assert re.search(r"^capture  [0-9.]+ s$", shown.err, re.MULTILINE)
+    assert ("Execution time report" in shown.err) == bool(target)
+    assert all(name in shown.err for name in passes)
