@@ -13,6 +13,7 @@ from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
 from ..command_line import positive
 from ..errors import ReproError
 from ..files.regular import write_file
+from ..numerics.tensors import canonical_of
 from ..printing import tell
 from .file_kinds import SCRIPT, expect
 from .options import Commands, add_command, add_script
@@ -63,7 +64,10 @@ def _train(options: argparse.Namespace) -> int:
         losses = trainer.fit(given.batches, options.steps)
     seconds = time.perf_counter() - start
     if options.save:
-        write_file(options.save, write_tensors(trainer.program.state, list(trainer.state.values())))
+        kinds = trainer.program.state
+        # The script may have written other NaNs.
+        arrays = [canonical_of(trainer.state[kind.name], kind.element) for kind in kinds]
+        write_file(options.save, write_tensors(kinds, arrays))
     report = {
         "program": trainer.program.hash,
         "target": options.target,

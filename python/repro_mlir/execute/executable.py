@@ -123,7 +123,8 @@ class Executable:
         # Once: a look for the methods of a protocol takes as long as a small step.
         self._resident = isinstance(backend, ResidentBackend)
         self._in_place = backend if isinstance(backend, InPlaceBackend) and not program.state else None
-        self._moved = examine(program.data).moved
+        examined = examine(program.data)
+        self._moved, self._kept = examined.moved, examined.kept
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """What copy and pickle call."""
@@ -141,7 +142,8 @@ class Executable:
         """Runs one step.
 
         The state is updated in place: the arrays that come back are the arrays that were given. Nothing is copied
-        where the arrays are contiguous.
+        where the arrays are contiguous. Of a state that the program returns as it is, such as the weights of a model,
+        nothing is written, nor are its NaNs made canonical (V4).
 
         Args:
           state: an array for each name of `program.state`: NumPy, torch (CPU) or anything with DLPack; contiguous and
@@ -157,7 +159,7 @@ class Executable:
         """
         program = self.program
         states = self._states(state)
-        self.make_canonical(states)
+        self._make_canonical(states)
         given = self._inputs(inputs)
         # An input that is part of the state would change while the step reads it. A scalar is sooner copied than looked
         # for in every state.
@@ -253,10 +255,11 @@ class Executable:
                 make_canonical(arrays[i], kind.element)
         return arrays
 
-    def make_canonical(self, states: Sequence[np.ndarray]) -> None:
-        """(V4) Gives the states of which a result may show bytes as they are canonical ones, in place."""
+    def _make_canonical(self, states: Sequence[np.ndarray], *, whole: bool = False) -> None:
+        """(V4) Gives the states of which another result may show bytes as they are canonical ones, in place; `whole`:
+        also those that a step returns as they are, and does not look at."""
         for i, (array, kind) in enumerate(zip(states, self.program.state, strict=True)):
-            if i in self._moved:
+            if i in self._moved or (whole and i in self._kept):
                 make_canonical(array, kind.element)
 
 
@@ -271,7 +274,7 @@ class Kept:
         self._executable = executable
         self._states = states
         self._exclusive = exclusive
-        executable.make_canonical(states)
+        executable._make_canonical(states, whole=True)
         self._bound = bind(backend, states)
         spans = sorted(_span(array) for array in states if array.nbytes)
         self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
@@ -302,7 +305,7 @@ class Kept:
         """
         if not (self._executable.resident or self._exclusive):
             # They may have been written since the last step.
-            self._executable.make_canonical(self._states)
+            self._executable._make_canonical(self._states)
         arrays = [self._readable(array) for array in self._executable._inputs(inputs)]
         with _step_errors(self._executable.target):
             self._bound.step(arrays, list(self._outputs.values()))
@@ -318,7 +321,7 @@ class Kept:
 
     def load(self) -> None:
         """Takes the state from the arrays, which have been written since."""
-        self._executable.make_canonical(self._states)
+        self._executable._make_canonical(self._states, whole=True)
         self._bound.load()
 
     def _readable(self, array: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 from ..numerics.environment import float_environment
 from ..numerics.formats import element_type, to_bits
 from ..program import Program
+from ..program.canonical import examine
 from ..reference.interpreter import Interpreter
 
 
@@ -20,12 +21,15 @@ class ReferenceBackend:
 
     def __init__(self, program: Program) -> None:
         self._interpreter = Interpreter(program.data)
+        self._kept = examine(program.data).kept
         self._elements = [element_type(kind.element) for kind in (*program.state, *program.outputs)]
         self._to_bits = float_environment()(to_bits)
 
     def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         results = self._interpreter.run(*states, *inputs)
-        for target, value, element in zip((*states, *outputs), results, self._elements, strict=True):
+        for i, (target, value, element) in enumerate(zip((*states, *outputs), results, self._elements, strict=True)):
+            if i in self._kept:
+                continue
             if element.is_storage:
                 value = self._to_bits(value, element).view(target.dtype)
             target[...] = value

@@ -31,7 +31,9 @@ class Examined:
       identity: the identity (H2), in hexadecimal.
       num_state: how many arguments and results are state.
       arguments, results: name (empty where the module has none), element type and shape of each.
-      moved: the arguments of which elements may become elements of a result as they are.
+      kept: the states that are returned as they are.
+      moved: the arguments of which elements may become elements of a result as they are, other than those of `kept`
+        their own.
     """
 
     data: bytes = field(repr=False)
@@ -39,6 +41,7 @@ class Examined:
     num_state: int
     arguments: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
+    kept: frozenset[int]
     moved: frozenset[int]
 
     def is_named(self, identity: str) -> bool:
@@ -82,13 +85,16 @@ def examine(data: bytes) -> Examined:
         module = read_module(data)
         main = module.body.operations[0]
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        num_state = ir.IntegerAttr(main.attributes["repro.num_state"]).value
+        kept = _kept(ir, main, num_state)
         return Examined(
             data,
             _repro.program_hash(module),
-            ir.IntegerAttr(main.attributes["repro.num_state"]).value,
+            num_state,
             _described(ir, kind.inputs, main, "arg_attrs"),
             _described(ir, kind.results, main, "res_attrs"),
-            _moved(ir, main),
+            kept,
+            _moved(ir, main, kept),
         )
 
 
@@ -159,11 +165,19 @@ _MOVEMENTS = frozenset(
 )
 
 
-def _moved(ir: Any, main: Any) -> frozenset[int]:
+def _results(main: Any) -> list[Any]:
     (block,) = main.regions[0].blocks
-    operations = list(block.operations)
+    return list(block.operations[len(block.operations) - 1].operands)
+
+
+def _kept(ir: Any, main: Any, num_state: int) -> frozenset[int]:
+    arguments = main.regions[0].blocks[0].arguments
+    return frozenset(i for i, value in enumerate(_results(main)[:num_state]) if value == arguments[i])
+
+
+def _moved(ir: Any, main: Any, kept: frozenset[int]) -> frozenset[int]:
     moved: set[int] = set()
-    worklist, seen = list(operations[-1].operands), set()
+    worklist, seen = [value for i, value in enumerate(_results(main)) if i not in kept], set()
     while worklist:
         value = worklist.pop()
         if value in seen:

@@ -173,6 +173,25 @@ def test_equal_states_give_equal_files(tmp_path: Path) -> None:
     assert torch.equal(safetensors.load_file(tmp_path / "one")["model.0.weight"], trainer._model[0].weight)
 
 
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_another_nan_in_what_a_step_leaves_as_it_is(target: str, tmp_path: Path) -> None:
+    """(V4) A step does not look at it; hashes and files have the canonical one."""
+    nans = torch.tensor([0x7FC00000, 0x7FC00001], dtype=torch.int32).view(torch.float32)
+    hashes, files = [], []
+    for number, nan in enumerate(nans):
+        trainer = new_trainer(target=target)
+        trainer._model.register_buffer("spare", torch.zeros(2))
+        trainer.step(*next(batches()))
+        trainer._model.spare[1] = nan
+        trainer.step(*next(batches(1)))
+        assert trainer.state["spare"].view("u4").tolist() == [0, nan.view(torch.int32).item()]
+        hashes.append(trainer.state_hash())
+        trainer.save_checkpoint(tmp_path / str(number))
+        trainer.load_checkpoint(tmp_path / str(number))
+        files.append((tmp_path / str(number)).read_bytes())
+    assert len(set(hashes)) == len(set(files)) == 1
+
+
 def without(key: str) -> Callable[[dict], None]:
     return lambda state: state.pop(key) and None
 

@@ -21,6 +21,7 @@ from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.optimizer_rules import RULES
 from repro_mlir.frontends.torch.tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.limits import limits
+from repro_mlir.numerics.tensors import canonical_of
 
 CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"
@@ -159,7 +160,9 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
         if not is_tensor(value):
             raise ReproError(f"{name}: expected a tensor, got a {type(value).__name__}: use torch.save(state_dict())")
     kinds = [kind_of(name, value) for name, value in tensors.items()]
-    arrays = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
+    given = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
+    # The user may have written other NaNs.
+    arrays = [canonical_of(array, kind.element) for array, kind in zip(given, kinds, strict=True)]
     data = write_tensors(kinds, arrays, {_METADATA: json.dumps(rest, sort_keys=True)})
     # The file that a link names, not the link.
     file = Path(os.path.realpath(path))
