@@ -37,6 +37,7 @@ class FileKind:
 PROGRAM = FileKind("a program file", "repro run, repro inspect")
 BUNDLE = FileKind("a bundle", "repro run-bundle, repro inspect")
 RECEIPT = FileKind("a receipt", "repro verify, repro inspect, repro diff, repro dispute, repro attest")
+ANSWER = FileKind("the receipt of an answer", "repro verify --model")
 SCRIPT = FileKind("a Python script", "repro train, repro compile, repro diff --targets")
 PART = FileKind("a file of a receipt", "no command: give the directory")
 STORED = FileKind("a stored module", "repro-opt")
@@ -67,6 +68,9 @@ def kind_of(path: str | Path) -> FileKind | None:
         return TENSORS
     if path.suffix == ".py":
         return SCRIPT
+    if data.lstrip().startswith(b"{"):
+        # What else it says is for its reader.
+        return ANSWER
     return MODULE if b"func.func" in data or path.suffix == ".mlir" else None
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from ..command_line import Parser, run_command
 from ..printing import tell
-from . import attest, cache, compile, diff, dispute, inputs, inspect, run, run_bundle, targets, train, verify
+from . import attest, cache, compile, diff, dispute, inputs, inspect, run, run_bundle, serve, targets, train, verify
 
 # In the order of the help.
-_COMMANDS = (train, compile, inputs, run, run_bundle, inspect, verify, attest, dispute, diff, targets, cache)
+_COMMANDS = (train, compile, inputs, run, run_bundle, inspect, serve, verify, attest, dispute, diff, targets, cache)
 
 _EXAMPLES = """examples:
   repro train examples/digits_cnn.py --steps 300

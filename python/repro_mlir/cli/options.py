@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from ..command_line import positive
+from ..errors import ReproError
 
 # What add_subparsers gives. A string: the class takes no parameters at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -62,3 +64,12 @@ class _NoCache(argparse.Action):
 
     def __call__(self, *_: Any) -> None:
         os.environ["REPRO_MLIR_CACHE"] = "off"
+
+
+@contextlib.contextmanager
+def needed_packages() -> Iterator[None]:
+    """ReproError in place of an ImportError, for what the extra `serve` installs."""
+    try:
+        yield
+    except ImportError as error:
+        raise ReproError(f"models of transformers need: pip install 'repro-mlir[serve,torch]' ({error})") from None

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro verify: checks somebody's receipt by running its steps again."""
+"""repro verify: checks somebody's receipt by running its steps, or its answer, again."""
 
 from __future__ import annotations
 
@@ -10,21 +10,28 @@ import json
 import random
 import re
 import time
+from typing import Any
 
-from ..errors import ReceiptWrong
+from ..errors import ReceiptWrong, ReproError
+from ..files import canonical_json
 from ..frontends.torch.script import allow_exact_digits
-from ..printing import tell
-from .file_kinds import RECEIPT, expect
-from .options import Commands, add_command, add_exact_digits, add_public_key
+from ..printing import foreign, tell
+from .file_kinds import ANSWER, RECEIPT, expect
+from .options import Commands, add_command, add_exact_digits, add_public_key, needed_packages
 from .target import add_target
 
 _STATUS = """exit status:
-  0    right  the receipt agrees with itself, and the chosen steps give what it says; what was not checked is listed
-  1    wrong  something contradicts it; the step and the tensor or file are named
+  0    right  the receipt agrees with itself, and the chosen steps, or the model, give what it says; what was not
+              checked is listed
+  1    wrong  something contradicts it; the step and the tensor or file are named, or the token
   2           no answer: not a receipt, one that has not ended (without --unfinished), without steps or of another
               version, one that cannot be run here, or any failure of this program
   130         interrupted
 """
+
+
+_OPEN = "what the prompt's tokens say, and who asked and who answered"
+"""What no verification of an answer checks."""
 
 
 def register(commands: Commands) -> None:
@@ -32,7 +39,12 @@ def register(commands: Commands) -> None:
     command = add_command(commands, "verify", _verify, "check a receipt by running its steps again")
     command.epilog = _STATUS
     command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.add_argument("receipt", metavar="RECEIPT", help="a directory written by repro train --receipt")
+    command.add_argument(
+        "receipt",
+        metavar="RECEIPT",
+        help="a directory written by repro train --receipt, or a file with an answer of repro serve",
+    )
+    command.add_argument("--model", metavar="DIR", help="of an answer: the directory of the model that gave it")
     add_target(command)
     command.add_argument("--steps", default="all", metavar="S", help="all, sample:N, A-B or A (all)")
     command.add_argument("--seed", type=int, metavar="N", help="draw the sample from this seed")
@@ -56,8 +68,11 @@ def _verify(options: argparse.Namespace) -> int:
     from ..audit.receipts.signing import read_public_key
     from ..audit.receipts.verification import verify
 
+    if options.model is not None:
+        return _verify_answer(options)
     allow_exact_digits(options.exact_digits, options.script)
-    expect(options.receipt, RECEIPT)
+    if expect(options.receipt, RECEIPT, ANSWER) is ANSWER:
+        raise ReproError(f"{options.receipt}: expected --model DIR with the receipt of an answer")
     receipt = Receipt(options.receipt)
     key = read_public_key(options.key) if options.key else None
     start = time.perf_counter()
@@ -79,22 +94,7 @@ def _verify(options: argparse.Namespace) -> int:
             draw=None if options.seed is None else random.Random(options.seed),
         )
     except ReceiptWrong as wrong:
-        report |= {
-            "right": False,
-            "step": wrong.step,
-            "place": wrong.place,
-            "message": str(wrong),
-            "expected": wrong.expected,
-            "actual": wrong.actual,
-        }
-        if options.json:
-            tell(json.dumps(report))
-        else:
-            tell(f"WRONG    {wrong}")
-            if wrong.expected is not None:
-                tell(f"receipt  {wrong.expected}")
-                tell(f"found    {wrong.actual}")
-        return 1
+        return _tell_wrong(report, wrong, options.json)
     report |= {
         "right": True,
         "steps": verified.steps,
@@ -121,4 +121,82 @@ def _verify(options: argparse.Namespace) -> int:
     tell(f"signed   {'by ' + verified.signed_by if verified.signed_by else 'no'}")
     for i, line in enumerate(verified.not_checked):
         tell(f"{'open' if i == 0 else '':8} {line}")
+    return 0
+
+
+def _tell_wrong(report: dict[str, Any], wrong: ReceiptWrong, as_json: bool) -> int:
+    report |= {
+        "right": False,
+        "step": wrong.step,
+        "place": wrong.place,
+        "message": str(wrong),
+        "expected": wrong.expected,
+        "actual": wrong.actual,
+    }
+    if as_json:
+        tell(json.dumps(report))
+        return 1
+    tell(f"WRONG    {wrong}")
+    if wrong.expected is not None:
+        tell(f"receipt  {foreign(wrong.expected)}")
+        tell(f"found    {foreign(str(wrong.actual))}")
+    return 1
+
+
+_OF_STEPS = {
+    "steps": "all",
+    "seed": None,
+    "script": None,
+    "exact_digits": None,
+    "key": None,
+    "chain": None,
+    "no_changes": False,
+    "unfinished": False,
+}
+"""The options of receipts of runs, with their defaults."""
+
+
+def _verify_answer(options: argparse.Namespace) -> int:
+    from ..files.json_text import parse
+    from ..files.regular import read_regular
+    from ..generation.generator import Generator
+    from ..generation.identity import identity_of
+    from ..serving.verification import check_itself, check_model, find_receipt, recompute
+
+    wrong = [f"--{name.replace('_', '-')}" for name, value in _OF_STEPS.items() if getattr(options, name) != value]
+    if wrong:
+        raise ReproError(f"{', '.join(wrong)}: only of receipts of runs, which have no --model")
+    expect(options.receipt, ANSWER)
+    data = read_regular(options.receipt, canonical_json.LIMIT, follow=True)
+    receipt, text = find_receipt(parse(data, options.receipt), options.receipt)
+    start = time.perf_counter()
+    report: dict[str, Any] = {"receipt": options.receipt, "target": options.target, "hash": receipt["hash"]}
+    try:
+        check_itself(receipt, text)
+        with needed_packages():
+            from ..integrations.model_folder import ModelFolder
+
+        folder = ModelFolder(options.model)
+        folder.check_capacity(receipt["capacity"])
+        check_model(receipt, identity_of(folder.model, receipt["capacity"]))
+        generator = Generator(folder.model, receipt["capacity"], target=options.target, threads=options.threads)
+        transcript = recompute(receipt, generator, folder.tokenizer, options.receipt)
+    except ReceiptWrong as error:
+        return _tell_wrong(report, error, options.json)
+    report |= {
+        "right": True,
+        "weights": receipt["weights"],
+        "program": receipt["program"],
+        "prompt_tokens": len(receipt["prompt"]),
+        "tokens": len(transcript.tokens),
+        "text": transcript.text,
+        "not_checked": [_OPEN],
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    if options.json:
+        tell(json.dumps(report))
+        return 0
+    told = f"{len(transcript.tokens)} tokens after a prompt of {len(receipt['prompt'])}, computed on {options.target}"
+    tell(f"right    {told}", f"weights  {receipt['weights']}", f"program  {receipt['program']}")
+    tell(f"hash     {receipt['hash']}", f"text     {foreign(transcript.text)}", f"open     {_OPEN}")
     return 0

@@ -44,10 +44,7 @@ def load(data: bytes, where: str, limit: int = LIMIT) -> Any:
     Raises:
       ReproError: a longer text, one that is nested deeper than `DEPTH`, or no canonical JSON.
     """
-    if len(data) > limit:
-        raise ReproError(f"{where}: expected at most {limit:,} bytes of JSON, got {len(data):,}")
-    if _is_too_deep(data):
-        raise ReproError(f"{where}: expected JSON of at most {DEPTH} levels")
+    check_bounds(data, where, limit)
     try:
         value = json.loads(data.decode(), parse_float=_refuse, parse_constant=_refuse)
         canonical = dump(value)
@@ -57,6 +54,14 @@ def load(data: bytes, where: str, limit: int = LIMIT) -> Any:
         # Also for a key that occurs twice.
         raise ReproError(f"{where}: expected canonical JSON, got JSON in another form")
     return value
+
+
+def check_bounds(data: bytes, where: str, limit: int = LIMIT) -> None:
+    """ReproError for a text, canonical or not, of more than `limit` bytes or nested deeper than `DEPTH`."""
+    if len(data) > limit:
+        raise ReproError(f"{where}: expected at most {limit:,} bytes of JSON, got {len(data):,}")
+    if _is_too_deep(data):
+        raise ReproError(f"{where}: expected JSON of at most {DEPTH} levels")
 
 
 def _is_too_deep(data: bytes) -> bool:

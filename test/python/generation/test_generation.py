@@ -19,41 +19,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 nn, F = torch.nn, torch.nn.functional
 
-VOCABULARY, WIDTH, HEADS, CAPACITY = 23, 16, 2, 17
+from support.small_decoder import CAPACITY, VOCABULARY, WIDTH, Model  # noqa: E402
+
 REQUESTS = int(os.environ.get("REPRO_REQUESTS", "40"))
 """How many requests each way of working on them gets."""
-
-
-class Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
-        self.norm = nn.LayerNorm(WIDTH)
-        self.mix = nn.Linear(WIDTH, WIDTH)
-
-    def forward(self, x: torch.Tensor, is_causal: bool = True) -> torch.Tensor:
-        rows, length, _ = x.shape
-        q, k, v = (
-            part.view(rows, length, HEADS, WIDTH // HEADS).transpose(1, 2)
-            for part in self.qkv(self.norm(x)).split(WIDTH, 2)
-        )
-        attended = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
-        return x + self.mix(attended.transpose(1, 2).reshape(rows, length, WIDTH))
-
-
-class Model(nn.Module):
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        super().__init__()
-        self.tokens = nn.Embedding(VOCABULARY, WIDTH)
-        self.positions = nn.Embedding(capacity, WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(2))
-        self.head = nn.Linear(WIDTH, VOCABULARY)
-
-    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        x = self.tokens(tokens) + self.positions(positions)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
 
 
 def model() -> Model:

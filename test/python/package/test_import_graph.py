@@ -55,12 +55,13 @@ ALLOWED = {
     },
     "inference": {"execute", "frontends.torch", "program"},
     "generation": {"execute", "frontends.torch", "numerics", "program"},
+    "serving": {"files", "generation", "numerics"},
     "torch_compile": {"execute", "frontends", "frontends.torch", "numerics", "program"},
     "train": {"audit.receipts", "execute", "frontends", "frontends.torch", "numerics", "program"},
     "integrations": {"audit.receipts", "files", "train"},
     "cli": {
         "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation", "execute",
-        "files", "frontends.torch", "numerics", "program", "train",
+        "files", "frontends.torch", "generation", "integrations", "numerics", "program", "serving", "train",
     },
 }  # fmt: skip
 """What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""
@@ -77,9 +78,9 @@ UPWARDS = {
 
 USERS_OF_MODELS = {
     *("train.captured_step", "train.evaluation", "train.result", "train.trainer"),
-    *("generation.generator", "generation.sampling"),
+    *("generation.generator", "generation.identity", "generation.sampling"),
 }
-"""The trainer and the generator, which take PyTorch's models."""
+"""The trainer, the generator and the identity, which take PyTorch's models."""
 
 
 class Import(NamedTuple):

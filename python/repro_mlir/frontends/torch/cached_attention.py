@@ -48,6 +48,16 @@ def capture_generation(model: nn.Module, slots: int, capacity: int, chunk: int) 
     return part, capture(cached, (zeros(slots, 1), zeros(slots, 1)))
 
 
+def capture_one_request(model: nn.Module, capacity: int) -> tuple[Program, list[str]]:
+    """The program by which a model reads one token of its only request, and the names of the state's caches.
+
+    Arguments and errors are those of `capture_generation`, whose second program this is for one slot.
+    """
+    cached = CachedModel(model, 1, capacity)
+    token = torch.zeros((1, 1), dtype=torch.int64)
+    return capture(cached, (token, token.clone())), list(itertools.chain.from_iterable(cached.caches))
+
+
 class CachedModel(nn.Module):
     """A model with a cache for some requests, each in a slot of its own.
 

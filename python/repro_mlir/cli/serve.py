@@ -1,0 +1,91 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro serve: answers requests with a model, each with a receipt."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from ..command_line import positive
+from ..printing import tell
+from .options import Commands, add_command, needed_packages
+from .target import add_target
+
+_CAPACITY = 2048
+"""The most tokens of a request, unless the model or an option says less."""
+
+_STATUS = """exit status:
+  0    ended by SIGINT or SIGTERM, after the answers that were running; a second signal ends it at once
+  2           could not start, or failed
+"""
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro serve`."""
+    command = add_command(commands, "serve", _serve, "serve a model over HTTP, with a receipt for each answer")
+    command.epilog = _STATUS
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.add_argument("folder", metavar="DIR", help="a model of transformers and its tokenizer (safetensors)")
+    add_target(command)
+    command.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (127.0.0.1)")
+    command.add_argument("--port", type=_port, default=8000, metavar="N", help="0: any that is free (8000)")
+    command.add_argument("--name", metavar="NAME", help="of the model, for clients (the directory's)")
+    command.add_argument(
+        "--capacity", type=positive, metavar="N", help=f"tokens of a request, prompt included ({_CAPACITY} or less)"
+    )
+    command.add_argument("--slots", type=positive, default=4, metavar="N", help="requests worked on at a time (4)")
+    command.add_argument("--chunk", type=positive, default=32, metavar="N", help="tokens of a prompt at a time (32)")
+    command.add_argument("--waiting", type=positive, default=64, metavar="N", help="requests that may wait (64)")
+    command.add_argument("--connections", type=positive, default=256, metavar="N", help="open connections (256)")
+    command.add_argument("--body-bytes", type=positive, default=1 << 20, metavar="N", help="of a request (1048576)")
+    command.add_argument("--grace", type=positive, default=30, metavar="S", help="seconds to end answers (30)")
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
+    return int(text)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from ..generation.generator import Generator
+    from ..generation.identity import identity_of
+
+    with needed_packages():
+        from ..integrations.model_folder import ModelFolder
+        from ..serving.options import ServerOptions
+        from ..serving.server import bind, listen, serve
+
+    limits = ServerOptions(
+        waiting=options.waiting,
+        connections=options.connections,
+        body_bytes=options.body_bytes,
+        grace_seconds=options.grace,
+    )
+    with bind(options.host, options.port) as bound:
+        folder = ModelFolder(options.folder)
+        capacity = options.capacity or min(_CAPACITY, folder.positions or _CAPACITY)
+        folder.check_capacity(capacity)
+        identity = identity_of(folder.model, capacity)
+        generator = Generator(
+            folder.model,
+            capacity,
+            slots=options.slots,
+            chunk=options.chunk,
+            target=options.target,
+            threads=options.threads,
+        )
+        name = options.name or Path(options.folder).resolve().name
+        url = listen(bound)
+        report = {"url": url, "name": name, "target": options.target, **vars(identity)}
+        if options.json:
+            tell(json.dumps(report))
+        else:
+            tell(f"weights  {identity.weights}", f"program  {identity.program}", f"serving  {name} at {url}/v1")
+        sys.stdout.flush()
+        serve(bound, generator, folder.tokenizer, identity, name, options.target, options.slots, limits)
+    return 0

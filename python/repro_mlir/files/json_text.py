@@ -1,0 +1,53 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""JSON in any layout, from whoever sends it: bounded, and with one meaning."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+from ..errors import ReproError
+from . import canonical_json
+
+
+def parse(data: bytes, where: str, limit: int = canonical_json.LIMIT) -> Any:
+    """The value of a text in JSON. Time and memory are in proportion to its length.
+
+    Args:
+      where: names the text in messages.
+      limit: the most bytes that it may have.
+    Raises:
+      ReproError: a longer text, one that is nested deeper than `canonical_json.DEPTH`, no JSON, a key that occurs
+        twice in an object, a number that is not finite, or half of a surrogate pair.
+    """
+    canonical_json.check_bounds(data, where, limit)
+    try:
+        value = json.loads(
+            data.decode(), parse_float=_finite, parse_constant=_no_number, object_pairs_hook=_distinct_keys
+        )
+        # Half of a surrogate pair, which only an escape can write.
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeError:
+        raise ReproError(f"{where}: expected JSON in UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise ReproError(f"{where}: expected JSON: {error}") from None
+    return value
+
+
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice in an object")
+    return found
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text[:40]} is no finite number")

@@ -1,0 +1,85 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Connections that clients cannot keep for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from .options import ServerOptions
+
+
+def protocol_of(options: ServerOptions) -> type[asyncio.Protocol]:
+    """The protocol of uvicorn, whose connections end as the options say."""
+
+    class Protocol(_BoundedProtocol):
+        limits = options
+
+    return Protocol
+
+
+class _BoundedProtocol(H11Protocol):
+    """Uvicorn waits for the head of a request, and for a client that does not read, for ever."""
+
+    limits: ServerOptions
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._idle: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        # Of the last look, to see whether anything has happened since.
+        self._seen: Any = self
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > 2 * self.limits.connections:
+            transport.abort()
+        else:
+            self._idle = self.loop.call_later(self.limits.idle_seconds, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._idle, self._stalled):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+        super().resume_writing()
+
+    def _look(self) -> None:
+        """Ends a connection that has been without a request since the last look."""
+        if self.cycle is None or self.cycle.response_complete:
+            if self._seen in (self, self.cycle):
+                self.transport.abort()
+                return
+            self._seen = self.cycle
+        self._idle = self.loop.call_later(self.limits.idle_seconds, self._look)
+
+
+class OwnHosts:
+    """Answers requests only that name one of some hosts: a page of the web can make its own name that of this machine,
+    and then read what a server on a local address answers."""
+
+    def __init__(self, application: ASGIApp, hosts: set[str]) -> None:
+        self._application = application
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
+        name = given if given.endswith("]") else given.rpartition(":")[0] if ":" in given else given
+        if name.lower() in self._hosts:
+            await self._application(scope, receive, send)
+        else:
+            await PlainTextResponse("This server has another name.", 421)(scope, receive, send)

@@ -1,0 +1,141 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The process: a socket, uvicorn, signals, and how all of it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+from types import FrameType
+
+import uvicorn
+
+from .._mlir_libs import _repro
+from ..errors import ReproError
+from ..generation.generator import Generator
+from ..generation.identity import ModelIdentity
+from ..printing import foreign
+from .api import Api
+from .connections import OwnHosts, protocol_of
+from .engine import Engine
+from .options import ServerOptions
+from .tokenizer import Tokenizer
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_LAST_STEP = 10.0
+"""Seconds for the step that is running when all answers have ended or were given up."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket at an address, which does not listen yet. ReproError where there is none to be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+        except BaseException:
+            bound.close()
+            raise
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise _no_address(f"{host}:{port}", error) from None
+    return bound
+
+
+def serve(
+    bound: socket.socket,
+    generator: Generator,
+    tokenizer: Tokenizer,
+    identity: ModelIdentity,
+    name: str,
+    target: str,
+    slots: int,
+    options: ServerOptions,
+) -> None:
+    """Answers requests until a signal or a fault of the engine ends it.
+
+    Args:
+      bound: what `bind` gave; it listens when this has begun.
+      generator: with so many slots, on `target`.
+      identity: of the generator's model.
+      name: of the model, for clients.
+    Raises:
+      ReproError: the socket cannot listen, or the engine has failed.
+    """
+    host = bound.getsockname()[0]
+    engine = Engine(generator, slots + options.waiting, lambda: setattr(server, "should_exit", True))
+    environment = {"repro_mlir": _repro.__version__, "target": target}
+    api = Api(engine, tokenizer, identity, name, options, environment)
+    application = api.application
+    is_local = ipaddress.ip_address(host).is_loopback
+    hosts = {"localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host}
+    # What strangers send is no reason for a line; faults of ours have their own.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    server = _Server(
+        uvicorn.Config(
+            OwnHosts(application, hosts) if is_local else application,
+            http=protocol_of(options),
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=options.connections,
+            timeout_keep_alive=max(1, int(options.idle_seconds)),
+            timeout_graceful_shutdown=max(1, int(options.grace_seconds)),
+        )
+    )
+    engine.start()
+    try:
+        server.run([bound])
+    finally:
+        has_ended = engine.close(_LAST_STEP)
+    if engine.failure is not None:
+        reason = foreign(str(engine.failure))
+        raise ReproError(f"the engine failed: {type(engine.failure).__name__}: {reason}")
+    if not has_ended:
+        raise ReproError(f"the engine did not end within {_LAST_STEP:g} s")
+
+
+def listen(bound: socket.socket) -> str:
+    """Makes a bound socket listen; its URL. ReproError where another one listens there."""
+    host, port = bound.getsockname()[:2]
+    try:
+        bound.listen(1024)
+    except OSError as error:
+        raise _no_address(f"{host}:{port}", error) from None
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _no_address(address: str, error: Exception) -> ReproError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return ReproError(f"cannot listen on {address}: {reason}")
+
+
+class _Server(uvicorn.Server):
+    """Ends after the first signal when its answers have, and at once at the second one."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        former = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
+        self.should_exit = True

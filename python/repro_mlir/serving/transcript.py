@@ -1,0 +1,65 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""An answer as it grows: one rule for its text and its end, for the server and for whoever verifies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ..numerics.hashing import combine_digests
+from .text import GrowingText, StopStrings
+from .tokenizer import Tokenizer
+
+
+class Transcript:
+    """The tokens of an answer, its text and why it ends.
+
+    Attributes:
+      tokens: those so far; the last one may be what ended the answer.
+      text: the text so far, without a stop string.
+      finish: None while the answer goes on, then "stop" (a stop token or a stop string) or "length".
+    """
+
+    def __init__(self, tokenizer: Tokenizer, most: int, stop_tokens: Collection[int], stop: Sequence[str]) -> None:
+        """
+        Args:
+          most: how many tokens the answer has at most.
+          stop_tokens: tokens that end it.
+          stop: strings that end it.
+        """
+        self.tokens: list[int] = []
+        self.text = ""
+        self.finish: str | None = None
+        self._most = most
+        self._stop_tokens = frozenset(stop_tokens)
+        self._growing = GrowingText(tokenizer)
+        self._stops = StopStrings(stop)
+        self._digests: list[bytes] = []
+
+    def add(self, token: int, digest: bytes) -> str:
+        """One more token; the piece of text that is sure now. Not after `finish`.
+
+        Args:
+          digest: the hash (H1) of the logits from which the token was chosen.
+        """
+        self.tokens.append(token)
+        self._digests.append(digest)
+        piece = self._stops.add(self._growing.add(token))
+        if not self._stops.found:
+            if token in self._stop_tokens:
+                self.finish = "stop"
+            elif len(self.tokens) == self._most:
+                self.finish = "length"
+            if self.finish is not None:
+                piece += self._stops.add(self._growing.end())
+        if self._stops.found:
+            self.finish = "stop"
+        elif self.finish is not None:
+            piece += self._stops.end()
+        self.text += piece
+        return piece
+
+    def logits_hash(self) -> str:
+        """(H3) The hash of the logits of all tokens, in hexadecimal."""
+        return combine_digests(self._digests)

@@ -1,0 +1,96 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Answers computed again, to see whether their receipts say the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import ReceiptWrong, ReproError
+from ..generation.generator import Generator
+from ..generation.identity import ModelIdentity
+from ..numerics.hashing import tensor_digest
+from .receipt import content_hash, outcome, read_receipt, text_hash
+from .tokenizer import Tokenizer
+from .transcript import Transcript
+
+
+def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], str | None]:
+    """The receipt in the JSON of a file, which has it alone or the whole answer of a server, and the answer's text.
+
+    Args:
+      value: parsed JSON.
+      where: names the file in messages.
+    Raises:
+      ReproError: neither of both.
+    """
+    if not (isinstance(value, dict) and "receipt" in value):
+        read_receipt(value, where)
+        return value, None
+    read_receipt(value["receipt"], where)
+    try:
+        (choice,) = value["choices"]
+        text = choice["text"] if "text" in choice else choice["message"]["content"]
+    except (KeyError, TypeError, ValueError):
+        text = None
+    if not isinstance(text, str):
+        raise ReproError(f"{where}: expected the answer of a server, with one choice")
+    return value["receipt"], text
+
+
+def check_itself(receipt: Mapping[str, Any], text: str | None) -> None:
+    """ReceiptWrong where a receipt contradicts itself, or the text of its answer where that is at hand."""
+    _compare("hash", receipt["hash"], content_hash(receipt))
+    if text is not None:
+        _compare("text", receipt["text"], text_hash(text))
+
+
+def check_model(receipt: Mapping[str, Any], identity: ModelIdentity) -> None:
+    """ReceiptWrong where a receipt is about another model than this, whose capacity is that of the receipt."""
+    for name in ("weights", "program", "choice", "capacity"):
+        _compare(name, receipt[name], getattr(identity, name))
+
+
+def recompute(receipt: Mapping[str, Any], generator: Generator, tokenizer: Tokenizer, where: str) -> Transcript:
+    """Answers the question of a receipt once more, and compares.
+
+    Args:
+      receipt: one that `check_model` found to be about the model.
+      generator: of the model, with the capacity of the receipt; its slots, chunk and target have no part in the result.
+      where: names the receipt in messages.
+    Returns:
+      the answer.
+    Raises:
+      ReproError: no receipt of an answer.
+      ReceiptWrong: a question that the model does not take, or another answer.
+    """
+    question = read_receipt(receipt, where)
+    try:
+        request = generator.submit(question.prompt, question.most, question.sampling, question.stop_tokens, logits=True)
+    except ReproError as error:
+        raise ReceiptWrong("prompt", str(error)) from None
+    transcript = Transcript(tokenizer, question.most, question.stop_tokens, question.stop)
+    claimed = receipt["tokens"]
+    try:
+        while transcript.finish is None:
+            generator.step()
+            if not request.logits:
+                continue
+            token, index = request.tokens[-1], len(transcript.tokens)
+            transcript.add(token, tensor_digest(request.logits[-1], "f32"))
+            request.logits.clear()
+            if index >= len(claimed) or claimed[index] != token:
+                said = f"{claimed[index]}" if index < len(claimed) else "no more"
+                raise ReceiptWrong(f"token {index}", f"the receipt says {said}, the model says {token}")
+    finally:
+        generator.cancel(request)
+    for name, value in outcome(transcript).items():
+        _compare(name, receipt[name], value)
+    return transcript
+
+
+def _compare(place: str, said: Any, found: Any) -> None:
+    if said != found:
+        raise ReceiptWrong(place, "the receipt says otherwise", None, str(said), str(found))

@@ -1,0 +1,78 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Directories with small random models and tokenizers, made without a hub."""
+
+from pathlib import Path
+
+import tokenizers
+import torch
+import transformers
+
+TEXT = [
+    "The quick brown fox jumps over the lazy dog. Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich.",
+    "ここは天気がいいです。 Съешь же ещё этих мягких французских булок. 👩‍👩‍👧 🙂 €",
+]
+CHAT = (
+    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+
+
+def byte_tokenizer(vocabulary: int = 320) -> transformers.PreTrainedTokenizerFast:
+    """Of bytes, as that of GPT-2."""
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=["<end>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(TEXT, trainer)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", chat_template=CHAT)
+
+
+def piece_tokenizer(vocabulary: int = 200) -> transformers.PreTrainedTokenizerFast:
+    """Of pieces with bytes for what they lack, as that of Llama."""
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    made.normalizer = tokenizers.normalizers.Sequence(
+        [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
+    )
+    made.decoder = tokenizers.decoders.Sequence(
+        [
+            tokenizers.decoders.Replace("▁", " "),
+            tokenizers.decoders.ByteFallback(),
+            tokenizers.decoders.Fuse(),
+            tokenizers.decoders.Strip(" ", 1, 0),
+        ]
+    )
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=len(special) + vocabulary, special_tokens=special, show_progress=False, limit_alphabet=40
+    )
+    made.train_from_iterator(TEXT, trainer)
+    # Those of bytes are tokens of the text.
+    state = made.to_str()
+    import json
+
+    described = json.loads(state)
+    described["added_tokens"] = [each for each in described["added_tokens"] if not each["content"].startswith("<0x")]
+    made = tokenizers.Tokenizer.from_str(json.dumps(described))
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    )
+
+
+def gpt2_folder(path: Path, seed: int = 0) -> Path:
+    """GPT-2 with a tokenizer of bytes and a chat template."""
+    tokenizer = byte_tokenizer()
+    torch.manual_seed(seed)
+    config = transformers.GPT2Config(
+        n_layer=2, n_head=2, n_embd=32, vocab_size=len(tokenizer), n_positions=128, initializer_range=0.4,
+        bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    transformers.GPT2LMHeadModel(config).eval().save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path

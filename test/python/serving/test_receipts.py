@@ -1,0 +1,261 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Receipts of answers: what they say is computed again, on any target; each field of a false one is seen."""
+
+import copy
+import functools
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from repro_mlir import Generator, ReproError, Sampling
+from repro_mlir.errors import ReceiptWrong
+from repro_mlir.generation.identity import ModelIdentity, identity_of
+from repro_mlir.numerics.hashing import state_hash, tensor_digest
+from repro_mlir.serving import verification
+from repro_mlir.serving.receipt import Question, content_hash, make_receipt, read_receipt
+from repro_mlir.serving.transcript import Transcript
+from support.small_server import CAPACITY, Pieces, small_model
+
+pytest.importorskip("torch_mlir")
+
+SCHEMA = json.loads((Path(__file__).resolve().parents[3] / "docs" / "answer.schema.json").read_text())
+
+
+@functools.cache
+def generator(slots: int, chunk: int, target: str = "cpu", seed: int = 5) -> Generator:
+    return Generator(small_model(seed), CAPACITY, slots=slots, chunk=chunk, target=target, threads=1)
+
+
+@functools.cache
+def identity(seed: int = 5) -> ModelIdentity:
+    return identity_of(small_model(seed), CAPACITY)
+
+
+QUESTIONS = [
+    Question((12, 13, 14), Sampling(), 9, (0,), ()),
+    Question((8, 9, 1, 2), Sampling(0.5, seed=2**64 - 1), 12, (0,), ("the ", "q")),
+    Question((30,) * 20, Sampling(float(np.float32(1.3)), top_k=5, top_p=float(np.float32(0.9)), seed=7), 29, (), ()),
+]
+
+
+@functools.cache
+def receipt(number: int) -> dict[str, Any]:
+    """As a server with three slots gives it."""
+    question, used = QUESTIONS[number], generator(3, 8)
+    request = used.submit(question.prompt, question.most, question.sampling, question.stop_tokens, logits=True)
+    while not request.finished:
+        used.step()
+    transcript = Transcript(Pieces(), question.most, question.stop_tokens, question.stop)
+    for token, logits in zip(request.tokens, request.logits, strict=True):
+        if transcript.finish is None:
+            transcript.add(token, tensor_digest(logits, "f32"))
+    return make_receipt(question, transcript, identity(), {"target": "somewhere"})
+
+
+def verify(given: dict[str, Any], used: Generator, known: ModelIdentity | None = None) -> Transcript:
+    """All that `repro verify --model` does."""
+    found, text = verification.find_receipt(json.loads(json.dumps(given)), "answer.json")
+    verification.check_itself(found, text)
+    verification.check_model(found, known or identity())
+    return verification.recompute(found, used, Pieces(), "answer.json")
+
+
+@pytest.mark.parametrize("number", range(len(QUESTIONS)))
+@pytest.mark.parametrize(
+    ("chunk", "target"), [(1, "cpu"), (16, "cpu:x86-64-v2"), (4, "ptx-emulator"), (9, "reference")]
+)
+def test_answers_verify_on_other_targets(number: int, chunk: int, target: str) -> None:
+    if target == "reference" and number:
+        pytest.skip("slow")
+    transcript = verify(receipt(number), generator(1, chunk, target))
+    assert transcript.tokens == receipt(number)["tokens"]
+
+
+def test_the_model_is_named_by_what_it_computes_with_one_slot() -> None:
+    one = generator(1, 16, "cpu:x86-64-v2")
+    assert one._token._executable.program.hash == identity().program
+    assert generator(3, 8)._token._executable.program.hash != identity().program
+    other = identity_of(small_model(6), CAPACITY)
+    assert other.program == identity().program and other.weights != identity().weights
+    smaller = identity_of(small_model(), CAPACITY - 1)
+    assert smaller.program != identity().program and smaller.weights == identity().weights
+    # (H3) of the parameters, linear ones as they lie in the program.
+    model = small_model()
+    linear = {f"{name}.weight" for name, module in model.named_modules() if type(module).__name__ == "Linear"}
+    values = [
+        (value.detach().t().numpy() if name in linear else value.detach().numpy(), "f32")
+        for name, value in model.named_parameters()
+    ]
+    assert identity().weights == state_hash((np.ascontiguousarray(value), element) for value, element in values)
+
+
+def sealed(given: dict[str, Any]) -> dict[str, Any]:
+    return {**given, "hash": content_hash(given)}
+
+
+def flipped(text: str) -> str:
+    return ("1" if text[0] != "1" else "2") + text[1:]
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "weights": flipped,
+    "program": flipped,
+    "choice": flipped,
+    "capacity": lambda value: value + 1,
+    "prompt": lambda value: [*value[:-1], value[-1] - 1],
+    "temperature": lambda _: "0000c03f",
+    "top_k": lambda _: 2,
+    "top_p": lambda _: "0000003f",
+    "seed": lambda _: "12",
+    "max_tokens": lambda value: value - 1,
+    "stop_tokens": lambda value: [*value, 11],
+    "stop": lambda value: ["st", *value],
+    "tokens": lambda value: [value[0] + 1, *value[1:]],
+    "finish": lambda value: "stop" if value == "length" else "length",
+    "logits": flipped,
+    "text": flipped,
+    "hash": flipped,
+}
+INFORMATION = {"format", "version", "numerics", "environment"}
+
+
+def test_every_field_has_a_change() -> None:
+    assert CHANGES.keys() | INFORMATION == receipt(0).keys()
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("number", range(len(QUESTIONS)))
+def test_a_changed_field_is_seen(name: str, number: int) -> None:
+    changed = {**receipt(number), name: CHANGES[name](receipt(number)[name])}
+    assert changed != receipt(number)
+    with pytest.raises(ReceiptWrong) as wrong:
+        verify(changed, generator(1, 16, "cpu:x86-64-v2"))
+    assert wrong.value.place == "hash"
+
+
+@pytest.mark.parametrize(
+    "name", ["weights", "program", "choice", "capacity", "prompt", "temperature", "tokens", "finish", "logits", "text"]
+)
+def test_what_a_liar_changes_who_makes_the_hash_agree(name: str) -> None:
+    """The answer of a question that was sampled; what is left are true statements."""
+    changed = sealed({**receipt(2), name: CHANGES[name](receipt(2)[name])})
+    with pytest.raises(ReceiptWrong) as wrong:
+        verify(changed, generator(1, 16, "cpu:x86-64-v2"))
+    assert wrong.value.place == name or name in ("prompt", "temperature", "tokens")
+
+
+@pytest.mark.parametrize("count", [-1, 1])
+def test_more_and_fewer_tokens(count: int) -> None:
+    tokens = receipt(0)["tokens"]
+    changed = sealed({**receipt(0), "tokens": tokens[:-1] if count < 0 else [*tokens, 5]})
+    with pytest.raises(ReceiptWrong, match="token"):
+        verify(changed, generator(1, 16, "cpu:x86-64-v2"))
+
+
+def test_another_model() -> None:
+    with pytest.raises(ReceiptWrong, match="weights"):
+        verify(receipt(0), generator(1, 16, "cpu:x86-64-v2"), identity(6))
+    # Nor do its answers pass where the names are made to agree.
+    lie = sealed({**receipt(2), "weights": identity(6).weights})
+    with pytest.raises(ReceiptWrong, match=r"token 0|logits"):
+        verify(lie, generator(1, 8, "cpu", 6), identity(6))
+
+
+def test_where_it_was_computed_is_no_part_of_it() -> None:
+    moved = {**receipt(0), "environment": {"target": "elsewhere", "x": "y"}}
+    assert content_hash(moved) == moved["hash"]
+    verify(moved, generator(1, 1))
+
+
+def test_a_question_that_the_model_does_not_take() -> None:
+    for change in ({"prompt": [99]}, {"prompt": []}, {"max_tokens": CAPACITY}, {"stop_tokens": [99]}):
+        with pytest.raises(ReceiptWrong, match="prompt"):
+            verify(sealed({**receipt(0), **change}), generator(1, 1))
+
+
+def test_the_schema_takes_receipts_and_no_others() -> None:
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    for number in range(len(QUESTIONS)):
+        validator.validate(receipt(number))
+    assert set(SCHEMA["properties"]) == set(SCHEMA["required"]) == set(receipt(0))
+    for change, message in MALFORMED:
+        # The schema cannot say all of it.
+        if not any(each in message for each in ("form C", "below 2", "expected a temperature", "top_p above")):
+            assert not validator.is_valid({**receipt(0), **change}), change
+
+
+MALFORMED: list[tuple[dict[str, Any], str]] = [
+    ({"format": "x"}, "format: expected 'repro-answer'"),
+    ({"version": 2}, "expected a receipt of version 1, got one of version 2"),
+    ({"numerics": 2}, "expected a receipt of numerics 1, got one of numerics 2"),
+    ({"extra": 1}, "unknown key 'extra'"),
+    ({"weights": "ab"}, "weights: expected 64 hexadecimal digits"),
+    ({"capacity": 0}, "capacity: expected a whole number of at least 1"),
+    ({"capacity": 2**53}, "below 2^53"),
+    ({"capacity": 1.5}, "capacity: expected a whole number"),
+    ({"prompt": 5}, "prompt: expected an array"),
+    ({"prompt": [-1]}, "prompt[0]: expected a whole number of at least 0"),
+    ({"prompt": [True]}, "prompt[0]: expected a whole number of at least 0"),
+    ({"prompt": [2**53]}, "prompt[0]: expected a whole number below 2^53"),
+    ({"temperature": 1}, "temperature: expected 8 hexadecimal digits"),
+    ({"temperature": "0000803F"}, "temperature: expected 8 hexadecimal digits"),
+    ({"temperature": "0000c07f"}, "expected a temperature"),
+    ({"temperature": "000080bf"}, "expected a temperature"),
+    ({"top_p": "00000000"}, "expected top_p above 0"),
+    ({"top_k": 0}, "top_k: expected a whole number of at least 1"),
+    ({"seed": 5}, "seed: expected the digits"),
+    ({"seed": "05"}, "seed: expected the digits"),
+    ({"seed": "-5"}, "seed: expected the digits"),
+    ({"seed": "٣"}, "seed: expected the digits"),
+    ({"seed": str(2**64)}, "below 2^64"),
+    ({"max_tokens": 0}, "max_tokens: expected a whole number of at least 1"),
+    ({"stop": ["a"] * 5}, "stop: expected at most 4 strings, got 5"),
+    ({"stop": [""]}, "stop[0]: expected 1 to 200 characters, got 0"),
+    ({"stop": ["e\u0301"]}, "form C"),
+    ({"finish": "error"}, "finish: expected 'stop' or 'length'"),
+    ({"environment": {"a": 1}}, "environment.a: expected a string"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), MALFORMED)
+def test_malformed_receipts(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ReproError) as error:
+        verification.find_receipt({**receipt(0), **change}, "answer.json")
+    assert not isinstance(error.value, ReceiptWrong)
+    assert message in str(error.value) and str(error.value).startswith("answer.json: ")
+
+
+@pytest.mark.parametrize("value", [None, 1, [], {}, {"receipt": None}, {"receipt": {}}, {"error": {}}])
+def test_other_json(value: Any) -> None:
+    with pytest.raises(ReproError, match=re.escape("answer.json: ")):
+        verification.find_receipt(value, "answer.json")
+
+
+@pytest.mark.parametrize("missing", ["format", "logits", "environment"])
+def test_a_field_that_is_missing(missing: str) -> None:
+    given = copy.deepcopy(receipt(0))
+    del given[missing]
+    with pytest.raises(ReproError, match=f"no {missing}"):
+        read_receipt(given, "answer.json")
+
+
+def test_the_text_of_a_whole_answer_is_compared() -> None:
+    text = verify(receipt(1), generator(1, 1)).text
+    for said in ({"text": text}, {"message": {"role": "assistant", "content": text}}):
+        verify({"choices": [said], "receipt": receipt(1)}, generator(1, 1))
+    with pytest.raises(ReceiptWrong, match="text"):
+        verify({"choices": [{"text": f"{text}!"}], "receipt": receipt(1)}, generator(1, 1))
+    for choices in ([], [{}], [{"text": 1}], [{"message": None}], "x", [{"text": text}] * 2):
+        with pytest.raises(ReproError, match="expected the answer of a server"):
+            verify({"choices": choices, "receipt": receipt(1)}, generator(1, 1))
+
+
+def test_no_weights() -> None:
+    assert len(json.dumps(receipt(2))) < 2000

@@ -1,0 +1,204 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A small model with a tokenizer, served by a process of its own: python small_server.py '{"slots": 3, ...}'.
+
+It prints its URL, and "ended" when it has ended without an error.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+CAPACITY, SLOTS, CHUNK = 48, 3, 8
+
+PIECES = [
+    b"", b"\xc3", b"\xa9", b"\xe2", b"\x82", b"\xac", b"\xf0\x9f", b"\x99\x82", b"st", b"op", b" ", b"the ",
+    *(bytes([letter]) for letter in b"abcdefghijklmnopqrstuvwxyz.?"),
+]  # fmt: skip
+"""The bytes of each token: parts of characters, letters, more than one letter. The first one ends an answer."""
+
+
+class Pieces:
+    """A tokenizer of `PIECES`."""
+
+    stop_tokens = (0,)
+    has_chat = True
+
+    def encode(self, text: str) -> list[int]:
+        """The longest piece first. ReproError for a character that no pieces have."""
+        from repro_mlir import ReproError
+
+        data, found = text.encode(), []
+        while data:
+            token = max((i for i, piece in enumerate(PIECES) if piece and data.startswith(piece)),
+                        key=lambda i: len(PIECES[i]), default=None)  # fmt: skip
+            if token is None:
+                raise ReproError(f"no token for {data[:1]!r}")
+            found.append(token)
+            data = data[len(PIECES[token]) :]
+        return found
+
+    def encode_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+        """The contents one after the other, each before a point."""
+        return [token for each in messages for token in self.encode(f"{each['content']}.")]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Bytes that are no character are U+FFFD."""
+        return b"".join(PIECES[token] for token in tokens).decode(errors="replace")
+
+
+def small_model(seed: int = 5) -> Any:
+    """The model that is served."""
+    import torch
+
+    from .small_decoder import Model
+
+    torch.manual_seed(seed)
+    made = Model(CAPACITY, len(PIECES)).eval()
+    with torch.no_grad():
+        made.head.weight *= 4
+    return made
+
+
+class QuickGenerator:
+    """Stands in for a generator where only the server matters: starts at once, and gives the tokens 1, 2, 1, ..."""
+
+    def __init__(self) -> None:
+        self._requests: list[Any] = []
+
+    def submit(self, prompt: Any, most: int, sampling: Any, stop: Any, *, logits: bool) -> Any:
+        """As `Generator.submit`."""
+        from repro_mlir.generation.generator import Request
+
+        self._requests.append(Request(prompt, _most=most))
+        return self._requests[-1]
+
+    def cancel(self, request: Any) -> None:
+        """As `Generator.cancel`."""
+        request.finished = True
+        self._requests = [each for each in self._requests if each is not request]
+
+    def step(self) -> list[Any]:
+        """As `Generator.step`."""
+        import numpy as np
+
+        given = list(self._requests)
+        for request in given:
+            request.tokens.append(1 + len(request.tokens) % 2)
+            request.logits.append(np.zeros(len(PIECES), np.float32))
+            if len(request.tokens) == request._most:
+                self.cancel(request)
+        return given
+
+
+class SmallServer:
+    """A process with the server.
+
+    Attributes:
+      port: where it listens on 127.0.0.1.
+      process: it.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        """Starts it; settings are those of `main`."""
+        command = [sys.executable, "-m", "support.small_server", json.dumps(settings)]
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line.startswith("http://127.0.0.1:"):
+            raise AssertionError(f"no server: {line!r} {self.process.communicate()[1]}")
+        self.port = int(line.rsplit(":", 1)[1])
+
+    def rss(self) -> int:
+        """Bytes of memory that are resident."""
+        fields = Path(f"/proc/{self.process.pid}/statm").read_text().split()
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def files(self) -> int:
+        """Open files, sockets included."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def end(self, *signals: signal.Signals, timeout: float = 60) -> tuple[int, str, str]:
+        """Sends signals, half a second apart; the exit status, what it still wrote, and its errors."""
+        for i, each in enumerate(signals or (signal.SIGTERM,)):
+            time.sleep(0.5 * bool(i))
+            self.process.send_signal(each)
+        output, errors = self.process.communicate(timeout=timeout)
+        return self.process.returncode, output, errors
+
+    def __enter__(self) -> "SmallServer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+def main(settings: dict[str, Any]) -> int:
+    """Serves until a signal.
+
+    Settings:
+      port: 0 for any.
+      slots, chunk: of the generator.
+      quick: whether it is a `QuickGenerator`.
+      delay: seconds that a step takes at least.
+      fails_after: after so many steps the engine has a fault.
+      options: of `ServerOptions`.
+    """
+    import repro_mlir
+    from repro_mlir.command_line import run_command
+    from repro_mlir.generation.identity import ModelIdentity, identity_of
+    from repro_mlir.serving.options import ServerOptions
+    from repro_mlir.serving.server import bind, listen, serve
+
+    def run(_: Any) -> int:
+        with bind("127.0.0.1", settings.get("port", 0)) as bound:
+            slots = settings.get("slots", SLOTS)
+            generator: Any
+            if settings.get("quick"):
+                generator = QuickGenerator()
+                identity = ModelIdentity("0" * 64, "1" * 64, "2" * 64, CAPACITY, len(PIECES))
+            else:
+                model = small_model()
+                chunk = settings.get("chunk", CHUNK)
+                generator = repro_mlir.Generator(model, CAPACITY, slots=slots, chunk=chunk, threads=1)
+                identity = identity_of(model, CAPACITY)
+            _slow_down(generator, settings.get("delay", 0.0), settings.get("fails_after"))
+            options = ServerOptions(**settings.get("options", {}))
+            print(listen(bound), flush=True)
+            serve(bound, generator, Pieces(), identity, "small", "cpu", slots, options)
+        print("ended", flush=True)
+        return 0
+
+    return run_command("serve", lambda: None, run)  # type: ignore[arg-type, return-value]
+
+
+def _slow_down(generator: Any, delay: float, fails_after: int | None) -> None:
+    step, count = generator.step, 0
+
+    def slow() -> Any:
+        nonlocal count
+        count += 1
+        if fails_after is not None and count > fails_after:
+            raise RuntimeError("a fault of the test")
+        assert threading.current_thread().name == "engine"
+        time.sleep(delay)
+        return step()
+
+    generator.step = slow
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))
