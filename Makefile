@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test unit-test lit-test coverage models-test check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test unit-test lit-test coverage models-test serve-load check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -48,6 +48,10 @@ coverage: build
 models-test: build
 	$(BIN)/python test/models/environment.py build/environments/models
 	build/environments/models/bin/python -m pytest -q -n $(JOBS) test/models
+
+# repro serve under 10,000 requests at 8 concurrent, with faults; see docs/serving.md.
+serve-load: build
+	$(BIN)/python test/load/serving.py
 
 # All 2^32 inputs of each function on the levels of this machine; resumes where it stopped (slow on x86-64-v2, which has no fma).
 check-functions: build

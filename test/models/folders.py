@@ -3,6 +3,7 @@
 
 """Directories with small random models and tokenizers, made without a hub."""
 
+import json
 from pathlib import Path
 
 import tokenizers
@@ -54,12 +55,10 @@ def piece_tokenizer(vocabulary: int = 200) -> transformers.PreTrainedTokenizerFa
     )
     made.train_from_iterator(TEXT, trainer)
     # Those of bytes are tokens of the text.
-    state = made.to_str()
-    import json
-
-    described = json.loads(state)
+    described = json.loads(made.to_str())
     described["added_tokens"] = [each for each in described["added_tokens"] if not each["content"].startswith("<0x")]
     made = tokenizers.Tokenizer.from_str(json.dumps(described))
+    made.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>"
     )
@@ -74,5 +73,19 @@ def gpt2_folder(path: Path, seed: int = 0) -> Path:
         bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
     transformers.GPT2LMHeadModel(config).eval().save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def llama_folder(path: Path) -> Path:
+    """Llama with a tokenizer of pieces and no chat template."""
+    tokenizer = piece_tokenizer()
+    torch.manual_seed(1)
+    config = transformers.LlamaConfig(
+        num_attention_heads=4, num_key_value_heads=2, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        vocab_size=len(tokenizer), max_position_embeddings=64, initializer_range=0.5, bos_token_id=1, eos_token_id=[2],
+    )  # fmt: skip
+    # As most are stored.
+    transformers.LlamaForCausalLM(config).eval().to(torch.bfloat16).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,11 @@ class ModelFolder:
             raise ReproError(f"{path}: expected a whole model, got an adapter of one")
         positions = getattr(self._config, "max_position_embeddings", None)
         self.positions: int | None = positions if isinstance(positions, int) and positions > 0 else None
-        self.tokenizer = FolderTokenizer(self._read(transformers.AutoTokenizer, "a tokenizer"), self._ends())
+        tokenizer = self._read(transformers.AutoTokenizer, "a tokenizer")
+        # Without its files transformers makes one that has no words.
+        if not any((self.path / name).is_file() for name in tokenizer.vocab_files_names.values()):
+            raise ReproError(f"{path}: expected a tokenizer, such as tokenizer.json")
+        self.tokenizer = FolderTokenizer(tokenizer, self._ends())
 
     @cached_property
     def model(self) -> Decoder:
@@ -84,10 +89,26 @@ class ModelFolder:
     def _read(self, kind: Any, what: str, **options: Any) -> Any:
         given = {"local_files_only": True} if kind is transformers.GenerationConfig else _LOCAL
         try:
-            return kind.from_pretrained(str(self.path), **given, **options)
+            with _silence():
+                return kind.from_pretrained(str(self.path), **given, **options)
         except Exception as error:
             # Whatever is in the files: transformers has no exception of its own.
             raise ReproError(f"{self.path}: cannot read {what}: {foreign(str(error))}") from None
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """No bars and warnings of transformers: what is wrong is an error of ours."""
+    log = transformers.utils.logging
+    level, has_bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity(log.CRITICAL)
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if has_bars:
+            log.enable_progress_bar()
 
 
 class FolderTokenizer:

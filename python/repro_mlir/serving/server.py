@@ -77,8 +77,9 @@ def serve(
     application = api.application
     is_local = ipaddress.ip_address(host).is_loopback
     hosts = {"localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host}
-    # What strangers send is no reason for a line; faults of ours have their own.
+    # What strangers do is no reason for a line; faults of ours have their own.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     server = _Server(
         uvicorn.Config(
             OwnHosts(application, hosts) if is_local else application,

@@ -1,0 +1,175 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""`repro serve` with directories of transformers, and `repro verify --model` of what it answers, on other targets."""
+
+import contextlib
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from folders import TEXT, byte_tokenizer, gpt2_folder, llama_folder, piece_tokenizer
+from repro_mlir import ReproError
+from repro_mlir.integrations.model_folder import FolderTokenizer, ModelFolder
+from repro_mlir.serving.text import GrowingText
+from support.http_client import ask, get
+
+# Without a way to CUDA's libraries torchvision must come first, see vision.py.
+COMMAND = [
+    *(sys.executable, "-c"),
+    f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import vision\n"
+    "from repro_mlir.cli.main import main; sys.exit(main())",
+]
+
+
+def repro(*arguments: object) -> tuple[int, str, str]:
+    done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@contextlib.contextmanager
+def served(folder: Path, *options: str) -> Iterator[dict[str, Any]]:
+    command = [*COMMAND, "serve", str(folder), "--port", "0", "--json", "--threads", "1", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        report = json.loads(line)
+        yield {**report, "port": int(report["url"].rsplit(":", 1)[1])}
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=60) == ("", "") and process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def verified(answer: dict[str, Any], folder: Path, path: Path, target: str = "cpu:x86-64-v2") -> tuple[int, Any]:
+    path.write_text(json.dumps(answer, indent=2, ensure_ascii=False))
+    status, output, errors = repro("verify", path, "--model", folder, "--target", target, "--threads", 1, "--json")
+    return status, json.loads(output) if output else errors
+
+
+def test_gpt2_with_a_tokenizer_of_bytes(tmp_path: Path) -> None:
+    folder, path = gpt2_folder(tmp_path / "small"), tmp_path / "answer.json"
+    with served(folder, "--slots", "2", "--chunk", "5") as server:
+        port = server["port"]
+        (model,) = get(port, "/v1/models").json()["data"]
+        assert (model["id"], model["capacity"]) == ("small", 128)
+        assert (model["weights"], model["program"]) == (server["weights"], server["program"])
+        question = {"prompt": "Zwölf \N{SLIGHTLY SMILING FACE}", "max_tokens": 40, "seed": 3, "temperature": 0.9}
+        whole = ask(port, "/v1/completions", question).json()
+        events = ask(port, "/v1/completions", {**question, "stream": True}).events()
+        assert "".join(each["choices"][0]["text"] for each in events) == whole["choices"][0]["text"]
+        assert events[-1]["receipt"] == whole["receipt"]
+        messages = [{"role": "user", "content": "fox"}]
+        chat = ask(port, "/v1/chat/completions", {"messages": messages, "max_tokens": 9}).json()
+        refused = ask(port, "/v1/completions", {"prompt": "a", "max_tokens": 200})
+        assert refused.status == 400 and refused.json()["error"]["code"] == "context_length_exceeded"
+    tokenizer = byte_tokenizer()
+    assert tokenizer.decode(chat["receipt"]["prompt"]) == "user: fox\nassistant:"
+    for target, answer in (("cpu:x86-64-v2", whole), ("ptx-emulator", chat), ("cpu", events[-1]["receipt"])):
+        status, report = verified(answer, folder, path, target)
+        assert status == 0 and report["right"] and report["target"] == target, report
+    assert report["text"] == whole["choices"][0]["text"] and report["weights"] == server["weights"]
+    status, report = verified({**whole, "receipt": {**whole["receipt"], "seed": "4"}}, folder, path)
+    assert status == 1 and report["place"] == "hash"
+    status, report = verified(whole, gpt2_folder(tmp_path / "other", seed=1), path)
+    assert status == 1 and report["place"] == "weights"
+    assert not any(path.suffix == ".safetensors" for path in tmp_path.iterdir())
+
+
+def test_llama_with_a_tokenizer_of_pieces(tmp_path: Path) -> None:
+    folder, path = llama_folder(tmp_path / "llama"), tmp_path / "answer.json"
+    with served(folder, "--name", "mine", "--capacity", "48") as server:
+        port = server["port"]
+        assert get(port, "/v1/models").json()["data"][0]["id"] == "mine"
+        answer = ask(port, "/v1/completions", {"prompt": "The fox", "max_tokens": 20, "seed": 1, "stop": ["e"]}).json()
+        assert ask(port, "/v1/chat/completions", {"messages": []}).status == 404
+    assert answer["receipt"]["prompt"][0] == 1 and answer["receipt"]["stop_tokens"] == [2]
+    status, report = verified(answer, folder, path)
+    assert status == 0 and report["right"], report
+
+
+@pytest.mark.parametrize("make", [byte_tokenizer, piece_tokenizer])
+@pytest.mark.parametrize("seed", range(20))
+def test_pieces_are_the_text_that_the_tokenizer_decodes(make: Any, seed: int) -> None:
+    tokenizer = make()
+    used = FolderTokenizer(tokenizer, set())
+    draw = random.Random(seed)
+    text = "".join(draw.choices("".join(TEXT), k=60)).strip()
+    tokens = used.encode(text)
+    growing = GrowingText(used)
+    pieces = [*(growing.add(token) for token in tokens), growing.end()]
+    assert "".join(pieces) == tokenizer.decode(tokens, skip_special_tokens=True) == text
+    assert not any("\N{REPLACEMENT CHARACTER}" in piece for piece in pieces)
+
+
+def damaged(tmp_path: Path, what: str) -> Path:
+    folder = gpt2_folder(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    if what == "nothing":
+        shutil.rmtree(folder)
+    elif what == "no tokenizer":
+        (folder / "tokenizer.json").unlink()
+        (folder / "tokenizer_config.json").unlink()
+    elif what == "pickle":
+        state = ModelFolder(folder).model.model.state_dict()
+        (folder / "model.safetensors").unlink()
+        torch.save(state, folder / "pytorch_model.bin")
+    elif what == "a layer is missing":
+        config["n_layer"] = 3
+    elif what == "another width":
+        config["n_embd"] = 64
+    elif what == "code":
+        config = {"auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}, "model_type": "own"}
+        (folder / "own.py").write_text("raise SystemExit('this ran')")
+    elif what == "quantized":
+        config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    elif what == "adapter":
+        (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "somebody/model"}')
+    elif what == "cut off":
+        data = (folder / "model.safetensors").read_bytes()
+        (folder / "model.safetensors").write_bytes(data[: len(data) // 2])
+    elif what == "no JSON":
+        (folder / "tokenizer.json").write_text("{")
+    if folder.exists() and config:
+        (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("nothing", "expected a directory with config.json"),
+        ("no tokenizer", "expected a tokenizer, such as tokenizer.json"),
+        ("pickle", "cannot read a model"),
+        ("a layer is missing", "missing keys of the model"),
+        ("another width", "cannot read a model|mismatched keys"),
+        ("code", "cannot read a configuration"),
+        ("quantized", "expected a model that is not quantized"),
+        ("adapter", "expected a whole model, got an adapter"),
+        ("cut off", "cannot read a model"),
+        ("no JSON", "cannot read a tokenizer"),
+    ],
+)
+def test_directories_that_are_refused(tmp_path: Path, what: str, message: str) -> None:
+    with pytest.raises(ReproError, match=message) as error:
+        _ = ModelFolder(damaged(tmp_path, what)).model
+    assert "\n" not in str(error.value)
+
+
+def test_commands_that_cannot_be(tmp_path: Path) -> None:
+    folder = gpt2_folder(tmp_path / "model")
+    status, _, errors = repro("serve", folder, "--capacity", "129")
+    assert status == 2 and errors.endswith("repro: error: expected a capacity of at most 128, got 129\n")
+    status, _, errors = repro("serve", folder, "--host", "256.1.1.1")
+    assert status == 2 and "cannot listen on 256.1.1.1:8000" in errors
