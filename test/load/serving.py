@@ -191,7 +191,7 @@ def main() -> int:
     verified = 0
     for receipt in load.samples:
         try:
-            verification.check_model(receipt, IDENTITY)
+            verification.check_model(receipt, IDENTITY, {})
             verification.recompute(receipt, GENERATOR, Pieces(), "receipt")
             verified += 1
         except Exception as error:

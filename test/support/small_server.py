@@ -9,6 +9,7 @@ It prints its URL, and "ended" when it has ended without an error.
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -151,8 +152,10 @@ def main(settings: dict[str, Any]) -> int:
 
     Settings:
       port: 0 for any.
+      buffer: bytes that the system keeps for a client.
       slots, chunk: of the generator.
       quick: whether it is a `QuickGenerator`.
+      decodes: whether the tokenizer does.
       delay: seconds that a step takes at least.
       fails_after: after so many steps the engine has a fault.
       options: of `ServerOptions`.
@@ -165,6 +168,8 @@ def main(settings: dict[str, Any]) -> int:
 
     def run(_: Any) -> int:
         with bind("127.0.0.1", settings.get("port", 0)) as bound:
+            if "buffer" in settings:
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings["buffer"])
             slots = settings.get("slots", SLOTS)
             generator: Any
             if settings.get("quick"):
@@ -178,11 +183,18 @@ def main(settings: dict[str, Any]) -> int:
             _slow_down(generator, settings.get("delay", 0.0), settings.get("fails_after"))
             options = ServerOptions(**settings.get("options", {}))
             print(listen(bound), flush=True)
-            serve(bound, generator, Pieces(), identity, "small", "cpu", slots, options)
+            tokenizer = Pieces()
+            if not settings.get("decodes", True):
+                tokenizer.decode = _broken  # type: ignore[method-assign]
+            serve(bound, generator, tokenizer, identity, "small", {"target": "cpu"}, slots, options)
         print("ended", flush=True)
         return 0
 
     return run_command("serve", lambda: None, run)  # type: ignore[arg-type, return-value]
+
+
+def _broken(tokens: Sequence[int]) -> str:
+    raise ValueError("a fault of the test")
 
 
 def _slow_down(generator: Any, delay: float, fails_after: int | None) -> None:

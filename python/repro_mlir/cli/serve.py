@@ -41,7 +41,7 @@ def register(commands: Commands) -> None:
     command.add_argument("--chunk", type=positive, default=32, metavar="N", help="tokens of a prompt at a time (32)")
     command.add_argument("--waiting", type=positive, default=64, metavar="N", help="requests that may wait (64)")
     command.add_argument("--connections", type=positive, default=256, metavar="N", help="open connections (256)")
-    command.add_argument("--body-bytes", type=positive, default=1 << 20, metavar="N", help="of a request (1048576)")
+    command.add_argument("--body-bytes", type=positive, default=1 << 18, metavar="N", help="of a request (262144)")
     command.add_argument("--grace", type=positive, default=30, metavar="S", help="seconds to end answers (30)")
 
 
@@ -56,7 +56,7 @@ def _serve(options: argparse.Namespace) -> int:
     from ..generation.identity import identity_of
 
     with needed_packages():
-        from ..integrations.model_folder import ModelFolder
+        from ..integrations.model_folder import ModelFolder, versions
         from ..serving.options import ServerOptions
         from ..serving.server import bind, listen, serve
 
@@ -68,7 +68,7 @@ def _serve(options: argparse.Namespace) -> int:
     )
     with bind(options.host, options.port) as bound:
         folder = ModelFolder(options.folder)
-        capacity = options.capacity or min(_CAPACITY, folder.positions or _CAPACITY)
+        capacity = options.capacity or min(_CAPACITY, folder.positions)
         folder.check_capacity(capacity)
         identity = identity_of(folder.model, capacity)
         generator = Generator(
@@ -79,6 +79,7 @@ def _serve(options: argparse.Namespace) -> int:
             target=options.target,
             threads=options.threads,
         )
+        environment = {**versions(), "target": options.target}
         name = options.name or Path(options.folder).resolve().name
         url = listen(bound)
         report = {"url": url, "name": name, "target": options.target, **vars(identity)}
@@ -87,5 +88,5 @@ def _serve(options: argparse.Namespace) -> int:
         else:
             tell(f"weights  {identity.weights}", f"program  {identity.program}", f"serving  {name} at {url}/v1")
         sys.stdout.flush()
-        serve(bound, generator, folder.tokenizer, identity, name, options.target, options.slots, limits)
+        serve(bound, generator, folder.tokenizer, identity, name, environment, options.slots, limits)
     return 0

@@ -174,11 +174,11 @@ def _verify_answer(options: argparse.Namespace) -> int:
     try:
         check_itself(receipt, text)
         with needed_packages():
-            from ..integrations.model_folder import ModelFolder
+            from ..integrations.model_folder import ModelFolder, versions
 
         folder = ModelFolder(options.model)
         folder.check_capacity(receipt["capacity"])
-        check_model(receipt, identity_of(folder.model, receipt["capacity"]))
+        check_model(receipt, identity_of(folder.model, receipt["capacity"]), versions())
         generator = Generator(folder.model, receipt["capacity"], target=options.target, threads=options.threads)
         transcript = recompute(receipt, generator, folder.tokenizer, options.receipt)
     except ReceiptWrong as error:

@@ -24,7 +24,21 @@ from ..errors import ReproError
 from ..printing import foreign
 from .decoder import Decoder
 
+_POSITIONS = 1 << 17
+"""Of a model whose configuration does not say how many it has: a receipt may name any capacity."""
+
 _LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+
+
+def versions() -> dict[str, str]:
+    """Of what makes a program of a model: with others it may have another identity."""
+    import repro_mlir
+
+    return {
+        "repro_mlir": repro_mlir.__version__,
+        "torch": torch.__version__.partition("+")[0],
+        "transformers": transformers.__version__,
+    }
 
 
 class ModelFolder:
@@ -32,7 +46,7 @@ class ModelFolder:
 
     Attributes:
       path: the directory.
-      positions: how many tokens the model takes at most, by its configuration; None where that says nothing.
+      positions: how many tokens the model takes at most, by its configuration.
       tokenizer: a `serving.tokenizer.Tokenizer`.
     """
 
@@ -47,7 +61,7 @@ class ModelFolder:
         if (self.path / "adapter_config.json").exists():
             raise ReproError(f"{path}: expected a whole model, got an adapter of one")
         positions = getattr(self._config, "max_position_embeddings", None)
-        self.positions: int | None = positions if isinstance(positions, int) and positions > 0 else None
+        self.positions = positions if isinstance(positions, int) and positions > 0 else _POSITIONS
         tokenizer = self._read(transformers.AutoTokenizer, "a tokenizer")
         # Without its files transformers makes one that has no words.
         if not any((self.path / name).is_file() for name in tokenizer.vocab_files_names.values()):
@@ -72,7 +86,7 @@ class ModelFolder:
 
     def check_capacity(self, capacity: int) -> None:
         """ReproError for more tokens than the model has positions for."""
-        if self.positions is not None and capacity > self.positions:
+        if capacity > self.positions:
             raise ReproError(f"expected a capacity of at most {self.positions}, got {capacity}")
 
     def _ends(self) -> set[int]:

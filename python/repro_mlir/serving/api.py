@@ -254,6 +254,10 @@ class Api:
         except ReproError as error:
             yield _event(_error(400, str(error), code="invalid_value"))
             return
+        except Exception as error:
+            _tell_fault(error)
+            yield _event(_error(500, "internal error", code="internal_error"))
+            return
         receipt = make_receipt(answer.question, transcript, self._identity, self._environment)
         yield _event({**form.chunk({} if form.chat else "", transcript.finish), "receipt": receipt})
         if fields.usage:
@@ -359,5 +363,9 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 async def _fault(request: Request, error: Exception) -> Response:
     """A fault of ours."""
-    tell(f"repro serve: internal error: {type(error).__name__}: {foreign(str(error))}", stream=sys.stderr)
+    _tell_fault(error)
     return _json(_error(500, "internal error", code="internal_error"), 500)
+
+
+def _tell_fault(error: Exception) -> None:
+    tell(f"repro serve: internal error: {type(error).__name__}: {foreign(str(error))}", stream=sys.stderr)

@@ -24,7 +24,7 @@ class ServerOptions:
 
     waiting: int = 64
     connections: int = 256
-    body_bytes: int = 1 << 20
+    body_bytes: int = 1 << 18
     body_seconds: float = 10.0
     idle_seconds: float = 10.0
     write_seconds: float = 30.0

@@ -10,12 +10,11 @@ import ipaddress
 import logging
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
 
 import uvicorn
 
-from .._mlir_libs import _repro
 from ..errors import ReproError
 from ..generation.generator import Generator
 from ..generation.identity import ModelIdentity
@@ -56,7 +55,7 @@ def serve(
     tokenizer: Tokenizer,
     identity: ModelIdentity,
     name: str,
-    target: str,
+    environment: Mapping[str, str],
     slots: int,
     options: ServerOptions,
 ) -> None:
@@ -64,15 +63,15 @@ def serve(
 
     Args:
       bound: what `bind` gave; it listens when this has begun.
-      generator: with so many slots, on `target`.
+      generator: with so many slots.
       identity: of the generator's model.
       name: of the model, for clients.
+      environment: where it runs, for the receipts.
     Raises:
       ReproError: the socket cannot listen, or the engine has failed.
     """
     host = bound.getsockname()[0]
     engine = Engine(generator, slots + options.waiting, lambda: setattr(server, "should_exit", True))
-    environment = {"repro_mlir": _repro.__version__, "target": target}
     api = Api(engine, tokenizer, identity, name, options, environment)
     application = api.application
     is_local = ipaddress.ip_address(host).is_loopback

@@ -12,6 +12,7 @@ from ..errors import ReceiptWrong, ReproError
 from ..generation.generator import Generator
 from ..generation.identity import ModelIdentity
 from ..numerics.hashing import tensor_digest
+from ..printing import foreign
 from .receipt import content_hash, outcome, read_receipt, text_hash
 from .tokenizer import Tokenizer
 from .transcript import Transcript
@@ -47,9 +48,24 @@ def check_itself(receipt: Mapping[str, Any], text: str | None) -> None:
         _compare("text", receipt["text"], text_hash(text))
 
 
-def check_model(receipt: Mapping[str, Any], identity: ModelIdentity) -> None:
-    """ReceiptWrong where a receipt is about another model than this, whose capacity is that of the receipt."""
-    for name in ("weights", "program", "choice", "capacity"):
+def check_model(receipt: Mapping[str, Any], identity: ModelIdentity, versions: Mapping[str, str]) -> None:
+    """Compares what a receipt is about with a model, whose capacity is that of the receipt.
+
+    Args:
+      versions: of what made the program of the model.
+    Raises:
+      ReceiptWrong: it is about another model.
+      ReproError: the program is another one, which other versions may have made of the same model.
+    """
+    for name in ("weights", "capacity"):
+        _compare(name, receipt[name], getattr(identity, name))
+    said = {name: receipt["environment"].get(name) for name in versions}
+    for name in ("program", "choice"):
+        if said != versions and receipt[name] != getattr(identity, name):
+            there, here = (
+                ", ".join(f"{key} {foreign(str(each[key]), 40)}" for key in versions) for each in (said, versions)
+            )
+            raise ReproError(f"the receipt is about another {name}, made by {there}, not {here}")
         _compare(name, receipt[name], getattr(identity, name))
 
 

@@ -38,6 +38,8 @@ def identity(seed: int = 5) -> ModelIdentity:
     return identity_of(small_model(seed), CAPACITY)
 
 
+VERSIONS = {"repro_mlir": "1", "another": "2"}
+
 QUESTIONS = [
     Question((12, 13, 14), Sampling(), 9, (0,), ()),
     Question((8, 9, 1, 2), Sampling(0.5, seed=2**64 - 1), 12, (0,), ("the ", "q")),
@@ -56,14 +58,14 @@ def receipt(number: int) -> dict[str, Any]:
     for token, logits in zip(request.tokens, request.logits, strict=True):
         if transcript.finish is None:
             transcript.add(token, tensor_digest(logits, "f32"))
-    return make_receipt(question, transcript, identity(), {"target": "somewhere"})
+    return make_receipt(question, transcript, identity(), {**VERSIONS, "target": "somewhere"})
 
 
 def verify(given: dict[str, Any], used: Generator, known: ModelIdentity | None = None) -> Transcript:
     """All that `repro verify --model` does."""
     found, text = verification.find_receipt(json.loads(json.dumps(given)), "answer.json")
     verification.check_itself(found, text)
-    verification.check_model(found, known or identity())
+    verification.check_model(found, known or identity(), VERSIONS)
     return verification.recompute(found, used, Pieces(), "answer.json")
 
 
@@ -172,6 +174,17 @@ def test_where_it_was_computed_is_no_part_of_it() -> None:
     moved = {**receipt(0), "environment": {"target": "elsewhere", "x": "y"}}
     assert content_hash(moved) == moved["hash"]
     verify(moved, generator(1, 1))
+
+
+def test_another_program_of_other_versions_is_no_answer() -> None:
+    """Honest receipts may name it: a false accusation would be worse."""
+    changed = sealed({**receipt(0), "program": flipped(receipt(0)["program"])})
+    with pytest.raises(ReceiptWrong, match="program"):
+        verify(changed, generator(1, 1))
+    changed["environment"] = {"repro_mlir": "1", "another": "3\n"}
+    with pytest.raises(ReproError, match=r"made by repro_mlir 1, another 3, not repro_mlir 1, another 2") as error:
+        verify(changed, generator(1, 1))
+    assert not isinstance(error.value, ReceiptWrong)
 
 
 def test_a_question_that_the_model_does_not_take() -> None:
