@@ -21,11 +21,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from repro_mlir import Generator, Sampling
-from repro_mlir.generation.identity import identity_of
+from repro_mlir import Sampling
 from repro_mlir.serving import verification
 from support.http_client import call, head, post, read_reply
-from support.small_server import CAPACITY, PIECES, Pieces, SmallServer, small_model
+from support.small_server import CAPACITY, PIECES, Pieces, SmallServer, known_generator, known_identity
 
 COMPLETIONS = "/v1/completions"
 BODY_BYTES = 8192
@@ -62,10 +61,15 @@ def questions() -> list[dict[str, Any]]:
     return made
 
 
+def alone() -> Any:
+    """A generator with one slot, another chunk and another level than the server's."""
+    return known_generator(1, 5, "cpu:x86-64-v2")
+
+
 def expected(question: dict[str, Any]) -> list[int]:
-    """The tokens of an answer, by a generator with one slot."""
+    """The tokens of an answer."""
     sampling = Sampling(question["temperature"], question.get("top_k"), question.get("top_p", 1.0), question["seed"])
-    return GENERATOR.generate([question["prompt"]], question["max_tokens"], sampling, Pieces.stop_tokens)[0]
+    return alone().generate([question["prompt"]], question["max_tokens"], sampling, Pieces.stop_tokens)[0]
 
 
 class Load:
@@ -191,8 +195,8 @@ def main() -> int:
     verified = 0
     for receipt in load.samples:
         try:
-            verification.check_model(receipt, IDENTITY, {})
-            verification.recompute(receipt, GENERATOR, Pieces(), "receipt")
+            verification.check_model(receipt, known_identity(), {})
+            verification.recompute(receipt, alone(), Pieces(), "receipt")
             verified += 1
         except Exception as error:
             load.errors.append(f"a receipt: {error}")
@@ -225,6 +229,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    GENERATOR = Generator(small_model(), CAPACITY, chunk=5, target="cpu:x86-64-v2", threads=1)
-    IDENTITY = identity_of(small_model(), CAPACITY)
     sys.exit(main())

@@ -6,6 +6,7 @@
 It prints its URL, and "ended" when it has ended without an error.
 """
 
+import functools
 import json
 import os
 import signal
@@ -69,6 +70,22 @@ def small_model(seed: int = 5) -> Any:
     return made
 
 
+@functools.cache
+def known_generator(slots: int, chunk: int, target: str = "cpu", seed: int = 5) -> Any:
+    """A generator of the model in this process."""
+    from repro_mlir import Generator
+
+    return Generator(small_model(seed), CAPACITY, slots=slots, chunk=chunk, target=target, threads=1)
+
+
+@functools.cache
+def known_identity(seed: int = 5) -> Any:
+    """The identity of the model."""
+    from repro_mlir.generation.identity import identity_of
+
+    return identity_of(small_model(seed), CAPACITY)
+
+
 class QuickGenerator:
     """Stands in for a generator where only the server matters: starts at once, and gives the tokens 1, 2, 1, ..."""
 
@@ -104,22 +121,25 @@ class SmallServer:
     """A process with the server.
 
     Attributes:
-      port: where it listens on 127.0.0.1.
       process: it.
     """
 
     def __init__(self, **settings: Any) -> None:
-        """Starts it; settings are those of `main`."""
+        """Begins to start it; settings are those of `main`."""
         command = [sys.executable, "-m", "support.small_server", json.dumps(settings)]
         environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )
+
+    @functools.cached_property
+    def port(self) -> int:
+        """Where it listens on 127.0.0.1; waits until it does. AssertionError where it has ended."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line.startswith("http://127.0.0.1:"):
             raise AssertionError(f"no server: {line!r} {self.process.communicate()[1]}")
-        self.port = int(line.rsplit(":", 1)[1])
+        return int(line.rsplit(":", 1)[1])
 
     def rss(self) -> int:
         """Bytes of memory that are resident."""
@@ -160,9 +180,8 @@ def main(settings: dict[str, Any]) -> int:
       fails_after: after so many steps the engine has a fault.
       options: of `ServerOptions`.
     """
-    import repro_mlir
     from repro_mlir.command_line import run_command
-    from repro_mlir.generation.identity import ModelIdentity, identity_of
+    from repro_mlir.generation.identity import ModelIdentity
     from repro_mlir.serving.options import ServerOptions
     from repro_mlir.serving.server import bind, listen, serve
 
@@ -176,17 +195,15 @@ def main(settings: dict[str, Any]) -> int:
                 generator = QuickGenerator()
                 identity = ModelIdentity("0" * 64, "1" * 64, "2" * 64, CAPACITY, len(PIECES))
             else:
-                model = small_model()
-                chunk = settings.get("chunk", CHUNK)
-                generator = repro_mlir.Generator(model, CAPACITY, slots=slots, chunk=chunk, threads=1)
-                identity = identity_of(model, CAPACITY)
+                generator = known_generator(slots, settings.get("chunk", CHUNK))
+                identity = known_identity()
             _slow_down(generator, settings.get("delay", 0.0), settings.get("fails_after"))
             options = ServerOptions(**settings.get("options", {}))
             print(listen(bound), flush=True)
             tokenizer = Pieces()
             if not settings.get("decodes", True):
                 tokenizer.decode = _broken  # type: ignore[method-assign]
-            serve(bound, generator, tokenizer, identity, "small", {"target": "cpu"}, slots, options)
+            assert serve(bound, generator, tokenizer, identity, "small", {"target": "cpu"}, slots, options)
         print("ended", flush=True)
         return 0
 

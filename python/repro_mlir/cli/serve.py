@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -88,5 +89,7 @@ def _serve(options: argparse.Namespace) -> int:
         else:
             tell(f"weights  {identity.weights}", f"program  {identity.program}", f"serving  {name} at {url}/v1")
         sys.stdout.flush()
-        serve(bound, generator, folder.tokenizer, identity, name, environment, options.slots, limits)
+        if not serve(bound, generator, folder.tokenizer, identity, name, environment, options.slots, limits):
+            # Python could not end while a thread of its own computes.
+            os._exit(0)
     return 0

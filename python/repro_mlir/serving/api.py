@@ -36,6 +36,10 @@ _TYPES = {429: "rate_limit_error", 500: "server_error", 503: "server_error"}
 """Of an error by its status; all others are mistakes of the request."""
 
 
+_SHORT = 16
+"""Tokens of a completion for whose length nobody asked, as with OpenAI."""
+
+
 class Api:
     """The application: what it serves, and how a question becomes an answer."""
 
@@ -191,7 +195,7 @@ class Api:
             raise Refused(400, f"{where}: expected tokens from 0 to {most}, got {got}", where, "invalid_value")
         # The last token is chosen and not read.
         room = self._identity.capacity - len(prompt) + 1
-        most = max(room, 1) if fields.most is None else fields.most
+        most = fields.most or max(1, room if fields.prompt is None else min(room, _SHORT))
         if most > room:
             raise Refused(
                 400,

@@ -33,8 +33,9 @@ class _BoundedProtocol(H11Protocol):
         super().__init__(*arguments, **options)
         self._idle: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
-        # Of the last look, to see whether anything has happened since.
-        self._seen: Any = self
+        # The answered request that was the last one at the last looks, and how many these were.
+        self._seen: Any = None
+        self._looks = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -59,12 +60,19 @@ class _BoundedProtocol(H11Protocol):
         super().resume_writing()
 
     def _look(self) -> None:
-        """Ends a connection that has been without a request since the last look."""
-        if self.cycle is None or self.cycle.response_complete:
-            if self._seen in (self, self.cycle):
+        """Ends a connection that has waited too long for the head of a request.
+
+        Uvicorn closes one on which nothing comes after an answer; a head that has begun has until the third look.
+        """
+        if self.cycle is None:
+            self.transport.abort()
+            return
+        if self.cycle.response_complete:
+            self._looks = self._looks + 1 if self._seen is self.cycle else 0
+            self._seen = self.cycle
+            if self._looks == 2:
                 self.transport.abort()
                 return
-            self._seen = self.cycle
         self._idle = self.loop.call_later(self.limits.idle_seconds, self._look)
 
 

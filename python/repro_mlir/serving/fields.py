@@ -63,7 +63,7 @@ class Fields:
     Attributes:
       prompt: text or tokens of a completion; None of a conversation.
       messages: of a conversation, each with the strings `role` and `content`.
-      most: how many tokens the answer has at most; None: as many as there is room for.
+      most: how many tokens the answer has at most, if that was said.
       sampling: how tokens are chosen, with a seed that was drawn where none was given and one is needed.
       stop: strings that end the answer.
       stream: whether tokens are sent as they come.
@@ -121,7 +121,7 @@ def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
     return Fields(
         found.get("prompt"),
         found.get("messages", []),
-        found.get("max_tokens", found.get("max_completion_tokens", None if chat else 16)),
+        found.get("max_tokens", found.get("max_completion_tokens")),
         _sampling(found),
         found.get("stop", ()),
         stream,

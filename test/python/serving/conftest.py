@@ -6,7 +6,7 @@
 from collections.abc import Iterator
 
 import pytest
-from support.small_server import SmallServer
+from support.small_server import SmallServer, known_generator, known_identity
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +15,9 @@ def server() -> Iterator[SmallServer]:
     pytest.importorskip("torch_mlir")
     options = {"waiting": 40, "body_bytes": 4096, "body_seconds": 1.5, "idle_seconds": 1.0, "write_seconds": 1.5}
     with SmallServer(options=options) as made:
+        # While it starts.
+        known_identity()
+        known_generator(1, 5, "cpu:x86-64-v2")
         yield made
         status, output, errors = made.end()
         assert (status, output, errors) == (0, "ended\n", "")

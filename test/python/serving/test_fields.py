@@ -15,7 +15,7 @@ def completion(**fields: Any) -> Any:
 
 def test_defaults() -> None:
     got = completion()
-    assert (got.prompt, got.most, got.stop, got.stream, got.usage) == ("x", 16, (), False, False)
+    assert (got.prompt, got.most, got.stop, got.stream, got.usage) == ("x", None, (), False, False)
     assert (got.sampling.temperature, got.sampling.top_p, got.sampling.top_k) == (1.0, 1.0, None)
     chat = read_fields({"messages": [{"role": "user", "content": "x"}]}, "small", chat=True)
     assert chat.most is None and chat.prompt is None and chat.messages == [{"role": "user", "content": "x"}]

@@ -21,21 +21,11 @@ from repro_mlir.numerics.hashing import state_hash, tensor_digest
 from repro_mlir.serving import verification
 from repro_mlir.serving.receipt import Question, content_hash, make_receipt, read_receipt
 from repro_mlir.serving.transcript import Transcript
-from support.small_server import CAPACITY, Pieces, small_model
+from support.small_server import CAPACITY, Pieces, known_generator, known_identity, small_model
 
 pytest.importorskip("torch_mlir")
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[3] / "docs" / "answer.schema.json").read_text())
-
-
-@functools.cache
-def generator(slots: int, chunk: int, target: str = "cpu", seed: int = 5) -> Generator:
-    return Generator(small_model(seed), CAPACITY, slots=slots, chunk=chunk, target=target, threads=1)
-
-
-@functools.cache
-def identity(seed: int = 5) -> ModelIdentity:
-    return identity_of(small_model(seed), CAPACITY)
 
 
 VERSIONS = {"repro_mlir": "1", "another": "2"}
@@ -50,7 +40,7 @@ QUESTIONS = [
 @functools.cache
 def receipt(number: int) -> dict[str, Any]:
     """As a server with three slots gives it."""
-    question, used = QUESTIONS[number], generator(3, 8)
+    question, used = QUESTIONS[number], known_generator(3, 8)
     request = used.submit(question.prompt, question.most, question.sampling, question.stop_tokens, logits=True)
     while not request.finished:
         used.step()
@@ -58,14 +48,14 @@ def receipt(number: int) -> dict[str, Any]:
     for token, logits in zip(request.tokens, request.logits, strict=True):
         if transcript.finish is None:
             transcript.add(token, tensor_digest(logits, "f32"))
-    return make_receipt(question, transcript, identity(), {**VERSIONS, "target": "somewhere"})
+    return make_receipt(question, transcript, known_identity(), {**VERSIONS, "target": "somewhere"})
 
 
 def verify(given: dict[str, Any], used: Generator, known: ModelIdentity | None = None) -> Transcript:
     """All that `repro verify --model` does."""
     found, text = verification.find_receipt(json.loads(json.dumps(given)), "answer.json")
     verification.check_itself(found, text)
-    verification.check_model(found, known or identity(), VERSIONS)
+    verification.check_model(found, known or known_identity(), VERSIONS)
     return verification.recompute(found, used, Pieces(), "answer.json")
 
 
@@ -76,18 +66,18 @@ def verify(given: dict[str, Any], used: Generator, known: ModelIdentity | None =
 def test_answers_verify_on_other_targets(number: int, chunk: int, target: str) -> None:
     if target == "reference" and number:
         pytest.skip("slow")
-    transcript = verify(receipt(number), generator(1, chunk, target))
+    transcript = verify(receipt(number), known_generator(1, chunk, target))
     assert transcript.tokens == receipt(number)["tokens"]
 
 
 def test_the_model_is_named_by_what_it_computes_with_one_slot() -> None:
-    one = generator(1, 16, "cpu:x86-64-v2")
-    assert one._token._executable.program.hash == identity().program
-    assert generator(3, 8)._token._executable.program.hash != identity().program
+    one = known_generator(1, 16, "cpu:x86-64-v2")
+    assert one._token._executable.program.hash == known_identity().program
+    assert known_generator(3, 8)._token._executable.program.hash != known_identity().program
     other = identity_of(small_model(6), CAPACITY)
-    assert other.program == identity().program and other.weights != identity().weights
+    assert other.program == known_identity().program and other.weights != known_identity().weights
     smaller = identity_of(small_model(), CAPACITY - 1)
-    assert smaller.program != identity().program and smaller.weights == identity().weights
+    assert smaller.program != known_identity().program and smaller.weights == known_identity().weights
     # (H3) of the parameters, linear ones as they lie in the program.
     model = small_model()
     linear = {f"{name}.weight" for name, module in model.named_modules() if type(module).__name__ == "Linear"}
@@ -95,7 +85,7 @@ def test_the_model_is_named_by_what_it_computes_with_one_slot() -> None:
         (value.detach().t().numpy() if name in linear else value.detach().numpy(), "f32")
         for name, value in model.named_parameters()
     ]
-    assert identity().weights == state_hash((np.ascontiguousarray(value), element) for value, element in values)
+    assert known_identity().weights == state_hash((np.ascontiguousarray(value), element) for value, element in values)
 
 
 def sealed(given: dict[str, Any]) -> dict[str, Any]:
@@ -138,7 +128,7 @@ def test_a_changed_field_is_seen(name: str, number: int) -> None:
     changed = {**receipt(number), name: CHANGES[name](receipt(number)[name])}
     assert changed != receipt(number)
     with pytest.raises(ReceiptWrong) as wrong:
-        verify(changed, generator(1, 16, "cpu:x86-64-v2"))
+        verify(changed, known_generator(1, 16, "cpu:x86-64-v2"))
     assert wrong.value.place == "hash"
 
 
@@ -149,7 +139,7 @@ def test_what_a_liar_changes_who_makes_the_hash_agree(name: str) -> None:
     """The answer of a question that was sampled; what is left are true statements."""
     changed = sealed({**receipt(2), name: CHANGES[name](receipt(2)[name])})
     with pytest.raises(ReceiptWrong) as wrong:
-        verify(changed, generator(1, 16, "cpu:x86-64-v2"))
+        verify(changed, known_generator(1, 16, "cpu:x86-64-v2"))
     assert wrong.value.place == name or name in ("prompt", "temperature", "tokens")
 
 
@@ -158,39 +148,39 @@ def test_more_and_fewer_tokens(count: int) -> None:
     tokens = receipt(0)["tokens"]
     changed = sealed({**receipt(0), "tokens": tokens[:-1] if count < 0 else [*tokens, 5]})
     with pytest.raises(ReceiptWrong, match="token"):
-        verify(changed, generator(1, 16, "cpu:x86-64-v2"))
+        verify(changed, known_generator(1, 16, "cpu:x86-64-v2"))
 
 
 def test_another_model() -> None:
     with pytest.raises(ReceiptWrong, match="weights"):
-        verify(receipt(0), generator(1, 16, "cpu:x86-64-v2"), identity(6))
+        verify(receipt(0), known_generator(1, 16, "cpu:x86-64-v2"), known_identity(6))
     # Nor do its answers pass where the names are made to agree.
-    lie = sealed({**receipt(2), "weights": identity(6).weights})
+    lie = sealed({**receipt(2), "weights": known_identity(6).weights})
     with pytest.raises(ReceiptWrong, match=r"token 0|logits"):
-        verify(lie, generator(1, 8, "cpu", 6), identity(6))
+        verify(lie, known_generator(1, 8, "cpu", 6), known_identity(6))
 
 
 def test_where_it_was_computed_is_no_part_of_it() -> None:
     moved = {**receipt(0), "environment": {"target": "elsewhere", "x": "y"}}
     assert content_hash(moved) == moved["hash"]
-    verify(moved, generator(1, 1))
+    verify(moved, known_generator(1, 1))
 
 
 def test_another_program_of_other_versions_is_no_answer() -> None:
     """Honest receipts may name it: a false accusation would be worse."""
     changed = sealed({**receipt(0), "program": flipped(receipt(0)["program"])})
     with pytest.raises(ReceiptWrong, match="program"):
-        verify(changed, generator(1, 1))
+        verify(changed, known_generator(1, 1))
     changed["environment"] = {"repro_mlir": "1", "another": "3\n"}
     with pytest.raises(ReproError, match=r"made by repro_mlir 1, another 3, not repro_mlir 1, another 2") as error:
-        verify(changed, generator(1, 1))
+        verify(changed, known_generator(1, 1))
     assert not isinstance(error.value, ReceiptWrong)
 
 
 def test_a_question_that_the_model_does_not_take() -> None:
     for change in ({"prompt": [99]}, {"prompt": []}, {"max_tokens": CAPACITY}, {"stop_tokens": [99]}):
         with pytest.raises(ReceiptWrong, match="prompt"):
-            verify(sealed({**receipt(0), **change}), generator(1, 1))
+            verify(sealed({**receipt(0), **change}), known_generator(1, 1))
 
 
 def test_the_schema_takes_receipts_and_no_others() -> None:
@@ -260,14 +250,14 @@ def test_a_field_that_is_missing(missing: str) -> None:
 
 
 def test_the_text_of_a_whole_answer_is_compared() -> None:
-    text = verify(receipt(1), generator(1, 1)).text
+    text = verify(receipt(1), known_generator(1, 1)).text
     for said in ({"text": text}, {"message": {"role": "assistant", "content": text}}):
-        verify({"choices": [said], "receipt": receipt(1)}, generator(1, 1))
+        verify({"choices": [said], "receipt": receipt(1)}, known_generator(1, 1))
     with pytest.raises(ReceiptWrong, match="text"):
-        verify({"choices": [{"text": f"{text}!"}], "receipt": receipt(1)}, generator(1, 1))
+        verify({"choices": [{"text": f"{text}!"}], "receipt": receipt(1)}, known_generator(1, 1))
     for choices in ([], [{}], [{"text": 1}], [{"message": None}], "x", [{"text": text}] * 2):
         with pytest.raises(ReproError, match="expected the answer of a server"):
-            verify({"choices": choices, "receipt": receipt(1)}, generator(1, 1))
+            verify({"choices": choices, "receipt": receipt(1)}, known_generator(1, 1))
 
 
 def test_no_weights() -> None:

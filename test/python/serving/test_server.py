@@ -4,7 +4,6 @@
 """A server on loopback: each answer is that of its request alone, whatever others do; each fault is one clear error."""
 
 import asyncio
-import functools
 import json
 import signal
 import socket
@@ -12,32 +11,19 @@ import time
 from typing import Any
 
 import pytest
-from repro_mlir import Generator
-from repro_mlir.generation.identity import identity_of
 from repro_mlir.serving import verification
 from support.http_client import Reply, ask, call, get, head, post, read_reply
-from support.small_server import CAPACITY, PIECES, Pieces, SmallServer, small_model
+from support.small_server import CAPACITY, PIECES, Pieces, SmallServer, known_generator, known_identity
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
-
-
-@functools.cache
-def generator() -> Generator:
-    """Of the verifier: one slot, another chunk and level."""
-    return Generator(small_model(), CAPACITY, chunk=5, target="cpu:x86-64-v2", threads=1)
-
-
-@functools.cache
-def identity() -> Any:
-    return identity_of(small_model(), CAPACITY)
 
 
 def check(answer: dict[str, Any]) -> dict[str, Any]:
     """What `repro verify --model` does with a file that has the answer; the receipt."""
     receipt, text = verification.find_receipt(answer, "answer")
     verification.check_itself(receipt, text)
-    verification.check_model(receipt, identity(), {})
-    verification.recompute(receipt, generator(), Pieces(), "answer")
+    verification.check_model(receipt, known_identity(), {})
+    verification.recompute(receipt, known_generator(1, 5, "cpu:x86-64-v2"), Pieces(), "answer")
     return receipt
 
 
@@ -54,7 +40,7 @@ def test_what_is_served(server: SmallServer) -> None:
     (model,) = get(server.port, "/v1/models").json()["data"]
     assert model == get(server.port, "/v1/models/small").json()
     assert (model["id"], model["object"], model["capacity"]) == ("small", "model", CAPACITY)
-    assert (model["weights"], model["program"]) == (identity().weights, identity().program)
+    assert (model["weights"], model["program"]) == (known_identity().weights, known_identity().program)
 
 
 def test_a_completion_and_its_receipt(server: SmallServer) -> None:
@@ -89,6 +75,12 @@ def test_a_conversation(server: SmallServer) -> None:
     assert events[-1]["receipt"] == receipt and {each["object"] for each in events} == {"chat.completion.chunk"}
     text = "".join(each["choices"][0]["delta"].get("content", "") for each in events)
     assert text == answer["choices"][0]["message"]["content"]
+
+
+def test_without_max_tokens_a_completion_is_short(server: SmallServer) -> None:
+    for length, most in ((3, 16), (CAPACITY - 4, 5), (CAPACITY, 1)):
+        answer = ask(server.port, COMPLETIONS, {"prompt": [12] * length, "seed": 1}).json()
+        assert answer["receipt"]["max_tokens"] == most
 
 
 def test_without_max_tokens_a_conversation_has_all_the_room(server: SmallServer) -> None:
@@ -144,7 +136,7 @@ WRONG: list[tuple[Any, int, str]] = [
     ({"prompt": [len(PIECES)]}, 400, f"prompt: expected tokens from 0 to {len(PIECES) - 1}, got {len(PIECES)}"),
     ({"prompt": [-1]}, 400, "got -1"),
     ({"prompt": [2**70]}, 400, f"got {2**70}"),
-    ({"prompt": [5] * (CAPACITY + 1)}, 400, f"a prompt of {CAPACITY + 1} tokens and 16 new ones are more than"),
+    ({"prompt": [5] * (CAPACITY + 1)}, 400, f"a prompt of {CAPACITY + 1} tokens and 1 new ones are more than"),
     ({"prompt": [5] * 900, "max_tokens": 1}, 400, "a prompt of 900 tokens"),
     ({"prompt": "a", "max_tokens": CAPACITY + 1}, 400, f"more than the capacity of {CAPACITY}"),
     ({"prompt": "a", "max_tokens": 10**300}, 400, f"more than the capacity of {CAPACITY}"),
@@ -312,6 +304,18 @@ def test_connections_without_a_request_are_closed(server: SmallServer) -> None:
     assert all(each < 10 for each in seconds), seconds
 
 
+def test_a_connection_that_is_used_stays(server: SmallServer) -> None:
+    async def used() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        for _ in range(8):
+            writer.write(post(COMPLETIONS, {"prompt": "a", "max_tokens": 2}))
+            assert (await read_reply(reader)).status == 200
+            await asyncio.sleep(0.55)
+        writer.close()
+
+    run(used())
+
+
 def test_bytes_that_are_no_http(server: SmallServer) -> None:
     async def send(data: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -439,7 +443,7 @@ def test_a_fault_of_the_engine_ends_everything() -> None:
 
 def test_two_servers_at_one_port_and_one_after_it_was_killed(server: SmallServer) -> None:
     with pytest.raises(AssertionError, match=r"cannot listen on 127\.0\.0\.1:[0-9]+: Address already in use"):
-        SmallServer(quick=True, port=server.port)
+        _ = SmallServer(quick=True, port=server.port).port
     with SmallServer(quick=True) as killed:
         leave(killed.port, {"prompt": "a", "stream": True})
         killed.process.kill()
