@@ -203,7 +203,9 @@ def main(settings: dict[str, Any]) -> int:
             tokenizer = Pieces()
             if not settings.get("decodes", True):
                 tokenizer.decode = _broken  # type: ignore[method-assign]
-            assert serve(bound, generator, tokenizer, identity, "small", {"target": "cpu"}, slots, options)
+            if not serve(bound, generator, tokenizer, identity, "small", {"target": "cpu"}, slots, options):
+                print("in a step", flush=True)
+                os._exit(0)
         print("ended", flush=True)
         return 0
 

@@ -10,11 +10,17 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..command_line import positive
 from ..printing import tell
 from .options import Commands, add_command, needed_packages
 from .target import add_target
+
+if TYPE_CHECKING:
+    from ..generation.generator import Generator
+    from ..generation.identity import ModelIdentity
+    from ..serving.tokenizer import Tokenizer
 
 _CAPACITY = 2048
 """The most tokens of a request, unless the model or an option says less."""
@@ -53,11 +59,8 @@ def _port(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from ..generation.generator import Generator
-    from ..generation.identity import identity_of
-
     with needed_packages():
-        from ..integrations.model_folder import ModelFolder, versions
+        from ..integrations.model_folder import versions
         from ..serving.options import ServerOptions
         from ..serving.server import bind, listen, serve
 
@@ -68,19 +71,7 @@ def _serve(options: argparse.Namespace) -> int:
         grace_seconds=options.grace,
     )
     with bind(options.host, options.port) as bound:
-        folder = ModelFolder(options.folder)
-        capacity = options.capacity or min(_CAPACITY, folder.positions)
-        folder.check_capacity(capacity)
-        identity = identity_of(folder.model, capacity)
-        generator = Generator(
-            folder.model,
-            capacity,
-            slots=options.slots,
-            chunk=options.chunk,
-            target=options.target,
-            threads=options.threads,
-        )
-        environment = {**versions(), "target": options.target}
+        generator, tokenizer, identity = _load(options)
         name = options.name or Path(options.folder).resolve().name
         url = listen(bound)
         report = {"url": url, "name": name, "target": options.target, **vars(identity)}
@@ -89,7 +80,29 @@ def _serve(options: argparse.Namespace) -> int:
         else:
             tell(f"weights  {identity.weights}", f"program  {identity.program}", f"serving  {name} at {url}/v1")
         sys.stdout.flush()
-        if not serve(bound, generator, folder.tokenizer, identity, name, environment, options.slots, limits):
+        environment = {**versions(), "target": options.target}
+        if not serve(bound, generator, tokenizer, identity, name, environment, options.slots, limits):
             # Python could not end while a thread of its own computes.
             os._exit(0)
     return 0
+
+
+def _load(options: argparse.Namespace) -> tuple[Generator, Tokenizer, ModelIdentity]:
+    """What the directory gives; the model itself is needed no more afterwards."""
+    from ..generation.generator import Generator
+    from ..generation.identity import identity_of
+    from ..integrations.model_folder import ModelFolder
+
+    folder = ModelFolder(options.folder)
+    capacity = options.capacity or min(_CAPACITY, folder.positions)
+    folder.check_capacity(capacity)
+    identity = identity_of(folder.model, capacity)
+    generator = Generator(
+        folder.model,
+        capacity,
+        slots=options.slots,
+        chunk=options.chunk,
+        target=options.target,
+        threads=options.threads,
+    )
+    return generator, folder.tokenizer, identity

@@ -177,7 +177,8 @@ def _real(value: Any) -> float:
         raise ReproError(f"expected a number, got {_kind(value)}")
     try:
         with np.errstate(over="ignore"):
-            return float(np.float32(value))
+            # One zero.
+            return float(np.float32(value)) + 0.0
     except OverflowError:
         return math.inf
 

@@ -20,6 +20,7 @@ class ServerOptions:
       idle_seconds: after which a connection is closed that has sent no whole head of a request.
       write_seconds: after which a connection is closed whose client reads nothing.
       grace_seconds: for the answers that are running when the server is told to end.
+      step_seconds: for the last step of the model, when all answers have ended or were given up.
     """
 
     waiting: int = 64
@@ -29,3 +30,4 @@ class ServerOptions:
     idle_seconds: float = 10.0
     write_seconds: float = 30.0
     grace_seconds: float = 30.0
+    step_seconds: float = 5.0

@@ -27,9 +27,6 @@ from .tokenizer import Tokenizer
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-_LAST_STEP = 5.0
-"""Seconds for the step that is running when all answers have ended or were given up."""
-
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket at an address, which does not listen yet. ReproError where there is none to be had."""
@@ -101,7 +98,7 @@ def serve(
     try:
         server.run([bound])
     finally:
-        has_ended = engine.close(_LAST_STEP)
+        has_ended = engine.close(options.step_seconds)
     if engine.failure is not None:
         reason = foreign(str(engine.failure))
         raise ReproError(f"the engine failed: {type(engine.failure).__name__}: {reason}")

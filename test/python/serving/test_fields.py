@@ -32,6 +32,7 @@ def test_a_seed_is_drawn_where_one_is_needed() -> None:
 def test_numbers_are_those_of_f32() -> None:
     assert completion(temperature=0.7).sampling.temperature == 0.699999988079071
     assert completion(top_p=0.1).sampling.top_p == 0.10000000149011612
+    assert str(completion(temperature=-0.0).sampling.temperature) == "0.0"
     # Nothing is left of it: the greatest logit, as the numerics have it.
     assert completion(temperature=1e-60).sampling.temperature == 0
 

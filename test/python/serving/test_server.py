@@ -410,6 +410,20 @@ def test_answers_that_take_longer_than_the_grace_time_are_given_up() -> None:
         assert small.process.wait(20) == 0 and time.monotonic() - start < 10
 
 
+def test_a_step_that_does_not_end_keeps_nobody() -> None:
+    with SmallServer(quick=True, delay=30, options={"grace_seconds": 1, "step_seconds": 0.2}) as small:
+
+        async def asked() -> Any:
+            pending = asyncio.ensure_future(call(small.port, post(COMPLETIONS, {"prompt": "a"})))
+            await asyncio.sleep(0.5)
+            small.process.send_signal(signal.SIGTERM)
+            return await asyncio.gather(pending, return_exceptions=True)
+
+        (reply,) = asyncio.run(asked())
+        assert isinstance(reply, Exception) or reply.status in (500, 503)
+        assert small.process.communicate(timeout=10) == ("in a step\n", "") and small.process.returncode == 0
+
+
 def test_a_second_signal_ends_it_now() -> None:
     with SmallServer(quick=True, delay=0.5) as small:
 
