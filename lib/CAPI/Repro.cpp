@@ -11,6 +11,7 @@
 #include "Dialect/Repro/Identity/ProgramReader.h"
 #include "Dialect/Repro/Identity/ProgramWriter.h"
 #include "Dialect/Repro/Identity/StoredFormat.h"
+#include "Dialect/Repro/Identity/SymbolicProgram.h"
 #include "Pipelines/Registration.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
@@ -56,6 +57,17 @@ bool reproProgramHash(MlirModule module, int version, uint8_t *hash,
   ErrorsTo handler(op.getContext(), onError, userData);
   FailureOr<repro::ProgramHash> result =
       repro::hashProgram(op, repro::IdentityVersion(version));
+  if (failed(result))
+    return false;
+  llvm::copy(*result, hash);
+  return true;
+}
+
+bool reproSymbolicHash(MlirModule module, uint8_t *hash,
+                       MlirStringCallback onError, void *userData) {
+  ModuleOp op = unwrap(module);
+  ErrorsTo handler(op.getContext(), onError, userData);
+  FailureOr<repro::ProgramHash> result = repro::hashSymbolicProgram(op);
   if (failed(result))
     return false;
   llvm::copy(*result, hash);

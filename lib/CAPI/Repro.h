@@ -30,6 +30,11 @@ MLIR_CAPI_EXPORTED bool reproProgramHash(MlirModule module, int version,
                                          MlirStringCallback onError,
                                          void *userData);
 
+/** (H4) Likewise, of an imported program of many sizes. */
+MLIR_CAPI_EXPORTED bool reproSymbolicHash(MlirModule module, uint8_t *hash,
+                                          MlirStringCallback onError,
+                                          void *userData);
+
 /** Calls `onBytes` with the bytes of a canonical program as it is stored
  * (docs/identity.md), part by part. Fails as reproProgramHash does. */
 MLIR_CAPI_EXPORTED bool

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from .audit.receipts.verification import verify
     from .errors import ReproError
     from .execute.executable import Executable, targets
+    from .execute.symbolic import SymbolicExecutable
     from .frontends.torch.initialization import initialize
     from .frontends.torch.programs import capture
     from .generation.generator import Generator
     from .generation.sampling import Sampling
     from .inference import compile
     from .numerics.tensors import TensorType
-    from .program import Program
+    from .program import Program, SymbolicProgram
     from .program.exact import Contraction, contractions, exact_contractions
     from .torch_compile import backend
     from .train.data import batches, permutation
@@ -46,6 +47,8 @@ _HOMES = {
     "ReproError": "errors",
     "Sampling": "generation.sampling",
     "StepResult": "train.result",
+    "SymbolicExecutable": "execute.symbolic",
+    "SymbolicProgram": "program",
     "TensorType": "numerics.tensors",
     "Trainer": "train.trainer",
     "__version__": "_mlir_libs._repro",
@@ -73,6 +76,8 @@ __all__ = [
     "ReproError",
     "Sampling",
     "StepResult",
+    "SymbolicExecutable",
+    "SymbolicProgram",
     "TensorType",
     "Trainer",
     "backend",

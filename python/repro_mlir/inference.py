@@ -6,39 +6,59 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, overload
 
 from .errors import ReproError
 from .execute.executable import Executable
 from .execute.executable import compile as compile_program
-from .program import Program
+from .execute.symbolic import SymbolicExecutable
+from .program import Program, SymbolicProgram
 
 
-def compile(model: Any, target: str = "cpu", threads: int | None = None, *, inputs: Any = None) -> Executable:
+@overload
+def compile(model: Program, target: str = "cpu", threads: int | None = None) -> Executable: ...
+
+
+@overload
+def compile(model: SymbolicProgram, target: str = "cpu", threads: int | None = None) -> SymbolicExecutable: ...
+
+
+@overload
+def compile(
+    model: Any, target: str = "cpu", threads: int | None = None, *, inputs: Any = None, dynamic_shapes: Any = None
+) -> Any: ...
+
+
+def compile(
+    model: Any, target: str = "cpu", threads: int | None = None, *, inputs: Any = None, dynamic_shapes: Any = None
+) -> Executable | SymbolicExecutable:
     """Makes a program ready to run; the result has the same bits on every target and with any number of threads.
 
     Compiled code is kept on disk and found there the next time (see compilation/cache.py). The state that a model had,
     its parameters and buffers, is `executable.program.initial_state()`.
 
     Args:
-      model: a Program, or for inference a torch.nn.Module, a torch.export.ExportedProgram, or the path of one that
-        torch.export.save wrote (.pt2). PyTorch reads such a file, and can be made to run code by it: give none that
-        you do not trust.
+      model: a Program, a SymbolicProgram, or for inference a torch.nn.Module, a torch.export.ExportedProgram, or the
+        path of one that torch.export.save wrote (.pt2). PyTorch reads such a file, and can be made to run code by it:
+        give none that you do not trust.
       target: "cpu" (the best level of this machine), "cpu:<level>", "cuda" (the GPU of this machine), "cuda:<sm_XX>",
         "ptx-emulator" (what a GPU of sm_90 would run, on the emulator), "ptx-emulator:<sm_XX>" or "reference" (the
         interpreter that defines the bits, slow). Code for aarch64 runs in qemu where that and a cross compiler are
         installed.
       threads: how many threads run a step, by default one per available processor.
-      inputs: of a model, example inputs as for `capture`; an exported one has its own.
+      inputs: of a model, example inputs as for `capture`; an exported one has its own, and its own dynamic shapes.
+      dynamic_shapes: of a model, the sizes that stay open, as for `capture`.
+    Returns:
+      an Executable, or with dynamic shapes a SymbolicExecutable, which compiles for each size that it meets.
     Raises:
       ReproError: an unknown target, one that this machine cannot run, a program that cannot be compiled, a number of
         threads below 1; a model that cannot be captured, or that has no example inputs; a file that is missing or
         damaged.
     """
-    if isinstance(model, Program):
-        if inputs is not None:
+    if isinstance(model, Program | SymbolicProgram):
+        if inputs is not None or dynamic_shapes is not None:
             raise ReproError("inputs are examples for a model; a program has its own sizes")
-        return compile_program(model, target, threads)
+        return _compile(model, target, threads)
     if isinstance(model, str | os.PathLike):
         try:
             from .frontends.torch.exported import load
@@ -51,4 +71,11 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, *, inpu
         raise ReproError(
             f"expected a program, or a model with inputs=..., examples of its inputs, got a {type(model).__qualname__}"
         )
-    return compile_program(capture(model, *([] if inputs is None else [inputs])), target, threads)
+    program = capture(model, *([] if inputs is None else [inputs]), dynamic_shapes=dynamic_shapes)
+    return _compile(program, target, threads)
+
+
+def _compile(program: Program | SymbolicProgram, target: str, threads: int | None) -> Executable | SymbolicExecutable:
+    if isinstance(program, SymbolicProgram):
+        return SymbolicExecutable(program, target, threads)
+    return compile_program(program, target, threads)

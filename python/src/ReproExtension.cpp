@@ -24,6 +24,14 @@ static void appendLine(MlirStringRef text, void *userData) {
   all += (all.empty() ? "" : "\n") + std::string(text.data, text.length);
 }
 
+static std::string inHexadecimal(const uint8_t (&hash)[32]) {
+  std::string digits;
+  for (uint8_t byte : hash)
+    for (unsigned nibble : {byte >> 4, byte & 15})
+      digits += "0123456789abcdef"[nibble];
+  return digits;
+}
+
 NB_MODULE(_repro, m) {
   m.doc() = "The compiler library's entry points.";
   m.attr("__version__") = REPRO_VERSION;
@@ -46,16 +54,24 @@ NB_MODULE(_repro, m) {
         std::string errors;
         if (!reproProgramHash(module, version, hash, appendLine, &errors))
           throw nb::value_error(errors.c_str());
-        std::string digits;
-        for (uint8_t byte : hash)
-          for (unsigned nibble : {byte >> 4, byte & 15})
-            digits += "0123456789abcdef"[nibble];
-        return digits;
+        return inHexadecimal(hash);
       },
       nb::arg("module"), nb::arg("version") = 2,
       "The identity (H2) of a canonical program, 64 hexadecimal digits; "
       "receipts of version 1 have the identity of version 1. Raises "
       "ValueError with the errors where the module is no canonical program.");
+  m.def(
+      "symbolic_hash",
+      [](MlirModule module) {
+        uint8_t hash[32];
+        std::string errors;
+        if (!reproSymbolicHash(module, hash, appendLine, &errors))
+          throw nb::value_error(errors.c_str());
+        return inHexadecimal(hash);
+      },
+      nb::arg("module"),
+      "The identity (H4) of an imported program of many sizes, 64 hexadecimal "
+      "digits. Raises ValueError with the errors where the module is none.");
   m.def(
       "write_program",
       [](MlirModule module) {

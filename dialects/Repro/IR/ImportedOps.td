@@ -18,11 +18,10 @@ include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/DestinationStyleOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-/// An operation on tensors of static shape.
 class Repro_ImportedOp<string mnemonic, list<Trait> traits = []>
     : Op<Repro_Dialect, mnemonic, !listconcat([Pure], traits)>;
 
-def Repro_FactorTensor : StaticShapeTensorOf<[
+def Repro_FactorTensor : RankedTensorOf<[
     F64, F32, BF16, F16, F8E4M3FN, F8E5M2, I8, I16, I32, I64]>;
 
 def Repro_ConvolutionOp : Repro_ImportedOp<"convolution", [
@@ -70,6 +69,9 @@ def Repro_ConvolutionOp : Repro_ImportedOp<"convolution", [
       v = (w - 1) * kernel_dilation + 1 gives in d elements, padding and
       dilation included: (d - v) / stride + 1 rounded down, 0 if d < v;
     - integers are of one type; floats extend exactly to the accumulator.
+
+    An extent may be that of a symbol (`repro-specialize-shapes`), which is
+    known when the operation is decomposed.
 
     ```mlir
     %0 = repro.convolution

@@ -43,12 +43,18 @@ def check_target(target: str) -> None:
         raise ReproError(f"unknown target {target!r}, expected one of {', '.join(targets())}")
 
 
-def compile(program: Program, target: str = "cpu", threads: int | None = None) -> Executable:
-    """`repro_mlir.compile` of a program."""
+def check_threads(threads: int | None) -> int:
+    """The number of threads, by default one per available processor. ReproError for one out of 1 to 1024."""
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not isinstance(threads, int) or not 1 <= threads <= 1024:
         raise ReproError(f"expected a number of threads from 1 to 1024, got {threads!r}")
+    return threads
+
+
+def compile(program: Program, target: str = "cpu", threads: int | None = None) -> Executable:
+    """`repro_mlir.compile` of a program."""
+    threads = check_threads(threads)
     check_target(target)
     try:
         return Executable(program, target, threads, _backend(program, target, threads))

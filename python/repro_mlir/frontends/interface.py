@@ -50,6 +50,37 @@ class CaptureOptions:
     loss_scale: Any = None
 
 
+GREATEST_SIZE = 2**31 - 1
+"""Of a symbol: what a few sizes make fits into 64 bits."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A size that a program leaves open.
+
+    Attributes:
+      name: an identifier.
+      least, most: the bounds of the size, from 1 to GREATEST_SIZE.
+    """
+
+    name: str
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicImport:
+    """A program for many sizes as a frontend hands it over.
+
+    Attributes:
+      text: as of an ImportedProgram, with symbols (docs/architecture.md).
+      initial: as of an ImportedProgram.
+    """
+
+    text: str = field(repr=False)
+    initial: tuple[np.ndarray, ...] = field(repr=False)
+
+
 class Bindings(Protocol):
     """What ties a program to the user's objects: where the inputs of a step come from, and where its state goes.
 

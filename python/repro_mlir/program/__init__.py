@@ -4,12 +4,16 @@
 """Programs: the canonical module with its signature and initial state, and what can be made of one."""
 
 from .program import Program, canonicalize, import_program, program_of, read_signature, read_untrusted
+from .symbolic import PerSize, SymbolicProgram, symbolic_program_of
 
 __all__ = [
+    "PerSize",
     "Program",
+    "SymbolicProgram",
     "canonicalize",
     "import_program",
     "program_of",
     "read_signature",
     "read_untrusted",
+    "symbolic_program_of",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -192,11 +192,12 @@ def read_signature(data: bytes) -> Program:
 
 
 @float_environment()
-def import_program(text: str) -> bytes:
+def import_program(text: str, sizes: Mapping[str, int] | None = None) -> bytes:
     """The canonical program of imported linalg, as a frontend hands it over.
 
     Args:
       text: MLIR text that keeps the contract of imported linalg (docs/architecture.md).
+      sizes: of text with symbols, the size of each.
     Returns:
       the program as it is stored.
     Raises:
@@ -205,7 +206,11 @@ def import_program(text: str) -> bytes:
     from .. import ir, passmanager
     from . import debugging
 
-    pipeline = "builtin.module(import-linalg,canonical)"
+    specialize = ""
+    if sizes is not None:
+        named = ",".join(f"{name}={size}" for name, size in sizes.items())
+        specialize = f"repro-specialize-shapes{{sizes={named}}},"
+    pipeline = f"builtin.module({specialize}import-linalg,canonical)"
     errors: list[str] = []
 
     def collect(diagnostic: Any) -> bool:

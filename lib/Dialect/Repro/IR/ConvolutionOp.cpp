@@ -7,6 +7,7 @@
 
 #include "dialects/Repro/IR/ImportedOps.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/CheckedArithmetic.h"
 
 using namespace mlir;
@@ -56,10 +57,22 @@ static LogicalResult verifyNumbers(ConvolutionOp op, StringRef name,
   return success();
 }
 
-/// The extent of the result in a spatial dimension; nothing after an overflow.
+/// Whether groups divide an extent, if that is known.
+static bool divides(int64_t groups, int64_t extent) {
+  return ShapedType::isDynamic(extent) || extent % groups == 0;
+}
+
+static int64_t divideExtent(int64_t extent, int64_t groups) {
+  return ShapedType::isDynamic(extent) ? extent : extent / groups;
+}
+
+/// The extent of the result in a spatial dimension, which may be unknown;
+/// nothing after an overflow.
 static std::optional<int64_t> getResultExtent(ConvolutionOp op, unsigned dim) {
   int64_t extent = op.getInput().getType().getDimSize(2 + dim);
   int64_t window = op.getKernel().getType().getDimSize(2 + dim);
+  if (ShapedType::isDynamic(extent) || ShapedType::isDynamic(window))
+    return ShapedType::kDynamic;
   std::optional<int64_t> last =
       llvm::checkedMulAdd(window - 1, op.getKernelDilation()[dim], int64_t(0));
   std::optional<int64_t> data =
@@ -107,22 +120,25 @@ LogicalResult ConvolutionOp::verify() {
     return emitOpError("(K2) expected positive numbers of groups, one of them "
                        "1, got ")
            << features << " feature groups and " << batches << " batch groups";
-  if (input.getDimSize(1) % features || kernel.getDimSize(0) % features)
+  if (!divides(features, input.getDimSize(1)) ||
+      !divides(features, kernel.getDimSize(0)))
     return emitOpError("(K2) expected ")
            << features << " feature groups to divide " << input.getDimSize(1)
            << " input channels and " << kernel.getDimSize(0)
            << " result channels";
-  if (input.getDimSize(0) % batches || kernel.getDimSize(0) % batches)
+  if (!divides(batches, input.getDimSize(0)) ||
+      !divides(batches, kernel.getDimSize(0)))
     return emitOpError("(K2) expected ")
            << batches << " batch groups to divide a batch of "
            << input.getDimSize(0) << " and " << kernel.getDimSize(0)
            << " result channels";
-  if (kernel.getDimSize(1) != input.getDimSize(1) / features)
+  int64_t channels = divideExtent(input.getDimSize(1), features);
+  if (failed(verifyCompatibleShape({kernel.getDimSize(1)}, {channels})))
     return emitOpError("(K2) expected a kernel of ")
-           << input.getDimSize(1) / features << " channels, those of one of "
-           << features << " groups, got " << kernel.getDimSize(1);
+           << channels << " channels, those of one of " << features
+           << " groups, got " << kernel.getDimSize(1);
 
-  SmallVector<int64_t> shape{input.getDimSize(0) / batches,
+  SmallVector<int64_t> shape{divideExtent(input.getDimSize(0), batches),
                              kernel.getDimSize(0)};
   for (int64_t dim = 0; dim < getNumSpatialDims(); ++dim) {
     if (kernel.getDimSize(2 + dim) == 0)
@@ -135,7 +151,7 @@ LogicalResult ConvolutionOp::verify() {
              << dim << " do not fit into 64 bits";
     shape.push_back(*extent);
   }
-  if (result.getShape() != ArrayRef(shape))
+  if (failed(verifyCompatibleShape(result.getShape(), shape)))
     return emitOpError("(K2) expected a result of shape ")
            << RankedTensorType::get(shape, result.getElementType()) << ", got "
            << result;

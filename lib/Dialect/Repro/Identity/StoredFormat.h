@@ -22,6 +22,9 @@ inline constexpr llvm::StringRef kBodyMagic("repro-program-v2\0", 17);
 /// That of the first identity, which nothing is stored with.
 inline constexpr llvm::StringRef kFirstBodyMagic("repro-program-v1\0", 17);
 
+/// The beginning of what the identity of a symbolic program (H4) hashes.
+inline constexpr llvm::StringRef kSymbolicMagic("repro-symbolic-v1\0", 18);
+
 /// The parts of a stored program, in their order.
 enum class Section : uint32_t {
   body,     ///< the bytes that the identity hashes

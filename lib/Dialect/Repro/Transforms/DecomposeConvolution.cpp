@@ -641,6 +641,13 @@ struct DecomposeConvolution
     getOperation()->walk([&](ConvolutionOp op) { ops.push_back(op); });
     IRRewriter rewriter(&getContext());
     for (ConvolutionOp op : ops) {
+      for (Value value : op->getOperands()) {
+        auto type = cast<RankedTensorType>(value.getType());
+        if (!type.hasStaticShape()) {
+          op.emitOpError("(K2) expected tensors of static shape, got ") << type;
+          return signalPassFailure();
+        }
+      }
       SmallVector<Axis> axes;
       int64_t numPhases = 1;
       for (int64_t dim = 0; dim < op.getNumSpatialDims(); ++dim) {

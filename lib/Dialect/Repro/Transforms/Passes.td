@@ -20,6 +20,31 @@ def ReproStripAttributes
   }];
 }
 
+def ReproSpecializeShapes
+    : Pass<"repro-specialize-shapes", "::mlir::ModuleOp"> {
+  let summary = "symbols become sizes, and shapes static";
+  let description = [{
+    A function with `repro.symbols` is an imported program for many sizes: its
+    arguments have `repro.extents`, maps from the symbols to their extents. Each
+    symbol gets its size, within its `repro.bounds`; integers that follow from
+    the sizes become constants, and all tensors static. Conditions on the sizes
+    are `cf.assert`s: one that is false is an error. What follows is the program
+    of these sizes alone, so the passes after this one know no symbols.
+
+    ```mlir
+    func.func @main(%x: tensor<?x8xf32> {repro.extents = affine_map<()[s0] -> (s0, 8)>})
+        -> tensor<?x4xf32>
+        attributes {repro.num_state = 0 : i64, repro.symbols = ["batch"], repro.bounds = array<i64: 1, 64>}
+    ```
+  }];
+  let options = [
+    ListOption<"sizes", "sizes", "std::string",
+               "the size of each symbol, as symbol=size">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ReproDecomposeAttention : Pass<"repro-decompose-attention"> {
   let summary = "attention by blocks becomes folds";
   let description = [{

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.utils import stateless
 
 from repro_mlir.frontends.arrays import as_array
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, SymbolicImport
 from repro_mlir.frontends.torch.arguments import require_loss, require_model
 from repro_mlir.frontends.torch.averages import average_tensors, check_average, update_average
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
@@ -35,8 +35,10 @@ from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.modes import evaluation_mode
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
 from repro_mlir.frontends.torch.random_sites import RandomSites, current_sites
+from repro_mlir.frontends.torch.reshapes import replace_views
 from repro_mlir.frontends.torch.results import Results, check_returns
-from repro_mlir.frontends.torch.source_lines import module_names, phase
+from repro_mlir.frontends.torch.sizes import Sizes
+from repro_mlir.frontends.torch.source_lines import module_names, origin_of_node, phase
 from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import trace
 from repro_mlir.numerics.philox import signed_seed
@@ -130,6 +132,49 @@ def capture_inference(
     """
     _check_options(options)
     return _capture(_Inference(model, example_inputs), options)
+
+
+def capture_symbolic(
+    model: torch.nn.Module,
+    example_inputs: Any,
+    make_sizes: Callable[[bool], Sizes],
+    options: CaptureOptions = _DEFAULTS,
+) -> SymbolicImport:
+    """As `capture_inference`, with the sizes of the inputs left open that `make_sizes` leaves open.
+
+    `make_sizes(of_examples)` makes sizes for a trace: where a model decides by a size, it is the examples' that counts.
+
+    Raises:
+      CaptureError: as there; `attention_block`; a program that depends on its sizes by what is no whole number.
+    """
+    _check_options(options)
+    if options.attention_block is not None:
+        raise CaptureError("attention_block divides attention by its sizes: expected none of them to be dynamic")
+    step = _Inference(model, example_inputs)
+    sizes = make_sizes(False)
+    try:
+        traced = _trace(step, options, sizes)
+        is_done = sizes.hold_for_examples()
+    except CaptureError:
+        is_done = False
+    if not is_done:
+        sizes = make_sizes(True)
+        traced = _trace(step, options, sizes)
+    _require_known_extents(traced.graph.graph, sizes)
+    replace_views(traced.graph.graph)
+    return SymbolicImport(text=traced.lower(step, sizes), initial=traced.initial())
+
+
+def _require_known_extents(graph: torch.fx.Graph, sizes: Sizes) -> None:
+    """CaptureError where an extent is neither a number nor made of the sizes that are left open."""
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        for each in value if isinstance(value, tuple | list) else [value]:
+            for extent in each.shape if isinstance(each, torch.Tensor) else ():
+                if isinstance(extent, torch.SymInt) and not extent.node.expr.free_symbols <= {*sizes.variables}:
+                    origin = origin_of_node(node)
+                    reason = "a shape depends on tensor values"
+                    raise CaptureError(f"{origin}: {reason}" if origin else reason)
 
 
 class _Step:
@@ -445,7 +490,38 @@ class _StateTensor:
     initial: torch.Tensor
 
 
-def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
+@dataclass(frozen=True)
+class _Traced:
+    """The graph of a step, and what its first arguments are.
+
+    Attributes:
+      entries: the state.
+      num_model_state: how much of it is the model's and the optimizer's.
+      random: the positions of seed and step in it, None where nothing is drawn.
+    """
+
+    graph: torch.fx.GraphModule
+    entries: list[_StateTensor]
+    num_model_state: int
+    random: tuple[int, int] | None
+
+    @property
+    def kinds(self) -> tuple[TensorType, ...]:
+        return _kinds([entry.name for entry in self.entries], [entry.initial for entry in self.entries])
+
+    def initial(self) -> tuple[np.ndarray, ...]:
+        return tuple(_initial(entry.initial, kind) for entry, kind in zip(self.entries, self.kinds, strict=True))
+
+    def lower(self, step: _Step, sizes: Sizes | None = None) -> str:
+        """The imported linalg of the graph."""
+        state_names = [entry.name for entry in self.entries]
+        hyper_kinds = step.optimizer.hyper_parameters if step.optimizer else []
+        input_names = [*(kind.name for kind in hyper_kinds), *step.batch_names]
+        outputs = [*state_names, *step.output_names]
+        return lower(self.graph, len(self.entries), [*state_names, *input_names], outputs, sizes=sizes)
+
+
+def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> _Traced:
     optimizer = step.optimizer
     entries = [
         *(_StateTensor(name, "parameter", value.detach().clone()) for name, value in step.parameters.items()),
@@ -479,9 +555,10 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         return [*new_state, seed_value, step_value + 1, *outputs]
 
     random_values = [entry.initial for entry in random_state]
-    arguments = [*(entry.initial for entry in entries), *random_values, *hyper_parameters, *step.batch]
+    arguments = [*(entry.initial for entry in entries), *random_values, *hyper_parameters]
     block = options.attention_block
-    with _without_traced_attributes(step.model):
+    with _without_traced_attributes(step.model), contextlib.nullcontext() if sizes is None else sizes.tracing():
+        arguments = [*arguments, *step.batch] if sizes is None else sizes.fake(arguments)
         graph = trace(function, arguments, None if block is None else int(block), module_names(step.model))
     _check_constants(graph.meta["constants"], step)
     random = None
@@ -494,13 +571,17 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         random = num_model_state, num_model_state + 1
     else:
         _drop_random_state(graph, num_model_state)
-    output_node = next(node for node in graph.graph.nodes if node.op == "output")
-    results = [node.meta["val"] for node in output_node.args[0][len(entries) :]]
-    state_names = [entry.name for entry in entries]
+    return _Traced(graph, entries, num_model_state, random)
+
+
+def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
+    traced = _trace(step, options)
+    optimizer, graph, num_model_state = step.optimizer, traced.graph, traced.num_model_state
     hyper_kinds = optimizer.hyper_parameters if optimizer else []
-    input_names = [*(kind.name for kind in hyper_kinds), *step.batch_names]
-    text = lower(graph, len(entries), [*state_names, *input_names], [*state_names, *step.output_names])
-    state = _kinds(state_names, [entry.initial for entry in entries])
+    output_node = next(node for node in graph.graph.nodes if node.op == "output")
+    results = [node.meta["val"] for node in output_node.args[0][len(traced.entries) :]]
+    text = traced.lower(step)
+    state = traced.kinds
     batch = _kinds(step.batch_names, step.batch)
     model_tensors = [*step.parameters.values(), *step.buffers.values()]
 
@@ -516,7 +597,7 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
 
     bindings = Captured(
         state=state,
-        roles=tuple(entry.role for entry in entries),
+        roles=tuple(entry.role for entry in traced.entries),
         batch=batch,
         graph=graph,
         constants=graph.meta["constants"],
@@ -529,11 +610,11 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
     return ImportedProgram(
         text=text,
         state=state,
-        initial=tuple(_initial(entry.initial, kind) for entry, kind in zip(entries, state, strict=True)),
+        initial=traced.initial(),
         inputs=(*hyper_kinds, *batch),
         outputs=_kinds(step.output_names, results),
-        num_hyper_parameters=count,
-        random=random,
+        num_hyper_parameters=len(hyper_kinds),
+        random=traced.random,
         bindings=bindings,
     )
 

@@ -22,8 +22,10 @@ from torch_mlir.extras.fx_importer import (
 from torch_mlir.passmanager import PassManager
 
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.extents import ExtentWriter, extent_maps
 from repro_mlir.frontends.torch.lowering_process import LoweringEnded, run_passes
 from repro_mlir.frontends.torch.operations import Calls
+from repro_mlir.frontends.torch.sizes import Sizes
 from repro_mlir.frontends.torch.source_lines import origin_of_trace
 
 _CANONICALIZE = "func.func(canonicalize)"
@@ -59,6 +61,7 @@ def lower(
     results: Sequence[str],
     *,
     name_nodes: bool = False,
+    sizes: Sizes | None = None,
 ) -> str:
     """Lowers a graph to MLIR generic text.
 
@@ -66,6 +69,7 @@ def lower(
       module: functional graph; its first `num_state` arguments and results are the state.
       num_state: number of state tensors.
       arguments, results: names for `repro.name`, one per argument and result.
+      sizes: of a program with symbols; the arguments behind the state are the inputs that it speaks of.
       name_nodes: whether locations begin with the names of the graph's nodes, which are no part of the program.
     Returns:
       a module with one `func.func @main`, in a form that LLVM 22 parses.
@@ -89,11 +93,21 @@ def lower(
         left = _first_operator(imported)
         if left is not None:
             raise CaptureError(_with_line(left[1], _unsupported(left[0])))
-        calls.write(imported)
-        main = next(op for op in imported.body.operations if op.operation.name == "func.func")
+        main = next(
+            op
+            for op in imported.body.operations
+            if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main"
+        )
+        extents = None if sizes is None else ExtentWriter(main, sizes, num_state)
+        if sizes is not None and extents is not None:
+            extents.require(sizes.conditions())
+        calls.write(imported, extents)
         _round_constants(imported)
         _name(main, num_state, arguments, results)
-    _require_static_shapes(imported)
+        if sizes is not None:
+            _mark_sizes(main, sizes, num_state)
+    if sizes is None:
+        _require_static_shapes(imported)
     text = imported.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
     return for_llvm_22(text)
 
@@ -271,6 +285,19 @@ def _name(main: ir.OpView, num_state: int, arguments: Sequence[str], results: Se
     main.attributes["arg_attrs"] = names(arguments)
     main.attributes["res_attrs"] = names(results)
     main.attributes["repro.num_state"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), num_state)
+
+
+def _mark_sizes(main: ir.OpView, sizes: Sizes, num_state: int) -> None:
+    """The attributes of symbols and extents (docs/architecture.md)."""
+    bounds = ", ".join(f"{symbol.least}, {symbol.most}" for symbol in sizes.symbols)
+    main.attributes["repro.symbols"] = ir.ArrayAttr.get([ir.StringAttr.get(symbol.name) for symbol in sizes.symbols])
+    main.attributes["repro.bounds"] = ir.Attribute.parse(f"array<i64: {bounds}>")
+    marked = list(ir.ArrayAttr(main.attributes["arg_attrs"]))
+    for number, extents in enumerate(extent_maps(sizes), num_state):
+        if extents is not None:
+            entries = {entry.name: entry.attr for entry in ir.DictAttr(marked[number])}
+            marked[number] = ir.DictAttr.get(entries | {"repro.extents": ir.AffineMapAttr.get(extents)})
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get(marked)
 
 
 # --- Text that LLVM 22 parses ---

@@ -7,15 +7,20 @@ Each is a custom operator `torch.ops.repro.<name>`. torch-mlir knows none of the
 calls of private functions, which it leaves alone. Afterwards each call becomes operations in generic form.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.fx
 from torch_mlir import ir
 
 from ...errors import ReproError
+
+if TYPE_CHECKING:
+    from .extents import ExtentWriter
 
 # PyTorch has one library of a namespace in a process, and operators for as long as that lives. This package may be
 # imported more than once, so PyTorch keeps it: all imports define and use the same operators.
@@ -31,8 +36,11 @@ class Builder:
       types: those of the results of the call.
     """
 
-    def __init__(self, call: ir.Operation) -> None:
+    def __init__(self, call: ir.Operation, shape: Sequence[Any] = (), extents: ExtentWriter | None = None) -> None:
+        """`shape` is that of the first result, which `extents` writes where it has symbols."""
         self.types = [value.type for value in call.results]
+        self._shape = shape
+        self._extents = extents
         self._location = call.location
         self._point = ir.InsertionPoint(call)
 
@@ -60,14 +68,38 @@ class Builder:
         """The element of a tensor of shape []."""
         return self.create("tensor.extract", [[tensor]], [ir.RankedTensorType(tensor.type).element_type])[0]
 
+    def extent(self, dim: int) -> ir.Value:
+        """The extent of the first result in a dimension, of a program with symbols."""
+        assert self._extents is not None
+        return self._extents.value(self._shape[dim])
+
     def empty(self, kind: ir.Type) -> ir.Value:
-        """A tensor without defined elements, for the output of an operation that does not read it."""
-        return self.create("tensor.empty", [], [kind])[0]
+        """A tensor without defined elements, for the output of an operation that does not read it.
+
+        Where the type has an unknown extent, it is that of the first result.
+        """
+        ranked = ir.RankedTensorType(kind)
+        unknown = [self.extent(dim) for dim in range(ranked.rank) if ranked.is_dynamic_dim(dim)]
+        return self.create("tensor.empty", [unknown], [kind])[0]
 
     def elementwise(self, name: str, operands: Sequence[ir.Value]) -> ir.Value:
         """An operation on the elements of tensors that have the type of the result."""
         kind = ir.RankedTensorType(self.types[0])
-        maps = [ir.AffineMap.get_identity(kind.rank)] * (len(operands) + 1)
+
+        def compute(values: Sequence[ir.Value]) -> ir.Value:
+            return ir.Operation.create(name, operands=list(values), results=[kind.element_type]).result
+
+        return self.generic(operands, [ir.AffineMap.get_identity(kind.rank)] * len(operands), compute)
+
+    def generic(
+        self,
+        operands: Sequence[ir.Value],
+        maps: Sequence[ir.AffineMap],
+        compute: Callable[[Sequence[ir.Value]], ir.Value],
+    ) -> ir.Value:
+        """A result of the first type, of whose elements `compute` makes each from those at the maps of its place."""
+        kind = ir.RankedTensorType(self.types[0])
+        maps = [*maps, ir.AffineMap.get_identity(kind.rank)]
         generic = ir.Operation.create(
             "linalg.generic",
             operands=[*operands, self.empty(kind)],
@@ -84,8 +116,7 @@ class Builder:
         element = kind.element_type
         body = generic.regions[0].blocks.append(*[element] * len(maps), arg_locs=[self._location] * len(maps))
         with ir.InsertionPoint(body), self._location:
-            value = ir.Operation.create(name, operands=list(body.arguments)[:-1], results=[element]).result
-            ir.Operation.create("linalg.yield", operands=[value])
+            ir.Operation.create("linalg.yield", operands=[compute(list(body.arguments)[:-1])])
         return generic.result
 
     def create(
@@ -166,6 +197,8 @@ class _Call:
     writer: Writer
     arguments: tuple[Any, ...]
     """Those of the node; each tensor is a node."""
+    shape: Sequence[Any]
+    """That of its first result."""
 
 
 class Calls:
@@ -181,7 +214,7 @@ class Calls:
                 continue
             node = nodes[len(self._calls)]
             symbol = f"repro.{len(self._calls)}"
-            self._calls[symbol] = _Call(_writers[node.target], tuple(_arguments(node)))
+            self._calls[symbol] = _Call(_writers[node.target], tuple(_arguments(node)), _shape(node))
             operands = [value for value in operation.operands if str(value.type).startswith("!torch.vtensor")]
             types = [value.type for value in operation.results]
             with module.context, ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():
@@ -206,14 +239,18 @@ class Calls:
                 old.replace_all_uses_with(new)
             operation.erase()
 
-    def write(self, module: ir.Module) -> None:
-        """Replaces the calls of `module`, which torch-mlir has lowered since, by what they stand for."""
+    def write(self, module: ir.Module, extents: ExtentWriter | None = None) -> None:
+        """Replaces the calls of `module`, which torch-mlir has lowered since, by what they stand for.
+
+        `extents` writes the extents of a program with symbols.
+        """
         with module.context:
             for operation in _collect(module, "func.call"):
                 call = self._calls[ir.FlatSymbolRefAttr(operation.attributes["callee"]).value]
                 operands = iter(operation.operands)
                 arguments = [next(operands) if isinstance(a, torch.fx.Node) else a for a in call.arguments]
-                for old, new in zip(operation.results, call.writer(Builder(operation), *arguments), strict=True):
+                build = Builder(operation, call.shape, extents)
+                for old, new in zip(operation.results, call.writer(build, *arguments), strict=True):
                     old.replace_all_uses_with(new)
                 operation.erase()
             for operation in _collect(module, "func.func"):
@@ -226,6 +263,15 @@ def _arguments(node: torch.fx.Node) -> list[Any]:
     schema: Any = node.target._schema  # type: ignore[union-attr]  # a custom operator has one
     given = dict(zip((a.name for a in schema.arguments), node.args, strict=False)) | dict(node.kwargs)
     return [given.get(a.name, a.default_value) for a in schema.arguments]
+
+
+def _shape(node: torch.fx.Node) -> Sequence[Any]:
+    """The shape of the first result that is a tensor."""
+    values = node.meta.get("val")
+    for value in values if isinstance(values, tuple | list) else [values]:
+        if isinstance(value, torch.Tensor):
+            return tuple(value.shape)
+    return ()
 
 
 def _collect(module: ir.Module, name: str) -> list[ir.Operation]:

@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.numerics.environment import deviation
-from repro_mlir.program import Program, program_of
+from repro_mlir.program import Program, SymbolicProgram, program_of, symbolic_program_of
 from repro_mlir.program.exact import exact_contractions
 from repro_mlir.progress import working
 
@@ -23,6 +25,34 @@ if TYPE_CHECKING:
     import torch
 
     from repro_mlir.frontends.torch.captured import Captured
+
+
+@overload
+def capture(
+    model: torch.nn.Module,
+    *arguments: Any,
+    clip_norm: float | None = None,
+    autocast: torch.dtype | None = None,
+    seed: int = 0,
+    exact_digits: int | None = None,
+    attention_block: int | None = None,
+    dynamic_shapes: None = None,
+) -> Program: ...
+
+
+@overload
+def capture(
+    model: torch.nn.Module, *arguments: Any, dynamic_shapes: Mapping[str, Any] | Sequence[Any]
+) -> SymbolicProgram: ...
+
+
+@overload
+def capture(
+    model: torch.export.ExportedProgram,
+    *arguments: Any,
+    exact_digits: int | None = None,
+    attention_block: int | None = None,
+) -> Program | SymbolicProgram: ...
 
 
 def capture(
@@ -33,12 +63,14 @@ def capture(
     seed: int = 0,
     exact_digits: int | None = None,
     attention_block: int | None = None,
-) -> Program:
+    dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
+) -> Program | SymbolicProgram:
     """Captures a training step, `capture(model, loss_fn, optimizer, batch)`, or inference, `capture(model, inputs)`.
 
     Args:
       model: its parameters and buffers become state; its mode (train or eval) is part of the program. For inference
-        also a torch.export.ExportedProgram, whose own example inputs are taken where there are no others.
+        also a torch.export.ExportedProgram: with its own example inputs and its dynamic shapes, or with the sizes of
+        the inputs that are given.
       arguments: for training `loss_fn` (loss_fn(output, target); None where the model gives the loss), an optimizer (as
         for `Trainer`) and an example batch `(*inputs, target)`; for inference the example inputs, a tensor, tuple or
         dict.
@@ -48,16 +80,23 @@ def capture(
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
       attention_block: (K5) `scaled_dot_product_attention` goes by blocks of so many queries, or keys, and keeps no
         whole matrix of weights (dropout keeps one of booleans): for long sequences, 128 say. Its bits are others.
+      dynamic_shapes: inference only: sizes that stay open, in the notation of torch.export: for each input, by name or
+        in their order, None or by dimension a torch.export.Dim, an expression of one, Dim.AUTO or None. A size is at
+        least 1.
     Returns:
-      the canonical program; the model and the optimizer stay as they are.
+      the canonical program, or with dynamic shapes a `SymbolicProgram`; the model and the optimizer stay as they are.
     Raises:
       ReproError: what cannot be captured, with the Python line where it is known; an optimizer of which no one program
         is that of all steps, since its state decides which it is (a momentum that begins with the first gradient).
     """
     module: Any = model
+    is_own = False
     if is_exported(model):
         if len(arguments) > 1:
             raise ReproError("expected a model for a training step, got an ExportedProgram, which is inference")
+        if dynamic_shapes is not None:
+            raise ReproError("an ExportedProgram has the dynamic shapes that it was exported with: expected no others")
+        is_own = not arguments
         arguments = arguments or (_example_inputs(model),)
         module = module.module()
     if len(arguments) not in (1, 3):
@@ -67,6 +106,8 @@ def capture(
         )
     options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block)
     if len(arguments) == 3:
+        if dynamic_shapes is not None:
+            raise ReproError("dynamic_shapes belongs to inference, not to training steps")
         program, imported = training_program(module, *arguments, options)
         if imported.bindings.depends_on_state:
             raise ReproError(
@@ -76,6 +117,10 @@ def capture(
         return program
     if clip_norm is not None or autocast is not None or seed != 0:
         raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
+    if is_own or dynamic_shapes is not None:
+        symbolic = _symbolic_program(model if is_own else None, module, arguments[0], dynamic_shapes, options)
+        if symbolic is not None:
+            return symbolic
     return _program(lambda frontend: frontend.capture_inference(module, arguments[0], options), options)[0]
 
 
@@ -113,10 +158,30 @@ def evaluation_program(
     return _program(lambda frontend: frontend.capture_evaluation(model, loss_fn, batch, options), options)
 
 
-def _program(
-    run: Callable[[ModuleType], ImportedProgram[Captured]], options: CaptureOptions
-) -> tuple[Program, ImportedProgram[Captured]]:
-    """The canonical program of what a function of capture.py gives."""
+def _symbolic_program(
+    exported: Any, model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, options: CaptureOptions
+) -> SymbolicProgram | None:
+    """The program for the sizes that `dynamic_shapes` leaves open, or an exported program; None where it does not."""
+    with _capturing() as frontend:
+        from repro_mlir.frontends.torch.sizes import sizes_of_exported, sizes_of_shapes
+
+        make: Any
+        if exported is None:
+            make = functools.partial(sizes_of_shapes, model, inputs, dynamic_shapes)
+        else:
+            make = functools.partial(sizes_of_exported, exported, inputs)
+            if make() is None:
+                return None
+        if options.exact_digits is not None:
+            raise ReproError("exact_digits and dynamic shapes: expected exact_contractions of the program of each size")
+        imported = frontend.capture_symbolic(model, inputs, lambda of_examples: make(of_examples=of_examples), options)
+    with working("importing"):
+        return symbolic_program_of(imported)
+
+
+@contextlib.contextmanager
+def _capturing() -> Iterator[ModuleType]:
+    """A block in which models are captured, with capture.py."""
     if found := deviation():
         # Threads of torch may have it as well: constants that torch computes would not be those of (V2).
         raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
@@ -127,6 +192,14 @@ def _program(
             raise ReproError(
                 f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})"
             ) from None
+        yield frontend
+
+
+def _program(
+    run: Callable[[ModuleType], ImportedProgram[Captured]], options: CaptureOptions
+) -> tuple[Program, ImportedProgram[Captured]]:
+    """The canonical program of what a function of capture.py gives."""
+    with _capturing() as frontend:
         imported = run(frontend)
     with working("importing"):
         try:

@@ -98,6 +98,17 @@ def _require_one_type(operator: Any, arguments: Sequence[Any]) -> None:
         raise CaptureError(f"{name} takes tensors of {found}, expected one element type: x.float() is float32")
 
 
+_SQUEEZES = {torch.ops.aten.squeeze.default, torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims}
+
+
+def _require_kept(tensor: torch.Tensor, dims: Any = None) -> None:
+    """Notes that the dimensions that a squeeze is asked for, and whose extents are symbols, are not of extent 1."""
+    asked = range(tensor.dim()) if dims is None else [dims] if isinstance(dims, int) else dims
+    for dim in asked:
+        if isinstance(tensor.shape[dim], torch.SymInt):
+            torch._check(tensor.shape[dim] != 1)
+
+
 class _SecondStage(torch.fx.Interpreter):
     """Runs the first stage's graph with its list operators expanded and low precision computed in f32."""
 
@@ -128,6 +139,8 @@ class _SecondStage(torch.fx.Interpreter):
         try:
             if target in _PRODUCTS:
                 _require_one_type(target, args)
+            if target in _SQUEEZES:
+                _require_kept(*args)
             return opmath.call_in_f32(target, args, kwargs, self._node.meta.get("val"))
         except Exception as error:
             reason = str(error) if isinstance(error, CaptureError) else _first_line(error)
