@@ -330,3 +330,15 @@ func.func @K2_padding_overflow(%x: tensor<2x4x9223372036854775807xf32>, %w: tens
       ins(%x, %w : tensor<2x4x9223372036854775807xf32>, tensor<6x4x3xf32>) outs(%o : tensor<2x6x7xf32>) -> tensor<2x6x7xf32>
   return %0 : tensor<2x6x7xf32>
 }
+
+// -----
+
+// Known extents are checked beside unknown ones.
+func.func @K2_unknown_extents(%x: tensor<?x4x?xf32>, %w: tensor<6x4x3xf32>, %o: tensor<?x5x?xf32>) -> tensor<?x5x?xf32> {
+  // expected-error @+1 {{(K2) expected a result of shape 'tensor<?x6x?xf32>', got 'tensor<?x5x?xf32>'}}
+  %0 = repro.convolution strides = [1] padding_low = [0] padding_high = [0]
+      input_dilation = [1] kernel_dilation = [1] window_reversal = [false]
+      feature_groups = 1 batch_groups = 1
+      ins(%x, %w : tensor<?x4x?xf32>, tensor<6x4x3xf32>) outs(%o : tensor<?x5x?xf32>) -> tensor<?x5x?xf32>
+  return %0 : tensor<?x5x?xf32>
+}
