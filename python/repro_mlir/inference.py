@@ -49,7 +49,7 @@ def compile(
       inputs: of a model, example inputs as for `capture`; an exported one has its own, and its own dynamic shapes.
       dynamic_shapes: of a model, the sizes that stay open, as for `capture`.
     Returns:
-      an Executable, or with dynamic shapes a SymbolicExecutable, which compiles for each size that it meets.
+      an Executable, or with dynamic shapes a SymbolicExecutable, which compiles each size at its first use.
     Raises:
       ReproError: an unknown target, one that this machine cannot run, a program that cannot be compiled, a number of
         threads below 1; a model that cannot be captured, or that has no example inputs; a file that is missing or

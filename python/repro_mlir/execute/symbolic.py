@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs for many sizes, made ready to run on a target at each size that they meet."""
+"""Programs for many sizes, made ready to run on a target at each size that is used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .executable import Executable, check_target, check_threads, compile
 
 
 class SymbolicExecutable:
-    """A program for many sizes that is ready to run: each size is compiled when it is met first.
+    """A program for many sizes that is ready to run: each size is compiled at its first use.
 
     The executables of the 32 sizes that were used last are kept; the code of the others is found on disk again.
 

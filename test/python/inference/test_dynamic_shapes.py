@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Models with dynamic shapes, from PyTorch to bits: one program, an executable for each size that it meets."""
+"""Models with dynamic shapes, from PyTorch to bits: one program, an executable for each size."""
 
 import json
 import zipfile
