@@ -61,8 +61,36 @@ def test_k6_decoders_have_the_bits_of_their_whole_forward_pass(make: Callable) -
 def test_models_that_are_no_decoders() -> None:
     with pytest.raises(ReproError, match="expected a model of transformers, got a Linear"):
         Decoder(torch.nn.Linear(2, 2))
-    config = transformers.MistralConfig(
-        num_attention_heads=4, num_key_value_heads=2, sliding_window=8, max_position_embeddings=CAPACITY, **SIZES
+
+
+def mistral(window: int) -> transformers.PreTrainedModel:
+    config = transformers.MistralConfig(num_attention_heads=4, num_key_value_heads=2, sliding_window=window, **SIZES)
+    return transformers.MistralForCausalLM(config)
+
+
+def qwen2_moe(window: int) -> transformers.PreTrainedModel:
+    """Its window is in the mask alone."""
+    config = transformers.Qwen2MoeConfig(
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        use_sliding_window=True,
+        sliding_window=window,
+        max_window_layers=2,
+        num_experts=2,
+        num_experts_per_tok=1,
+        decoder_sparse_step=3,
+        **SIZES,
     )
-    with pytest.raises(ReproError, match="sliding_window is not causal attention alone"):
-        repro_mlir.Generator(Decoder(transformers.MistralForCausalLM(config)).eval(), CAPACITY)
+    return transformers.Qwen2MoeForCausalLM(config)
+
+
+@pytest.mark.parametrize("make", [mistral, qwen2_moe])
+def test_windows_shorter_than_the_capacity_are_refused(make: Callable) -> None:
+    torch.manual_seed(0)
+    with pytest.raises(ReproError, match="expected causal attention: is_causal=True, or such a mask"):
+        repro_mlir.Generator(Decoder(make(8)).eval(), CAPACITY)
+    model = make(CAPACITY + 1).eval()
+    found = repro_mlir.Generator(Decoder(model).eval(), CAPACITY, chunk=5, threads=1).generate(PROMPTS, NEW)
+    for prompt, tokens in zip(PROMPTS, found, strict=True):
+        eager = model.generate(torch.tensor([prompt]), max_new_tokens=NEW, do_sample=False, pad_token_id=0)
+        assert tokens == eager[0, len(prompt) :].tolist()

@@ -67,7 +67,6 @@ def _compile(options: argparse.Namespace) -> int:
     program, steps = capture_steps(training, options.steps or 1)
     if options.timing:
         tell(f"capture  {time.perf_counter() - start:.1f} s", stream=sys.stderr)
-        _time_passes(program, architectures, options.target)
     if architectures:
         report = _bundle(options, program, architectures, steps, signer)
     else:
@@ -75,6 +74,8 @@ def _compile(options: argparse.Namespace) -> int:
             compile(program, options.target)
         program.save(options.output)
         report = {"program": program.hash, "file": options.output}
+    if options.timing:
+        _time_passes(program, architectures, options.target)
     if options.json:
         tell(json.dumps(report))
         return 0

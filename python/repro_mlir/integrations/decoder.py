@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import transformers
 from torch.nn.functional import scaled_dot_product_attention
+from transformers.masking_utils import sdpa_mask
 
 from ..errors import ReproError
 
@@ -58,15 +59,25 @@ def _attend(
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """What transformers calls, on [rows, heads, length, size] before heads of a group are repeated."""
-    for name in ("softcap", "sliding_window", "s_aux", "position_bias"):
+    for name in ("softcap", "s_aux", "position_bias"):
         if options.get(name) is not None:
             raise ReproError(f"attention with {name} is not causal attention alone")
-    if attention_mask is not None or not (getattr(module, "is_causal", True) if is_causal is None else is_causal):
-        raise ReproError("expected causal attention without a mask of its own")
+    if not (getattr(module, "is_causal", True) if is_causal is None else is_causal):
+        raise ReproError("expected causal attention")
+    # Windows are in the mask, at which `Generator` looks.
     result = scaled_dot_product_attention(
-        query, key, value, dropout_p=dropout, is_causal=True, scale=scaling, enable_gqa=query.shape[1] != key.shape[1]
+        query,
+        key,
+        value,
+        attn_mask=attention_mask,
+        dropout_p=dropout,
+        is_causal=attention_mask is None,
+        scale=scaling,
+        enable_gqa=query.shape[1] != key.shape[1],
     )
     return result.transpose(1, 2).contiguous(), None
 
 
 transformers.AttentionInterface.register(_ATTENTION, _attend)
+# Without a function for masks there would be none, not even of a window.
+transformers.AttentionMaskInterface.register(_ATTENTION, sdpa_mask)

@@ -150,7 +150,8 @@ private:
   struct RowPlaces {
     int64_t step = 0;      ///< 0: nothing is known
     Value neighbours = {}; ///< null: all rows
-    Value condition = {};  ///< whether they do; null: yes, where others do not
+    Value condition = {};  ///< whether they do; null: always, or where those of
+                          ///< the place before do not
   };
   /// One, or two by the condition of the first.
   SmallVector<RowPlaces> getRowPlaces(const Tile &tile,
