@@ -151,7 +151,7 @@ private:
     int64_t step = 0;      ///< 0: nothing is known
     Value neighbours = {}; ///< null: all rows
     Value condition = {};  ///< whether they do; null: always, or where those of
-                          ///< the place before do not
+                           ///< the place before do not
   };
   /// One, or two by the condition of the first.
   SmallVector<RowPlaces> getRowPlaces(const Tile &tile,
