@@ -94,3 +94,12 @@ def test_windows_shorter_than_the_capacity_are_refused(make: Callable) -> None:
     for prompt, tokens in zip(PROMPTS, found, strict=True):
         eager = model.generate(torch.tensor([prompt]), max_new_tokens=NEW, do_sample=False, pad_token_id=0)
         assert tokens == eager[0, len(prompt) :].tolist()
+
+
+def test_positions_that_do_not_begin_at_0_are_refused() -> None:
+    torch.manual_seed(0)
+    sizes = {**SIZES, "num_attention_heads": 4, "max_position_embeddings": 64}
+    model = transformers.RobertaForCausalLM(transformers.RobertaConfig(is_decoder=True, **sizes))
+    with pytest.raises(ReproError, match="RobertaForCausalLM gives other logits at the positions 0, 1, 2, "):
+        Decoder(model)
+    assert model.training

@@ -17,6 +17,12 @@ from ..errors import ReproError
 _ATTENTION = "repro_causal"
 """The name of our attention among those of transformers."""
 
+_TRIED = 8
+"""How many tokens a model is tried on."""
+
+_DEVIATION = 1e-4
+"""By how much of the greatest logit others may deviate, as PyTorch rounds attention in several ways."""
+
 
 class Decoder(torch.nn.Module):
     """A causal language model of transformers, called with tokens and positions.
@@ -28,13 +34,43 @@ class Decoder(torch.nn.Module):
     """
 
     def __init__(self, model: transformers.PreTrainedModel) -> None:
-        """ReproError where `model` is none of transformers, or not one whose attention can be chosen."""
+        """Compares the logits of a few tokens with those that the model gives by itself.
+
+        Raises:
+          ReproError: `model` is none of transformers, its attention cannot be chosen, it does not run, or it counts its
+            tokens in another way than from 0 on.
+        """
         super().__init__()
         if not isinstance(model, transformers.PreTrainedModel):
             raise ReproError(f"expected a model of transformers, got a {type(model).__qualname__}")
         if not getattr(model, "_supports_sdpa", False):
             raise ReproError(f"{type(model).__qualname__} computes its attention itself: expected a model with sdpa")
         self.model = model
+        self._check_positions()
+
+    def _check_positions(self) -> None:
+        length = min(_TRIED, getattr(self.model.config, "max_position_embeddings", None) or _TRIED)
+        positions = torch.arange(length)[None]
+        tokens = positions % self.model.get_input_embeddings().num_embeddings
+        modes = [(module, module.training) for module in self.model.modules()]
+        self.model.eval()
+        try:
+            with torch.no_grad():
+                own = self.model(input_ids=tokens, use_cache=False).logits
+                found = self(tokens, positions)
+        except ReproError:
+            raise
+        except Exception as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise ReproError(f"{type(self.model).__qualname__} does not run on {length} tokens: {reason}") from error
+        finally:
+            for module, is_training in modes:
+                module.training = is_training
+        if not torch.allclose(found, own, rtol=0, atol=_DEVIATION * own.abs().max().item(), equal_nan=True):
+            raise ReproError(
+                f"{type(self.model).__qualname__} gives other logits at the positions 0, 1, 2, ... than by itself: "
+                "expected a model that counts tokens from 0"
+            )
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """The logits f32 [rows, length, vocabulary] of tokens at positions, both i64 [rows, length]."""

@@ -119,6 +119,14 @@ def test_decisions_are_conditions() -> None:
         two.specialize(n=3, m=4)
 
 
+def test_an_einsum_keeps_its_conditions() -> None:
+    """Its labels that stand for two extents make them equal."""
+    program = capture(lambda x: torch.einsum("ii->i", x), (X[:4],), [{0: N, 1: Dim("m")}])
+    program.specialize(n=4, m=4)
+    with pytest.raises(ReproError, match=r"^n = 3, m = 4: the program holds for sizes with "):
+        program.specialize(n=3, m=4)
+
+
 def test_a_squeeze_is_a_condition() -> None:
     """At extent 1 it gives another rank."""
     for dims in ((), (0,), ((0, 1),), (-2,)):
@@ -135,7 +143,6 @@ def test_a_choice_of_an_algorithm_is_none() -> None:
         lambda x: x.t()[None] @ x,
         lambda x: torch.matmul(x[None].transpose(1, 2), x),
         lambda x: nn.functional.linear(x[None].transpose(0, 1), w.t()),
-        lambda x: torch.einsum("bi,bj->ij", x, x),
         lambda x: x[None].transpose(1, 2).reshape(-1),
         lambda x: x.t().flatten(),
         lambda x: nn.functional.conv1d(x[None].transpose(1, 2), torch.ones(2, 4, 1)),

@@ -42,7 +42,6 @@ copy or a view, in another memory format. What they choose holds for every size.
 _CALLERS_OF_ALGORITHMS = {
     ("_decomp/decompositions.py", "one_layer_lstm"),
     ("_decomp/decompositions.py", "one_layer_rnn"),
-    ("functional.py", "einsum"),
     ("nn/functional.py", "_in_projection_packed"),
     ("nn/functional.py", "multi_head_attention_forward"),
     ("nn/modules/linear.py", "forward"),
@@ -63,7 +62,6 @@ _CHOOSING_FUNCTIONS = {
 }
 _CHOOSING_OPERATORS = {
     torch.ops.aten.contiguous.default,
-    torch.ops.aten.einsum.default,
     torch.ops.aten.flatten.using_ints,
     torch.ops.aten.linear.default,
     torch.ops.aten.matmul.default,
