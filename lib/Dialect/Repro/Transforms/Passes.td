@@ -34,7 +34,12 @@ def ReproSpecializeShapes
     ```mlir
     func.func @main(%x: tensor<?x8xf32> {repro.extents = affine_map<()[s0] -> (s0, 8)>})
         -> tensor<?x4xf32>
-        attributes {repro.num_state = 0 : i64, repro.symbols = ["batch"], repro.bounds = array<i64: 1, 64>}
+        attributes {repro.num_state = 0 : i64, repro.symbols = ["batch"], repro.bounds = array<i64: 1, 64>} {
+      %dim = arith.constant 0 : index
+      %batch = tensor.dim %x, %dim : tensor<?x8xf32>
+      %half = tensor.extract_slice %x[0, 0] [%batch, 4] [1, 1] : tensor<?x8xf32> to tensor<?x4xf32>
+      return %half : tensor<?x4xf32>
+    }
     ```
   }];
   let options = [
