@@ -4,6 +4,7 @@
 """What goes wrong silently, crashes or does not lower without care: one test each."""
 
 import pytest
+import repro_mlir
 import torch
 import torch.nn.functional as F
 from frontend_models import CNN, GPT, MLP, token_loss
@@ -165,6 +166,35 @@ def test_max_pool_gradient() -> None:
 )
 def test_pooling_and_padding(function) -> None:
     _regression(_Apply(function, 8), torch.randn(2, 2, 6, 8))
+
+
+class _Call(nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor):
+        return self.function(x)
+
+
+@pytest.mark.parametrize("value", [0.0, -float("inf"), float("nan")])
+@pytest.mark.parametrize(
+    ("pool", "shape", "outputs"),
+    [
+        (F.adaptive_max_pool1d, (2, 3, 7), 3),
+        (F.adaptive_max_pool2d, (3, 7, 8), (9, 2)),
+        (F.adaptive_max_pool3d, (2, 2, 4, 5, 7), (2, None, 4)),
+    ],
+)
+def test_adaptive_max_pooling(pool, shape: tuple[int, ...], outputs, value: float) -> None:
+    """The first of equal elements, -inf where there is nothing else, and NaN."""
+    x = torch.randint(0, 2, shape) * torch.full(shape, value).index_fill(-1, torch.tensor([0]), 3.0)
+    want = pool(x, outputs, return_indices=True)
+    compiled = repro_mlir.compile(_Call(lambda x: pool(x, outputs, return_indices=True)), "reference", inputs=(x,))
+    got = [torch.as_tensor(each) for each in compiled({}, x)[1].values()]
+    assert torch.equal(got[0].nan_to_num(nan=99.0), want[0].nan_to_num(nan=99.0))
+    # PyTorch tells the position of the last NaN of a window, a program that of the first (D2).
+    assert torch.equal(torch.where(got[0].isnan(), 0, got[1]), torch.where(want[0].isnan(), 0, want[1]))
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])

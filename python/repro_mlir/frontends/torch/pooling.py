@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Gradients of pooling and padding as slices, comparisons and convolutions."""
+"""Pooling over adaptive windows, gradients of pooling and padding: gathers, slices, comparisons and convolutions."""
 
 import itertools
 import math
@@ -165,6 +165,29 @@ def _adaptive_windows(size: int, outputs: int) -> list[tuple[int, int]]:
     return [(i * size // outputs, -(-(i + 1) * size // outputs)) for i in range(outputs)]
 
 
+def _adaptive_max_pool(x: torch.Tensor, output_size: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The maximum of each window and where it is; x is [*, *extents], the results are [*, *output_size].
+
+    torch-mlir's own lowering begins with -inf or with the least finite number, by a flag that it does not initialize.
+    """
+    lead = x.dim() - len(output_size)
+    # The positions of each window's elements in what is pooled.
+    positions = torch.zeros([1], dtype=torch.int64)
+    x = x.unsqueeze(-1)
+    for axis, outputs in enumerate(output_size, lead):
+        size = x.shape[axis]
+        widest = max(end - begin for begin, end in _adaptive_windows(size, outputs))
+        numbers = torch.arange(outputs).unsqueeze(-1)
+        begin = torch.div(numbers * size, outputs, rounding_mode="trunc")
+        last = torch.div(numbers * size + (size - 1), outputs, rounding_mode="trunc")
+        # A narrow window has its last element once more: the first of equal elements counts.
+        taken = torch.minimum(begin + torch.arange(widest), last)
+        positions = (positions.unsqueeze(-2).unsqueeze(-1) * size + taken.unsqueeze(-2)).flatten(-2)
+        x = x.index_select(axis, taken.flatten()).unflatten(axis, (outputs, widest)).movedim(axis + 1, -1).flatten(-2)
+    values, chosen = x.max(-1)
+    return values, positions.expand(x.shape).gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+
+
 def _adaptive_avg_pool_backward(spatial: int) -> Callable[..., torch.Tensor]:
     def backward(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         windows = [_adaptive_windows(x.shape[axis], gradient.shape[axis]) for axis in range(x.dim() - spatial, x.dim())]
@@ -250,6 +273,8 @@ def _window_sums(x: torch.Tensor, axis: int, windows: Sequence[tuple[int, int]])
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.max_pool2d_with_indices_backward.default: _max_pool_backward(2),
     aten.max_pool3d_with_indices_backward.default: _max_pool_backward(3),
+    aten.adaptive_max_pool2d.default: _adaptive_max_pool,
+    aten.adaptive_max_pool3d.default: _adaptive_max_pool,
     aten.adaptive_max_pool2d_backward.default: _adaptive_max_pool_backward(2),
     aten.adaptive_max_pool3d_backward.default: _adaptive_max_pool_backward(3),
     aten.max_pool3d_with_indices.default: _batched(aten.max_pool3d_with_indices.default, 3),
