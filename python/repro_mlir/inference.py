@@ -34,7 +34,7 @@ def compile(
 ) -> Executable | SymbolicExecutable:
     """Makes a program ready to run; the result has the same bits on every target and with any number of threads.
 
-    Compiled code is kept on disk and found there the next time (see compilation/cache.py). The state that a model had,
+    Compiled code is kept on disk and found there the next time (see files/cache.py). The state that a model had,
     its parameters and buffers, is `executable.program.initial_state()`.
 
     Args:

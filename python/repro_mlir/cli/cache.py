@@ -14,12 +14,12 @@ from .options import Commands, add_command
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro cache`."""
-    command = add_command(commands, "cache", _cache, "show or empty the cache of compiled code")
-    command.add_argument("--clear", action="store_true", help="remove all compiled code, and nothing else")
+    command = add_command(commands, "cache", _cache, "show or empty the cache of captures and compiled code")
+    command.add_argument("--clear", action="store_true", help="remove all of it, and nothing else")
 
 
 def _cache(options: argparse.Namespace) -> int:
-    from ..compilation.cache import OFF, VARIABLE, clear, usage
+    from ..files.cache import OFF, VARIABLE, clear, usage
 
     removed = clear() if options.clear else 0
     found = usage()

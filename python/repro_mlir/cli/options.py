@@ -53,11 +53,11 @@ def add_public_key(command: argparse.ArgumentParser) -> None:
 
 def add_no_cache(command: argparse.ArgumentParser) -> None:
     """The option --no-cache of commands that compile."""
-    command.add_argument("--no-cache", action=_NoCache, help="compile anew: read and keep no compiled code on disk")
+    command.add_argument("--no-cache", action=_NoCache, help="capture and compile anew: read and keep nothing on disk")
 
 
 class _NoCache(argparse.Action):
-    """Turns the cache off for the whole process (compilation/cache.py)."""
+    """Turns the cache off for the whole process (files/cache.py)."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **options)

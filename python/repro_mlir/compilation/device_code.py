@@ -51,7 +51,7 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
     """
     from ..program import debugging
     from ..untrusted import compile_device
-    from .cache import cached
+    from .cache import cached_code
 
     assembler = find_assembler() if assembled else None
     # The assembler is part of what the code depends on.
@@ -64,7 +64,7 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
         with working(f"compiling for {architecture}"):
             make = compile_device if program.untrusted else compile_data
             try:
-                data = cached(
+                data = cached_code(
                     program.data, architecture + suffix, functools.partial(make, program.data, architecture, assembled)
                 )
             except ReproError as error:

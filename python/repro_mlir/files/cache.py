@@ -1,9 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Artifacts on disk, found by what they were made from.
+"""Artifacts on disk, found by what they were made from: captures, canonical programs, code.
 
-An artifact is code that will run here: a file counts only if it carries a MAC by a key that this user alone can read.
+An artifact counts as if it had been made here: a file does only if it carries a MAC by a key that this user alone can
+read.
 The folder holds at most `cache_bytes` of limits.py: what was used least recently goes first. Processes share it without
 locks, as a file that vanishes is one that is made anew.
 """
@@ -18,17 +19,14 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import blake3
 
-from .._mlir_libs import _repro
 from ..errors import ReproError
 from ..limits import limits
-from ..untrusted import compile_native
-from .cpu import compile, native_level
 
 VARIABLE = "REPRO_MLIR_CACHE"
 OFF = "off"
@@ -57,22 +55,11 @@ def directory() -> Path | None:
         return None
 
 
-def _compiler_identity() -> bytes:
-    """Changes whenever the compiler library does."""
-    library = Path(_repro.__file__).parent
-    parts = [
-        f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}"
-        for path in sorted(library.glob("*.so"))
-        if "Repro" in path.name or path.name.startswith("_repro")
-    ]
-    return "\n".join(parts).encode()
-
-
-def _name_of(program: bytes, level: str) -> str:
+def _name_of(sources: Sequence[bytes]) -> str:
     state = hashlib.sha256()
-    for part in (_compiler_identity(), level.encode(), program):
-        state.update(len(part).to_bytes(8, "little"))
-        state.update(part)
+    for source in sources:
+        state.update(len(source).to_bytes(8, "little"))
+        state.update(source)
     return f"{state.hexdigest()}.artifact"
 
 
@@ -206,11 +193,12 @@ class _Store:
             self._remove(beside)
 
 
-def cached(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
-    """What `make` gives for a stored program and a target, kept in `directory()` and read from there the next time.
+def cached(sources: Sequence[bytes], make: Callable[[], bytes]) -> bytes:
+    """What `make` makes of its sources alone, kept in `directory()` and read from there the next time.
 
-    A file that this user has not written, or that is damaged, is made anew and replaced; a directory that belongs to
-    somebody else or cannot be written to is no error: nothing is read there and nothing kept.
+    The sources are a name of what is made, whatever makes it, and what it is made from. A file that this user has not
+    written, or that is damaged, is made anew and replaced; a directory that belongs to somebody else or cannot be
+    written to is no error: nothing is read there and nothing kept.
     """
     path = directory()
     try:
@@ -220,7 +208,7 @@ def cached(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
     if store is None:
         return make()
     with contextlib.closing(store):
-        name = _name_of(program, target)
+        name = _name_of(sources)
         if (artifact := store.read(name)) is not None:
             return artifact
         artifact = make()
@@ -270,18 +258,3 @@ def _open(path: Path) -> _Store:
         return _Store(path)
     except OSError as error:
         raise ReproError(f"{path}: no folder that can be used, so that nothing is kept: {error}") from None
-
-
-def cached_compile(program: bytes, level: str = "native", *, jobs: int | None = None, untrusted: bool = False) -> bytes:
-    """`compile` with its artifact `cached`.
-
-    Args:
-      program: a canonical program as it is stored.
-      level, jobs: as for `compile`.
-      untrusted: whether a child process compiles, with limits (see untrusted/); for programs of strangers.
-    """
-    if level == "native":
-        level = native_level()
-    if untrusted:
-        return cached(program, level, lambda: compile_native(program, level))
-    return cached(program, level, lambda: compile(program, level, jobs=jobs))

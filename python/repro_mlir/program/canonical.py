@@ -13,6 +13,7 @@ import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ReproError
@@ -106,6 +107,18 @@ def _first_identity(data: bytes) -> str:
 
     with ir.Context():
         return _repro.program_hash(read_module(data), 1)
+
+
+def compiler_identity() -> bytes:
+    """Changes whenever the compiler library does."""
+    from .._mlir_libs import _repro
+
+    libraries = [
+        f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}"
+        for path in sorted(Path(_repro.__file__).parent.glob("*.so"))
+        if "Repro" in path.name or path.name.startswith("_repro")
+    ]
+    return "\n".join(libraries).encode()
 
 
 def read_module(data: bytes) -> ir.Module:

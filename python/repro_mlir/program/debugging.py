@@ -24,6 +24,11 @@ VARIABLE = "REPRO_DUMP"
 """The environment variable that names the folder of the dumps."""
 
 
+def is_dumping() -> bool:
+    """Whether passes are dumped, so that they have to run."""
+    return bool(os.environ.get(VARIABLE))
+
+
 def dump_after_passes(manager: passmanager.PassManager, stage: str) -> None:
     """Lets `manager` write the module after each pass, where REPRO_DUMP names a folder.
 
@@ -46,7 +51,7 @@ def dump_pipeline(data: bytes, pipeline: str, stage: str) -> None:
       pipeline: what `repro-opt --pass-pipeline` takes.
       stage: as for `dump_after_passes`.
     """
-    if os.environ.get(VARIABLE):
+    if is_dumping():
         _succeeds(from_bytes(data), pipeline, stage)
 
 

@@ -17,13 +17,14 @@ import numpy as np
 
 from ..errors import ReproError
 from ..files.archive import archive_of, read_archive
+from ..files.cache import cached
 from ..files.regular import write_file
 from ..files.tensor_file import read_tensors, write_tensors
 from ..frontends.interface import ImportedProgram
 from ..numerics.environment import float_environment
 from ..numerics.tensors import TensorType, canonical_of
 from ..printing import foreign
-from .canonical import examine, from_bytes, write_module
+from .canonical import compiler_identity, examine, from_bytes, write_module
 
 _FORMAT = 2
 _NUMERICS = 1
@@ -191,6 +192,9 @@ def read_signature(data: bytes) -> Program:
     return Program(data, arguments[:count], arguments[count:], results[count:], 0, ())
 
 
+_IMPORT = "import-linalg,canonical"
+
+
 @float_environment()
 def import_program(text: str, sizes: Mapping[str, int] | None = None) -> bytes:
     """The canonical program of imported linalg, as a frontend hands it over.
@@ -210,7 +214,7 @@ def import_program(text: str, sizes: Mapping[str, int] | None = None) -> bytes:
     if sizes is not None:
         named = ",".join(f"{name}={size}" for name, size in sizes.items())
         specialize = f"repro-specialize-shapes{{sizes={named}}},"
-    pipeline = f"builtin.module({specialize}import-linalg,canonical)"
+    pipeline = f"builtin.module({specialize}{_IMPORT})"
     errors: list[str] = []
 
     def collect(diagnostic: Any) -> bool:
@@ -241,6 +245,15 @@ def canonicalize(text: str) -> str:
     return from_bytes(import_program(text))
 
 
+def _imported(text: str) -> bytes:
+    """As `import_program`; what it gave before is found on disk (files/cache.py)."""
+    from . import debugging
+
+    if debugging.is_dumping():
+        return import_program(text)
+    return cached([b"program", compiler_identity(), _IMPORT.encode(), text.encode()], lambda: import_program(text))
+
+
 def program_of(imported: ImportedProgram[Any]) -> Program:
     """The canonical program of what a frontend hands over.
 
@@ -249,5 +262,5 @@ def program_of(imported: ImportedProgram[Any]) -> Program:
     """
     pairs = zip(imported.initial, imported.state, strict=True)
     initial = tuple(canonical_of(value, kind.element) for value, kind in pairs)
-    data = import_program(imported.text)
+    data = _imported(imported.text)
     return Program(data, imported.state, imported.inputs, imported.outputs, imported.num_hyper_parameters, initial)

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from repro_mlir.cli.main import main
-from repro_mlir.compilation import cache
-from repro_mlir.compilation.cache import cached, cached_compile
+from repro_mlir.compilation.cache import cached_compile
 from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.files import cache
+from repro_mlir.files.cache import cached
 from repro_mlir.program.canonical import to_bytes
 
 TEXT = """
@@ -31,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def put(content: bytes = b"artifact", target: str = "target") -> bytes:
     """What the cache gives for a program that would become `content`."""
-    return cached(b"program", target, lambda: content)
+    return cached([b"program", target.encode()], lambda: content)
 
 
 def file_of(folder: Path) -> Path:
@@ -45,7 +46,7 @@ def mode(path: Path) -> int:
 
 def test_found_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = cached_compile(to_bytes(TEXT), "x86-64-v2")
-    monkeypatch.setattr(cache, "compile", lambda *_, **__: pytest.fail("compiled again"))
+    monkeypatch.setattr("repro_mlir.compilation.cache.compile", lambda *_, **__: pytest.fail("compiled again"))
     assert cached_compile(to_bytes(TEXT), "x86-64-v2") == first
     assert CpuBackend(first)
 
@@ -297,7 +298,7 @@ def test_cache_command_without_a_cache(
 def _race(path: str, number: int, start: object, results: object) -> None:
     os.environ["REPRO_MLIR_CACHE"] = path
     start.wait()  # type: ignore[attr-defined]
-    given = [cached(b"program %d" % i, "target", lambda i=i: b"artifact %d" % i) for i in range(20)]
+    given = [cached([b"program %d" % i], lambda i=i: b"artifact %d" % i) for i in range(20)]
     results.put((number, given))  # type: ignore[attr-defined]
 
 
@@ -332,4 +333,4 @@ def test_processes_that_begin_together(folder: Path) -> None:
     assert all(given == wanted for given in found.values()) and len(found) == 4
     assert len(list(folder.glob("*.artifact"))) == 20
     assert [path.name for path in folder.iterdir() if not path.name.endswith(".artifact")] == ["key"]
-    assert cached(b"program 3", "target", lambda: b"made anew") == b"artifact 3"
+    assert cached([b"program 3"], lambda: b"made anew") == b"artifact 3"

@@ -349,7 +349,7 @@ def _item(value: Any) -> float:
     return value.item() if isinstance(value, torch.Tensor) else float(value)
 
 
-def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: set[str]) -> list[bool]:
+def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: frozenset[str]) -> list[bool]:
     """Whether each tensor shares no memory with another one or within itself; CaptureError if a step writes it then."""
     alone = [not _overlaps_itself(tensor) for tensor, _ in tensors]
     for (_, kind), single in zip(tensors, alone, strict=True):

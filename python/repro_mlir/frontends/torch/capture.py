@@ -3,11 +3,15 @@
 
 """Capture of PyTorch training steps and inference as imported programs."""
 
+from __future__ import annotations
+
 import contextlib
+import functools
+import json
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,11 +19,13 @@ import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.utils import stateless
 
+from repro_mlir.files.cache import cached
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, SymbolicImport
 from repro_mlir.frontends.torch.arguments import require_loss, require_model
 from repro_mlir.frontends.torch.averages import average_tensors, check_average, update_average
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
+from repro_mlir.frontends.torch.contents import contents_of, frontend_identity
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
 from repro_mlir.frontends.torch.loss_scaling import (
@@ -31,7 +37,6 @@ from repro_mlir.frontends.torch.loss_scaling import (
     unscaled,
     update_scale,
 )
-from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.modes import evaluation_mode
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
 from repro_mlir.frontends.torch.random_sites import RandomSites, current_sites
@@ -40,7 +45,7 @@ from repro_mlir.frontends.torch.results import Results, check_returns
 from repro_mlir.frontends.torch.sizes import Sizes
 from repro_mlir.frontends.torch.source_lines import module_names, origin_of_node, phase
 from repro_mlir.frontends.torch.tensors import kind_of
-from repro_mlir.frontends.torch.tracing import trace
+from repro_mlir.frontends.torch.tracing import first_stage, second_stage
 from repro_mlir.numerics.philox import signed_seed
 from repro_mlir.numerics.tensors import TensorType
 
@@ -160,9 +165,11 @@ def capture_symbolic(
     if not is_done:
         sizes = make_sizes(True)
         traced = _trace(step, options, sizes)
-    _require_known_extents(traced.graph.graph, sizes)
-    replace_views(traced.graph.graph)
-    return SymbolicImport(text=traced.lower(step, sizes), initial=traced.initial())
+    graph, draws = traced.second
+    _require_known_extents(graph.graph, sizes)
+    replace_views(graph.graph)
+    entries = traced.entries(draws)
+    return SymbolicImport(text=_text(step, graph, entries, sizes), initial=_initial_values(entries))
 
 
 def _require_known_extents(graph: torch.fx.Graph, sizes: Sizes) -> None:
@@ -194,6 +201,11 @@ class _Step:
         self.results: dict[str, Any] = {}
         self.extra: dict[str, tuple[Role, torch.Tensor]] = {}
         self.optimizer: OptimizerProgram | None = None
+
+    @property
+    def input_names(self) -> list[str]:
+        """The hyper-parameters and the tensors of the batch."""
+        return [*(kind.name for kind in (self.optimizer.hyper_parameters if self.optimizer else [])), *self.batch_names]
 
     def extra_tensors(self) -> list[torch.Tensor]:
         """The tensors of the user's objects for `extra`."""
@@ -490,35 +502,98 @@ class _StateTensor:
     initial: torch.Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Traced:
-    """The graph of a step, and what its first arguments are.
+    """What a step calls, and what its first arguments are.
 
     Attributes:
-      entries: the state.
-      num_model_state: how much of it is the model's and the optimizer's.
-      random: the positions of seed and step in it, None where nothing is drawn.
+      first: the graph of the first stage, with seed and step behind the state of the model and the optimizer.
+      own: the state of the model and the optimizer.
+      random: seed and step.
     """
 
-    graph: torch.fx.GraphModule
-    entries: list[_StateTensor]
-    num_model_state: int
-    random: tuple[int, int] | None
+    first: torch.fx.GraphModule
+    own: list[_StateTensor]
+    random: list[_StateTensor]
 
-    @property
-    def kinds(self) -> tuple[TensorType, ...]:
-        return _kinds([entry.name for entry in self.entries], [entry.initial for entry in self.entries])
+    @functools.cached_property
+    def second(self) -> tuple[torch.fx.GraphModule, bool]:
+        """The graph that is lowered, and whether it draws random numbers; it has seed and step only then."""
+        graph = second_stage(self.first)
+        seed = [node for node in graph.graph.nodes if node.op == "placeholder"][len(self.own)]
+        draws = any(user.op != "output" for user in seed.users)
+        if not draws:
+            _drop_random_state(graph, len(self.own))
+        return graph, draws
 
-    def initial(self) -> tuple[np.ndarray, ...]:
-        return tuple(_initial(entry.initial, kind) for entry, kind in zip(self.entries, self.kinds, strict=True))
+    def graph(self) -> torch.fx.GraphModule:
+        return self.second[0]
 
-    def lower(self, step: _Step, sizes: Sizes | None = None) -> str:
-        """The imported linalg of the graph."""
-        state_names = [entry.name for entry in self.entries]
-        hyper_kinds = step.optimizer.hyper_parameters if step.optimizer else []
-        input_names = [*(kind.name for kind in hyper_kinds), *step.batch_names]
-        outputs = [*state_names, *step.output_names]
-        return lower(self.graph, len(self.entries), [*state_names, *input_names], outputs, sizes=sizes)
+    def entries(self, draws: bool) -> list[_StateTensor]:
+        """The state of a program that draws random numbers, or does not."""
+        if not draws:
+            return self.own
+        for entry in self.own:
+            if entry.name in ("seed", "step"):
+                raise CaptureError(f"{entry.role} {entry.name} of the model has the name of random-number state")
+        return [*self.own, *self.random]
+
+    def lowered(self, step: _Step) -> _Lowered:
+        """What becomes of the step; what became of such a graph before is found on disk (files/cache.py)."""
+        contents = contents_of(self.first)
+        if contents is None:
+            return self._lower(step)
+        names = [*(entry.name for entry in self.own), "", *step.input_names, "", *step.output_names]
+        sources = [b"capture", frontend_identity(), str(torch.get_default_dtype()).encode(), contents]
+        data = cached([*sources, json.dumps(names).encode()], lambda: self._lower(step).to_bytes())
+        return _Lowered.of_bytes(data)
+
+    def _lower(self, step: _Step) -> _Lowered:
+        graph, draws = self.second
+        entries = self.entries(draws)
+        return _Lowered(_text(step, graph, entries), draws, _written(graph.graph, entries))
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    """Imported linalg of a step, whether it draws random numbers, and which state tensors it changes."""
+
+    text: str
+    draws: bool
+    written: frozenset[str]
+
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.draws, sorted(self.written)]).encode() + b"\n" + self.text.encode()
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> Self:
+        head, _, text = data.partition(b"\n")
+        draws, written = json.loads(head)
+        return cls(text.decode(), draws, frozenset(written))
+
+
+def _text(step: _Step, graph: torch.fx.GraphModule, entries: Sequence[_StateTensor], sizes: Sizes | None = None) -> str:
+    """The imported linalg of a graph."""
+    # A capture that is found on disk does not need torch-mlir, whose import takes half a second.
+    from repro_mlir.frontends.torch.lowering import lower
+
+    names = [entry.name for entry in entries]
+    return lower(graph, len(names), [*names, *step.input_names], [*names, *step.output_names], sizes=sizes)
+
+
+def _written(graph: torch.fx.Graph, entries: Sequence[_StateTensor]) -> frozenset[str]:
+    """The names of the state tensors that a step changes."""
+    arguments = [node for node in graph.nodes if node.op == "placeholder"]
+    output = next(node for node in graph.nodes if node.op == "output")
+    triples = zip(entries, arguments, output.args[0], strict=False)
+    return frozenset(entry.name for entry, argument, result in triples if _origin(result) is not argument)
+
+
+def _origin(node: torch.fx.Node) -> torch.fx.Node:
+    """The node whose values a node has, copied or not."""
+    while node.target in (torch.ops.aten.clone.default, torch.ops.aten.alias.default, torch.ops.aten.detach.default):
+        node = node.args[0]  # type: ignore[assignment]
+    return node
 
 
 def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> _Traced:
@@ -559,30 +634,25 @@ def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> 
     block = options.attention_block
     with _without_traced_attributes(step.model), contextlib.nullcontext() if sizes is None else sizes.tracing():
         arguments = [*arguments, *step.batch] if sizes is None else sizes.fake(arguments)
-        graph = trace(function, arguments, None if block is None else int(block), module_names(step.model))
-    _check_constants(graph.meta["constants"], step)
-    random = None
-    seed_node = [node for node in graph.graph.nodes if node.op == "placeholder"][num_model_state]
-    if any(user.op != "output" for user in seed_node.users):
-        for entry in entries:
-            if entry.name in ("seed", "step"):
-                raise CaptureError(f"{entry.role} {entry.name} of the model has the name of random-number state")
-        entries += random_state
-        random = num_model_state, num_model_state + 1
-    else:
-        _drop_random_state(graph, num_model_state)
-    return _Traced(graph, entries, num_model_state, random)
+        first = first_stage(function, arguments, None if block is None else int(block), module_names(step.model))
+        traced = _Traced(first, entries, random_state)
+        if sizes is not None:
+            # What it decides by a size is a condition as well.
+            _ = traced.second
+    _check_constants(first.meta["constants"], step)
+    return traced
 
 
 def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
     traced = _trace(step, options)
-    optimizer, graph, num_model_state = step.optimizer, traced.graph, traced.num_model_state
-    hyper_kinds = optimizer.hyper_parameters if optimizer else []
-    output_node = next(node for node in graph.graph.nodes if node.op == "output")
-    results = [node.meta["val"] for node in output_node.args[0][len(traced.entries) :]]
-    text = traced.lower(step)
-    state = traced.kinds
+    optimizer, num_model_state = step.optimizer, len(traced.own)
+    lowered = traced.lowered(step)
+    entries = traced.entries(lowered.draws)
+    output_node = next(node for node in traced.first.graph.nodes if node.op == "output")
+    results = [node.meta["val"] for node in output_node.args[0][num_model_state + len(traced.random) :]]
+    state = _kinds([entry.name for entry in entries], [entry.initial for entry in entries])
     batch = _kinds(step.batch_names, step.batch)
+    hyper_kinds = optimizer.hyper_parameters if optimizer else []
     model_tensors = [*step.parameters.values(), *step.buffers.values()]
 
     def write_state(values: Sequence[torch.Tensor]) -> None:
@@ -597,24 +667,25 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
 
     bindings = Captured(
         state=state,
-        roles=tuple(entry.role for entry in traced.entries),
+        roles=tuple(entry.role for entry in entries),
         batch=batch,
-        graph=graph,
-        constants=graph.meta["constants"],
+        written=lowered.written,
+        constants=traced.first.meta["constants"],
         results=step.results,
         _batch_spec=step.batch_spec,
         _batch_constants=step.constants,
         _optimizer=optimizer,
         _write_state=write_state,
+        _graph=traced.graph,
     )
     return ImportedProgram(
-        text=text,
+        text=lowered.text,
         state=state,
-        initial=traced.initial(),
+        initial=_initial_values(entries),
         inputs=(*hyper_kinds, *batch),
         outputs=_kinds(step.output_names, results),
         num_hyper_parameters=len(hyper_kinds),
-        random=traced.random,
+        random=(num_model_state, num_model_state + 1) if lowered.draws else None,
         bindings=bindings,
     )
 
@@ -633,6 +704,11 @@ def _check_names(entries: Sequence[_StateTensor]) -> None:
 
 def _kinds(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> tuple[TensorType, ...]:
     return tuple(kind_of(name, tensor) for name, tensor in zip(names, tensors, strict=True))
+
+
+def _initial_values(entries: Sequence[_StateTensor]) -> tuple[np.ndarray, ...]:
+    kinds = _kinds([entry.name for entry in entries], [entry.initial for entry in entries])
+    return tuple(_initial(entry.initial, kind) for entry, kind in zip(entries, kinds, strict=True))
 
 
 def _initial(tensor: torch.Tensor, kind: TensorType) -> np.ndarray:

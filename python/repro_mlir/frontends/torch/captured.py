@@ -60,7 +60,7 @@ class Captured:
       state: the state tensors.
       roles: what each state tensor is. `seed` and `step` occur only if the program draws random numbers.
       batch: the tensors of the batch, which are the inputs behind the hyper-parameters.
-      graph: the functional ATen graph that was lowered; `graph(*state, *inputs)` runs it in eager mode.
+      written: the names of the state tensors that a step changes.
       constants: tensors that the step read beside its state and the batch; the program has their values.
       results: where in what the user gets the outputs belong, see `results.Results`.
     """
@@ -68,13 +68,19 @@ class Captured:
     state: tuple[TensorType, ...]
     roles: tuple[Role, ...]
     batch: tuple[TensorType, ...]
-    graph: torch.fx.GraphModule = field(repr=False)
+    written: frozenset[str] = field(repr=False)
     constants: list[torch.Tensor] = field(repr=False)
     results: dict[str, Any] = field(repr=False)
     _batch_spec: pytree.TreeSpec = field(repr=False)
     _batch_constants: list[Any] = field(repr=False)
     _optimizer: OptimizerProgram | None = field(repr=False)
     _write_state: Callable[[Sequence[torch.Tensor]], None] = field(repr=False)
+    _graph: Callable[[], torch.fx.GraphModule] = field(repr=False)
+
+    @property
+    def graph(self) -> torch.fx.GraphModule:
+        """The functional ATen graph that is lowered; `graph(*state, *inputs)` runs it in eager mode."""
+        return self._graph()
 
     @property
     def structure(self) -> Hashable:
@@ -96,14 +102,6 @@ class Captured:
     def optimizer_constants(self) -> Mapping[torch.Tensor, dict[Any, Any]]:
         """What the optimizer's first step makes in its state that is no state of the program, by parameter."""
         return self._optimizer.constants if self._optimizer else {}
-
-    @property
-    def written(self) -> set[str]:
-        """The names of the state tensors that a step changes."""
-        arguments = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
-        output = next(node for node in self.graph.graph.nodes if node.op == "output")
-        triples = zip(self.state, arguments, output.args[0], strict=False)
-        return {kind.name for kind, argument, result in triples if _origin(result) is not argument}
 
     def optimizer_structure(self) -> Hashable:
         """The optimizer's present structure, which equals `structure` as long as the program is the right one.
@@ -274,13 +272,6 @@ def _is_same(leaf: Any, constant: Any) -> bool:
     if isinstance(leaf, complex):
         return _is_same(leaf.real, constant.real) and _is_same(leaf.imag, constant.imag)
     return leaf.hex() == constant.hex() if isinstance(leaf, float) else bool(leaf == constant)
-
-
-def _origin(node: torch.fx.Node) -> torch.fx.Node:
-    """The node whose values a node has, copied or not."""
-    while node.target in (torch.ops.aten.clone.default, torch.ops.aten.alias.default, torch.ops.aten.detach.default):
-        node = node.args[0]  # type: ignore[assignment]
-    return node
 
 
 def _one_line(spec: pytree.TreeSpec) -> str:

@@ -17,11 +17,8 @@ Group = Mapping[str, Any]
 Numbers = Mapping[str, torch.Tensor]
 
 
-class Slots(Protocol):
-    """The state tensors of one parameter by key."""
-
-    def __getitem__(self, key: str, /) -> torch.Tensor: ...
-    def __setitem__(self, key: str, value: torch.Tensor, /) -> None: ...
+Slots = dict[str, torch.Tensor]
+"""The state tensors of one parameter by key."""
 
 
 class Rule(Protocol):

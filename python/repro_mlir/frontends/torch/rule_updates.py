@@ -8,6 +8,7 @@ The step counters are tensors, so bias corrections are computed by the program i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -15,23 +16,10 @@ import torch
 
 from repro_mlir.frontends.torch.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.optimizer_rules import RULES, Rule
+from repro_mlir.frontends.torch.repeats import Repeats
 from repro_mlir.frontends.torch.slots import Slot
 from repro_mlir.frontends.torch.source_lines import phase
 from repro_mlir.numerics.tensors import TensorType
-
-
-class _Slots:
-    """The state tensors of one parameter during the trace."""
-
-    def __init__(self, names: Mapping[str, str], values: dict[str, torch.Tensor]) -> None:
-        self._names = names
-        self._values = values
-
-    def __getitem__(self, key: str) -> torch.Tensor:
-        return self._values[self._names[key]]
-
-    def __setitem__(self, key: str, value: torch.Tensor) -> None:
-        self._values[self._names[key]] = value
 
 
 class RuleUpdate:
@@ -143,9 +131,23 @@ class RuleUpdate:
         for name in self._counters:
             with phase(f"update of {name}"):
                 state[name] = state[name] + 1
+        repeats = Repeats()
         for name, group, rule, slots in self._updates:
             if name in gradients:
-                value = parameters[name]
+                key = rule, *named[group]
+                held = [state[each] for each in slots.values()]
+                given = parameters[name], gradients[name], *held, *named[group].values()
                 with phase(f"update of {name}"):
-                    gradient = gradients[name].to(value.dtype)
-                    parameters[name] = rule.update(_Slots(slots, state), value, gradient, named[group])
+                    updated = repeats.call_on_tensors(key, functools.partial(_updated, rule, [*named[group]]), given)
+                parameters[name] = updated[0]
+                state |= zip(slots.values(), updated[1:], strict=True)
+
+
+def _updated(
+    rule: Rule, names: Sequence[str], parameter: torch.Tensor, gradient: torch.Tensor, *values: torch.Tensor
+) -> list[torch.Tensor]:
+    """The parameter and its slots after a step, from its slots and the numbers of those names."""
+    slots = dict(zip(rule.keys, values, strict=False))
+    number = dict(zip(names, values[len(slots) :], strict=True))
+    after = rule.update(slots, parameter, gradient.to(parameter.dtype), number)
+    return [after, *slots.values()]

@@ -69,6 +69,8 @@ _PHASE = contextvars.ContextVar("phase", default="step")
 def phase(name: str) -> Iterator[None]:
     """Names the operators that are called inside and have neither a line of the user nor a module."""
     token = _PHASE.set(name)
+    # For nodes that are copied, with no operator called.
+    torch.fx.traceback.set_stack_trace([name])
     try:
         yield
     finally:

@@ -11,16 +11,18 @@ what autograd has not seen yet.)
 
 import contextlib
 import logging
+import operator
 import pickle
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import torch.fx
 import torch.fx.traceback
+import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
@@ -32,6 +34,7 @@ from repro_mlir.frontends.torch.attention import BlockedAttention
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.repeats import Repeats, only_computes
 from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_node, origin_of_traceback
 
 
@@ -122,6 +125,9 @@ class _SecondStage(torch.fx.Interpreter):
         return super().run_node(node)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._call(target, args, kwargs)
+
+    def _call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if target is torch.ops.aten._linalg_check_errors.default:
             # What a factorization of a singular matrix gives is infinite or NaN; a program has no exceptions.
             return None
@@ -147,6 +153,59 @@ class _SecondStage(torch.fx.Interpreter):
             raise _located(origin_of_node(self._node), reason) from None
 
 
+class _SecondStageOfPure(_SecondStage):
+    """The same for a graph without mutation, whose values are nodes of the trace's graph between the operators."""
+
+    def run(self, *arguments: Any, **options: Any) -> Any:
+        self._repeats = Repeats()
+        results = super().run(*arguments, **options)
+        return pytree.tree_map_only(torch.fx.Node, self._repeats.tensor_of, results)
+
+    def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._value(super().placeholder(target, args, kwargs))
+
+    def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._value(super().get_attr(target, args, kwargs))
+
+    def _value(self, given: Any) -> Any:
+        node = self._repeats.node_of(given) if isinstance(given, torch.Tensor) else None
+        return given if node is None else node
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+
+        def call(*values: Any) -> Any:
+            return self._call(target, *pytree.tree_unflatten(values, spec))
+
+        if target is operator.getitem:
+            return call(*leaves)
+        # A call by itself, as a whole graph is: PyTorch's functionalization decomposes operators too.
+        call = torch.func.functionalize(call)
+        if not all(isinstance(leaf, _PLAIN) for leaf in leaves):
+            return self._repeats.uncopied(call, leaves)
+        expected = pytree.tree_map_only(torch.Tensor, _element_type, self._node.meta.get("val"))
+        exact = tuple(map(_exact, leaves))
+        return self._repeats.call((target, spec, exact, str(expected)), call, leaves)
+
+
+_PLAIN = (
+    *(torch.fx.Node, bool, int, float, str, type(None)),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
+"""Arguments of operators that can be compared."""
+
+
+def _element_type(tensor: torch.Tensor) -> torch.dtype:
+    return tensor.dtype
+
+
+def _exact(value: Any) -> Hashable:
+    """An argument of an operator; 0.0 and -0.0, 1 and True are different."""
+    if isinstance(value, torch.fx.Node):
+        return None
+    return type(value), value.hex() if isinstance(value, float) else value
+
+
 def trace(
     function: Callable[..., Sequence[torch.Tensor]],
     arguments: Sequence[torch.Tensor],
@@ -155,14 +214,29 @@ def trace(
 ) -> torch.fx.GraphModule:
     """Traces `function` into a functional graph of ATen operators that torch-mlir lowers.
 
+    Args, Raises: as `first_stage`.
+    Returns:
+      as `second_stage`.
+    """
+    return second_stage(first_stage(function, arguments, attention_block, modules))
+
+
+def first_stage(
+    function: Callable[..., Sequence[torch.Tensor]],
+    arguments: Sequence[torch.Tensor],
+    attention_block: int | None = None,
+    modules: Mapping[int, str] | None = None,
+) -> torch.fx.GraphModule:
+    """The operators that a function calls below autograd.
+
     Args:
       function: takes tensors like `arguments`, returns a sequence of tensors; may take gradients and mutate.
       arguments: tensors that give shapes and element types.
       attention_block: (K5) queries, or keys, of a block of attention; None: attention is not divided.
       modules: names of the model's modules (`source_lines.module_names`), for operators without a line of the user.
     Returns:
-      a graph module with the arguments as placeholders; without attention by blocks it runs on real tensors too. Its
-      `meta["constants"]` are the tensors that the function read beside its arguments.
+      a graph module with the arguments as placeholders. Its `meta["constants"]` are the tensors that the function read
+      beside its arguments.
     Raises:
       CaptureError: the function has data-dependent control flow or an operator that cannot be traced, or draws random
         numbers of Python or NumPy.
@@ -173,8 +247,25 @@ def trace(
             first = make_fx(
                 _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
             )(*arguments)
-        second = _functional(_SecondStage(first).run, arguments)
-    second.meta["constants"] = _constants(first)
+    first.meta["constants"] = _constants(first)
+    first.meta["default_dtype"] = torch.get_default_dtype()
+    return first
+
+
+def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """What is lowered of the graph of `first_stage`: a functional graph with the same arguments and `meta`.
+
+    Without attention by blocks it runs on real tensors too. CaptureError: an operator that cannot be decomposed.
+    """
+    former = torch.get_default_dtype()
+    torch.set_default_dtype(first.meta["default_dtype"])
+    try:
+        with errors_with_lines({}), tracing_environment(), torch.autocast("cpu", enabled=False):
+            arguments = [node.meta["val"] for node in first.graph.nodes if node.op == "placeholder"]
+            second = _functional(first, arguments)
+    finally:
+        torch.set_default_dtype(former)
+    second.meta.update(first.meta)
     return second
 
 
@@ -201,22 +292,40 @@ def decompose(
       CaptureError: as `trace`.
     """
     with errors_with_lines({}), tracing_environment():
-        return _functional(lambda *values: call(_SecondStage(graph).run, *values), arguments)
+        return _functional(graph, arguments, call)
 
 
-def _functional(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
-    """What a function does as a functional graph of the operators that are lowered."""
+def _functional(
+    first: torch.fx.GraphModule,
+    arguments: Sequence[Any],
+    call: Callable[..., Sequence[torch.Tensor]] = lambda run, *values: run(*values),
+) -> torch.fx.GraphModule:
+    """What the second stage makes of a graph: a functional graph of the operators that are lowered."""
+    graph = None
+    if only_computes(first.graph.nodes) and all(_is_static(each) for each in arguments):
+        graph = _second(lambda *values: call(_SecondStageOfPure(first).run, *values), arguments)
+    if graph is None or not only_computes(graph.graph.nodes):
+        # Some operators write to arguments though their signatures say nothing of it.
+        graph = _second(torch.func.functionalize(lambda *values: call(_SecondStage(first).run, *values)), arguments)
+        _drop_argument_writes(graph.graph)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph
+
+
+def _second(function: Callable[..., Any], arguments: Sequence[Any]) -> torch.fx.GraphModule:
     with torch.no_grad():
-        graph = make_fx(
-            torch.func.functionalize(function),
+        return make_fx(
+            function,
             decomposition_table=decomposition_table(),
             tracing_mode="fake",
             _allow_non_fake_inputs=True,
         )(*arguments)
-    _drop_argument_writes(graph.graph)
-    graph.graph.eliminate_dead_code()
-    graph.recompile()
-    return graph
+
+
+def _is_static(value: Any) -> bool:
+    extents = value.shape if isinstance(value, torch.Tensor) else [value]
+    return not any(isinstance(extent, torch.SymInt) for extent in extents)
 
 
 def _through_compiled_functions() -> contextlib.AbstractContextManager[Any]:

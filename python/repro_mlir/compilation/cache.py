@@ -1,0 +1,31 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Compiled code that is kept on disk (files/cache.py)."""
+
+from collections.abc import Callable
+
+from ..files.cache import cached
+from ..program.canonical import compiler_identity
+from ..untrusted import compile_native
+from .cpu import compile, native_level
+
+
+def cached_code(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
+    """What `make` gives for a stored program and a target, `cached`."""
+    return cached([b"code", compiler_identity(), target.encode(), program], make)
+
+
+def cached_compile(program: bytes, level: str = "native", *, jobs: int | None = None, untrusted: bool = False) -> bytes:
+    """`compile` with its artifact `cached`.
+
+    Args:
+      program: a canonical program as it is stored.
+      level, jobs: as for `compile`.
+      untrusted: whether a child process compiles, with limits (see untrusted/); for programs of strangers.
+    """
+    if level == "native":
+        level = native_level()
+    if untrusted:
+        return cached_code(program, level, lambda: compile_native(program, level))
+    return cached_code(program, level, lambda: compile(program, level, jobs=jobs))

@@ -1,0 +1,174 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Calls that a trace repeats, traced once: what the first of them recorded is copied for the others.
+
+Layers of one kind, and the updates of their parameters, call the same operators on tensors of the same shapes. To copy
+the nodes of a graph takes a tenth of the time that PyTorch takes to record them.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot, track_tensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+
+def only_computes(nodes: Iterable[torch.fx.Node]) -> bool:
+    """Whether no operator among the nodes writes to an argument, or calls functions."""
+    targets = [node.target for node in nodes if node.op == "call_function"]
+    schemas = [target._schema for target in targets if isinstance(target, torch._ops.OpOverload)]
+    return not any(isinstance(target, torch._ops.HigherOrderOperator) for target in targets) and not any(
+        schema.is_mutable for schema in schemas
+    )
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What a call recorded.
+
+    Attributes:
+      arguments: the nodes of its tensors, each once.
+      nodes: those that it added to the graph, in their order.
+      results: a tree of nodes and of what is no tensor.
+    """
+
+    arguments: tuple[torch.fx.Node, ...]
+    nodes: tuple[torch.fx.Node, ...]
+    results: Any
+
+
+class Repeats:
+    """The calls of a function that is being traced by make_fx on fake tensors.
+
+    A call is a function on tensors that only computes: what it records depends on its key and on shapes, strides and
+    element types of its tensors, and it looks at no tensor but them. Values are the nodes of the trace's graph, each
+    with its fake tensor.
+    """
+
+    def __init__(self) -> None:
+        mode = get_proxy_mode()
+        assert mode is not None, "expected to be traced by make_fx"
+        self._tracer = mode.tracer
+        self._graph: torch.fx.Graph = mode.tracer.graph
+        self._records: dict[Hashable, _Record | None] = {}
+        self._tensors: dict[torch.fx.Node, torch.Tensor] = {}
+        self._kinds: dict[torch.fx.Node, Hashable] = {}
+        self._known: set[torch.fx.Node] = set()
+
+    def node_of(self, tensor: torch.Tensor) -> torch.fx.Node | None:
+        """The node that computes a tensor of the trace; None for a tensor that the trace does not know."""
+        slot = get_proxy_slot(tensor, self._tracer, None)
+        if slot is None:
+            return None
+        node: torch.fx.Node = slot.proxy.node
+        self._tensors.setdefault(node, tensor)
+        if slot.constant is not None:
+            # PyTorch computes with it, and may be asked for its value.
+            self._known.add(node)
+        return node
+
+    def tensor_of(self, node: torch.fx.Node) -> torch.Tensor:
+        """The fake tensor of a node, on which operators can be called."""
+        tensor = self._tensors.get(node)
+        if tensor is None:
+            like = node.meta["val"]
+            tensor = self._tensors[node] = _empty(like, like.fake_mode)
+            track_tensor(tensor, torch.fx.Proxy(node, self._tracer), constant=None, tracer=self._tracer)
+        return tensor
+
+    def call(self, key: Hashable, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+        """What `function` returns for values, as a tree of nodes and of what is no tensor.
+
+        Args:
+          key: of what it does, and of the values that are no nodes.
+          function: is called with the values, tensors instead of nodes.
+          values: nodes, and what is no tensor.
+        """
+        arguments = [value for value in values if isinstance(value, torch.fx.Node)]
+        distinct = tuple(dict.fromkeys(arguments))
+        kinds = tuple(self._kind(node) for node in distinct)
+        if None in kinds:
+            return self._recorded(function, values, distinct)[0]
+        # Which of the arguments are the same one can be seen, too.
+        whole = key, kinds, tuple(distinct.index(node) for node in arguments)
+        if whole not in self._records:
+            results, self._records[whole] = self._recorded(function, values, distinct)
+            return results
+        record = self._records[whole]
+        return self._recorded(function, values, distinct)[0] if record is None else self._copied(record, distinct)
+
+    def uncopied(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+        """As `call`, traced whatever was traced before."""
+        return self._recorded(function, values, ())[0]
+
+    def call_on_tensors(self, key: Hashable, function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
+        """What `function` returns for tensors, as by `call`."""
+        nodes = [self.node_of(tensor) for tensor in tensors]
+        if None in nodes:
+            return function(*tensors)
+        return pytree.tree_map_only(torch.fx.Node, self.tensor_of, self.call(key, function, nodes))
+
+    def _kind(self, node: torch.fx.Node) -> Hashable:
+        """What a call can see of a tensor; None where that is not known."""
+        if node in self._known:
+            return None
+        if node not in self._kinds:
+            self._kinds[node] = _kind(node.meta.get("val"))
+        return self._kinds[node]
+
+    def _recorded(
+        self, function: Callable[..., Any], values: Sequence[Any], arguments: tuple[torch.fx.Node, ...]
+    ) -> tuple[Any, _Record | None]:
+        """The results of a call, and its record where it can be copied."""
+        last = self._last()
+        given = function(*(self.tensor_of(value) if isinstance(value, torch.fx.Node) else value for value in values))
+        results = pytree.tree_map_only(torch.Tensor, lambda tensor: self.node_of(tensor) or tensor, given)
+        nodes = []
+        node = self._last()
+        while node is not last:
+            nodes.append(node)
+            node = node.prev
+        nodes.reverse()
+        inside = {*arguments, *nodes}
+        is_closed = all(node.op == "call_function" and inside.issuperset(node.all_input_nodes) for node in nodes)
+        is_known = all(
+            each in inside and each not in self._known if isinstance(each, torch.fx.Node) else each is None
+            for each in pytree.tree_leaves(results)
+        )
+        if not is_closed or not is_known or not only_computes(nodes):
+            return results, None
+        return results, _Record(arguments, tuple(nodes), results)
+
+    def _copied(self, record: _Record, arguments: tuple[torch.fx.Node, ...]) -> Any:
+        present = torch.fx.traceback.get_current_meta()
+        copies = dict(zip(record.arguments, arguments, strict=True))
+        for node in record.nodes:
+            copy = copies[node] = self._graph.node_copy(node, copies.__getitem__)
+            copy.meta |= {name: present[name] for name in ("stack_trace", "custom") if name in present}
+        return pytree.tree_map_only(torch.fx.Node, copies.__getitem__, record.results)
+
+    def _last(self) -> torch.fx.Node:
+        return self._graph._root.prev
+
+
+def _kind(value: Any) -> Hashable:
+    """What a call can see of a fake tensor; None of any other value, or of symbolic sizes."""
+    if type(value) is not FakeTensor or value.layout is not torch.strided or value.is_complex():
+        return None
+    if value._has_symbolic_sizes_strides:
+        return None
+    return value.dtype, tuple(value.shape), value.stride(), value.storage_offset()
+
+
+def _empty(like: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
+    """A fake tensor of the same kind with memory of its own."""
+    with _disable_current_modes(), mode:
+        reach = sum((extent - 1) * stride for extent, stride in zip(like.shape, like.stride(), strict=True)) + 1
+        memory = torch.empty([like.storage_offset() + max(reach, 0)], dtype=like.dtype, device=like.device)
+        return memory.as_strided(like.shape, like.stride(), like.storage_offset())
