@@ -245,13 +245,15 @@ def canonicalize(text: str) -> str:
     return from_bytes(import_program(text))
 
 
-def _imported(text: str) -> bytes:
+def cached_import(text: str, sizes: Mapping[str, int] | None = None) -> bytes:
     """As `import_program`; what it gave before is found on disk (files/cache.py)."""
     from . import debugging
 
     if debugging.is_dumping():
-        return import_program(text)
-    return cached([b"program", compiler_identity(), _IMPORT.encode(), text.encode()], lambda: import_program(text))
+        return import_program(text, sizes)
+    given = json.dumps(sizes and [*sizes.items()])
+    sources = [b"program", compiler_identity(), _IMPORT.encode(), given.encode(), text.encode()]
+    return cached(sources, lambda: import_program(text, sizes))
 
 
 def program_of(imported: ImportedProgram[Any]) -> Program:
@@ -262,5 +264,5 @@ def program_of(imported: ImportedProgram[Any]) -> Program:
     """
     pairs = zip(imported.initial, imported.state, strict=True)
     initial = tuple(canonical_of(value, kind.element) for value, kind in pairs)
-    data = _imported(imported.text)
+    data = cached_import(imported.text)
     return Program(data, imported.state, imported.inputs, imported.outputs, imported.num_hyper_parameters, initial)

@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import ReproError
 from ..frontends.interface import Symbol, SymbolicImport
 from ..numerics.tensors import canonical_of
-from .program import Program, import_program, read_signature
+from .program import Program, cached_import, read_signature
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class SymbolicProgram:
         """
         chosen = dict(zip((symbol.name for symbol in self.symbols), self.in_order(sizes), strict=True))
         try:
-            data = import_program(self.text, chosen)
+            data = cached_import(self.text, chosen)
         except ReproError as error:
             found = _CONDITION.match(str(error))
             if found is None:

@@ -14,7 +14,7 @@ from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch import contents, lowering
 from repro_mlir.frontends.torch.capture import capture_inference, capture_training
 from repro_mlir.frontends.torch.tracing import record
-from repro_mlir.program import program_of
+from repro_mlir.program import program, program_of
 from torch import nn
 
 
@@ -141,3 +141,19 @@ def test_another_frontend(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("repro_mlir.frontends.torch.capture.frontend_identity", lambda: b"changed")
     capture(Net())
     assert len(lowered) == 2
+
+
+def test_program_is_found_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    texts: list[str] = []
+    run = program.import_program
+
+    def note(text: str, sizes: Any = None) -> bytes:
+        texts.append(text)
+        return run(text, sizes)
+
+    monkeypatch.setattr(program, "import_program", note)
+    first, again = program_of(capture(Net())), program_of(capture(Net()))
+    assert again.data == first.data and len(texts) == 1
+    # Dumps are of passes that run.
+    monkeypatch.setenv("REPRO_DUMP", str(tmp_path / "dumps"))
+    assert program_of(capture(Net())).data == first.data and len(texts) == 2

@@ -141,10 +141,8 @@ def test_loss_that_is_no_scalar() -> None:
         lambda: capture_training(model, lambda y, t: y.sum(1), optimizer, BATCH)
     )
     assert "the loss has shape [4, 8]" in _error(lambda: capture_training(model, None, optimizer, BATCH[:1]))
-    assert (
-        "requires_grad" in _error(lambda: capture_training(model, lambda y, t: y.detach().sum(), optimizer, BATCH))
-        or True
-    )
+    detached = _error(lambda: capture_training(model, lambda y, t: y.detach().sum(), optimizer, BATCH))
+    assert "does not require grad" in detached
 
 
 def test_batch() -> None:
@@ -152,6 +150,9 @@ def test_batch() -> None:
     optimizer = torch.optim.SGD(model.parameters())
     assert "expected a tuple (*inputs, target)" in _error(
         lambda: capture_training(model, F.cross_entropy, optimizer, BATCH[0])
+    )
+    assert "batch is a tuple of 1 (a tuple: step(*batch) gives its entries), expected" in _error(
+        lambda: capture_training(model, F.cross_entropy, optimizer, (BATCH,))
     )
     captured = capture_training(model, F.cross_entropy, optimizer, BATCH)
     trainer = GraphTrainer(captured)

@@ -480,8 +480,14 @@ def _global_norm(gradients: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 def _check_batch(loss_fn: object, batch: Any) -> None:
-    if loss_fn is not None and not (isinstance(batch, tuple | list) and len(batch) >= 2):
-        raise CaptureError(f"batch is a {type(batch).__name__}, expected a tuple (*inputs, target) as loss_fn is given")
+    if loss_fn is None or (isinstance(batch, tuple | list) and len(batch) >= 2):
+        return
+    found = f"a {type(batch).__name__}"
+    if isinstance(batch, tuple | list):
+        found += f" of {len(batch)}"
+        if len(batch) == 1 and isinstance(batch[0], tuple | list):
+            found += f" (a {type(batch[0]).__name__}: step(*batch) gives its entries)"
+    raise CaptureError(f"batch is {found}, expected a tuple (*inputs, target) as loss_fn is given")
 
 
 def _check_options(options: CaptureOptions) -> None:
