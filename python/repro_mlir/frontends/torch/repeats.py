@@ -150,7 +150,10 @@ class Repeats:
         copies = dict(zip(record.arguments, arguments, strict=True))
         for node in record.nodes:
             copy = copies[node] = self._graph.node_copy(node, copies.__getitem__)
-            copy.meta |= {name: present[name] for name in ("stack_trace", "custom") if name in present}
+            for name in ("stack_trace", "custom"):
+                copy.meta.pop(name, None)
+                if name in present:
+                    copy.meta[name] = present[name]
         return pytree.tree_map_only(torch.fx.Node, copies.__getitem__, record.results)
 
     def _last(self) -> torch.fx.Node:
