@@ -550,7 +550,8 @@ class _Traced:
         if contents is None:
             return self._lower(step)
         names = [*(entry.name for entry in self.own), "", *step.input_names, "", *step.output_names]
-        sources = [b"capture", frontend_identity(), str(torch.get_default_dtype()).encode(), contents]
+        settings = f"{torch.get_default_dtype()} {torch.are_deterministic_algorithms_enabled()}"
+        sources = [b"capture", frontend_identity(), settings.encode(), contents]
         data = cached([*sources, json.dumps(names).encode()], lambda: self._lower(step).to_bytes())
         return _Lowered.of_bytes(data)
 

@@ -125,9 +125,6 @@ class _SecondStage(torch.fx.Interpreter):
         return super().run_node(node)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self._call(target, args, kwargs)
-
-    def _call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if target is torch.ops.aten._linalg_check_errors.default:
             # What a factorization of a singular matrix gives is infinite or NaN; a program has no exceptions.
             return None
@@ -172,15 +169,16 @@ class _SecondStageOfPure(_SecondStage):
         return given if node is None else node
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        traced = super().call_function
+        if target is operator.getitem:
+            return traced(target, args, kwargs)
         leaves, spec = pytree.tree_flatten((args, kwargs))
 
+        # Each by itself, as a whole graph is: PyTorch's functionalization decomposes operators too.
+        @torch.func.functionalize
         def call(*values: Any) -> Any:
-            return self._call(target, *pytree.tree_unflatten(values, spec))
+            return traced(target, *pytree.tree_unflatten(values, spec))
 
-        if target is operator.getitem:
-            return call(*leaves)
-        # A call by itself, as a whole graph is: PyTorch's functionalization decomposes operators too.
-        call = torch.func.functionalize(call)
         if not all(isinstance(leaf, _PLAIN) for leaf in leaves):
             return self._repeats.uncopied(call, leaves)
         expected = pytree.tree_map_only(torch.Tensor, _element_type, self._node.meta.get("val"))
