@@ -225,8 +225,34 @@ static void dropUnreadInits(linalg::GenericOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Flips
+// What bodies extract
 //===----------------------------------------------------------------------===//
+
+/// What a body extracts from a transposed tensor is extracted from where it
+/// was: a transposition of the whole for a few elements would be a waste.
+static void extractBeforeTransposition(linalg::GenericOp op) {
+  op.getBody()->walk([](tensor::ExtractOp extract) {
+    while (auto source =
+               extract.getTensor().getDefiningOp<linalg::GenericOp>()) {
+      if (source.getNumDpsInputs() != 1 || source.getNumDpsInits() != 1 ||
+          source.getNumParallelLoops() != source.getNumLoops() ||
+          source.getBody()->getTerminator()->getOperand(0) !=
+              source.getRegionInputArgs()[0])
+        return;
+      AffineMap read = source.getIndexingMapsArray()[0],
+                written = source.getIndexingMapsArray()[1];
+      if (!read.isPermutation() || !written.isPermutation())
+        return;
+      // The index of each loop, then of each dimension of the input.
+      SmallVector<Value> loops =
+          applyPermutationMap<Value>(inversePermutation(written),
+                                     SmallVector<Value>(extract.getIndices()));
+      extract.getIndicesMutable().assign(
+          applyPermutationMap<Value>(read, loops));
+      extract.getTensorMutable().assign(source.getDpsInputs()[0]);
+    }
+  });
+}
 
 /// An index of a generic's body that passes through all of an extent with one
 /// of the loops, in ascending or descending order, or is all there is; else
@@ -547,6 +573,7 @@ void FuseElementwise::runOnOperation() {
     }
   for (auto generic : body.getOps<linalg::GenericOp>()) {
     dropUnreadInits(generic);
+    extractBeforeTransposition(generic);
     readFlips(generic);
     dropInputs(generic);
   }

@@ -351,3 +351,31 @@ func.func @bounds_of_a_composition(%x: tensor<4xf32>, %i: tensor<2xf32>) -> tens
   } -> tensor<2xf32>
   return %r : tensor<2xf32>
 }
+
+// -----
+
+// What is extracted from a transposed tensor is extracted from where it was.
+
+// CHECK-LABEL: func.func @before_transposition
+// CHECK-SAME: (%[[T:.*]]: tensor<3x5x7xf32>
+// CHECK-NOT: tensor<7x3x5xf32>
+// CHECK: ^bb0(%[[I:.*]]: index, %{{.*}}: f32):
+// CHECK: tensor.extract %[[T]][%{{c2.*}}, %[[I]], %{{c1.*}}] : tensor<3x5x7xf32>
+func.func @before_transposition(%t: tensor<3x5x7xf32>, %at: tensor<4xindex>) -> tensor<4xf32> {
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %e = tensor.empty() : tensor<7x3x5xf32>
+  %moved = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (k, i, j)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} ins(%t : tensor<3x5x7xf32>) outs(%e : tensor<7x3x5xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    linalg.yield %x : f32
+  } -> tensor<7x3x5xf32>
+  %o = tensor.empty() : tensor<4xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%at : tensor<4xindex>) outs(%o : tensor<4xf32>) {
+  ^bb0(%i: index, %z: f32):
+    %v = tensor.extract %moved[%c1, %c2, %i] : tensor<7x3x5xf32>
+    linalg.yield %v : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
