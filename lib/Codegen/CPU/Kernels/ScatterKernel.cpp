@@ -5,11 +5,13 @@
 //
 // A work item is a slice of the destination. The updates of the slices of a
 // share are chained by destination, each chain in ascending position, so that
-// a destination's fold (D1) runs in registers and no two shares write it.
+// a destination's fold (D1) runs in registers and no two shares write it. Where
+// the last update wins, all of a share are written in ascending position.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/CPU/Kernels/HostKernels.h"
+#include "Codegen/Common/FoldSupport.h"
 #include "Codegen/Common/ScatterFold.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -21,6 +23,8 @@ using namespace mlir::repro::cpu;
 namespace {
 /// Vectors of a slice that are folded at once.
 constexpr int64_t kVectors = 4;
+/// Elements that are worth a thread.
+constexpr int64_t kGrainElements = 1 << 14;
 
 class ScatterKernel : public ScatterFold {
 public:
@@ -28,6 +32,10 @@ public:
   void expand();
 
 private:
+  /// `body` for each update of this share's rows, from the first or last one
+  /// on.
+  void forEachUpdate(bool isAscending,
+                     function_ref<void(Value p, Value row)> body);
   void chainUpdates();
   void foldRow(Value row);
   void emitSlice(unsigned depth, Value first, Value originalBase,
@@ -38,29 +46,29 @@ private:
 };
 } // namespace
 
-void ScatterKernel::chainUpdates() {
-  Value begin = b.getBegin(), end = b.getEnd(), none = b.index(-1);
-  b.loop(begin, end, 1, [&](Value row) { b.store(none, head, row); });
+void ScatterKernel::forEachUpdate(bool isAscending,
+                                  function_ref<void(Value p, Value row)> body) {
+  Value begin = b.getBegin(), end = b.getEnd();
   b.loop(b.index(0), b.index(updates), 1, [&](Value i) {
-    Value p = b.sub(b.index(updates - 1), i);
+    Value p = isAscending ? i : b.sub(b.index(updates - 1), i);
     Value isValid;
     Value row = getRow(p, isValid);
-    b.check(isValid, op); // (E1)
     Value isOurs = arith::AndIOp::create(
         b, isValid,
         arith::AndIOp::create(
             b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, row, begin),
             b.less(row, end)));
-    b.when(isOurs, [&] {
-      Value successor = b.load(head, b.getIndexType(), row);
-      if (combine == Combine::replace) { // the last update wins
-        b.store(b.select(b.less(successor, b.index(0)), p, successor), head,
-                row);
-        return;
-      }
-      b.store(successor, next, p);
-      b.store(p, head, row);
-    });
+    b.when(isOurs, [&] { body(p, row); });
+  });
+}
+
+void ScatterKernel::chainUpdates() {
+  Value none = b.index(-1);
+  b.loop(b.getBegin(), b.getEnd(), 1,
+         [&](Value row) { b.store(none, head, row); });
+  forEachUpdate(/*isAscending=*/false, [&](Value p, Value row) {
+    b.store(b.load(head, b.getIndexType(), row), next, p);
+    b.store(p, head, row);
   });
 }
 
@@ -108,9 +116,18 @@ void ScatterKernel::expand() {
     b.setWork(0, 1);
     return;
   }
+  if (combine == Combine::replace) {
+    forEachUpdate(/*isAscending=*/true, [&](Value p, Value row) {
+      emitSlice(0, p, getBase(row), b.index(update.constant));
+    });
+    int64_t elements = updates * getProduct(getSizes(slice));
+    int64_t shares = std::clamp<int64_t>(elements / kGrainElements, 1,
+                                         std::max<int64_t>(rows, 1));
+    b.setWork(std::max<int64_t>(rows, 1), llvm::divideCeil(rows, shares));
+    return;
+  }
   head = b.getScratch(b.getIndexType(), rows);
-  if (combine != Combine::replace)
-    next = b.getScratch(b.getIndexType(), updates);
+  next = b.getScratch(b.getIndexType(), updates);
   chainUpdates();
   b.forEachItem([&](Value row) { foldRow(row); });
   // Every share looks at all indices.

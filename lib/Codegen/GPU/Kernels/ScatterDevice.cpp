@@ -38,7 +38,6 @@ static void findRows(DeviceBuilder &b, ScatterOp op, const Chains &at) {
   b.forEachItem([&](Value p) {
     Value isValid;
     Value row = fold.getRow(p, isValid);
-    b.check(isValid, op); // (E1)
     b.store(b.select(isValid, row, b.index(-1)), rowOf, p);
   });
   b.setWork(fold.updates, 1);

@@ -41,18 +41,8 @@ static std::string describe(Location loc) {
 }
 
 /// What the user reads where the check fails.
-static std::string getMessage(Operation *check) {
-  std::string text = describe(check->getLoc());
-  if (auto assertion = dyn_cast<cf::AssertOp>(check))
-    return text + assertion.getMsg().str();
-  llvm::raw_string_ostream stream(text);
-  stream << "scatter index out of range for a tensor of shape [";
-  llvm::interleaveComma(
-      cast<ShapedType>(cast<ScatterOp>(check).getOutputs()[0].getType())
-          .getShape(),
-      stream);
-  stream << "]";
-  return text;
+static std::string getMessage(cf::AssertOp check) {
+  return describe(check.getLoc()) + check.getMsg().str();
 }
 
 void NumberChecks::runOnOperation() {
@@ -60,9 +50,7 @@ void NumberChecks::runOnOperation() {
   Builder builder(module);
   launch::LaunchDialect::MessageAttrHelper messageAttr(module.getContext());
   llvm::SetVector<Attribute> messages;
-  module.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (!isa<cf::AssertOp, ScatterOp>(op))
-      return;
+  module.walk<WalkOrder::PreOrder>([&](cf::AssertOp op) {
     Attribute message = builder.getStringAttr(getMessage(op));
     messages.insert(message);
     auto number =

@@ -34,15 +34,14 @@ struct OutlineKernels
 /// (E1) each check in a kernel has a message.
 static LogicalResult verifyChecks(Operation *op) {
   launch::LaunchDialect::MessageAttrHelper message(op->getContext());
-  return failure(op->walk([&](Operation *nested) {
-                     if (!isa<cf::AssertOp, ScatterOp>(nested) ||
-                         message.isAttrPresent(nested))
-                       return WalkResult::advance();
-                     nested->emitOpError(
-                         "expected the number of its message, which "
-                         "repro-number-checks gives it");
-                     return WalkResult::interrupt();
-                   }).wasInterrupted());
+  return failure(
+      op->walk([&](Operation *nested) {
+          if (!isa<cf::AssertOp>(nested) || message.isAttrPresent(nested))
+            return WalkResult::advance();
+          nested->emitOpError("expected the number of its message, which "
+                              "repro-number-checks gives it");
+          return WalkResult::interrupt();
+        }).wasInterrupted());
 }
 
 /// Erases buffers and views that nobody uses any more.

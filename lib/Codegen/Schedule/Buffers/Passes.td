@@ -24,9 +24,9 @@ def ReproBufferize : Pass<"repro-bufferize", "::mlir::ModuleOp"> {
 def ReproNumberChecks : Pass<"repro-number-checks", "::mlir::ModuleOp"> {
   let summary = "(E1) each check has the number of its message";
   let description = [{
-    Checks (`cf.assert`, `repro.scatter`) receive the attribute
-    `launch.message = <number> : i64` in the order of the program, their messages
-    are listed in the module attribute `launch.messages`.
+    Checks (`cf.assert`) receive the attribute `launch.message = <number> : i64`
+    in the order of the program, their messages are listed in the module
+    attribute `launch.messages`.
   }];
   let dependentDialects = ["::mlir::repro::launch::LaunchDialect"];
 }

@@ -59,6 +59,8 @@ private:
   LogicalResult verifyAccesses();
   LogicalResult placeResults();
   LogicalResult copyInto(Value source, Value target);
+  /// Erases copies of buffers to themselves.
+  void dropCopies();
   void replaceBuffer(memref::AllocOp alloc, Value place, int64_t offset = 0);
   void reuseOperands();
   LogicalResult placeArena();
@@ -121,6 +123,18 @@ void PlanBuffers::collectUses() {
   }
 }
 
+/// Whether all of one buffer is copied to all of another one.
+static bool isPlainCopy(DispatchOp dispatch) {
+  Value source = dispatch.getBuffers()[0], target = dispatch.getBuffers()[1];
+  auto type = cast<MemRefType>(source.getType());
+  return type == target.getType() && type.getLayout().isIdentity() &&
+         llvm::all_of(dispatch.getBuffers(), [&](Value buffer) {
+           Type root = getRootBuffer(buffer).getType();
+           return getBufferBytes(cast<MemRefType>(root)) ==
+                  getBufferBytes(type);
+         });
+}
+
 /// Whether the kernel reads each element of `source` only to compute the
 /// element of `target` at the same address, so that both may be one buffer.
 bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
@@ -133,6 +147,8 @@ bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
     return root == source || root == target ? actual : Value();
   };
   Operation *body = getKernelBody(getKernel(dispatch));
+  if (isa<memref::CopyOp>(body))
+    return isPlainCopy(dispatch);
   auto generic = dyn_cast<linalg::GenericOp>(body);
   if (auto scope = dyn_cast<memref::AllocaScopeOp>(body)) {
     generic = *scope.getBodyRegion().getOps<linalg::GenericOp>().begin();
@@ -343,6 +359,20 @@ void PlanBuffers::reuseOperands() {
   }
 }
 
+void PlanBuffers::dropCopies() {
+  for (DispatchOp dispatch : dispatches) {
+    func::FuncOp kernel = getKernel(dispatch);
+    if (!isa<memref::CopyOp>(getKernelBody(kernel)) || !isPlainCopy(dispatch) ||
+        getRootBuffer(dispatch.getBuffers()[0]) !=
+            getRootBuffer(dispatch.getBuffers()[1]))
+      continue;
+    dispatch.erase();
+    if (SymbolTable::symbolKnownUseEmpty(kernel, getOperation()))
+      kernel.erase();
+  }
+  collectUses();
+}
+
 LogicalResult PlanBuffers::placeArena() {
   SmallVector<memref::AllocOp> allocs(main.getOps<memref::AllocOp>());
   SmallVector<ArenaItem> items;
@@ -514,6 +544,7 @@ void PlanBuffers::runOnOperation() {
   if (failed(placeResults()))
     return signalPassFailure();
   reuseOperands();
+  dropCopies();
   markChecks();
   // Before there is an arena: its buffers are disjoint while they live.
   markAliases();

@@ -10,6 +10,8 @@
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::repro {
@@ -25,6 +27,15 @@ struct ExpandChecks : public repro::impl::ReproExpandChecksBase<ExpandChecks> {
   void runOnOperation() override;
 };
 } // namespace
+
+static std::string describe(StringRef what, RankedTensorType type) {
+  std::string message;
+  llvm::raw_string_ostream stream(message);
+  stream << what << " out of range for a tensor of shape [";
+  llvm::interleaveComma(type.getShape(), stream);
+  stream << "]";
+  return message;
+}
 
 /// (E1) an index out of range fails; what is read then is element 0, or zero
 /// where there is none.
@@ -43,12 +54,7 @@ static void expand(tensor::ExtractOp op) {
     operand.set(arith::SelectOp::create(b, ok, index, zero));
     all = all ? arith::AndIOp::create(b, all, ok).getResult() : ok;
   }
-  std::string message;
-  llvm::raw_string_ostream stream(message);
-  stream << "index out of range for a tensor of shape [";
-  llvm::interleaveComma(type.getShape(), stream);
-  stream << "]";
-  cf::AssertOp::create(b, all, b.getStringAttr(message));
+  cf::AssertOp::create(b, all, b.getStringAttr(describe("index", type)));
   if (type.getNumElements() == 0) {
     op.replaceAllUsesWith(arith::ConstantOp::create(
                               b, cast<TypedAttr>(b.getZeroAttr(op.getType())))
@@ -57,11 +63,53 @@ static void expand(tensor::ExtractOp op) {
   }
 }
 
+/// (E1) an index out of range fails. Its update is left out then.
+static void expand(ScatterOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  auto type = cast<RankedTensorType>(op.getOutputs()[0].getType());
+  auto indices = cast<RankedTensorType>(op.getIndices().getType());
+  Value checked = tensor::EmptyOp::create(b, indices.getShape(), b.getI1Type());
+  AffineMap map = b.getMultiDimIdentityMap(2);
+  linalg::GenericOp::create(
+      b, checked.getType(), op.getIndices(), checked, ArrayRef{map, map},
+      SmallVector<utils::IteratorType>(2, utils::IteratorType::parallel),
+      [&](OpBuilder &nested, Location loc, ValueRange arguments) {
+        ImplicitLocOpBuilder b(loc, nested);
+        Value index =
+            arith::IndexCastOp::create(b, b.getIndexType(), arguments[0]);
+        Value position = linalg::IndexOp::create(b, 1), limit;
+        for (int64_t i = 0; i < indices.getDimSize(1); ++i) {
+          Value size = arith::ConstantIndexOp::create(b, type.getDimSize(i));
+          Value here =
+              arith::CmpIOp::create(b, arith::CmpIPredicate::eq, position,
+                                    arith::ConstantIndexOp::create(b, i));
+          limit =
+              limit ? arith::SelectOp::create(b, here, size, limit).getResult()
+                    : size;
+        }
+        Value ok =
+            arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index, limit);
+        cf::AssertOp::create(b, ok,
+                             b.getStringAttr(describe("scatter index", type)));
+        linalg::YieldOp::create(b, ok);
+      });
+}
+
 void ExpandChecks::runOnOperation() {
   llvm::SmallDenseSet<Value> checkedSteps;
+  // Indices, and the type of what they are indices of.
+  llvm::SmallDenseSet<std::pair<Value, Type>> checkedIndices;
   getOperation().walk([&](Operation *op) {
     if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
       expand(extract);
+      return;
+    }
+    if (auto scatter = dyn_cast<ScatterOp>(op)) {
+      if (cast<ShapedType>(scatter.getIndices().getType()).getNumElements() &&
+          checkedIndices
+              .insert({scatter.getIndices(), scatter.getOutputs()[0].getType()})
+              .second)
+        expand(scatter);
       return;
     }
     auto random = dyn_cast<RandomOp>(op);

@@ -16,10 +16,14 @@ def ReproExpandChecks : Pass<"repro-expand-checks", "::mlir::func::FuncOp"> {
     Each `tensor.extract` and each step of a `repro.random` is checked by a
     `cf.assert` of its own, and the index clamped, so that folding and fusion
     are free to change what becomes of the element and no check goes with it.
-    `repro.scatter` keeps its check and is an effect as well.
+    The indices of a `repro.scatter` are checked before it, once where several
+    have the same, so that it can write a state in place; from here on it leaves
+    out the updates of indices that are out of range.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
-                           "::mlir::cf::ControlFlowDialect"];
+                           "::mlir::cf::ControlFlowDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
 }
 
 def ReproDecomposeRandom : Pass<"repro-decompose-random", "::mlir::func::FuncOp"> {

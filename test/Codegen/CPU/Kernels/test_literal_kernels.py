@@ -355,12 +355,22 @@ def test_assertion_E1(n: int) -> None:
     check_error(arguments, text, [bad, good], 3)
 
 
-@pytest.mark.parametrize("bad", [None, -1, 9, -(2**62)])
-def test_scatter_out_of_range_E1(bad: int | None) -> None:
-    arguments = "%u: memref<30x5xf32>, %i: memref<30x1xi64>, %o: memref<9x5xf32>"
-    text = """repro.scatter add ins(%u, %i : memref<30x5xf32>, memref<30x1xi64>) outs(%o : memref<9x5xf32>)
-      {launch.message = 0 : i64}"""
-    index = np.random.default_rng(1).integers(0, 9, (30, 1))
-    if bad is not None:
+@pytest.mark.parametrize("combine", ["add", "replace"])
+@pytest.mark.parametrize("bad", [-1, 9, -(2**62)])
+def test_scatter_leaves_out_what_is_out_of_range_E1(combine: str, bad: int) -> None:
+    """repro-expand-checks has made an assertion of it."""
+    found = []
+    for left_out in (False, True):
+        rows = 29 if left_out else 30
+        types = f"memref<{rows}x5xf32>, memref<{rows}x1xi64>"
+        arguments = f"%u: memref<{rows}x5xf32>, %i: memref<{rows}x1xi64>, %o: memref<9x5xf32>"
+        text = f"repro.scatter {combine} ins(%u, %i : {types}) outs(%o : memref<9x5xf32>)"
+        updates, index = values("30x5xf32"), np.random.default_rng(1).integers(0, 9, (30, 1))
         index[11] = bad
-    check_error(arguments, text, [values("30x5xf32"), index, values("9x5xf32")], 0 if bad is None else 1)
+        if left_out:
+            updates, index = np.delete(updates, 11, 0), np.delete(index, 11, 0)
+        out = np.ones((9, 5), np.float32)
+        check_error(arguments, text, [updates, index, out], 0)
+        compile_kernels(kernel_function("kernel", arguments, text))["kernel"].run(updates, index, out)
+        found.append(out.tobytes())
+    assert found[0] == found[1]

@@ -53,10 +53,14 @@ module {
 
 // -----
 
-func.func @main(%x: memref<4xf32>, %t: memref<5xf32>, %i: memref<4x1xi64>) -> memref<5xf32> {
-  // expected-error @+1 {{expected the number of its message, which repro-number-checks gives it}}
-  repro.scatter add ins(%x, %i : memref<4xf32>, memref<4x1xi64>) outs(%t : memref<5xf32>)
-  return %t : memref<5xf32>
+func.func @main(%x: memref<4xi1>) -> memref<4xi1> {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%x : memref<4xi1>) {
+  ^bb0(%ok: i1):
+    // expected-error @+1 {{expected the number of its message, which repro-number-checks gives it}}
+    cf.assert %ok, "no good"
+    linalg.yield %ok : i1
+  }
+  return %x : memref<4xi1>
 }
 
 // -----

@@ -313,3 +313,36 @@ func.func @main(%s: memref<1x4x8xf32>, %x: memref<8x3xf32>, %y: memref<3x4xf32>)
   }
   return %new : memref<1x4x8xf32>
 }
+
+// -----
+
+// A scatter into a copy of a state writes the state: there is nothing to copy.
+
+// CHECK-NOT: memref.copy
+// CHECK-LABEL: launch.plan @main
+// CHECK-SAME: states(%[[S:[a-z0-9]+]]: memref<16xf32>)
+// CHECK-SAME: arena(%{{.*}}: memref<0xi8>)
+// CHECK-NEXT: launch.dispatch @kernel_1(%{{.*}}, %{{.*}}, %[[S]])
+// CHECK-NEXT: }
+func.func @main(%s: memref<16xf32>, %u: memref<2xf32>, %at: memref<2x1xi64>) -> memref<16xf32>
+    attributes {repro.num_state = 1 : i64} {
+  %n = memref.alloc() : memref<16xf32>
+  memref.copy %s, %n : memref<16xf32> to memref<16xf32>
+  repro.scatter replace ins(%u, %at : memref<2xf32>, memref<2x1xi64>) outs(%n : memref<16xf32>)
+  return %n : memref<16xf32>
+}
+
+// -----
+
+// The output has the old state, which therefore is copied before the scatter.
+
+// CHECK-LABEL: launch.plan @main
+// CHECK: launch.dispatch @kernel_0(%{{.*}}, %[[NEW:.*]])
+// CHECK: launch.dispatch @kernel_1(%{{.*}}, %{{.*}}, %[[NEW]])
+func.func @main(%s: memref<16xf32>, %u: memref<2xf32>, %at: memref<2x1xi64>) -> (memref<16xf32>, memref<16xf32>)
+    attributes {repro.num_state = 1 : i64} {
+  %n = memref.alloc() : memref<16xf32>
+  memref.copy %s, %n : memref<16xf32> to memref<16xf32>
+  repro.scatter replace ins(%u, %at : memref<2xf32>, memref<2x1xi64>) outs(%n : memref<16xf32>)
+  return %n, %s : memref<16xf32>, memref<16xf32>
+}

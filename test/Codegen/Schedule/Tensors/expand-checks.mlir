@@ -95,10 +95,36 @@ func.func @step(%seed: tensor<i64>, %step: tensor<i64>) -> tensor<4xf32> {
 
 // -----
 
+// The indices of a scatter are checked before it, those of several once.
+
+// CHECK-LABEL: func.func @scatters
+// CHECK: %[[OUT:.*]] = tensor.empty() : tensor<2x2xi1>
+// CHECK: linalg.generic {{.*}} ins(%[[AT:.*]] : tensor<2x2xi32>) outs(%[[OUT]] : tensor<2x2xi1>)
+// CHECK: %[[I:.*]] = arith.index_cast %{{.*}} : i32 to index
+// CHECK: %[[D:.*]] = linalg.index 1 : index
+// CHECK: %[[OF_1:.*]] = arith.select %{{.*}}, %c5, %c4 : index
+// CHECK: %[[OK:.*]] = arith.cmpi ult, %[[I]], %[[OF_1]] : index
+// CHECK: cf.assert %[[OK]], "scatter index out of range for a tensor of shape [4, 5, 3]"
+// CHECK: repro.scatter
+// CHECK-NOT: cf.assert
+// CHECK: repro.scatter
+// CHECK: cf.assert %{{.*}}, "scatter index out of range for a tensor of shape [9, 9, 3]"
+// CHECK: repro.scatter
+func.func @scatters(%u: tensor<2x3xf32>, %at: tensor<2x2xi32>, %a: tensor<4x5x3xf32>, %b: tensor<9x9x3xf32>)
+    -> (tensor<4x5x3xf32>, tensor<9x9x3xf32>) {
+  %0 = repro.scatter add ins(%u, %at : tensor<2x3xf32>, tensor<2x2xi32>) outs(%a : tensor<4x5x3xf32>) -> tensor<4x5x3xf32>
+  %1 = repro.scatter replace ins(%u, %at : tensor<2x3xf32>, tensor<2x2xi32>) outs(%0 : tensor<4x5x3xf32>) -> tensor<4x5x3xf32>
+  %2 = repro.scatter add ins(%u, %at : tensor<2x3xf32>, tensor<2x2xi32>) outs(%b : tensor<9x9x3xf32>) -> tensor<9x9x3xf32>
+  return %1, %2 : tensor<4x5x3xf32>, tensor<9x9x3xf32>
+}
+
+// -----
+
 // There is no element to read, nor a result to keep.
 
 // FOLDED-LABEL: func.func @nothing
 // FOLDED: cf.assert %{{.*}}, "index out of range for a tensor of shape [0]"
+// FOLDED: cf.assert %{{.*}}, "scatter index out of range for a tensor of shape [4]"
 // FOLDED: repro.scatter
 func.func @nothing(%t: tensor<0xf32>, %i: index, %u: tensor<2xf32>, %at: tensor<2x1xi64>, %o: tensor<4xf32>) {
   %v = tensor.extract %t[%i] : tensor<0xf32>
