@@ -205,11 +205,12 @@ class Generator:
             positions = np.full((1, self._chunk), -1, np.int64)
             tokens[0, : len(chunk)] = chunk
             positions[0, : len(chunk)] = np.arange(request._read, request._read + len(chunk))
-            logits = self._run(self._prompt, tokens, positions, np.array([slot]))
+            last = len(chunk) - 1
+            logits = self._run(self._prompt, tokens, positions, np.array([slot]), np.array([last]))
             if request._read + len(chunk) < len(request.prompt):
                 request._read += len(chunk)
                 return []
-            self._choose(request, logits[0, len(chunk) - 1])
+            self._choose(request, logits[0, 0])
             return [request]
         return []
 

@@ -6,7 +6,9 @@
 import inspect
 import itertools
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -32,8 +34,8 @@ def capture_generation(model: nn.Module, slots: int, capacity: int, chunk: int) 
     Args:
       model: see CachedModel.
       slots, capacity: of the cache.
-      chunk: how many tokens the first program reads; its inputs are those of CachedModel.forward with one row, those
-        of the second one without slots and with a row for each.
+      chunk: how many tokens the first program reads; its inputs are all those of CachedModel.forward with one row,
+        those of the second one tokens and positions with a row for each slot.
     Returns:
       both, over one state.
     Raises:
@@ -44,7 +46,7 @@ def capture_generation(model: nn.Module, slots: int, capacity: int, chunk: int) 
     def zeros(*shape: int) -> torch.Tensor:
         return torch.zeros(shape, dtype=torch.int64)
 
-    part = capture(cached, (zeros(1, chunk), zeros(1, chunk), zeros(1)))
+    part = capture(cached, (zeros(1, chunk), zeros(1, chunk), zeros(1), zeros(1)))
     return part, capture(cached, (zeros(slots, 1), zeros(slots, 1)))
 
 
@@ -61,18 +63,20 @@ def capture_one_request(model: nn.Module, capacity: int) -> tuple[Program, list[
 class CachedModel(nn.Module):
     """A model with a cache for some requests, each in a slot of its own.
 
-    Its forward takes tokens and positions, i64 [rows, length], and slots, i64 [rows], and gives the logits f32 [rows,
-    length, vocabulary]. Row r belongs to the request in slots[r]; no two rows share a slot. Its tokens stand at
-    ascending positions; a position of -1 is that of no token, and its logits mean nothing. Without slots, row r
-    belongs to slot r, and all slots have a row.
+    Its forward takes tokens and positions, i64 [rows, length], and gives the logits f32 [rows, length, vocabulary].
+    With slots and `last`, i64 [rows], it gives those of token number last[r] of row r alone, f32 [rows, 1, vocabulary].
+    Row r belongs to the request in slots[r]; no two rows share a slot. Its tokens stand at ascending positions; a
+    position of -1 is that of no token, and its logits mean nothing. Without slots, row r belongs to slot r, and all
+    slots have a row.
 
     Its parameters and buffers are the model's, those of linear layers transposed: few tokens at a time read each weight
     once, as it lies in memory.
 
     Attributes:
       capacity: how many tokens a request has at most.
-      caches: the names of the buffers of keys and of values, one f32 [slots, capacity + 1, heads, size] for each call
-        of attention. The last position takes what belongs to no token.
+      caches: the names of the buffers of keys and of values, one f32 [slots * heads, capacity + 1, size] for each call
+        of attention: the slice that a product reads of a head is one stretch of memory. Keys are scaled already. The
+        last position takes what belongs to no token.
     """
 
     def __init__(self, model: nn.Module, slots: int, capacity: int) -> None:
@@ -89,6 +93,8 @@ class CachedModel(nn.Module):
         self.capacity = capacity
         self._calls = _caller(model)
         self._tensors: dict[str, tuple[str, bool]] = {}
+        # A submodule is part of the model that is given, not of this one.
+        self._head: tuple[nn.Module] | None = None
         self._take_tensors(model)
         try:
             with torch.no_grad():
@@ -96,7 +102,7 @@ class CachedModel(nn.Module):
                 self.caches = [(f"keys{i}", f"values{i}") for i in range(len(shapes))]
                 for names, kinds in zip(self.caches, shapes, strict=True):
                     for name, (heads, size) in zip(names, kinds, strict=True):
-                        self.register_buffer(name, torch.zeros(slots, capacity + 1, heads, size))
+                        self.register_buffer(name, torch.zeros(slots * heads, capacity + 1, size))
                 self._require_tokens_apart()
                 self._check(logits)
         except CaptureError:
@@ -105,11 +111,17 @@ class CachedModel(nn.Module):
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise CaptureError(f"the model does not run on {capacity} tokens, its capacity: {reason}") from error
 
-    def forward(self, tokens: torch.Tensor, positions: torch.Tensor, slots: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(
+        self,
+        tokens: torch.Tensor,
+        positions: torch.Tensor,
+        slots: torch.Tensor | None = None,
+        last: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         """The logits, see above; writes the cache."""
-        entries = torch.where(positions < 0, self.capacity, positions)
-        visible = torch.arange(self.capacity + 1) <= positions[:, None, :, None]
-        rows = torch.arange(len(tokens)) if slots is None else slots
+        length = tokens.shape[1]
+        entries = torch.where(positions < 0, self.capacity, positions)[:, None]
+        visible = torch.arange(self.capacity) <= positions[:, None, :, None]
         calls = iter(self.caches)
 
         def attend(
@@ -122,26 +134,43 @@ class CachedModel(nn.Module):
         ) -> torch.Tensor:
             # Masks are causal, which _require_causal saw, and positions say so again.
             keys, values = map(self.get_buffer, next(calls))
+            rows, heads = key.shape[:2]
+            first = (torch.arange(rows) if slots is None else slots) * heads
+            entry = (first[:, None] + torch.arange(heads))[:, :, None]
+            root = math.sqrt(1.0 / math.sqrt(query.shape[-1]) if scale is None else scale)
             # A value that is not finite would reach queries that do not see it, by its product with a weight of zero.
             finite = torch.isfinite(value).all(-1, keepdim=True)
-            for cache, new in ((keys, torch.where(finite, key, math.nan)), (values, torch.where(finite, value, 0.0))):
-                cache.index_put_((rows[:, None], entries), new.transpose(1, 2))
-            if slots is not None:
-                keys, values = keys[slots], values[slots]
+            keys.index_put_((entry, entries), torch.where(finite, key * root, math.nan))
+            values.index_put_((entry, entries), torch.where(finite, value, 0.0))
+            if len(keys) > rows * heads:
+                keys, values = keys[entry.flatten()], values[entry.flatten()]
             # The heads of a group are as many more queries of one key.
-            grouped = query.reshape(len(rows), keys.shape[2], -1, query.shape[-1])
-            repeats = grouped.shape[2] // query.shape[2]
-            result = _attention(
-                grouped, keys.transpose(1, 2), values.transpose(1, 2), visible.repeat(1, 1, repeats, 1), scale
-            )
+            grouped = (query * root).reshape(rows * heads, -1, query.shape[-1])
+            scores = grouped @ keys[:, : self.capacity].transpose(1, 2)
+            # Keys that a query does not see are chosen away, so that not even a NaN of theirs counts.
+            seen = visible.repeat(1, 1, grouped.shape[1] // length, 1)
+            chosen = torch.where(seen, scores.reshape(rows, heads, *scores.shape[1:]), -math.inf)
+            weights = torch.softmax(chosen, -1).reshape(scores.shape)
+            result = weights @ values[:, : self.capacity]
             return result.reshape(*query.shape[:3], -1)
 
         tensors = {
             name: getattr(self, own).t() if is_transposed else getattr(self, own)
             for name, (own, is_transposed) in self._tensors.items()
         }
+
+        def select(found: torch.Tensor) -> torch.Tensor:
+            if last is None:
+                return found
+            # An index would be checked, and no cache could be written in place before that (E1).
+            chosen = torch.arange(length) == last[:, None]
+            return torch.where(chosen[:, :, None], found, -math.inf).amax(1, keepdim=True)
+
         with ReplacedAttention(attend):
-            return self._calls(tokens, positions.clamp(min=0), tensors)
+            if self._head is None:
+                return select(self._calls(tokens, positions.clamp(min=0), tensors))
+            with _before(*self._head, select):
+                return self._calls(tokens, positions.clamp(min=0), tensors)
 
     def _take_tensors(self, model: nn.Module) -> None:
         linear = {id(module.weight) for module in model.modules() if isinstance(module, nn.Linear)}
@@ -177,8 +206,10 @@ class CachedModel(nn.Module):
             )
 
         before = [(name, buffer, buffer._version) for name, buffer in model.named_buffers()]
-        with (attention := ReplacedAttention(attend)):
+        with (attention := ReplacedAttention(attend)), _Linears(model) as linears:
             logits = self._calls(tokens, positions)
+        head = linears.giving(logits)
+        self._head = None if head is None else (head,)
         for name, buffer, version in before:
             if model.get_buffer(name) is not buffer or buffer._version != version:
                 raise CaptureError(f"forward writes the buffer {name}, which requests would share")
@@ -225,6 +256,16 @@ class CachedModel(nn.Module):
                     "the logits of the model change when its attention reads a cache: expected a model that uses the "
                     "positions that it is given, and whose tokens know each other by causal attention alone"
                 )
+        # A model may go on with what its last layer gave, and need all of it.
+        length = min(_PIECE, self.capacity)
+        last = torch.tensor([length - 1])
+        try:
+            logits = self(tokens[:, :length], positions[:, :length], slots, last)[:, 0]
+            knows = torch.allclose(logits, whole[:, length - 1], rtol=0, atol=_DEVIATION * greatest, equal_nan=True)
+        except Exception:
+            knows = False
+        if not knows:
+            self._head = None
         for name in itertools.chain.from_iterable(self.caches):
             self.get_buffer(name).zero_()
 
@@ -232,6 +273,43 @@ class CachedModel(nn.Module):
         """Tokens and positions of a request of the greatest length, to try the model on."""
         positions = torch.arange(self.capacity)[None]
         return positions % 2, positions
+
+
+class _Linears:
+    """The linear layers of a model, and which of them was called how often and at last."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._modules = [module for module in model.modules() if isinstance(module, nn.Linear)]
+        self._calls: Counter[nn.Module] = Counter()
+        self._last: tuple[nn.Module, Any] | None = None
+
+    def __enter__(self) -> "_Linears":
+        self._handles = [module.register_forward_hook(self._note) for module in self._modules]
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def _note(self, module: nn.Module, arguments: tuple[Any, ...], result: Any) -> None:
+        self._calls[module] += 1
+        self._last = (module, result) if len(arguments) == 1 else None
+
+    def giving(self, logits: Any) -> nn.Module | None:
+        """The layer whose only result `logits` is: it takes and gives each token by itself."""
+        if self._last is None or self._last[1] is not logits or self._calls[self._last[0]] > 1:
+            return None
+        return self._last[0]
+
+
+@contextmanager
+def _before(module: nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+    """Gives a module the changed argument meanwhile."""
+    handle = module.register_forward_pre_hook(lambda _, arguments: (change(arguments[0]),))
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _caller(model: nn.Module) -> Callable[..., Any]:
@@ -247,16 +325,6 @@ def _caller(model: nn.Module) -> Callable[..., Any]:
         return functional_call(model, tensors or {}, (tokens, positions))
 
     return call
-
-
-def _attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, visible: torch.Tensor, scale: float | None
-) -> torch.Tensor:
-    """What PyTorch makes of `scaled_dot_product_attention` for operands [.., rows, size]; keys that a query does not
-    see are chosen away, so that not even a NaN of theirs counts."""
-    root = math.sqrt(1.0 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    scores = (query * root) @ (key * root).transpose(-2, -1)
-    return torch.softmax(torch.where(visible, scores, -math.inf), -1) @ value
 
 
 def _require_causal(
