@@ -297,6 +297,11 @@ class Kept:
         return self._bound.completed
 
     @property
+    def resident(self) -> bool:
+        """Whether steps run on a state elsewhere, such as on a GPU."""
+        return self._executable.resident
+
+    @property
     def ahead(self) -> bool:
         """Whether the state is elsewhere, such as on a GPU, and newer than the arrays."""
         return self._bound.ahead

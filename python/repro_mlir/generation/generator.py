@@ -16,6 +16,7 @@ import numpy as np
 from repro_mlir.errors import ReproError
 from repro_mlir.execute.executable import Kept, compile
 from repro_mlir.generation.sampling import Sampler, Sampling
+from repro_mlir.program import Program
 from repro_mlir.signals import deferred_signals
 
 if TYPE_CHECKING:
@@ -45,6 +46,26 @@ class Request:
     """How many tokens of the prompt the cache has, until the first token is chosen."""
 
 
+@dataclass(frozen=True)
+class _Programs:
+    """Those for tokens below the position `reach`: for a chunk of a prompt, and for a token of each slot."""
+
+    reach: int
+    prompt: Kept
+    token: Kept
+
+
+_STEP, _LEAST_REACH = 4, 256
+"""By how much requests may grow until other programs take them on, and what the first ones read of the cache."""
+
+
+def _reaches(capacity: int) -> list[int]:
+    reaches = [capacity]
+    while reaches[0] >= _STEP * _LEAST_REACH:
+        reaches.insert(0, reaches[0] // _STEP)
+    return reaches
+
+
 class Generator:
     """A language model that generates tokens for several requests at a time (continuous batching).
 
@@ -71,7 +92,8 @@ class Generator:
         target: str = "cpu",
         threads: int | None = None,
     ) -> None:
-        """Captures and compiles the model twice: for a chunk of a prompt, and for one token of each slot.
+        """Captures and compiles the model for a chunk of a prompt, and for one token of each slot; on CPUs both again
+        for requests that are short beside the capacity.
 
         Args:
           model: in evaluation mode; `model(tokens, positions)`, both i64 [rows, length], gives logits f32 [rows,
@@ -91,17 +113,23 @@ class Generator:
                 raise ReproError(f"expected {name} of at least 1, got {value!r}")
         self.capacity = capacity
         self._chunk = min(chunk, capacity)
-        prompt, token = capture_generation(model, slots, capacity, self._chunk)
+        # Each program has a state of its own on a GPU.
+        reaches = _reaches(capacity) if target.partition(":")[0] == "cpu" else [capacity]
+        captured = capture_generation(model, slots, capacity, self._chunk, reaches)
+        token = captured[-1][1]
         (logits,) = token.outputs
         self.vocabulary = logits.shape[-1]
         state = {kind.name: np.array(value) for kind, value in zip(token.state, token.initial, strict=True)}
-        programs = [compile(program, target, threads) for program in (prompt, token)]
-        self._prompt, self._token = (
-            program.keep({kind.name: state[kind.name] for kind in program.program.state}, exclusive=True)
-            for program in programs
-        )
-        self._resident = programs[0].resident
-        self._last: Kept = self._token
+
+        def keep(program: Program) -> Kept:
+            own = {kind.name: state[kind.name] for kind in program.state}
+            return compile(program, target, threads).keep(own, exclusive=True)
+
+        self._programs = [
+            _Programs(reach, keep(prompt), keep(token))
+            for reach, (prompt, token) in zip(reaches, captured, strict=True)
+        ]
+        self._last: Kept = self._programs[-1].token
         self._sampler = Sampler(self.vocabulary, target, threads)
         self._slots: list[Request | None] = [None] * slots
         self._waiting: deque[Request] = deque()
@@ -190,7 +218,7 @@ class Generator:
                 positions = np.full((len(self._slots), 1), -1, np.int64)
                 for slot, request in active:
                     tokens[slot], positions[slot] = request.tokens[-1], len(request.prompt) + len(request.tokens) - 1
-                logits = self._run(self._token, tokens, positions)
+                logits = self._run(self._reaching(positions).token, tokens, positions)
                 for slot, request in active:
                     self._choose(request, logits[slot, 0])
             return [*changed, *(request for _, request in active)]
@@ -206,7 +234,8 @@ class Generator:
             tokens[0, : len(chunk)] = chunk
             positions[0, : len(chunk)] = np.arange(request._read, request._read + len(chunk))
             last = len(chunk) - 1
-            logits = self._run(self._prompt, tokens, positions, np.array([slot]), np.array([last]))
+            program = self._reaching(positions).prompt
+            logits = self._run(program, tokens, positions, np.array([slot]), np.array([last]))
             if request._read + len(chunk) < len(request.prompt):
                 request._read += len(chunk)
                 return []
@@ -214,9 +243,13 @@ class Generator:
             return [request]
         return []
 
+    def _reaching(self, positions: np.ndarray) -> _Programs:
+        """The programs that read the least of the cache."""
+        return next(each for each in self._programs if positions.max() < each.reach)
+
     def _run(self, kept: Kept, *inputs: np.ndarray) -> np.ndarray:
         """The logits of a call."""
-        if self._resident and kept is not self._last:
+        if kept.resident and kept is not self._last:
             self._last.fetch()
             kept.load()
         self._last = kept

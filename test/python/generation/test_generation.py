@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir import Generator, ReproError, Sampling
+from repro_mlir.compilation.cache import cached_compile
+from repro_mlir.execute.cpu import CpuBackend
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 nn, F = torch.nn, torch.nn.functional
 
+from repro_mlir.frontends.torch.cached_attention import capture_generation  # noqa: E402
 from support.small_decoder import CAPACITY, VOCABULARY, WIDTH, Model  # noqa: E402
 
 REQUESTS = int(os.environ.get("REPRO_REQUESTS", "40"))
@@ -93,13 +96,14 @@ def test_k6_logits_are_those_of_the_whole_forward_pass(slots: int, chunk: int, t
 
 
 def test_k6_positions_without_tokens_change_no_bit_across_chunks_and_lanes() -> None:
-    """(F1) 512 is the chunk of sums over positions, 64 are the lanes of a softmax's sum."""
-    capacity = 600
+    """(F1) 512 is the chunk of sums over positions, 64 are the lanes of a softmax's sum; up to position 257 programs
+    read a quarter of the cache."""
+    capacity = 1030
     torch.manual_seed(4)
     long = Model(capacity).eval()
     used = Generator(long, capacity, chunk=200, threads=1)
     prompt = [i * i % VOCABULARY for i in range(capacity - 3)]
-    found = {length: used.submit(prompt[:length], 3, logits=True) for length in (1, 63, 510, capacity - 3)}
+    found = {length: used.submit(prompt[:length], 3, logits=True) for length in (1, 63, 255, 510, capacity - 3)}
     while not all(request.finished for request in found.values()):
         used.step()
     positions = torch.arange(capacity)[None]
@@ -110,6 +114,40 @@ def test_k6_positions_without_tokens_change_no_bit_across_chunks_and_lanes() -> 
         (logits,) = executable(executable.program.initial_state(), tokens, positions)[1].values()
         want = np.asarray(logits)[0, length - 1 : length + 2]
         np.testing.assert_array_equal(bits(request.logits), bits(want))
+
+
+def test_caches_are_written_in_place_and_one_token_of_a_prompt_has_logits() -> None:
+    """Copies of a cache would be in the arena."""
+    capacity = 5000
+    ((prompt, token),) = capture_generation(Model(capacity).eval(), 1, capacity, 4, [16])
+    assert [program.outputs[0].shape for program in (prompt, token)] == [(1, 1, VOCABULARY)] * 2
+    for program in (prompt, token):
+        backend = CpuBackend(cached_compile(program.data, "x86-64-v2"), 1)
+        assert backend.arena_bytes < capacity * WIDTH
+
+
+@pytest.mark.parametrize("kind", ["looks", "writes", "calls twice"])
+def test_models_that_do_more_with_their_last_layer(kind: str) -> None:
+    class Other(Model):
+        def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+            logits = super().forward(tokens, positions)
+            if kind == "looks" and logits.shape[1] != tokens.shape[1]:
+                raise ValueError("logits are missing")
+            if kind == "writes":
+                logits[:, :, 0] += positions * 1e-7
+            return logits if kind != "calls twice" else self.head(logits[:, :, :WIDTH])
+
+    torch.manual_seed(5)
+    other = Other().eval()
+    used = Generator(other, CAPACITY, chunk=4, threads=1)
+    prompt = list(range(7))
+    request = used.submit(prompt, 3, logits=True)
+    while not request.finished:
+        used.step()
+    tokens, positions = torch.tensor([[*prompt, *request.tokens[:-1]]]), torch.arange(len(prompt) + 2)[None]
+    executable = repro_mlir.compile(other, "cpu", 1, inputs=(tokens, positions))
+    (logits,) = executable(executable.program.initial_state(), tokens, positions)[1].values()
+    np.testing.assert_array_equal(bits(request.logits), bits(np.asarray(logits)[0, len(prompt) - 1 :]))
 
 
 def test_tokens_are_the_same_in_every_order_and_on_a_gpu() -> None:

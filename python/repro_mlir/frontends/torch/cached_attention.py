@@ -7,7 +7,7 @@ import inspect
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,9 @@ _DEVIATION = 1e-4
 """By how much of the greatest logit others may deviate in eager mode, where PyTorch rounds in its own ways."""
 
 
-def capture_generation(model: nn.Module, slots: int, capacity: int, chunk: int) -> tuple[Program, Program]:
+def capture_generation(
+    model: nn.Module, slots: int, capacity: int, chunk: int, reaches: Sequence[int]
+) -> list[tuple[Program, Program]]:
     """The programs by which a model reads a chunk of one request, and a token of each.
 
     Args:
@@ -36,8 +38,9 @@ def capture_generation(model: nn.Module, slots: int, capacity: int, chunk: int) 
       slots, capacity: of the cache.
       chunk: how many tokens the first program reads; its inputs are all those of CachedModel.forward with one row,
         those of the second one tokens and positions with a row for each slot.
+      reaches: for each two programs that are wanted, below which position all tokens are.
     Returns:
-      both, over one state.
+      both for each of `reaches`, over one state.
     Raises:
       ReproError: as CachedModel and `capture`.
     """
@@ -46,8 +49,11 @@ def capture_generation(model: nn.Module, slots: int, capacity: int, chunk: int) 
     def zeros(*shape: int) -> torch.Tensor:
         return torch.zeros(shape, dtype=torch.int64)
 
-    part = capture(cached, (zeros(1, chunk), zeros(1, chunk), zeros(1), zeros(1)))
-    return part, capture(cached, (zeros(slots, 1), zeros(slots, 1)))
+    programs = []
+    for cached.reach in reaches:
+        part = capture(cached, (zeros(1, chunk), zeros(1, chunk), zeros(1), zeros(1)))
+        programs.append((part, capture(cached, (zeros(slots, 1), zeros(slots, 1)))))
+    return programs
 
 
 def capture_one_request(model: nn.Module, capacity: int) -> tuple[Program, list[str]]:
@@ -74,6 +80,7 @@ class CachedModel(nn.Module):
 
     Attributes:
       capacity: how many tokens a request has at most.
+      reach: how many positions of the cache attention reads, by default all: those from there on have no token.
       caches: the names of the buffers of keys and of values, one f32 [slots * heads, capacity + 1, size] for each call
         of attention: the slice that a product reads of a head is one stretch of memory. Keys are scaled already. The
         last position takes what belongs to no token.
@@ -90,7 +97,7 @@ class CachedModel(nn.Module):
         require_model(model)
         if model.training:
             raise CaptureError("the model is in training mode, in which dropout draws: model.eval() changes it")
-        self.capacity = capacity
+        self.capacity = self.reach = capacity
         self._calls = _caller(model)
         self._tensors: dict[str, tuple[str, bool]] = {}
         # A submodule is part of the model that is given, not of this one.
@@ -121,7 +128,7 @@ class CachedModel(nn.Module):
         """The logits, see above; writes the cache."""
         length = tokens.shape[1]
         entries = torch.where(positions < 0, self.capacity, positions)[:, None]
-        visible = torch.arange(self.capacity) <= positions[:, None, :, None]
+        visible = torch.arange(self.reach) <= positions[:, None, :, None]
         calls = iter(self.caches)
 
         def attend(
@@ -142,16 +149,18 @@ class CachedModel(nn.Module):
             finite = torch.isfinite(value).all(-1, keepdim=True)
             keys.index_put_((entry, entries), torch.where(finite, key * root, math.nan))
             values.index_put_((entry, entries), torch.where(finite, value, 0.0))
+            keys, values = keys[:, : self.reach], values[:, : self.reach]
             if len(keys) > rows * heads:
-                keys, values = keys[entry.flatten()], values[entry.flatten()]
+                read = entry.flatten()
+                keys, values = keys[read], values[read]
             # The heads of a group are as many more queries of one key.
             grouped = (query * root).reshape(rows * heads, -1, query.shape[-1])
-            scores = grouped @ keys[:, : self.capacity].transpose(1, 2)
+            scores = grouped @ keys.transpose(1, 2)
             # Keys that a query does not see are chosen away, so that not even a NaN of theirs counts.
             seen = visible.repeat(1, 1, grouped.shape[1] // length, 1)
             chosen = torch.where(seen, scores.reshape(rows, heads, *scores.shape[1:]), -math.inf)
             weights = torch.softmax(chosen, -1).reshape(scores.shape)
-            result = weights @ values[:, : self.capacity]
+            result = weights @ values
             return result.reshape(*query.shape[:3], -1)
 
         tensors = {
@@ -256,7 +265,7 @@ class CachedModel(nn.Module):
                     "the logits of the model change when its attention reads a cache: expected a model that uses the "
                     "positions that it is given, and whose tokens know each other by causal attention alone"
                 )
-        # A model may go on with what its last layer gave, and need all of it.
+        # A model may look at what its last layer gives, and expect all tokens.
         length = min(_PIECE, self.capacity)
         last = torch.tensor([length - 1])
         try:
@@ -276,12 +285,16 @@ class CachedModel(nn.Module):
 
 
 class _Linears:
-    """The linear layers of a model, and which of them was called how often and at last."""
+    """The linear layers of a model, and which of them was called last."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._modules = [module for module in model.modules() if isinstance(module, nn.Linear)]
+        self._modules = [
+            module
+            for module in model.modules()
+            if type(module) is nn.Linear and not module._forward_hooks and not module._forward_pre_hooks
+        ]
         self._calls: Counter[nn.Module] = Counter()
-        self._last: tuple[nn.Module, Any] | None = None
+        self._last: tuple[nn.Module, torch.Tensor, int] | None = None
 
     def __enter__(self) -> "_Linears":
         self._handles = [module.register_forward_hook(self._note) for module in self._modules]
@@ -291,15 +304,16 @@ class _Linears:
         for handle in self._handles:
             handle.remove()
 
-    def _note(self, module: nn.Module, arguments: tuple[Any, ...], result: Any) -> None:
+    def _note(self, module: nn.Module, arguments: tuple[Any, ...], result: torch.Tensor) -> None:
         self._calls[module] += 1
-        self._last = (module, result) if len(arguments) == 1 else None
+        self._last = (module, result, result._version) if len(arguments) == 1 else None
 
     def giving(self, logits: Any) -> nn.Module | None:
-        """The layer whose only result `logits` is: it takes and gives each token by itself."""
-        if self._last is None or self._last[1] is not logits or self._calls[self._last[0]] > 1:
+        """The layer that gave `logits` as they are, and nothing else."""
+        if self._last is None:
             return None
-        return self._last[0]
+        module, result, version = self._last
+        return module if result is logits and result._version == version and self._calls[module] == 1 else None
 
 
 @contextmanager
