@@ -58,7 +58,7 @@ class Backend:
         executable = compile(program, self._target, self._threads)
         self.programs.append(program)
 
-        return Calls(executable, program.inputs, program.outputs)
+        return Calls(executable, program.state, program.inputs, program.outputs, imported.bindings)
 
     def _seeds(self) -> tuple[int, int]:
         from .frontends.torch.aot import draw_seed

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,6 +76,14 @@ def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:
         for i, (tensor, start) in enumerate(zip(tensors, addresses, strict=True))
         if tensor.nbytes
     )
-    for (_, end, i), (start, _, j) in itertools.pairwise(spans):
-        if start < end and not (tensors[i].role == tensors[j].role == "input"):
-            raise ValueError(f"{tensors[i]} and {tensors[j]}: expected separate memory, but they overlap")
+    # The one that reaches furthest among all before, and among those of them that are written.
+    last: tuple[int, int] = (0, 0)
+    last_written = last
+    for start, end, i in spans:
+        is_written = tensors[i].role != "input"
+        before, j = last if is_written else last_written
+        if start < before:
+            raise ValueError(f"{tensors[j]} and {tensors[i]}: expected separate memory, but they overlap")
+        last = max(last, (end, i))
+        if is_written:
+            last_written = (end, i)

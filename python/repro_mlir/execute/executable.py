@@ -128,7 +128,7 @@ class Executable:
         self._backend = backend
         # Once: a look for the methods of a protocol takes as long as a small step.
         self._resident = isinstance(backend, ResidentBackend)
-        self._in_place = backend if isinstance(backend, InPlaceBackend) and not program.state else None
+        self._in_place = backend if isinstance(backend, InPlaceBackend) else None
         examined = examine(program.data)
         self._moved, self._kept = examined.moved, examined.kept
 
@@ -185,44 +185,48 @@ class Executable:
         }
         return {kind.name: state[kind.name] for kind in program.state}, results
 
-    def write(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Runs a program without state into arrays of the caller's.
+    def write(self, states: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Runs one step on arrays of the caller's.
 
         Args:
+          states: contiguous arrays in memory of their own, in the order of the program, which are updated in place.
           inputs: as for a call.
           outputs: contiguous arrays in memory of their own, which are written without a copy.
         Raises:
           ReproError, StepFailed: as a call.
         """
+        updated = [_updatable(value, kind) for value, kind in zip(states, self.program.state, strict=True)]
+        self._make_canonical(updated)
         given = [_contiguous(array) for array in self._inputs(inputs)]
         kinds = self.program.outputs
         written = [as_array(value, kind, "output") for value, kind in zip(outputs, kinds, strict=True)]
         with _step_errors(self.target):
-            self._backend.run([], given, written)
+            self._backend.run(updated, given, written)
 
     @property
     def takes_addresses(self) -> bool:
-        """Whether `write_at` is there: code that runs in this process, of a program without state."""
+        """Whether `write_at` is there: code that runs in this process."""
         return self._in_place is not None
 
     @property
     def moved(self) -> frozenset[int]:
-        """The inputs, of a program without state, of which elements may become elements of an output as they are."""
+        """The states and inputs, numbered together, of which elements may become elements of another result as they
+        are."""
         return self._moved
 
-    def write_at(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def write_at(self, addresses: Sequence[int]) -> None:
         """As `write`, for a caller that has checked everything.
 
         Args:
-          inputs, outputs: addresses of contiguous elements of the kinds of the program, aligned to them; those of
-            `moved` are canonical (V4). No output shares memory with anything.
+          addresses: of states, inputs and outputs: contiguous elements of the kinds of the program, aligned to them;
+            those of `moved` are canonical (V4). No state or output shares memory with anything.
         Raises:
           ReproError: out of memory.
           StepFailed: a check of the program failed.
         """
         assert self._in_place is not None
         with _step_errors(self.target):
-            self._in_place.run_at([*inputs, *outputs])
+            self._in_place.run_at(addresses)
 
     def keep(self, state: Mapping[str, Any], *, exclusive: bool = False) -> Kept:
         """A state on which many steps run. On a GPU it stays there; elsewhere the arrays themselves are the state.

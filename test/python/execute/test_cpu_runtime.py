@@ -15,6 +15,7 @@ from repro_mlir.compilation import cpu
 from repro_mlir.errors import CompileError, StepFailed
 from repro_mlir.execute import qemu
 from repro_mlir.execute.artifact import read_artifact
+from repro_mlir.execute.buffers import Tensor, check_disjoint
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.execute.qemu import QemuBackend
 from repro_mlir.program.canonical import to_bytes
@@ -252,6 +253,15 @@ def test_buffers_that_do_not_fit(artifact: bytes) -> None:
         executable.run(states, [states[0], inputs[1]])
     with pytest.raises(ValueError, match="expected at least 1 thread, got 0"):
         CpuBackend(artifact, threads=0)
+
+
+def test_a_state_within_an_input_behind_another_input() -> None:
+    state, *inputs = (Tensor(role, 0, "", "f32", (size,)) for role, size in (("state", 1), ("input", 10), ("input", 1)))
+    check_disjoint([state, *inputs], [40, 0, 8])
+    with pytest.raises(ValueError, match="expected separate memory, but they overlap"):
+        check_disjoint([state, *inputs], [20, 0, 8])
+    with pytest.raises(ValueError, match="expected separate memory, but they overlap"):
+        check_disjoint([*inputs, state], [10, 8, 8])
 
 
 def test_unknown_level() -> None:

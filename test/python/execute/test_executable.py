@@ -133,14 +133,15 @@ def test_an_executable_is_not_copied(executable: Executable, use: Callable[[obje
         use(executable)
 
 
-def test_steps_at_addresses_are_of_compiled_programs_without_state(program: Program, executable: Executable) -> None:
-    kind = TensorType("x", "f32", (3,))
-    text = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> attributes {repro.num_state = 0 : i64} "
-    stateless = Program(to_bytes(text + "{ return %x : tensor<3xf32> }"), (), (kind,), (kind,), 0, ())
-    compiled = compile(stateless, "cpu", threads=1)
-    given, found = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
-    assert compiled.takes_addresses
-    compiled.write_at([given.ctypes.data], [found.ctypes.data])
-    assert np.array_equal(found, given)
-    others = [compile(program, "cpu", threads=1), compile(stateless, "reference"), executable]
-    assert not any(other.takes_addresses for other in others)
+def test_steps_at_addresses_are_of_compiled_programs(executable: Executable) -> None:
+    kinds = [TensorType(name, "f32", (3,)) for name in ("x", "y", "z")]
+    text = "func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) attributes "
+    text += "{repro.num_state = 1 : i64} { return %y, %x : tensor<3xf32>, tensor<3xf32> }"
+    zeros = np.zeros(3, np.float32)
+    swapping = Program(to_bytes(text), (kinds[0],), (kinds[1],), (kinds[2],), 0, (zeros,))
+    compiled = compile(swapping, "cpu", threads=1)
+    state, given, found = np.arange(9, dtype=np.float32).reshape(3, 3)
+    assert compiled.takes_addresses and compiled.moved == {0, 1}
+    compiled.write_at([array.ctypes.data for array in (state, given, found)])
+    assert state.tolist() == [3, 4, 5] and found.tolist() == [0, 1, 2]
+    assert not any(other.takes_addresses for other in (compile(swapping, "reference"), executable))

@@ -389,6 +389,82 @@ def test_writes_into_arguments() -> None:
             torch.testing.assert_close(ours, theirs)
 
 
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "whole": lambda base: base[:3, :4],
+    "transposed": lambda base: base.t(),
+    "gaps": lambda base: base[:, ::2],
+    "not aligned": lambda base: torch.frombuffer(bytearray(21), dtype=torch.float32, offset=1, count=5).fill_(2),
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference", "ptx-emulator"])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_what_is_written_is_the_state_of_a_program(name: str, target: str) -> None:
+    """Also of tensors that are no memory of a program; and (V4) NaNs are canonical."""
+
+    def function(x: Any, y: Any) -> None:
+        old = x.clone()
+        x.mul_(y).add_(1)
+        y.copy_(old)
+
+    def arguments() -> tuple[Any, Any]:
+        base = torch.linspace(-1, 1, 12).reshape(3, 4)
+        base[0, 2] = torch.tensor([-1], dtype=torch.int32).view(torch.float32)[0]
+        return LAYOUTS[name](base), torch.full_like(LAYOUTS[name](base), 0.5)
+
+    backend = repro_mlir.backend(target=target, threads=1)
+    run = torch.compile(function, backend=backend, fullgraph=True)
+    expected = arguments()
+    found = [arguments() for _ in range(2)]
+    function(*expected)
+    for x, y in found:
+        before, versions = (x.data_ptr(), y.data_ptr()), (x._version, y._version)
+        run(x, y)
+        assert (x.data_ptr(), y.data_ptr()) == before and min(x._version - versions[0], y._version - versions[1]) > 0
+        torch.testing.assert_close((x, y), expected, equal_nan=True, rtol=0, atol=0)
+        nans = [0x7FC00000] if name != "not aligned" else []
+        assert x[x != x].view(torch.int32).tolist() == y[y != y].view(torch.int32).tolist() == nans
+    (program,) = backend.programs
+    assert (len(program.state), len(program.inputs), len(program.outputs)) == (2, 0, 0)
+
+
+def test_a_failed_check_leaves_what_would_be_written() -> None:
+    def function(x: Any, y: Any, count: Any) -> Any:
+        count.add_(1)
+        return F.cross_entropy(x, y)
+
+    run, count = compiled(function, fullgraph=True), torch.zeros(3)
+    with pytest.raises(repro_mlir.errors.StepFailed):
+        run(torch.zeros(2, 3), torch.tensor([0, 3]), count)
+    assert count.tolist() == [0, 0, 0]
+    run(torch.zeros(2, 3), torch.tensor([0, 2]), count)
+    assert count.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_arguments_that_share_what_is_written_are_refused(target: str) -> None:
+    """Where they did not when it was compiled: torch.compile asks once, and would compute with old values."""
+
+    def function(x: Any, y: Any) -> Any:
+        x.mul_(2)
+        return x + y
+
+    run, base = compiled(function, target=target, fullgraph=True), torch.arange(12.0)
+    assert run(base[:4], base[4:8]).tolist() == [4, 7, 10, 13]
+    for other in (base[:4], base[3:7]):
+        with pytest.raises(ReproError, match=r"of shapes \[4\] and \[4\], share memory that it writes"):
+            run(base[:4], other)
+    # Two that are read may.
+    assert run(torch.zeros(4), base[8:]).tolist() == [8, 9, 10, 11]
+    torch._dynamo.reset()
+    assert run(base[8:], base[8:]).tolist() == [32, 36, 40, 44]
+    # Between each other's elements.
+    torch._dynamo.reset()
+    pairs = torch.arange(8.0).reshape(2, 4)
+    run(torch.zeros(2, 4)[:, ::2], torch.zeros(2, 4)[:, ::2])
+    assert run(pairs[:, ::2], pairs[:, 1::2]).tolist() == [[1, 7], [13, 19]]
+
+
 def test_a_model_that_shares_a_weight() -> None:
     class Tied(nn.Module):
         def __init__(self) -> None:

@@ -31,8 +31,9 @@ _SIZES = 64
 class Runner(Protocol):
     """A captured graph that is ready to run."""
 
-    def __call__(self, inputs: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
-        """The outputs of the program: contiguous tensors of their own."""
+    def __call__(self, tensors: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
+        """Runs the program on `CapturedGraph.tensors`, the first of which it updates, and gives its outputs: tensors of
+        their own, as `CapturedGraph.layouts` says."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,13 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
 
     with tracing_environment(), Compositions():
         compiled: Callable[..., Any] = aot_module_simplified(
-            module, arguments, fw_compiler=compiler, bw_compiler=compiler, partition_fn=_partition
+            module,
+            arguments,
+            fw_compiler=compiler,
+            bw_compiler=compiler,
+            partition_fn=_partition,
+            # What is written in place is the program's state, else AOTAutograd would copy it there from a result.
+            keep_inference_input_mutations=True,
         )
     return compiled
 
@@ -119,10 +126,10 @@ class _Graph:
         captured = imported.bindings
 
         def call(*given: Any) -> list[Any]:
-            inputs = captured.flatten_batch(given)
+            tensors = captured.tensors(given)
             if captured.draws:
-                inputs += [torch.tensor(number, dtype=torch.int64, device="cpu") for number in self._options.seeds()]
-            return captured.results(given, run(inputs))
+                tensors += [torch.tensor(number, dtype=torch.int64, device="cpu") for number in self._options.seeds()]
+            return captured.results(given, run(tensors))
 
         return call
 

@@ -1,19 +1,33 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls of a program without state on tensors: outputs are allocated as tensors, and written without a copy."""
+"""Calls of the program of a graph on tensors: states are updated and outputs written where they are, without a copy."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+from torch._C._dynamo import guards
 
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.torch.graphs import CapturedGraph, in_order
 from repro_mlir.frontends.torch.tensors import dtype_of, share
 from repro_mlir.numerics.tensors import TensorType, is_canonical
 
+# PyTorch and NumPy say nothing of these, or something else, in their types.
+_allocate: Any = guards._empty_strided_cpu  # type: ignore[attr-defined]
+_tensor_guards: Any = guards.TensorGuards
+_shares_memory: Any = np.shares_memory
+# Whose elements NumPy can hold.
+_SAME_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+# About a millisecond.
+_MOST_WORK = 10_000
+
 
 class Executable(Protocol):
-    """What runs a program without state (`execute.executable`)."""
+    """What runs a program (`execute.executable`)."""
 
     @property
     def takes_addresses(self) -> bool:
@@ -21,57 +35,136 @@ class Executable(Protocol):
 
     @property
     def moved(self) -> frozenset[int]:
-        """The inputs of which elements may become elements of an output as they are."""
+        """The states and inputs of which elements may become elements of another result as they are."""
 
-    def write(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def write(self, states: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """One step, with all checks."""
 
-    def write_at(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def write_at(self, addresses: Sequence[int]) -> None:
         """One step on memory at these addresses, without a check."""
 
 
 class Calls:
-    """A program without state that is called with tensors.
+    """A program that is called with the tensors of a graph.
 
-    A step of a small model has hundreds of tensors: a check of each by way of NumPy would be a tenth of its time.
+    A step of a small model has hundreds of tensors: Python's checks of each would be a tenth of its time. So one call
+    of PyTorch's, with which Dynamo guards its code, says whether all are as those of a call before, which were checked.
     """
 
-    def __init__(self, executable: Executable, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> None:
+    def __init__(
+        self,
+        executable: Executable,
+        state: Sequence[TensorType],
+        inputs: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+        graph: CapturedGraph,
+    ) -> None:
         self._executable = executable
         self._takes_addresses, self._moved = executable.takes_addresses, executable.moved
-        self._kinds = inputs
-        self._inputs = [(kind.shape, dtype_of(kind.element), kind.dtype.itemsize) for kind in inputs]
-        self._outputs = [(kind.shape, dtype_of(kind.element)) for kind in outputs]
+        self._num_state = len(state)
+        self._kinds = (*state, *inputs)
+        self._orders, self._layouts = graph.orders, graph.layouts
+        self._masks = [kind.dtype.itemsize - 1 for kind in self._kinds]
+        self._sizes = [kind.nbytes for kind in self._kinds]
+        self._sized = [i for i, size in enumerate(self._sizes) if size]
+        self._outputs = [(kind.shape, torch.empty(kind.shape, device="meta").stride()) for kind in outputs]
+        self._guards: Any = None
 
-    def __call__(self, inputs: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
-        outputs = [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in self._outputs]
-        read = self._readable(inputs)
-        if read is None:
-            self._executable.write(inputs, outputs)
+    def __call__(self, tensors: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
+        outputs = [_allocate(*layout) for layout in self._layouts]
+        addresses = self._addresses(tensors)
+        if addresses is None:
+            self._write(tensors, outputs)
         else:
-            addresses = [value.data_ptr() for value in read]
-            self._executable.write_at(addresses, [value.data_ptr() for value in outputs])
+            self._executable.write_at([*addresses, *(value.data_ptr() for value in outputs)])
         return outputs
 
-    def _readable(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
-        """The inputs in memory that `write_at` takes; None where `write` has to look at them."""
-        if not self._takes_addresses or len(inputs) != len(self._inputs):
+    def _addresses(self, tensors: Sequence[torch.Tensor]) -> list[int] | None:
+        """The addresses of states and inputs for `write_at`; None where `write` has to look at them."""
+        if not self._takes_addresses:
             return None
-        read = []
-        for value, (shape, dtype, itemsize) in zip(inputs, self._inputs, strict=True):
-            if (
-                value.dtype is not dtype
-                or value.shape != shape
-                or not value.is_cpu
-                or value.layout is not torch.strided
-            ):
+        if self._guards is None or not self._guards.check(*tensors):
+            if not all(map(_fits, tensors, self._kinds, self._orders)):
                 return None
-            value = value.contiguous()
-            if value.data_ptr() % itemsize:
-                return None
-            read.append(value)
+            fixed = [[None] * tensor.dim() for tensor in tensors]
+            self._guards = _tensor_guards(*tensors, dynamic_dims_sizes=fixed, dynamic_dims_strides=fixed)
+        addresses = [tensor.data_ptr() for tensor in tensors]
+        if any(address & mask for address, mask in zip(addresses, self._masks, strict=True)):
+            return None
         for i in self._moved:
             kind = self._kinds[i]
-            if not is_canonical(share(read[i], kind, "input"), kind.element):
+            if not is_canonical(share(in_order(tensors[i], self._orders[i]), kind, "input"), kind.element):
                 return None
-        return read
+        if self._num_state:
+            ends = [address + size for address, size in zip(addresses, self._sizes, strict=True)]
+            self._check_apart(tensors, addresses, ends)
+        return addresses
+
+    def _check_apart(self, tensors: Sequence[torch.Tensor], starts: Sequence[int], ends: Sequence[int]) -> None:
+        """ReproError where a state shares memory with anything: torch.compile looks for that only when it compiles.
+
+        Args:
+          starts, ends: the addresses of the first element and behind the last one.
+        """
+        last = last_state = 0
+        for start, i in sorted((starts[i], i) for i in self._sized):
+            is_state = i < self._num_state
+            if start < (last if is_state else last_state):
+                break
+            last = max(last, ends[i])
+            if is_state:
+                last_state = last
+        else:
+            return
+        # With gaps, they may yet be apart.
+        for i, j in itertools.product(range(self._num_state), self._sized):
+            if i != j and starts[i] < ends[j] and starts[j] < ends[i] and _share_elements(tensors[i], tensors[j]):
+                shapes = " and ".join(str(list(tensors[each].shape)) for each in (i, j))
+                raise ReproError(
+                    f"two arguments of a compiled function, of shapes {shapes}, share memory that it writes, and did "
+                    "not when it was compiled: expected tensors of their own"
+                )
+
+    def _write(self, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+        if self._num_state:
+            self._check_apart(tensors, [tensor.data_ptr() for tensor in tensors], [*map(_end, tensors)])
+        values = [in_order(tensor, order) for tensor, order in zip(tensors, self._orders, strict=True)]
+        states, inputs = values[: self._num_state], values[self._num_state :]
+        updated = [*map(_dense, states)]
+        made = [value.as_strided(*form) for value, form in zip(outputs, self._outputs, strict=True)]
+        self._executable.write(updated, [*map(_dense, inputs)], made)
+        for state, value in zip(states, updated, strict=True):
+            if value is not state:
+                # AOTAutograd counts the versions.
+                state.data.copy_(value)
+
+
+def _end(tensor: torch.Tensor) -> int:
+    """The address behind the last element."""
+    reach = sum(stride * (extent - 1) for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+    return tensor.data_ptr() + reach * tensor.element_size()
+
+
+def _share_elements(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors share an element, or it takes long to say."""
+    arrays = [each.detach().view(_SAME_SIZE[each.element_size()]).numpy() for each in (a, b)]
+    try:
+        return bool(_shares_memory(*arrays, max_work=_MOST_WORK))
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy where its memory is not what a program takes."""
+    is_dense = tensor.is_contiguous() and not tensor.is_neg() and tensor.data_ptr() % tensor.element_size() == 0
+    return tensor if is_dense else tensor.resolve_neg().clone(memory_format=torch.contiguous_format)
+
+
+def _fits(tensor: torch.Tensor, kind: TensorType, order: tuple[int, ...] | None) -> bool:
+    """Whether the memory of a tensor is that of the program's."""
+    if tensor.dtype is not dtype_of(kind.element) or not tensor.is_cpu or tensor.layout is not torch.strided:
+        return False
+    if tensor.is_neg():
+        return False
+    value = tensor.detach() if order is None else tensor.detach().permute(order)
+    return value.shape == kind.shape and value.is_contiguous()

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A graph of ATen operators, as torch.compile hands it to a backend, as an imported program without state."""
+"""A graph of ATen operators, as torch.compile hands it to a backend, as an imported program: what it writes in place
+is the state."""
 
 import re
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -72,7 +74,8 @@ class _Output:
     """A result that is an output of the program.
 
     Attributes:
-      position: that of the output, which has the result's elements in the order of their memory where that is dense.
+      position: that of the output, which has the result's elements in the order of their memory where that is dense, or
+        the result's own strides where it is the whole memory, too (`CapturedGraph.layouts`).
       shape, strides: those of the result.
       offset: where the result starts in its memory, in elements: by these three the caller makes views of a base.
       is_dense: whether the elements of the output are those of the result in the order of their memory.
@@ -84,14 +87,19 @@ class _Output:
     offset: int
     is_dense: bool
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the memory of the output can be that of the result."""
+        return self.is_dense and not self.offset
+
     def of(self, output: torch.Tensor) -> torch.Tensor:
+        if self.is_whole:
+            return output
         if not self.is_dense:
             return _with_strides(output, self.strides, self.offset)
-        if self.offset:
-            memory = torch.empty(self.offset + output.numel(), dtype=output.dtype, device=output.device)
-            memory[self.offset :] = output.flatten()
-            return memory.as_strided(self.shape, self.strides, self.offset)
-        return output if output.stride() == self.strides else output.as_strided(self.shape, self.strides)
+        memory = torch.empty(self.offset + output.numel(), dtype=output.dtype, device=output.device)
+        memory[self.offset :] = output.flatten()
+        return memory.as_strided(self.shape, self.strides, self.offset)
 
 
 @dataclass(frozen=True)
@@ -100,33 +108,44 @@ class CapturedGraph:
 
     Attributes:
       draws: whether the graph draws random numbers: seed and step, i64 of shape [], are the last two inputs.
+      orders: for each of `tensors` its dimensions in the order of the program's; None where that is the same.
+      layouts: shape, strides and element type of the tensor that takes each output; its elements in the order of memory
+        are those of the output.
     """
 
     draws: bool
-    _tensors: tuple[tuple[int, tuple[int, ...] | None], ...] = field(repr=False)
+    orders: tuple[tuple[int, ...] | None, ...] = field(repr=False)
+    layouts: tuple[tuple[tuple[int, ...], tuple[int, ...], torch.dtype], ...] = field(repr=False)
+    _num_state: int = field(repr=False)
+    _positions: tuple[int, ...] = field(repr=False)
+    _gaps: frozenset[int] = field(repr=False)
     _results: tuple[Any, ...] = field(repr=False)
 
     def hyper_parameters(self) -> list[Any]:
         return []
 
     def flatten_batch(self, batch: Any) -> list[torch.Tensor]:
-        """The tensors among the arguments of a call, in the order of the inputs."""
-        values = []
-        for position, order in self._tensors:
-            value = batch[position].detach().resolve_neg()
-            values.append(value if order is None else value.permute(order))
-        return values
+        """The tensors among the arguments of a call that are only read, in the order of the inputs."""
+        pairs = [*zip(self.tensors(batch), self.orders, strict=False)][self._num_state :]
+        return [in_order(value, order).resolve_neg() for value, order in pairs]
+
+    def tensors(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        """The tensors among the arguments of a call: the states, then the inputs, but for seed and step."""
+        found = [arguments[position] for position in self._positions]
+        for i in self._gaps:
+            found[i] = found[i].contiguous()
+        return found
 
     def write_state(self, values: Sequence[Any]) -> None:
-        """A graph has no state."""
-        assert not values
+        """The state of a call is its arguments: there is nothing to keep it in."""
+        raise CaptureError("a graph of torch.compile has no state of its own")
 
     def results(self, arguments: Sequence[Any], outputs: Sequence[torch.Tensor]) -> list[Any]:
         """The results of a call: tensors, numbers and None, as the graph gives them.
 
         Args:
           arguments: those of the graph.
-          outputs: those of the program, contiguous.
+          outputs: those of the program, as `layouts` says.
         """
         results = []
         for result in self._results:
@@ -139,6 +158,12 @@ class CapturedGraph:
             else:
                 results.append(result)
         return results
+
+
+def in_order(tensor: torch.Tensor, order: tuple[int, ...] | None) -> torch.Tensor:
+    """The tensor, with its dimensions in that order."""
+    value = tensor.detach()
+    return value if order is None else value.permute(order)
 
 
 def _with_strides(value: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
@@ -190,14 +215,15 @@ def draws(graph: torch.fx.Graph) -> bool:
 
 
 def capture_graph(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:
-    """Captures a functional graph of ATen operators that holds no parameters.
+    """Captures a graph of ATen operators that holds no parameters, and is functional but for copies into arguments.
 
     Args:
       module: the graph; what its nodes have as `stack_trace` and `nn_module_stack` gives the user's lines.
       arguments: one for each of the graph: tensors, real or fake, of which shapes and element types count, and whole
         numbers, the sizes of a graph for any size, which are constants of the program.
     Returns:
-      the program; it has no state. The random numbers of a graph that draws some (R1) come from two more inputs.
+      the program; its state are the arguments that the graph writes, with zeros as initial values. The random numbers
+      of a graph that draws some (R1) come from two more inputs.
     Raises:
       CaptureError: see the message.
     """
@@ -215,7 +241,11 @@ def _concrete(value: Any) -> Any:
 
 def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:
     _name_origins(module.graph)
-    positions = [i for i, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    written = {node.args[0] for node in module.graph.nodes if node.target is torch.ops.aten.copy_.default}
+    states = [i for i, node in enumerate(placeholders) if node in written]
+    read = [i for i, value in enumerate(arguments) if isinstance(value, torch.Tensor) and i not in states]
+    positions = [*states, *read]
     orders = [_order(arguments[i]) for i in positions]
     given_tensors = [
         arguments[i] if order is None else arguments[i].permute(order)
@@ -223,7 +253,6 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
     ]
     kinds = [kind_of(f"argument{i}", value) for i, value in zip(positions, given_tensors, strict=True)]
     random = draws(module.graph)
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     (given,) = next(node for node in module.graph.nodes if node.op == "output").args
     examples, found = _examples(module, arguments, placeholders, given)
     memory = {_memory(value): i for i, value in enumerate(examples) if isinstance(value, torch.Tensor)}
@@ -256,7 +285,8 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
                 raise CaptureError("a number that depends on tensor values is a result: expected the tensor itself")
             else:
                 results.append(value)
-        return [*outputs.values()]
+        # What is written has its new values.
+        return [*values[: len(states)], *outputs.values()]
 
     def draw(*values: torch.Tensor) -> list[torch.Tensor]:
         with RandomSites(*values[-2:]):
@@ -269,18 +299,48 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
     else:
         graph = decompose(module, tensors, call)
     output = next(node for node in graph.graph.nodes if node.op == "output")
-    outputs = tuple(kind_of(f"result{i}", node.meta["val"]) for i, node in enumerate(output.args[0]))
-    inputs = (*kinds, *_RANDOM) if random else tuple(kinds)
+    values = [node.meta["val"] for node in output.args[0][len(states) :]]
+    outputs = tuple(kind_of(f"result{i}", value) for i, value in enumerate(values))
+    state, inputs = tuple(kinds[: len(states)]), tuple(kinds[len(states) :])
+    if random:
+        inputs += _RANDOM
+        orders += [None] * len(_RANDOM)
+    gaps = [i for i, value in enumerate(given_tensors) if i >= len(states) and not value.is_contiguous()]
     return ImportedProgram(
-        text=lower(graph, 0, [kind.name for kind in inputs], [kind.name for kind in outputs]),
-        state=(),
-        initial=(),
+        text=lower(
+            graph,
+            len(state),
+            [kind.name for kind in (*state, *inputs)],
+            [kind.name for kind in (*state, *outputs)],
+        ),
+        state=state,
+        initial=tuple(np.zeros(kind.shape, kind.dtype) for kind in state),
         inputs=inputs,
         outputs=outputs,
         num_hyper_parameters=0,
         random=None,
-        bindings=CapturedGraph(random, tuple(zip(positions, orders, strict=True)), tuple(results)),
+        bindings=CapturedGraph(
+            draws=random,
+            orders=tuple(orders),
+            layouts=_layouts(values, results),
+            _num_state=len(state),
+            _positions=tuple(positions),
+            _gaps=frozenset(gaps),
+            _results=tuple(results),
+        ),
     )
+
+
+def _layouts(
+    values: Sequence[torch.Tensor], results: Sequence[Any]
+) -> tuple[tuple[tuple[int, ...], tuple[int, ...], torch.dtype], ...]:
+    """The `CapturedGraph.layouts` of outputs, given as fake tensors, that give these results."""
+    found = [(tuple(value.shape), torch.empty_like(value, memory_format=torch.contiguous_format)) for value in values]
+    layouts = [(shape, like.stride(), like.dtype) for shape, like in found]
+    for result in results:
+        if isinstance(result, _Output) and result.is_whole:
+            layouts[result.position] = (result.shape, result.strides, values[result.position].dtype)
+    return tuple(layouts)
 
 
 def _examples(
