@@ -5,6 +5,7 @@
 
 import copy
 import math
+import resource
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator
@@ -463,6 +464,22 @@ def test_arguments_that_share_what_is_written_are_refused(target: str) -> None:
     pairs = torch.arange(8.0).reshape(2, 4)
     run(torch.zeros(2, 4)[:, ::2], torch.zeros(2, 4)[:, ::2])
     assert run(pairs[:, ::2], pairs[:, 1::2]).tolist() == [[1, 7], [13, 19]]
+
+
+def test_memory_of_large_results_is_used_again_when_nobody_has_them() -> None:
+    run, x = compiled(lambda x: x.t() * 2, fullgraph=True), torch.ones(4096, 2049)
+    first, second = run(x), run(2 * x)
+    assert first.stride() == (1, 2049) and not first._is_view()
+    assert first.mean().item() == 2 and second.mean().item() == 4
+    places, part = [first.data_ptr(), second.data_ptr()], first[5:]
+    del first, second
+    third = run(3 * x)
+    assert third.data_ptr() == places[1] and part.mean().item() == 2 and third.mean().item() == 6
+    del part
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    assert run(x).data_ptr() == places[0] and third.mean().item() == 6
+    # Memory of the system's would be 8196 pages that are cleared.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt < before + 2000
 
 
 def test_a_model_that_shares_a_weight() -> None:

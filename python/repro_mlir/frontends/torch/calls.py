@@ -13,11 +13,11 @@ from torch._C._dynamo import guards
 
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.torch.graphs import CapturedGraph, in_order
+from repro_mlir.frontends.torch.large_results import empty
 from repro_mlir.frontends.torch.tensors import dtype_of, share
 from repro_mlir.numerics.tensors import TensorType, is_canonical
 
-# PyTorch and NumPy say nothing of these, or something else, in their types.
-_allocate: Any = guards._empty_strided_cpu  # type: ignore[attr-defined]
+# PyTorch and NumPy say something else of these in their types.
 _tensor_guards: Any = guards.TensorGuards
 _shares_memory: Any = np.shares_memory
 # Whose elements NumPy can hold.
@@ -63,7 +63,8 @@ class Calls:
         self._takes_addresses, self._moved = executable.takes_addresses, executable.moved
         self._num_state = len(state)
         self._kinds = (*state, *inputs)
-        self._orders, self._layouts = graph.orders, graph.layouts
+        self._orders = graph.orders
+        self._layouts = [(layout, kind.nbytes) for layout, kind in zip(graph.layouts, outputs, strict=True)]
         self._masks = [kind.dtype.itemsize - 1 for kind in self._kinds]
         self._sizes = [kind.nbytes for kind in self._kinds]
         self._sized = [i for i, size in enumerate(self._sizes) if size]
@@ -71,7 +72,7 @@ class Calls:
         self._guards: Any = None
 
     def __call__(self, tensors: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
-        outputs = [_allocate(*layout) for layout in self._layouts]
+        outputs = [empty(layout, size) for layout, size in self._layouts]
         addresses = self._addresses(tensors)
         if addresses is None:
             self._write(tensors, outputs)
