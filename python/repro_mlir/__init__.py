@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .program import Program, SymbolicProgram
     from .program.exact import Contraction, contractions, exact_contractions
     from .torch_compile import backend
+    from .train.compiled_optimizer import compile_optimizer
     from .train.data import batches, permutation
     from .train.result import StepResult
     from .train.schedules import cosine_with_warmup
@@ -56,6 +57,7 @@ _HOMES = {
     "batches": "train.data",
     "capture": "frontends.torch.programs",
     "compile": "inference",
+    "compile_optimizer": "train.compiled_optimizer",
     "contractions": "program.exact",
     "cosine_with_warmup": "train.schedules",
     "diff": "audit.difference.find",
@@ -84,6 +86,7 @@ __all__ = [
     "batches",
     "capture",
     "compile",
+    "compile_optimizer",
     "contractions",
     "cosine_with_warmup",
     "diff",

@@ -81,9 +81,10 @@ def backend(
         model = torch.compile(model, backend=repro_mlir.backend(), fullgraph=True)
 
     `torch.compile(model, backend="repro_mlir", options={"threads": 1})` is the same where the package is installed.
-    Forward and backward are programs, and so is `torch.compile(optimizer.step, backend=...)`. What is computed outside
-    of compiled functions is PyTorch's, and so are its bits: compile the function that gives the loss, not the model
-    alone. Where torch.compile divides a function, that is a warning with the line; `fullgraph=True` makes it an error.
+    Forward and backward are programs, and so is `torch.compile(optimizer.step, backend=...)`; `compile_optimizer` makes
+    the update of `Trainer`. What is computed outside of compiled functions is PyTorch's, and so are its bits: compile
+    the function that gives the loss, not the model alone. Where torch.compile divides a function, that is a warning
+    with the line; `fullgraph=True` makes it an error.
     A function that it leaves out altogether, such as one with a division in a loop, PyTorch runs without a word to the
     backend: `fullgraph=True` refuses that too, and TORCH_LOGS=graph_breaks in the environment shows it.
     Each shape has a program of its own. Where Dynamo's limit of recompilations is reached, it raises

@@ -1,0 +1,125 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""`compile_optimizer`: loops with gradients of their own have the bits of `Trainer`."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import repro_mlir
+from repro_mlir.errors import ReproError
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+F = torch.nn.functional
+nn = torch.nn
+X, Y = torch.linspace(-2, 2, 30).sin().reshape(6, 5), torch.arange(6) % 3
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=False):
+        yield
+    torch._dynamo.reset()
+
+
+def model_of() -> Any:
+    return repro_mlir.initialize(nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3)), 1)
+
+
+def bits(model: Any, optimizer: Any) -> list[bytes]:
+    states = [optimizer.state[parameter] for parameter in model.parameters()]
+    tensors = [value for state in states for _, value in sorted(state.items()) if isinstance(value, torch.Tensor)]
+    return [value.detach().numpy().tobytes() for value in (*model.parameters(), *tensors)]
+
+
+def with_two_groups(model: Any) -> Any:
+    groups = [{"params": model[0].parameters(), "weight_decay": 0.1}, {"params": model[2].parameters()}]
+    return torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.95))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        with_two_groups,
+        lambda model: torch.optim.Adam(model.parameters(), lr=0.01, amsgrad=True, foreach=True),
+        lambda model: torch.optim.NAdam(model.parameters(), lr=0.01),
+    ],
+    ids=["adamw", "adam", "nadam"],
+)
+def test_a_compiled_loop_has_the_bits_of_the_trainer(make: Callable[[Any], Any]) -> None:
+    model, other = model_of(), model_of()
+    optimizer, others = make(model), make(other)
+    schedulers = [torch.optim.lr_scheduler.LambdaLR(each, lambda epoch: 0.5**epoch) for each in (optimizer, others)]
+    trainer = repro_mlir.Trainer(model, F.cross_entropy, optimizer)
+    backend = repro_mlir.backend(threads=1)
+    loss_of = torch.compile(lambda x, y: F.cross_entropy(other(x), y), backend=backend, fullgraph=True)
+    step = repro_mlir.compile_optimizer(others, threads=1)
+    for _ in range(3):
+        others.zero_grad()
+        loss = loss_of(X, Y)
+        loss.backward()
+        step()
+        assert trainer.step(X, Y) == loss.item()
+        for scheduler in schedulers:
+            scheduler.step()
+        assert bits(model, optimizer) == bits(other, others)
+    assert optimizer.state_dict()["param_groups"] == others.state_dict()["param_groups"]
+
+
+def loop(step_of: Callable[[Any], Callable[[], None]]) -> list[list[bytes]]:
+    """Parameters without gradients, and others that come and go."""
+    model, late = model_of(), nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    step, found = step_of(optimizer), []
+    for number in range(5):
+        optimizer.zero_grad()
+        if number == 3:
+            optimizer.add_param_group({"params": [late], "lr": 0.5})
+        if number:
+            for i, parameter in enumerate([*model.parameters(), late]):
+                if (i + number) % 2:
+                    parameter.grad = torch.full_like(parameter, 0.1 * i - 0.2)
+        step()
+        found.append([*bits(model, optimizer), late.detach().numpy().tobytes()])
+    return found
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu:x86-64-v2"])
+def test_parameters_without_gradients_are_left(target: str) -> None:
+    ours = loop(lambda optimizer: repro_mlir.compile_optimizer(optimizer, threads=1))
+    theirs = loop(lambda optimizer: optimizer.step)
+    assert ours == loop(lambda optimizer: repro_mlir.compile_optimizer(optimizer, target=target))
+    assert [[*map(len, each)] for each in ours] == [[*map(len, each)] for each in theirs]
+    # The first step has no gradients; in others two parameters have one.
+    assert ours[0] == theirs[0]
+    for before, after, eager in zip(ours, ours[1:], theirs[1:], strict=False):
+        changed = [a != b for a, b in zip(before, after, strict=False)]
+        assert any(changed) and len(after) == len(eager)
+
+
+def test_a_step_is_a_write_for_autograd() -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = repro_mlir.compile_optimizer(optimizer, threads=1)
+    loss = F.cross_entropy(model(X), Y)
+    loss.backward(retain_graph=True)
+    step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_what_is_no_optimizer_is_refused() -> None:
+    with pytest.raises(ReproError, match="the optimizer is the class SGD, expected an object"):
+        repro_mlir.compile_optimizer(torch.optim.SGD)
+    optimizer = torch.optim.SGD(model_of().parameters(), lr=0.1)
+    with pytest.raises(ReproError, match="unknown target 'abacus'"):
+        repro_mlir.compile_optimizer(optimizer, target="abacus")
+    embedding = nn.Embedding(5, 3, sparse=True)
+    step = repro_mlir.compile_optimizer(torch.optim.SGD(embedding.parameters(), lr=0.1))
+    embedding(torch.tensor([1])).sum().backward()
+    with pytest.raises(ReproError, match=r"expected dense gradients, got one of layout torch\.sparse_coo"):
+        step()
