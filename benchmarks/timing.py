@@ -6,7 +6,7 @@
 import itertools
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from case import Contestants
@@ -34,7 +34,9 @@ class Figure:
         return Figure(statistics.median(samples), min(samples), len(samples))
 
 
-def interleaved(contestants: Contestants, seconds: float) -> Mapping[str, Figure]:
+def interleaved(
+    contestants: Contestants, seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> Mapping[str, Figure]:
     """The seconds of a call of each.
 
     Rounds go through all contestants, each time beginning with another one. A turn begins with calls that are not
@@ -43,11 +45,12 @@ def interleaved(contestants: Contestants, seconds: float) -> Mapping[str, Figure
     Args:
       contestants: functions without arguments.
       seconds: time to spend on each of them; four rounds are made in any case.
+      clock: what a sample is the difference of, such as time.process_time on a machine that does other work, too.
     """
     calls = {}
     for name, function in contestants.items():
         function()
-        calls[name] = max(1, round(_SAMPLE_SECONDS / _seconds(function, 1)))
+        calls[name] = max(1, round(_SAMPLE_SECONDS / _seconds(function, 1, time.perf_counter)))
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     names = list(contestants)
     end = time.perf_counter() + seconds * len(contestants)
@@ -55,11 +58,11 @@ def interleaved(contestants: Contestants, seconds: float) -> Mapping[str, Figure
         if number >= _LEAST_ROUNDS and time.perf_counter() > end:
             break
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            _turn(contestants[name], calls[name], samples[name])
+            _turn(contestants[name], calls[name], samples[name], clock)
     return {name: Figure.of(values) for name, values in samples.items()}
 
 
-def _turn(function, calls: int, samples: list[float]) -> None:
+def _turn(function, calls: int, samples: list[float], clock: Callable[[], float]) -> None:
     start = time.perf_counter()
     while True:
         function()
@@ -67,13 +70,13 @@ def _turn(function, calls: int, samples: list[float]) -> None:
             break
     start = time.perf_counter()
     while True:
-        samples.append(_seconds(function, calls))
+        samples.append(_seconds(function, calls, clock))
         if time.perf_counter() - start > _TURN_SECONDS:
             break
 
 
-def _seconds(function, calls: int) -> float:
-    start = time.perf_counter()
+def _seconds(function, calls: int, clock: Callable[[], float]) -> float:
+    start = clock()
     for _ in range(calls):
         function()
-    return (time.perf_counter() - start) / calls
+    return (clock() - start) / calls
