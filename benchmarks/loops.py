@@ -14,9 +14,9 @@ has those of `Trainer` are others.
 import argparse
 import datetime
 import os
+import platform
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import repro_mlir
 import torch
@@ -91,9 +91,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20, help="time to spend on each of the three and each clock")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    (cpu,) = {line.split(":")[1].strip() for line in Path("/proc/cpuinfo").open() if line.startswith("model name")}
-    date = datetime.datetime.now(datetime.UTC)
-    print(f"{cpu}; PyTorch {torch.__version__}; {date:%Y-%m-%d %H:%M} UTC; load {os.getloadavg()[0]:.1f}")
+    date = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"
+    print(f"{platform.machine()}; PyTorch {torch.__version__}; {date}; load {os.getloadavg()[0]:.1f}")
     print(f"| what | threads | ms by | {TRAINER} | {RULE} | {TRACED} | {RULE}, ratio | {TRACED}, ratio |")
     print("| --- " * 8 + "|", flush=True)
     for name in options.model:
