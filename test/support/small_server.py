@@ -175,7 +175,7 @@ def main(settings: dict[str, Any]) -> int:
       buffer: bytes that the system keeps for a client.
       slots, chunk: of the generator.
       quick: whether it is a `QuickGenerator`.
-      decodes: whether the tokenizer does.
+      encodes, decodes: whether the tokenizer does; an encoding that it does not make has no end.
       delay: seconds that a step takes at least.
       fails_after: after so many steps the engine has a fault.
       options: of `ServerOptions`.
@@ -201,6 +201,8 @@ def main(settings: dict[str, Any]) -> int:
             options = ServerOptions(**settings.get("options", {}))
             print(listen(bound), flush=True)
             tokenizer = Pieces()
+            if not settings.get("encodes", True):
+                tokenizer.encode = _endless  # type: ignore[method-assign]
             if not settings.get("decodes", True):
                 tokenizer.decode = _broken  # type: ignore[method-assign]
             if not serve(bound, generator, tokenizer, identity, "small", {"target": "cpu"}, slots, options):
@@ -214,6 +216,11 @@ def main(settings: dict[str, Any]) -> int:
 
 def _broken(tokens: Sequence[int]) -> str:
     raise ValueError("a fault of the test")
+
+
+def _endless(text: str) -> list[int]:
+    time.sleep(1000)
+    raise AssertionError
 
 
 def _slow_down(generator: Any, delay: float, fails_after: int | None) -> None:

@@ -11,7 +11,7 @@ import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 from starlette.applications import Starlette
@@ -177,15 +177,10 @@ class Api:
         where = "messages" if fields.prompt is None else "prompt"
         if isinstance(fields.prompt, list):
             prompt = fields.prompt
+        elif fields.prompt is None:
+            prompt = await self._encoded(self._tokenizer.encode_chat, fields.messages, where)
         else:
-            loop = asyncio.get_running_loop()
-            try:
-                if fields.prompt is None:
-                    prompt = await loop.run_in_executor(self._encoder, self._tokenizer.encode_chat, fields.messages)
-                else:
-                    prompt = await loop.run_in_executor(self._encoder, self._tokenizer.encode, fields.prompt)
-            except ReproError as error:
-                raise Refused(400, f"{where}: {error}", where, "invalid_value") from None
+            prompt = await self._encoded(self._tokenizer.encode, fields.prompt, where)
         if not prompt:
             raise Refused(400, f"{where}: expected at least one token, got none", where, "invalid_value")
         wrong = next((token for token in prompt if not 0 <= token < self._identity.vocabulary), None)
@@ -205,6 +200,24 @@ class Api:
                 "context_length_exceeded",
             )
         return Question(tuple(prompt), fields.sampling, most, self._stop_tokens, fields.stop)
+
+    async def _encoded(self, encode: Callable[[Any], list[int]], given: Any, where: str) -> list[int]:
+        """The tokens of what the client wrote in a field."""
+        seconds = self._options.encode_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.get_running_loop().run_in_executor(self._encoder, encode, given)
+        except TimeoutError:
+            # What waits for the thread is taken back; what runs cannot be ended, as a template without an end.
+            raise Refused(503, f"{where}: no tokens after {seconds:g} s", where, "tokenizer_timeout") from None
+        except ReproError as error:
+            raise Refused(400, f"{where}: {error}", where, "invalid_value") from None
+
+    def close(self, seconds: float) -> bool:
+        """Ends the thread of the tokenizer; whether it has ended within some seconds."""
+        last = self._encoder.submit(int)
+        self._encoder.shutdown(wait=False)
+        return not wait((last,), seconds).not_done
 
     async def _pieces(self, answer: Answer, transcript: Transcript) -> AsyncIterator[str]:
         """The pieces of text of an answer, until it has ended."""
@@ -232,8 +245,6 @@ class Api:
                 collecting.result()
             except EngineFailed:
                 raise Refused(500, "the server has failed", code="engine_failed") from None
-            except ReproError as error:
-                raise Refused(400, str(error), code="invalid_value") from None
         finally:
             # Also where it has ended by a stop string, of which the engine does not know.
             self._engine.cancel(answer)
@@ -254,9 +265,6 @@ class Api:
                     yield _event(form.chunk(piece))
         except EngineFailed:
             yield _event(_error(500, "the server has failed", code="engine_failed"))
-            return
-        except ReproError as error:
-            yield _event(_error(400, str(error), code="invalid_value"))
             return
         except Exception as error:
             _tell_fault(error)

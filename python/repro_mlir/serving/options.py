@@ -17,16 +17,19 @@ class ServerOptions:
       connections: how many connections may be open; one more gets 503, and twice as many are closed at once.
       body_bytes: of the body of a request.
       body_seconds: for the body of a request to come.
+      encode_seconds: for the tokenizer to make tokens of a prompt, with those that it got before.
       idle_seconds: after which a connection is closed that has sent no whole head of a request.
       write_seconds: after which a connection is closed whose client reads nothing.
       grace_seconds: for the answers that are running when the server is told to end.
-      step_seconds: for the last step of the model, when all answers have ended or were given up.
+      step_seconds: for the last step of the model and the tokenizer's last text, when all answers have ended or were
+        given up.
     """
 
     waiting: int = 64
     connections: int = 256
     body_bytes: int = 1 << 18
     body_seconds: float = 10.0
+    encode_seconds: float = 10.0
     idle_seconds: float = 10.0
     write_seconds: float = 30.0
     grace_seconds: float = 30.0

@@ -65,7 +65,8 @@ def serve(
       name: of the model, for clients.
       environment: where it runs, for the receipts.
     Returns:
-      whether the engine has ended too; otherwise it is in a step, whose result nobody waits for any more.
+      whether the threads of the engine and of the tokenizer have ended too; otherwise one is in a step or a text, whose
+        result nobody waits for any more.
     Raises:
       ReproError: the socket cannot listen, or the engine has failed.
     """
@@ -98,7 +99,7 @@ def serve(
     try:
         server.run([bound])
     finally:
-        has_ended = engine.close(options.step_seconds)
+        has_ended = all([engine.close(options.step_seconds), api.close(options.step_seconds)])
     if engine.failure is not None:
         reason = foreign(str(engine.failure))
         raise ReproError(f"the engine failed: {type(engine.failure).__name__}: {reason}")
