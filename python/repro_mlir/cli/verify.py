@@ -168,11 +168,11 @@ def _verify_answer(options: argparse.Namespace) -> int:
         raise ReproError(f"{', '.join(wrong)}: only of receipts of runs, which have no --model")
     expect(options.receipt, ANSWER)
     data = read_regular(options.receipt, canonical_json.LIMIT, follow=True)
-    receipt, text = find_receipt(parse(data, options.receipt), options.receipt)
+    receipt, said = find_receipt(parse(data, options.receipt), options.receipt)
     start = time.perf_counter()
     report: dict[str, Any] = {"receipt": options.receipt, "target": options.target, "hash": receipt["hash"]}
     try:
-        check_itself(receipt, text)
+        check_itself(receipt, said)
         with needed_packages():
             from ..integrations.model_folder import ModelFolder, versions
 
@@ -183,6 +183,9 @@ def _verify_answer(options: argparse.Namespace) -> int:
         transcript = recompute(receipt, generator, folder.tokenizer, options.receipt)
     except ReceiptWrong as error:
         return _tell_wrong(report, error, options.json)
+    left_open, own = [_OPEN], sorted(folder.tokenizer.stop_tokens)
+    if receipt["stop_tokens"] != own:
+        left_open.append(f"whether an answer ends behind {receipt['stop_tokens']}, where the directory says {own}")
     report |= {
         "right": True,
         "weights": receipt["weights"],
@@ -190,7 +193,7 @@ def _verify_answer(options: argparse.Namespace) -> int:
         "prompt_tokens": len(receipt["prompt"]),
         "tokens": len(transcript.tokens),
         "text": transcript.text,
-        "not_checked": [_OPEN],
+        "not_checked": left_open,
         "seconds": round(time.perf_counter() - start, 3),
     }
     if options.json:
@@ -198,5 +201,7 @@ def _verify_answer(options: argparse.Namespace) -> int:
         return 0
     told = f"{len(transcript.tokens)} tokens after a prompt of {len(receipt['prompt'])}, computed on {options.target}"
     tell(f"right    {told}", f"weights  {receipt['weights']}", f"program  {receipt['program']}")
-    tell(f"hash     {receipt['hash']}", f"text     {foreign(transcript.text)}", f"open     {_OPEN}")
+    tell(f"hash     {receipt['hash']}", f"text     {foreign(transcript.text)}")
+    for i, line in enumerate(left_open):
+        tell(f"{'open' if i == 0 else '':8} {foreign(line)}")
     return 0

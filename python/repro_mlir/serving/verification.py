@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ReceiptWrong, ReproError
@@ -18,34 +19,53 @@ from .tokenizer import Tokenizer
 from .transcript import Transcript
 
 
-def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], str | None]:
-    """The receipt in the JSON of a file, which has it alone or the whole answer of a server, and the answer's text.
+@dataclass(frozen=True)
+class Said:
+    """What an answer says beside its receipt: its text, why it ends, and how many tokens were read and written."""
+
+    text: str
+    finish: Any
+    read: Any
+    written: Any
+
+
+def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], Said | None]:
+    """The receipt in the JSON of a file, which has it alone or the whole answer of a server, and what the answer says.
 
     Args:
       value: parsed JSON.
       where: names the file in messages.
     Raises:
-      ReproError: neither of both.
+      ReproError: neither of both, as the last event of a stream, which has no text of its own.
     """
     if not (isinstance(value, dict) and "receipt" in value):
         read_receipt(value, where)
         return value, None
     read_receipt(value["receipt"], where)
     try:
-        (choice,) = value["choices"]
-        text = choice["text"] if "text" in choice else choice["message"]["content"]
+        (choice,), usage = value["choices"], value["usage"]
+        # Of two texts a reader may take the other one.
+        (text,) = [choice[name] if name == "text" else choice[name]["content"] for name in _TEXTS if name in choice]
+        said = Said(text, choice["finish_reason"], usage["prompt_tokens"], usage["completion_tokens"])
     except (KeyError, TypeError, ValueError):
-        text = None
-    if not isinstance(text, str):
-        raise ReproError(f"{where}: expected the answer of a server, with one choice")
-    return value["receipt"], text
+        said = None
+    if said is None or not isinstance(said.text, str):
+        raise ReproError(f"{where}: expected the whole answer of a server, with one choice, or its receipt alone")
+    return value["receipt"], said
 
 
-def check_itself(receipt: Mapping[str, Any], text: str | None) -> None:
-    """ReceiptWrong where a receipt contradicts itself, or the text of its answer where that is at hand."""
+_TEXTS = ("text", "message")
+"""Where an answer has its text, as a completion or in a conversation."""
+
+
+def check_itself(receipt: Mapping[str, Any], said: Said | None) -> None:
+    """ReceiptWrong where a receipt contradicts itself, or what its answer says where that is at hand."""
     _compare("hash", receipt["hash"], content_hash(receipt))
-    if text is not None:
-        _compare("text", receipt["text"], text_hash(text))
+    if said is not None:
+        _compare("text", receipt["text"], text_hash(said.text))
+        _compare("finish", receipt["finish"], said.finish)
+        _compare("prompt", len(receipt["prompt"]), said.read)
+        _compare("tokens", len(receipt["tokens"]), said.written)
 
 
 def check_model(receipt: Mapping[str, Any], identity: ModelIdentity, versions: Mapping[str, str]) -> None:

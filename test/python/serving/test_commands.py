@@ -19,11 +19,15 @@ RECEIPT = {
     "text": "4" * 64, "environment": {}, "hash": "5" * 64,
 }  # fmt: skip
 
+ANSWER = {
+    "choices": [{"text": "x", "finish_reason": "length"}], "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+}  # fmt: skip
+
 
 @pytest.fixture
 def answer(tmp_path: Path) -> Path:
     path = tmp_path / "answer.json"
-    path.write_text(json.dumps({"choices": [{"text": "x"}], "receipt": RECEIPT}, indent=1))
+    path.write_text(json.dumps({**ANSWER, "receipt": RECEIPT}, indent=1))
     return path
 
 
@@ -80,3 +84,16 @@ def test_faults_of_a_tokenizer_are_told(capfd: Any) -> None:
         status, output, errors = small.end()
     assert (status, output) == (0, "ended\n")
     assert errors == "repro serve: internal error: ValueError: a fault of the test\n" * 2
+
+
+def test_a_tokenizer_without_an_end_keeps_nobody() -> None:
+    """As with a chat template that loops: others are answered, and so is whoever asked; the process ends."""
+    from support.http_client import ask
+
+    options = {"encode_seconds": 0.2, "step_seconds": 0.2, "waiting": 1}
+    with SmallServer(quick=True, slots=1, encodes=False, options=options) as small:
+        for _ in range(3):
+            reply = ask(small.port, "/v1/completions", {"prompt": "a", "max_tokens": 3})
+            assert reply.status == 503 and reply.json()["error"]["code"] == "tokenizer_timeout"
+        assert ask(small.port, "/v1/completions", {"prompt": [1], "max_tokens": 3}).status == 200
+        assert small.end(timeout=10) == (0, "in a step\n", "")

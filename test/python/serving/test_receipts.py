@@ -53,8 +53,8 @@ def receipt(number: int) -> dict[str, Any]:
 
 def verify(given: dict[str, Any], used: Generator, known: ModelIdentity | None = None) -> Transcript:
     """All that `repro verify --model` does."""
-    found, text = verification.find_receipt(json.loads(json.dumps(given)), "answer.json")
-    verification.check_itself(found, text)
+    found, said = verification.find_receipt(json.loads(json.dumps(given)), "answer.json")
+    verification.check_itself(found, said)
     verification.check_model(found, known or known_identity(), VERSIONS)
     return verification.recompute(found, used, Pieces(), "answer.json")
 
@@ -249,15 +249,34 @@ def test_a_field_that_is_missing(missing: str) -> None:
         read_receipt(given, "answer.json")
 
 
-def test_the_text_of_a_whole_answer_is_compared() -> None:
+def whole(number: int, choice: dict[str, Any], **others: Any) -> dict[str, Any]:
+    """An answer of the server, as far as it is compared."""
+    said = receipt(number)
+    usage = {"prompt_tokens": len(said["prompt"]), "completion_tokens": len(said["tokens"])}
+    return {"choices": [{"finish_reason": said["finish"], **choice}], "usage": usage, "receipt": said, **others}
+
+
+def test_what_a_whole_answer_says_is_compared() -> None:
     text = verify(receipt(1), known_generator(1, 1)).text
-    for said in ({"text": text}, {"message": {"role": "assistant", "content": text}}):
-        verify({"choices": [said], "receipt": receipt(1)}, known_generator(1, 1))
-    with pytest.raises(ReceiptWrong, match="text"):
-        verify({"choices": [{"text": f"{text}!"}], "receipt": receipt(1)}, known_generator(1, 1))
-    for choices in ([], [{}], [{"text": 1}], [{"message": None}], "x", [{"text": text}] * 2):
-        with pytest.raises(ReproError, match="expected the answer of a server"):
-            verify({"choices": choices, "receipt": receipt(1)}, known_generator(1, 1))
+    message = {"role": "assistant", "content": text}
+    for said in ({"text": text}, {"message": message}):
+        verify(whole(1, said), known_generator(1, 1))
+    finish = CHANGES["finish"](receipt(1)["finish"])
+    for place, lie in (
+        ("text", whole(1, {"text": f"{text}!"})),
+        ("finish", whole(1, {"text": text, "finish_reason": finish})),
+        ("prompt", whole(1, {"text": text}, usage={"prompt_tokens": 1, "completion_tokens": 2})),
+        ("tokens", whole(1, {"text": text}, usage={**whole(1, {})["usage"], "completion_tokens": None})),
+    ):
+        with pytest.raises(ReceiptWrong) as wrong:
+            verify(lie, known_generator(1, 1))
+        assert wrong.value.place == place
+    both = {"text": text, "message": {**message, "content": "another"}}
+    event = {"choices": [{"text": "", "finish_reason": receipt(1)["finish"]}], "receipt": receipt(1)}
+    choices = ([], [{}], [{"text": 1}], [{"message": None}], "x", ["text"], [{"text": text}] * 2)
+    for other in (whole(1, both), event, *(whole(1, {}, choices=each) for each in choices)):
+        with pytest.raises(ReproError, match="expected the whole answer of a server"):
+            verify(other, known_generator(1, 1))
 
 
 def test_no_weights() -> None:

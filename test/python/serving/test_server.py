@@ -20,8 +20,8 @@ COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 def check(answer: dict[str, Any]) -> dict[str, Any]:
     """What `repro verify --model` does with a file that has the answer; the receipt."""
-    receipt, text = verification.find_receipt(answer, "answer")
-    verification.check_itself(receipt, text)
+    receipt, said = verification.find_receipt(answer, "answer")
+    verification.check_itself(receipt, said)
     verification.check_model(receipt, known_identity(), {})
     verification.recompute(receipt, known_generator(1, 5, "cpu:x86-64-v2"), Pieces(), "answer")
     return receipt
