@@ -15,11 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 import torch
 from folders import TEXT, byte_tokenizer, gpt2_folder, llama_folder, piece_tokenizer
 from repro_mlir import ReproError
+from repro_mlir.cli.main import main
+from repro_mlir.generation import identity
 from repro_mlir.integrations.model_folder import FolderTokenizer, ModelFolder
+from repro_mlir.serving.receipt import content_hash
 from repro_mlir.serving.text import GrowingText
+from safetensors.torch import load_file, save_file
 from support.http_client import ask, get
 
 # Without a way to CUDA's libraries torchvision must come first, see vision.py.
@@ -76,9 +81,12 @@ def test_gpt2_with_a_tokenizer_of_bytes(tmp_path: Path) -> None:
         assert refused.status == 400 and refused.json()["error"]["code"] == "context_length_exceeded"
     tokenizer = byte_tokenizer()
     assert tokenizer.decode(chat["receipt"]["prompt"]) == "user: fox\nassistant:"
-    for target, answer in (("cpu:x86-64-v2", whole), ("ptx-emulator", chat), ("cpu", events[-1]["receipt"])):
+    others = {**events[-1]["receipt"], "stop_tokens": []}
+    others["hash"] = content_hash(others)
+    for target, answer in (("ptx-emulator", chat), ("cpu", others), ("cpu:x86-64-v2", whole)):
         status, report = verified(answer, folder, path, target)
         assert status == 0 and report["right"] and report["target"] == target, report
+        assert ("the directory says [0]" in report["not_checked"][-1]) == (answer is others)
     assert report["text"] == whole["choices"][0]["text"] and report["weights"] == server["weights"]
     status, report = verified({**whole, "receipt": {**whole["receipt"], "seed": "4"}}, folder, path)
     assert status == 1 and report["place"] == "hash"
@@ -141,6 +149,31 @@ def damaged(tmp_path: Path, what: str) -> Path:
         (folder / "model.safetensors").write_bytes(data[: len(data) // 2])
     elif what == "no JSON":
         (folder / "tokenizer.json").write_text("{")
+    elif what == "too many layers":
+        config["n_layer"] = 1
+    elif what == "integers":
+        weights = load_file(folder / "model.safetensors")
+        weights["transformer.h.0.attn.c_attn.weight"] = weights["transformer.h.0.attn.c_attn.weight"].to(torch.int8)
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    elif what == "not finite":
+        weights = load_file(folder / "model.safetensors")
+        weights["transformer.ln_f.bias"].fill_(torch.nan)
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    elif what == "elsewhere":
+        (folder / "model.safetensors").rename(tmp_path / "model.safetensors")
+        index = {"weight_map": {"transformer.ln_f.bias": "../model.safetensors"}}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    elif what == "other weights":
+        config["transformers_weights"] = "adapter_model.bin"
+    elif what == "a dangling link":
+        (folder / "chat_template.jinja").unlink()
+        (folder / "chat_template.jinja").symlink_to(tmp_path / "nowhere")
+    elif what == "no token":
+        (folder / "generation_config.json").write_text('{"eos_token_id": [[0]]}')
+    elif what in ("draws", "panics"):
+        tokenizer = json.loads((folder / "tokenizer.json").read_text())
+        change = {"dropout": 0.5} if what == "draws" else {"continuing_subword_prefix": "#" * 50}
+        (folder / "tokenizer.json").write_text(json.dumps({**tokenizer, "model": {**tokenizer["model"], **change}}))
     if folder.exists() and config:
         (folder / "config.json").write_text(json.dumps(config))
     return folder
@@ -159,6 +192,15 @@ def damaged(tmp_path: Path, what: str) -> Path:
         ("adapter", "expected a whole model, got an adapter"),
         ("cut off", "cannot read a model"),
         ("no JSON", "cannot read a tokenizer"),
+        ("too many layers", "unexpected keys of the model: transformer.h.1.attn"),
+        ("integers", "expected weights of f32, bf16 or f16, got I8: transformer.h.0.attn.c_attn.weight"),
+        ("not finite", "gives no finite logits"),
+        ("elsewhere", "expected names of safetensors of this directory"),
+        ("other weights", "config.json names other files"),
+        ("a dangling link", "expected chat_template.jinja to be a file"),
+        ("no token", r"expected eos_token_id of tokens, got \[0\]"),
+        ("draws", "expected a tokenizer that gives a text the same tokens each time"),
+        ("panics", "cannot read a tokenizer: range end index"),
     ],
 )
 def test_directories_that_are_refused(tmp_path: Path, what: str, message: str) -> None:
@@ -167,9 +209,56 @@ def test_directories_that_are_refused(tmp_path: Path, what: str, message: str) -
     assert "\n" not in str(error.value)
 
 
+def test_weights_are_no_longer_those_of_the_file(tmp_path: Path) -> None:
+    """Its f32 are mapped into memory: what is written there meanwhile would be in the answers and not in the hash."""
+    folder = gpt2_folder(tmp_path / "model")
+    model = ModelFolder(folder).model
+    before = [parameter.clone() for parameter in model.parameters()]
+    size = (folder / "model.safetensors").stat().st_size
+    with open(folder / "model.safetensors", "r+b") as file:
+        file.seek(size // 2)
+        file.write(b"\x11" * (size // 2))
+    assert all(map(torch.equal, before, model.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{{ 1 / 0 }}", "the chat template refuses the messages: division by zero"),
+        ("{% for", "the chat template refuses the messages"),
+        ("{{ ''.__class__.__mro__ }}", "access to attribute '__class__' of 'str' object is unsafe"),
+        ("{{ 'a' * 5000000 }}", "expected at most 4,194,304 characters of the chat template, got 5,000,000"),
+    ],
+)
+def test_hostile_chat_templates(template: str, message: str) -> None:
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = template
+    with pytest.raises(ReproError, match=message):
+        FolderTokenizer(tokenizer, set()).encode_chat([{"role": "user", "content": "x"}])
+
+
+def test_texts_on_which_a_tokenizer_fails() -> None:
+    """A panic of Rust is no Exception."""
+    tokenizer = byte_tokenizer()
+    tokenizer.backend_tokenizer.normalizer = tokenizers.normalizers.Replace("", "x")
+    used = FolderTokenizer(tokenizer, set())
+    with pytest.raises(ReproError, match="the tokenizer refuses the text"):
+        used.encode("The fox")
+
+
 def test_commands_that_cannot_be(tmp_path: Path) -> None:
     folder = gpt2_folder(tmp_path / "model")
     status, _, errors = repro("serve", folder, "--capacity", "129")
     assert status == 2 and errors.endswith("repro: error: expected a capacity of at most 128, got 129\n")
     status, _, errors = repro("serve", folder, "--host", "256.1.1.1")
     assert status == 2 and "cannot listen on 256.1.1.1:8000" in errors
+
+
+def test_tokens_that_the_model_never_gives_end_no_answer(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    folder = gpt2_folder(tmp_path / "model")
+    (folder / "generation_config.json").write_text('{"eos_token_id": 50256}')
+    # Whose capture would take most of the time.
+    known = identity.ModelIdentity("0" * 64, "1" * 64, "2" * 64, 128, 320)
+    monkeypatch.setattr(identity, "identity_of", lambda *_: known)
+    assert main(["serve", str(folder), "--port", "0"]) == 2
+    assert "expected eos_token_id of tokens from 0 to 319, got 50256" in capsys.readouterr().err

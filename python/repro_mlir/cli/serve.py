@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..command_line import positive
+from ..errors import ReproError
 from ..printing import tell
 from .options import Commands, add_command, needed_packages
 from .target import add_target
@@ -97,6 +98,10 @@ def _load(options: argparse.Namespace) -> tuple[Generator, Tokenizer, ModelIdent
     capacity = options.capacity or min(_CAPACITY, folder.positions)
     folder.check_capacity(capacity)
     identity = identity_of(folder.model, capacity)
+    beyond = max(folder.tokenizer.stop_tokens, default=0)
+    if beyond >= identity.vocabulary:
+        most = identity.vocabulary - 1
+        raise ReproError(f"{folder.path}: expected eos_token_id of tokens from 0 to {most}, got {beyond}")
     generator = Generator(
         folder.model,
         capacity,

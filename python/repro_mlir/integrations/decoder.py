@@ -37,8 +37,8 @@ class Decoder(torch.nn.Module):
         """Compares the logits of a few tokens with those that the model gives by itself.
 
         Raises:
-          ReproError: `model` is none of transformers, its attention cannot be chosen, it does not run, or it counts its
-            tokens in another way than from 0 on.
+          ReproError: `model` is none of transformers, its attention cannot be chosen, it does not run, gives no finite
+            logits, or counts its tokens in another way than from 0 on.
         """
         super().__init__()
         if not isinstance(model, transformers.PreTrainedModel):
@@ -66,7 +66,11 @@ class Decoder(torch.nn.Module):
         finally:
             for module, is_training in modes:
                 module.training = is_training
-        if not torch.allclose(found, own, rtol=0, atol=_DEVIATION * own.abs().max().item(), equal_nan=True):
+        # Beside an infinite logit none would deviate.
+        finite = own[own.isfinite()]
+        if not finite.numel():
+            raise ReproError(f"{type(self.model).__qualname__} gives no finite logits on {length} tokens")
+        if not torch.allclose(found, own, rtol=0, atol=_DEVIATION * finite.abs().max().item(), equal_nan=True):
             raise ReproError(
                 f"{type(self.model).__qualname__} gives other logits at the positions 0, 1, 2, ... than by itself: "
                 "expected a model that counts tokens from 0"

@@ -16,16 +16,25 @@ from typing import Any
 # Before transformers reads it: nothing is fetched, whatever a file of the directory names.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-import jinja2
 import torch
 import transformers
+from safetensors import safe_open
 
 from ..errors import ReproError
+from ..files.canonical_json import LIMIT
+from ..files.json_text import parse
+from ..files.regular import read_regular
 from ..printing import foreign
 from .decoder import Decoder
 
 _POSITIONS = 1 << 17
 """Of a model whose configuration does not say how many it has: a receipt may name any capacity."""
+
+_EXACT = ("F32", "F16", "BF16")
+"""Types of safetensors whose every number is one of f32."""
+
+_TEMPLATE_LIMIT = 1 << 22
+"""The most characters of a conversation: a template can write more than the memory holds tokens of."""
 
 _LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
@@ -55,6 +64,10 @@ class ModelFolder:
         self.path = Path(path)
         if not (self.path / "config.json").is_file():
             raise ReproError(f"{path}: expected a directory with config.json, safetensors and a tokenizer")
+        # transformers goes on without what it cannot open, such as a chat template.
+        for each in sorted(self.path.iterdir()):
+            if not each.is_file() and not each.is_dir():
+                raise ReproError(f"{path}: expected {foreign(each.name)} to be a file")
         self._config = self._read(transformers.AutoConfig, "a configuration")
         if getattr(self._config, "quantization_config", None) is not None:
             raise ReproError(f"{path}: expected a model that is not quantized")
@@ -71,6 +84,7 @@ class ModelFolder:
     @cached_property
     def model(self) -> Decoder:
         """The model in float32, which holds every bf16 and f16 exactly. ReproError where it is not all there."""
+        self._check_weights()
         model, report = self._read(
             transformers.AutoModelForCausalLM,
             "a model",
@@ -78,11 +92,42 @@ class ModelFolder:
             dtype=torch.float32,
             output_loading_info=True,
         )
-        # transformers would draw what is missing, on each machine anew.
-        for kind in ("missing_keys", "mismatched_keys", "error_msgs"):
+        # transformers would draw what is missing, on each machine anew, and leave out what is too much, such as layers.
+        for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
             if wrong := sorted(map(str, report.get(kind) or ())):
                 raise ReproError(f"{self.path}: {kind.replace('_', ' ')} of the model: {foreign(', '.join(wrong))}")
+        for tensor in (*model.parameters(), *model.buffers()):
+            # Those of f32 are the file itself, in which others may write.
+            tensor.data = tensor.data.clone()
         return Decoder(model).eval()
+
+    def _check_weights(self) -> None:
+        """ReproError for weights that are no safetensors of this directory, or whose numbers f32 does not hold."""
+        if getattr(self._config, "transformers_weights", None) is not None:
+            raise ReproError(f"{self.path}: expected weights as model.safetensors, config.json names other files")
+        index = self.path / "model.safetensors.index.json"
+        names = ["model.safetensors"]
+        if not (self.path / names[0]).is_file() and index.is_file():
+            described = parse(read_regular(index, LIMIT, follow=True), str(index))
+            weights = described.get("weight_map") if isinstance(described, dict) else None
+            given = list(weights.values()) if isinstance(weights, dict) else []
+            named = {each for each in given if isinstance(each, str) and Path(each).name == each}
+            if not given or not named.issuperset(given) or not all(each.endswith(".safetensors") for each in named):
+                raise ReproError(f"{index}: expected names of safetensors of this directory")
+            names = sorted(named)
+        for name in names:
+            path = self.path / name
+            try:
+                with safe_open(path, framework="pt") as file:
+                    kinds = {key: file.get_slice(key).get_dtype() for key in file.keys()}
+            except Exception as error:
+                raise ReproError(f"{self.path}: cannot read a model: {foreign(f'{name}: {error}')}") from None
+            # Masks and positions that old models store are whole numbers.
+            for key, kind in kinds.items():
+                if kind not in _EXACT and (kind.startswith("F") or key.endswith(".weight")):
+                    raise ReproError(
+                        f"{self.path}: expected weights of f32, bf16 or f16, got {kind}: {foreign(key)} in {name}"
+                    )
 
     def check_capacity(self, capacity: int) -> None:
         """ReproError for more tokens than the model has positions for."""
@@ -97,17 +142,28 @@ class ModelFolder:
             sources.append(self._read(transformers.GenerationConfig, "a configuration of generation"))
         for source in sources:
             given = getattr(source, "eos_token_id", None)
-            found.update(given if isinstance(given, list) else [] if given is None else [given])
+            for each in given if isinstance(given, list) else [] if given is None else [given]:
+                if type(each) is not int or each < 0:
+                    raise ReproError(f"{self.path}: expected eos_token_id of tokens, got {foreign(repr(each), 40)}")
+                found.add(each)
         return found
 
     def _read(self, kind: Any, what: str, **options: Any) -> Any:
         given = {"local_files_only": True} if kind is transformers.GenerationConfig else _LOCAL
-        try:
-            with _silence():
-                return kind.from_pretrained(str(self.path), **given, **options)
-        except Exception as error:
-            # Whatever is in the files: transformers has no exception of its own.
-            raise ReproError(f"{self.path}: cannot read {what}: {foreign(str(error))}") from None
+        with _refusal(f"{self.path}: cannot read {what}"), _silence():
+            return kind.from_pretrained(str(self.path), **given, **options)
+
+
+@contextlib.contextmanager
+def _refusal(message: str) -> Iterator[None]:
+    """ReproError for whatever the libraries raise on what is in the files: they have no exceptions of their own."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        # A panic of Rust is no Exception.
+        raise ReproError(f"{message}: {foreign(str(error) or type(error).__name__)}") from None
 
 
 @contextlib.contextmanager
@@ -129,28 +185,39 @@ class FolderTokenizer:
     """A tokenizer of transformers as the server takes it."""
 
     def __init__(self, tokenizer: Any, ends: set[int]) -> None:
+        """ReproError for one that draws random numbers."""
+        model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+        options = tokenizer.init_kwargs.get("sp_model_kwargs") or {}
+        if getattr(model, "dropout", None) or options.get("enable_sampling"):
+            raise ReproError("expected a tokenizer that gives a text the same tokens each time, got one that draws")
         self._encoding = tokenizer
         # Fast tokenizers refuse to be used by two threads at a time.
-        self._decoding = copy.deepcopy(tokenizer)
+        with _refusal("cannot read a tokenizer"):
+            self._decoding = copy.deepcopy(tokenizer)
         own = tokenizer.eos_token_id
         self.stop_tokens = frozenset(ends if own is None else {*ends, own})
         self.has_chat = tokenizer.chat_template is not None
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a prompt, with those that the tokenizer puts around one."""
-        return _plain(self._encoding.encode(text))
+        """The tokens of a prompt, with those that the tokenizer puts around one. ReproError where it refuses."""
+        with _refusal("the tokenizer refuses the text"):
+            return _plain(self._encoding.encode(text))
 
     def encode_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
         """The tokens of a conversation. ReproError where the template does not take it."""
-        try:
+        with _refusal("the chat template refuses the messages"):
             text = self._encoding.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=False)
-        except (jinja2.TemplateError, ValueError, TypeError) as error:
-            raise ReproError(f"the chat template refuses the messages: {foreign(str(error))}") from None
-        return _plain(self._encoding.encode(text, add_special_tokens=False))
+        if len(text) > _TEMPLATE_LIMIT:
+            raise ReproError(f"expected at most {_TEMPLATE_LIMIT:,} characters of the chat template, got {len(text):,}")
+        with _refusal("the tokenizer refuses the text"):
+            return _plain(self._encoding.encode(text, add_special_tokens=False))
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens, without special ones."""
-        text: str = self._decoding.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        """The text of tokens, without special ones. ReproError where the tokenizer gives none."""
+        with _refusal("the tokenizer refuses the answer"):
+            text: str = self._decoding.decode(
+                list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
         return text
 
 
