@@ -12,6 +12,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -186,4 +187,19 @@ private:
 void repro::populateExactFolding(RewritePatternSet &patterns) {
   patterns.add<EvaluateScalar, FoldBySafeFolder, FoldExactIdentity>(
       patterns.getContext());
+}
+
+//===----------------------------------------------------------------------===//
+// Slices
+//===----------------------------------------------------------------------===//
+
+bool repro::isEmptyAtEnd(ArrayRef<int64_t> shape,
+                         ArrayRef<OpFoldResult> offsets,
+                         ArrayRef<OpFoldResult> sizes) {
+  for (auto [extent, offset, size] : llvm::zip(shape, offsets, sizes)) {
+    std::optional<int64_t> begin = getConstantIntValue(offset);
+    if (isZeroInteger(size) && begin && *begin == extent)
+      return true;
+  }
+  return false;
 }

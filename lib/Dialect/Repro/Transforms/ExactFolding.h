@@ -23,6 +23,11 @@ ArrayRef<StringRef> getTrustedDialects();
 /// fold by itself.
 void populateExactFolding(RewritePatternSet &patterns);
 
+/// Whether a slice without elements begins at the end of a dimension, which
+/// MLIR takes for a place outside of the tensor.
+bool isEmptyAtEnd(ArrayRef<int64_t> shape, ArrayRef<OpFoldResult> offsets,
+                  ArrayRef<OpFoldResult> sizes);
+
 } // namespace mlir::repro
 
 #endif // REPRO_DIALECT_REPRO_TRANSFORMS_EXACTFOLDING_H

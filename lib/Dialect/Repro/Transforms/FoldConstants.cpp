@@ -47,6 +47,23 @@ static TypedAttr getFilledConstant(Value value) {
                                           : dyn_cast<TypedAttr>(constant);
 }
 
+/// A tensor of a static type whose elements are all `constant`.
+static Value createFill(OpBuilder &builder, Location loc, RankedTensorType type,
+                        TypedAttr constant) {
+  Value scalar = arith::ConstantOp::create(builder, loc, constant);
+  Value empty = tensor::EmptyOp::create(builder, loc, type.getShape(),
+                                        type.getElementType());
+  SmallVector<utils::IteratorType> parallel(type.getRank(),
+                                            utils::IteratorType::parallel);
+  auto fill = linalg::GenericOp::create(
+      builder, loc, TypeRange{type}, ValueRange{}, ValueRange{empty},
+      ArrayRef<AffineMap>{builder.getMultiDimIdentityMap(type.getRank())},
+      parallel, [&](OpBuilder &body, Location bodyLoc, ValueRange) {
+        linalg::YieldOp::create(body, bodyLoc, scalar);
+      });
+  return fill.getResult(0);
+}
+
 namespace {
 /// An input whose elements are all one constant becomes a constant of the body.
 struct InlineConstantInput : public OpRewritePattern<linalg::GenericOp> {
@@ -82,18 +99,7 @@ struct ReshapeFill : public OpRewritePattern<ReshapeOp> {
     RankedTensorType type = op.getResultType();
     if (!constant || !type.hasStaticShape())
       return failure();
-    Location loc = fill.getLoc();
-    Value scalar = arith::ConstantOp::create(rewriter, loc, constant);
-    Value empty = tensor::EmptyOp::create(rewriter, loc, type.getShape(),
-                                          type.getElementType());
-    SmallVector<utils::IteratorType> parallel(type.getRank(),
-                                              utils::IteratorType::parallel);
-    rewriter.replaceOpWithNewOp<linalg::GenericOp>(
-        op, TypeRange{type}, ValueRange{}, ValueRange{empty},
-        ArrayRef<AffineMap>{rewriter.getMultiDimIdentityMap(type.getRank())},
-        parallel, [&](OpBuilder &builder, Location bodyLoc, ValueRange) {
-          linalg::YieldOp::create(builder, bodyLoc, scalar);
-        });
+    rewriter.replaceOp(op, createFill(rewriter, fill.getLoc(), type, constant));
     return success();
   }
 };
@@ -118,6 +124,23 @@ struct DropUnreadInit
       changed = true;
     }
     return success(changed);
+  }
+};
+
+/// The slice without elements behind the last one.
+struct DropSliceAtEnd : public OpRewritePattern<tensor::ExtractSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::ExtractSliceOp op,
+                                PatternRewriter &rewriter) const override {
+    RankedTensorType type = op.getType();
+    if (!type.hasStaticShape() ||
+        !isEmptyAtEnd(op.getSourceType().getShape(), op.getMixedOffsets(),
+                      op.getMixedSizes()))
+      return failure();
+    TypedAttr zero = rewriter.getZeroAttr(type.getElementType());
+    rewriter.replaceOp(op, createFill(rewriter, op.getLoc(), type, zero));
+    return success();
   }
 };
 
@@ -159,8 +182,8 @@ struct FoldConstants
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
     populateExactFolding(patterns);
-    patterns.add<ConcatOfCasts, DropUnreadInit, InlineConstantInput,
-                 ReshapeFill<tensor::CollapseShapeOp>,
+    patterns.add<ConcatOfCasts, DropSliceAtEnd, DropUnreadInit,
+                 InlineConstantInput, ReshapeFill<tensor::CollapseShapeOp>,
                  ReshapeFill<tensor::ExpandShapeOp>>(context);
     for (RegisteredOperationName name : context->getRegisteredOperations())
       if (isa<tensor::TensorDialect>(name.getDialect()) ||
@@ -173,6 +196,10 @@ struct FoldConstants
     linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
     GreedyRewriteConfig config;
     config.enableFolding(false);
+    // An operation that becomes a fill is seen by its users in the next round.
+    int64_t rounds = 10;
+    getOperation().walk([&](linalg::GenericOp) { ++rounds; });
+    config.setMaxIterations(rounds);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns),
                                      config))) {
       getOperation().emitError("canonicalization did not come to an end");

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Identity/SymbolicProgram.h"
+#include "Dialect/Repro/Transforms/ExactFolding.h"
 #include "Dialect/Repro/Transforms/Passes.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -282,10 +283,15 @@ static FailureOr<Value> rebuild(IRRewriter &rewriter, Operation *op) {
              llvm::enumerate(decomposeMixedValues(sizes).first))
           if (!dropped.test(dim))
             shape.push_back(size);
-        return staticOr(op.getType().clone(shape), [&](RankedTensorType type) {
+        SmallVector<OpFoldResult> offsets = foldConstants(op.getMixedOffsets());
+        RankedTensorType type = op.getType().clone(shape);
+        if (type.hasStaticShape() &&
+            isEmptyAtEnd(op.getSourceType().getShape(), offsets, sizes))
+          return Value(tensor::EmptyOp::create(rewriter, loc, shape,
+                                               type.getElementType()));
+        return staticOr(type, [&](RankedTensorType type) {
           return tensor::ExtractSliceOp::create(
-              rewriter, loc, type, op.getSource(),
-              foldConstants(op.getMixedOffsets()), sizes,
+              rewriter, loc, type, op.getSource(), offsets, sizes,
               foldConstants(op.getMixedStrides()));
         });
       })

@@ -169,7 +169,13 @@ def capture_symbolic(
     _require_known_extents(graph.graph, sizes)
     replace_views(graph.graph)
     entries = traced.entries(draws)
-    return SymbolicImport(text=_text(step, graph, entries, sizes), initial=_initial_values(entries))
+    try:
+        text = _text(step, graph, entries, sizes)
+    except CaptureError as error:
+        if not str(error).endswith("is not supported"):
+            raise
+        raise CaptureError(f"{error} where sizes are dynamic") from None
+    return SymbolicImport(text=text, initial=_initial_values(entries))
 
 
 def _require_known_extents(graph: torch.fx.Graph, sizes: Sizes) -> None:

@@ -555,6 +555,12 @@ def _concatenate(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     return filled[0].to(dtype).clone(memory_format=torch.contiguous_format)
 
 
+@_decomposes(aten.topk.default)
+def _top_k(x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    # Without an order that somebody asked for it has the one that is defined.
+    return NotImplemented if sorted else aten.topk.default(x, k, dim, largest, True)
+
+
 @_decomposes(aten.sort.stable)
 def _stable_sort(
     x: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False

@@ -26,7 +26,7 @@ from repro_mlir.frontends.torch.extents import ExtentWriter, extent_maps
 from repro_mlir.frontends.torch.lowering_process import LoweringEnded, run_passes
 from repro_mlir.frontends.torch.operations import Calls
 from repro_mlir.frontends.torch.sizes import Sizes
-from repro_mlir.frontends.torch.source_lines import origin_of_trace
+from repro_mlir.frontends.torch.source_lines import origin_of_node, origin_of_trace
 
 _CANONICALIZE = "func.func(canonicalize)"
 # torch-mlir's pipeline from the torch dialect to linalg on tensors, but for its last pass, which knows no operations of
@@ -128,6 +128,12 @@ def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False
         # It looks for the graphs of an operator that has some.
         raise CaptureError("import into torch-mlir: an operator with graphs of its own is not supported") from None
     except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
+        for node in graph.nodes:
+            # What makes numbers of sizes is no operator of ATen.
+            if node.op == "call_function" and f"Unimplemented call_function: target={node.target}," in str(error):
+                reason = _unsupported(node.target.__name__)
+                origin = origin_of_node(node)
+                raise CaptureError(f"{origin}: {reason}" if origin else reason) from None
         raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
     return importer.module, Calls(graph, importer.module)
 

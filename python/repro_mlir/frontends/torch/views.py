@@ -30,7 +30,12 @@ def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> t
         return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
         extent = x.shape[dim]
-        shift = shift % extent if extent else 0
+        if isinstance(extent, torch.SymInt) and shift < 0 and -shift < extent:
+            # A remainder of a size would be an extent of which nothing is known.
+            x = torch.cat([x.narrow(dim, -shift, extent + shift), x.narrow(dim, 0, -shift)], dim)
+            continue
+        if not (isinstance(extent, torch.SymInt) and 0 <= shift < extent):
+            shift = shift % extent if extent else 0
         if shift:
             x = torch.cat([x.narrow(dim, extent - shift, shift), x.narrow(dim, 0, extent - shift)], dim)
     return x.clone()

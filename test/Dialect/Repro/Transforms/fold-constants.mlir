@@ -285,3 +285,110 @@ func.func @control_flow(%x: f32, %i: i64) -> (f32, f32, i64) {
   %5 = arith.index_cast %4 : index to i64
   return %0, %2, %5 : f32, f32, i64
 }
+
+// -----
+
+#map = affine_map<(d0) -> (d0)>
+
+// One fill after the other, each of which the next one needs.
+// CHECK-LABEL: func.func @fills_in_a_chain
+// CHECK: %[[SUM:.*]] = arith.constant 1.200000e+01 : f32
+// CHECK: linalg.generic
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: linalg.yield %[[SUM]]
+// CHECK-NOT: linalg.generic
+func.func @fills_in_a_chain() -> tensor<2xf32> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %empty = tensor.empty() : tensor<2xf32>
+  %x0 = linalg.generic {indexing_maps = [#map], iterator_types = ["parallel"]} outs(%empty : tensor<2xf32>) {
+  ^bb0(%out: f32):
+    linalg.yield %zero : f32
+  } -> tensor<2xf32>
+  %x1 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x0 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  %x2 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x1 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  %x3 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x2 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  %x4 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x3 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  %x5 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x4 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  %x6 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x5 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  %x7 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x6 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  %x8 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x7 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  %x9 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x8 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  %x10 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x9 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  %x11 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x10 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  %x12 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x11 : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<2xf32>
+  return %x12 : tensor<2xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @slices_without_elements
+// CHECK: %[[EMPTY:.*]] = linalg.generic
+// CHECK: %[[SLICE:.*]] = tensor.extract_slice {{.*}}[1, 0] [0, 3]
+// CHECK: return %[[EMPTY]], %[[SLICE]]
+func.func @slices_without_elements(%x: tensor<2x3xf32>) -> (tensor<0x3xf32>, tensor<0x3xf32>) {
+  %c2 = arith.constant 2 : index
+  %0 = tensor.extract_slice %x[%c2, 0] [0, 3] [1, 1] : tensor<2x3xf32> to tensor<0x3xf32>
+  %1 = tensor.extract_slice %x[1, 0] [0, 3] [1, 1] : tensor<2x3xf32> to tensor<0x3xf32>
+  return %0, %1 : tensor<0x3xf32>, tensor<0x3xf32>
+}

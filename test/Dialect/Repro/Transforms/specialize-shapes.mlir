@@ -104,6 +104,24 @@ func.func @shapes(%x: tensor<?x?xf32> {repro.extents = affine_map<()[s0, s1] -> 
 
 // -----
 
+// A slice without elements may begin at the end.
+// CHECK-LABEL: func.func @rest
+// CHECK: %[[REST:.*]] = tensor.empty() : tensor<0x4xf32>
+// CHECK: return %[[REST]]
+func.func @rest(%x: tensor<?x?xf32> {repro.extents = affine_map<()[s0, s1] -> (s0, s1)>}) -> tensor<?x?xf32>
+    attributes {repro.num_state = 0 : i64, repro.symbols = ["batch", "seq"], repro.bounds = array<i64: 1, 9, 1, 9>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %b = tensor.dim %x, %c0 : tensor<?x?xf32>
+  %s = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %less = arith.subi %b, %c3 : index
+  %0 = tensor.extract_slice %x[3, 0] [%less, %s] [1, 1] : tensor<?x?xf32> to tensor<?x?xf32>
+  return %0 : tensor<?x?xf32>
+}
+
+// -----
+
 // A reshape joins and splits the least groups of dimensions of equal numbers of elements.
 // CHECK-LABEL: func.func @reshapes
 // CHECK-SAME: (%[[X:.*]]: tensor<3x4x6xf32>, %[[ONE:.*]]: tensor<f32>)
