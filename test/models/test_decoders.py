@@ -35,7 +35,25 @@ def llama() -> transformers.PreTrainedModel:
     return transformers.LlamaForCausalLM(config)
 
 
-@pytest.mark.parametrize("make", [gpt2, llama])
+def qwen3_moe() -> transformers.PreTrainedModel:
+    config = transformers.Qwen3MoeConfig(
+        num_attention_heads=4, num_key_value_heads=2, head_dim=8, num_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=16, initializer_range=0.3, **SIZES,
+    )  # fmt: skip
+    return transformers.Qwen3MoeForCausalLM(config)
+
+
+def deepseek_v3() -> transformers.PreTrainedModel:
+    """Experts in groups, and attention with fewer numbers in a value than in a key."""
+    config = transformers.DeepseekV3Config(
+        num_attention_heads=4, num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
+        topk_group=1, moe_intermediate_size=16, first_k_dense_replace=1, kv_lora_rank=16, q_lora_rank=16,
+        qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=4, n_shared_experts=1, initializer_range=0.3, **SIZES,
+    )  # fmt: skip
+    return transformers.DeepseekV3ForCausalLM(config)
+
+
+@pytest.mark.parametrize("make", [gpt2, llama, qwen3_moe, deepseek_v3])
 def test_k6_decoders_have_the_bits_of_their_whole_forward_pass(make: Callable) -> None:
     torch.manual_seed(0)
     model = make().eval()
@@ -55,7 +73,7 @@ def test_k6_decoders_have_the_bits_of_their_whole_forward_pass(make: Callable) -
         (logits,) = executable(state, tokens, positions)[1].values()
         want = np.asarray(logits)[0, len(prompt) - 1 : len(prompt) + NEW - 1]
         np.testing.assert_array_equal(np.stack(request.logits).view(np.uint32), want.view(np.uint32))
-    assert model.config._attn_implementation == "sdpa"
+    assert model.config._attn_implementation == "sdpa" and model.config._experts_implementation != "batched_mm"
 
 
 def test_models_that_are_no_decoders() -> None:

@@ -17,6 +17,9 @@ from ..errors import ReproError
 _ATTENTION = "repro_causal"
 """The name of our attention among those of transformers."""
 
+_EXPERTS = "batched_mm"
+"""How transformers runs a mixture of experts: each token with the weights of those that it chose, as one product."""
+
 _TRIED = 8
 """How many tokens a model is tried on."""
 
@@ -30,7 +33,7 @@ class Decoder(torch.nn.Module):
         generator = repro_mlir.Generator(Decoder(model).eval(), capacity=256)
 
     Attributes:
-      model: the model; its other calls keep the attention that it has.
+      model: the model; its other calls keep the attention and the experts that it has.
     """
 
     def __init__(self, model: transformers.PreTrainedModel) -> None:
@@ -79,12 +82,12 @@ class Decoder(torch.nn.Module):
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """The logits f32 [rows, length, vocabulary] of tokens at positions, both i64 [rows, length]."""
         config = self.model.config
-        former = config._attn_implementation
-        config._attn_implementation = _ATTENTION
+        former = config._attn_implementation, config._experts_implementation
+        config._attn_implementation, config._experts_implementation = _ATTENTION, _EXPERTS
         try:
             return self.model(input_ids=tokens, position_ids=positions, use_cache=False).logits
         finally:
-            config._attn_implementation = former
+            config._attn_implementation, config._experts_implementation = former
 
 
 def _attend(
