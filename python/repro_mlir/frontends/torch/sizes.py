@@ -16,7 +16,6 @@ import sympy
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
-from torch._dynamo.source import ConstantSource
 from torch._functorch import config as functorch_config
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import _config as symbols_config
@@ -130,6 +129,9 @@ class Sizes:
 
     def _add(self, name: str, least: int, most: int, example: int) -> sympy.Symbol:
         """A new symbol with this size in the examples."""
+        # TorchDynamo takes longer to import than many a step to capture.
+        from torch._dynamo.source import ConstantSource
+
         if not name.isidentifier():
             raise CaptureError(f"expected an identifier as the name of a size, got {name!r}")
         least, most = max(least, 1), min(most, GREATEST_SIZE)
