@@ -27,7 +27,10 @@
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "mlir/Support/Timing.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
@@ -82,10 +85,12 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
   manager.addPass(createReproVerifyLowered());
 }
 
-static void buildCPUPipeline(OpPassManager &manager, const Level &level) {
-  buildSchedulePipeline(manager, getCPUSchedule());
-  buildCPUExpandPipeline(manager, level);
-  buildCPULowerPipeline(manager, level);
+/// The managers may be one.
+static void buildCPUPipeline(OpPassManager &expand, OpPassManager &lower,
+                             const Level &level) {
+  buildSchedulePipeline(expand, getCPUSchedule());
+  buildCPUExpandPipeline(expand, level);
+  buildCPULowerPipeline(lower, level);
 }
 
 FailureOr<std::string> mlir::repro::translateToArtifact(ModuleOp module,
@@ -116,11 +121,20 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
                                                   const Level &level,
                                                   unsigned jobs, bool timing) {
   OwningOpRef<ModuleOp> module = canonical.clone();
-  PassManager manager(module->getContext(), ModuleOp::getOperationName());
-  if (timing)
-    manager.enableTiming();
-  buildCPUPipeline(manager, level);
-  if (failed(manager.run(*module)))
+  DefaultTimingManager timer;
+  timer.setEnabled(timing);
+  TimingScope scope = timer.getRootScope();
+  StringRef anchor = ModuleOp::getOperationName();
+  PassManager expand(module->getContext(), anchor),
+      lower(module->getContext(), anchor);
+  expand.enableTiming(scope);
+  lower.enableTiming(scope);
+  buildCPUPipeline(expand, lower, level);
+  // What is lowered is verified at the end alone: after each pass, as in
+  // repro-opt, takes long, since it is most of the operations.
+  lower.enableVerifier(false);
+  if (failed(expand.run(*module)) || failed(lower.run(*module)) ||
+      failed(verify(*module)))
     return failure();
   return translateToArtifact(*module, level, jobs);
 }
@@ -159,5 +173,7 @@ void mlir::repro::registerCPUPipelines() {
   registerWithLevel("cpu",
                     "canonical programs to a plan and kernels in the LLVM "
                     "dialect",
-                    buildCPUPipeline);
+                    [](OpPassManager &manager, const Level &level) {
+                      buildCPUPipeline(manager, manager, level);
+                    });
 }

@@ -52,6 +52,40 @@ static void eraseDeadOps(func::FuncOp main) {
       op.erase();
 }
 
+/// Where a fold reads at a constant index, such as one tap of a kernel, its
+/// operand becomes the slice there: folds that differ in constants alone, as
+/// the phases of a strided convolution do, are one kernel at several offsets.
+static void sliceAtConstants(FoldOp fold, Operation *before) {
+  OpBuilder builder(before);
+  SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
+  for (OpOperand &operand : fold.getInputsMutable()) {
+    AffineMap &map = maps[operand.getOperandNumber()];
+    auto type = dyn_cast<MemRefType>(operand.get().getType());
+    if (!type || !type.hasStaticShape() || type.getNumElements() == 0 ||
+        !operand.get().getParentRegion()->isAncestor(before->getParentRegion()))
+      continue;
+    SmallVector<AffineExpr> exprs(map.getResults());
+    SmallVector<OpFoldResult> offsets, sizes,
+        strides(exprs.size(), builder.getIndexAttr(1));
+    bool isSlice = false;
+    for (auto [expr, extent] : llvm::zip_equal(exprs, type.getShape())) {
+      auto constant = dyn_cast<AffineConstantExpr>(expr);
+      isSlice |= constant && extent > 1;
+      offsets.push_back(
+          builder.getIndexAttr(constant ? constant.getValue() : 0));
+      sizes.push_back(builder.getIndexAttr(constant ? 1 : extent));
+      if (constant)
+        expr = builder.getAffineConstantExpr(0);
+    }
+    if (!isSlice)
+      continue;
+    map = AffineMap::get(map.getNumDims(), 0, exprs, builder.getContext());
+    operand.set(memref::SubViewOp::create(builder, fold.getLoc(), operand.get(),
+                                          offsets, sizes, strides));
+  }
+  fold.setIndexingMapsAttr(builder.getAffineMapArrayAttr(maps));
+}
+
 void OutlineKernels::runOnOperation() {
   ModuleOp module = getOperation();
   auto main = module.lookupSymbol<func::FuncOp>("main");
@@ -78,9 +112,13 @@ void OutlineKernels::runOnOperation() {
   }
   eraseDeadOps(main);
   KernelOutliner kernels(main, "kernel");
-  for (Operation &op :
-       llvm::make_early_inc_range(main.getBody().front().without_terminator()))
-    if (isa<KernelOpInterface>(op) && failed(kernels.outline(&op)))
+  for (Operation &op : llvm::make_early_inc_range(
+           main.getBody().front().without_terminator())) {
+    if (!isa<KernelOpInterface>(op))
+      continue;
+    op.walk([&](FoldOp fold) { sliceAtConstants(fold, &op); });
+    if (failed(kernels.outline(&op)))
       return signalPassFailure();
+  }
   eraseDeadOps(main);
 }

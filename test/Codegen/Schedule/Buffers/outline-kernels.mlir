@@ -46,3 +46,38 @@ func.func @main(%a: memref<16xf32>) -> memref<2xf32> {
   memref.copy %w, %b : memref<2xf32, strided<[1], offset: 1>> to memref<2xf32>
   return %b : memref<2xf32>
 }
+
+// -----
+
+// Folds that read the same at other constant indices share a kernel.
+// CHECK: #[[AT_ZERO:.*]] = affine_map<(d0) -> (d0, 0)>
+// CHECK: func.func private @kernel_0(%[[TAPS:.*]]: memref<3x1xf32, strided<[2, 1]>> {launch.access
+// CHECK: repro.fold
+// CHECK-SAME: maps [#[[AT_ZERO]],
+// CHECK-SAME: ins(%[[TAPS]] :
+// CHECK-NOT: func.func private
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[Y:.*]]: memref<3x2xf32>)
+// CHECK: %[[FIRST:.*]] = launch.view %[[Y]][0] : memref<3x2xf32> to memref<3x1xf32, strided<[2, 1]>>
+// CHECK: launch.dispatch @kernel_0(%[[FIRST]],
+// CHECK: %[[SECOND:.*]] = launch.view %[[Y]][4] : memref<3x2xf32> to memref<3x1xf32, strided<[2, 1]>>
+// CHECK: launch.dispatch @kernel_0(%[[SECOND]],
+func.func @main(%y: memref<3x2xf32>) -> (memref<f32>, memref<f32>) {
+  %a = memref.alloc() : memref<f32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(i) -> (i, 0)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%y : memref<3x2xf32>) outs(%a : memref<f32>) {
+  ^bb0(%u: f32, %acc: f32):
+    %r = arith.addf %acc, %u : f32
+    repro.yield %r : f32
+  }
+  %b = memref.alloc() : memref<f32>
+  repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(i) -> (i, 1)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%y : memref<3x2xf32>) outs(%b : memref<f32>) {
+  ^bb0(%u: f32, %acc: f32):
+    %r = arith.addf %acc, %u : f32
+    repro.yield %r : f32
+  }
+  return %a, %b : memref<f32>, memref<f32>
+}
