@@ -429,6 +429,22 @@ def test_what_is_written_is_the_state_of_a_program(name: str, target: str) -> No
     assert (len(program.state), len(program.inputs), len(program.outputs)) == (2, 0, 0)
 
 
+def test_a_parameter_whose_strides_change_is_computed_with_the_new_ones() -> None:
+    """Dynamo knows the parameters of an optimizer by their identity."""
+
+    def weights(step_of: Callable[[Any], Callable[[], Any]]) -> Any:
+        weight = torch.nn.Parameter(torch.arange(16.0).reshape(4, 4))
+        step = step_of(torch.optim.SGD([weight], lr=1.0))
+        for change in (lambda value: value, lambda value: value.t().contiguous().t(), torch.Tensor.contiguous):
+            weight.data = change(weight.data)
+            weight.grad = torch.arange(16.0).reshape(4, 4) / 8
+            step()
+        return weight.detach()
+
+    found = weights(lambda optimizer: compiled(optimizer.step))
+    assert torch.equal(found, weights(lambda optimizer: optimizer.step))
+
+
 def test_a_failed_check_leaves_what_would_be_written() -> None:
     def function(x: Any, y: Any, count: Any) -> Any:
         count.add_(1)

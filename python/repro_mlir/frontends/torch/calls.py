@@ -87,8 +87,9 @@ class Calls:
         if self._guards is None or not self._guards.check(*tensors):
             if not all(map(_fits, tensors, self._kinds, self._orders)):
                 return None
-            fixed = [[None] * tensor.dim() for tensor in tensors]
-            self._guards = _tensor_guards(*tensors, dynamic_dims_sizes=fixed, dynamic_dims_strides=fixed)
+            # None would leave an extent open. Dynamo knows some parameters by their identity alone.
+            sizes, strides = [[*each.shape] for each in tensors], [[*each.stride()] for each in tensors]
+            self._guards = _tensor_guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
         addresses = [tensor.data_ptr() for tensor in tensors]
         if any(address & mask for address, mask in zip(addresses, self._masks, strict=True)):
             return None
