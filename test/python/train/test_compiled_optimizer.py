@@ -101,6 +101,34 @@ def test_parameters_without_gradients_are_left(target: str) -> None:
         assert any(changed) and len(after) == len(eager)
 
 
+def test_hooks_of_gradients_act_once() -> None:
+    """`backward` has called them."""
+
+    def loop(step_of: Callable[[Any], Callable[[], Any]]) -> list[float]:
+        parameter = nn.Parameter(torch.ones(3))
+        parameter.register_hook(lambda gradient: gradient * 0.5)
+        step = step_of(torch.optim.SGD([parameter], lr=0.5))
+        (parameter * torch.tensor([1.0, 2.0, 4.0])).sum().backward()
+        step()
+        return parameter.tolist()  # type: ignore[no-any-return]  # a list of one dimension
+
+    assert loop(repro_mlir.compile_optimizer) == loop(lambda optimizer: optimizer.step) == [0.75, 0.5, 0.0]
+
+
+def test_a_gradient_of_a_frozen_parameter_is_refused() -> None:
+    """torch.optim would use it."""
+    frozen, other = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2))
+    step = repro_mlir.compile_optimizer(torch.optim.SGD([frozen, other], lr=0.5), threads=1)
+    (frozen.sum() + other.sum()).backward()
+    frozen.requires_grad_(False)
+    with pytest.raises(ReproError, match=r"a parameter of shape \[3\] has a gradient and does not require one"):
+        step()
+    assert other.tolist() == [1, 1]
+    frozen.grad = None
+    step()
+    assert frozen.tolist() == [1, 1, 1] and other.tolist() == [0.5, 0.5]
+
+
 def test_a_step_is_a_write_for_autograd() -> None:
     model = model_of()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -27,6 +27,7 @@ from repro_mlir.frontends.torch.averages import average_tensors, check_average, 
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
 from repro_mlir.frontends.torch.contents import contents_of, frontend_identity
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.given_gradients import GivenGradients
 from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
 from repro_mlir.frontends.torch.loss_scaling import (
     check_scaler,
@@ -347,7 +348,9 @@ class _TrainingStep(_WithLoss):
         batch: Any,
     ) -> list[torch.Tensor]:
         leaves = {name: value.detach().requires_grad_(name in self.trained) for name, value in parameters.items()}
-        attach_gradient_hooks({name: self.parameters[name] for name in self.trained}, leaves)
+        # Of gradients that are given they have been called.
+        if not isinstance(self.model, GivenGradients):
+            attach_gradient_hooks({name: self.parameters[name] for name in self.trained}, leaves)
         swapped = {**leaves, **buffers}
         # Forward and backward are both inside, as checkpointing runs parts of the forward again.
         with (

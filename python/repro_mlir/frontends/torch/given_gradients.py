@@ -38,8 +38,15 @@ class GivenGradients(torch.nn.Module):
         return len(present) == len(self._own) and all(a is b for a, b in zip(present, self._own, strict=True))
 
     def gradients(self) -> dict[str, torch.Tensor]:
-        """Those that the parameters have now, for a call. CaptureError for a sparse one."""
+        """Those that the parameters have now, for a call. CaptureError for a sparse one, and for one of a parameter
+        that requires none, which no step updates."""
         found = {f"gradient{i}": each.grad for i, each in enumerate(self._own) if each.grad is not None}
+        for parameter in self._own:
+            if parameter.grad is not None and not parameter.requires_grad:
+                raise CaptureError(
+                    f"a parameter of shape {list(parameter.shape)} has a gradient and does not require one: expected "
+                    "requires_grad, or None as its gradient"
+                )
         for gradient in found.values():
             if gradient.layout is not torch.strided:
                 raise CaptureError(f"expected dense gradients, got one of layout {gradient.layout}")
