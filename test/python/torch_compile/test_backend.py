@@ -498,6 +498,19 @@ def test_memory_of_large_results_is_used_again_when_nobody_has_them() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt < before + 2000
 
 
+def test_memory_of_several_large_results_is_used_again() -> None:
+    """What they had is there still: new memory of the system is zero."""
+    from repro_mlir.frontends.torch.large_results import empty
+
+    for step in range(3):
+        made = [empty(((rows, 1024), (1024, 1), torch.float32), rows << 12) for rows in (8192, 8193, 8192)]
+        assert len({each.data_ptr() for each in made}) == 3
+        assert step == 0 or [each[-1, -1].item() for each in made] == [7, 7, 7]
+        for each in made:
+            each[-1, -1] = 7
+        del made, each
+
+
 def test_a_model_that_shares_a_weight() -> None:
     class Tied(nn.Module):
         def __init__(self) -> None:

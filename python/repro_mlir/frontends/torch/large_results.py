@@ -42,7 +42,12 @@ def empty(layout: Layout, size: int) -> torch.Tensor:
         memory = whole[begin : begin + size]
     # The tensor's memory has the only reference to this.
     held = memory[:]
-    weakref.finalize(held, _free[size].append, memory).atexit = False
+    weakref.finalize(held, _give_back, size, memory).atexit = False
     storage = torch.frombuffer(held, dtype=torch.uint8).untyped_storage()
     # No view of another tensor, which autograd would see.
     return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape, strides)
+
+
+def _give_back(size: int, memory: np.ndarray) -> None:
+    # Lists that were there when it was taken may have been dropped.
+    _free[size].append(memory)
