@@ -3,6 +3,7 @@
 
 """`compile_optimizer`: loops with gradients of their own have the bits of `Trainer`."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -96,9 +97,11 @@ def test_parameters_without_gradients_are_left(target: str) -> None:
     assert [[*map(len, each)] for each in ours] == [[*map(len, each)] for each in theirs]
     # The first step has no gradients; in others two parameters have one.
     assert ours[0] == theirs[0]
-    for before, after, eager in zip(ours, ours[1:], theirs[1:], strict=False):
-        changed = [a != b for a, b in zip(before, after, strict=False)]
-        assert any(changed) and len(after) == len(eager)
+    changed, expected = (
+        [[a != b for a, b in zip(before, after, strict=False)] for before, after in itertools.pairwise(found)]
+        for found in (ours, theirs)
+    )
+    assert changed == expected and all(map(any, changed))
 
 
 def test_hooks_of_gradients_act_once() -> None:

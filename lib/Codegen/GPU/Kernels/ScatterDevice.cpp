@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Three kernels without atomics: the row of each update, with the checks; the
-// chain of each row's updates, by a thread that looks at all updated rows; the
-// fold of each element along its row's chain.
+// Three kernels without atomics: the row of each update, -1 for an index out of
+// range; the chain of each row's updates, by a thread that looks at all updated
+// rows; the fold of each element along its row's chain.
 //
 //===----------------------------------------------------------------------===//
 
