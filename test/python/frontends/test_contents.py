@@ -143,6 +143,14 @@ def test_another_frontend(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -
     assert len(lowered) == 2
 
 
+def test_a_frontend_that_was_replaced_meanwhile(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is imported is the former one: nothing is kept in the name of the new one."""
+    monkeypatch.setattr(contents, "_IMPORTED", 0.0)
+    monkeypatch.setattr("repro_mlir.frontends.torch.capture.frontend_identity", contents.frontend_identity.__wrapped__)
+    assert capture(Net()).text == capture(Net()).text
+    assert len(lowered) == 2
+
+
 def test_program_is_found_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     texts: list[str] = []
     run = program.import_program

@@ -555,12 +555,12 @@ class _Traced:
 
     def lowered(self, step: _Step) -> _Lowered:
         """What becomes of the step; what became of such a graph before is found on disk (files/cache.py)."""
-        contents = contents_of(self.first)
-        if contents is None:
+        identity, contents = frontend_identity(), contents_of(self.first)
+        if identity is None or contents is None:
             return self._lower(step)
         names = [*(entry.name for entry in self.own), "", *step.input_names, "", *step.output_names]
         settings = f"{torch.get_default_dtype()} {torch.are_deterministic_algorithms_enabled()}"
-        sources = [b"capture", frontend_identity(), settings.encode(), contents]
+        sources = [b"capture", identity, settings.encode(), contents]
         data = cached([*sources, json.dumps(names).encode()], lambda: self._lower(step).to_bytes())
         return _Lowered.of_bytes(data)
 

@@ -7,12 +7,15 @@ import functools
 import hashlib
 import importlib.metadata
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
+
+_IMPORTED = time.time()
 
 
 class _UnknownError(Exception):
@@ -92,11 +95,17 @@ def _text(value: Any, numbers: dict[torch.fx.Node, int]) -> str:
 
 
 @functools.cache
-def frontend_identity() -> bytes:
-    """Changes with whatever lowers a graph: this package's frontends, PyTorch, torch-mlir, Python."""
+def frontend_identity() -> bytes | None:
+    """Changes with whatever lowers a graph: this package's frontends, PyTorch, torch-mlir, Python.
+
+    Returns:
+      None where a file has changed since: what this process has imported is not what the file says.
+    """
     state = hashlib.sha256()
     package = Path(__file__).parents[2]
     for path in sorted([*package.glob("frontends/**/*.py"), *package.glob("numerics/**/*.py")]):
         state.update(path.read_bytes())
+        if path.stat().st_ctime > _IMPORTED:
+            return None
     versions = torch.__version__, torch.version.git_version, importlib.metadata.version("torch-mlir"), sys.version
     return state.digest() + "\n".join(map(str, versions)).encode()
