@@ -109,8 +109,9 @@ def _first_identity(data: bytes) -> str:
         return _repro.program_hash(read_module(data), 1)
 
 
+@functools.cache
 def compiler_identity() -> bytes:
-    """Changes whenever the compiler library does."""
+    """Changes whenever the compiler library does. It is that of the library that is loaded, whatever comes later."""
     from .._mlir_libs import _repro
 
     libraries = [

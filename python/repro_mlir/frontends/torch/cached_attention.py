@@ -50,7 +50,8 @@ def capture_generation(
         return torch.zeros(shape, dtype=torch.int64)
 
     programs = []
-    for cached.reach in reaches:
+    for reach in reaches:
+        cached.reach = reach
         part = capture(cached, (zeros(1, chunk), zeros(1, chunk), zeros(1), zeros(1)))
         programs.append((part, capture(cached, (zeros(slots, 1), zeros(slots, 1)))))
     return programs

@@ -176,7 +176,7 @@ def _adaptive_max_pool(x: torch.Tensor, output_size: Sequence[int]) -> tuple[tor
     x = x.unsqueeze(-1)
     for axis, outputs in enumerate(output_size, lead):
         size = x.shape[axis]
-        widest = max(end - begin for begin, end in _adaptive_windows(size, outputs))
+        widest = max((end - begin for begin, end in _adaptive_windows(size, outputs)), default=1)
         numbers = torch.arange(outputs).unsqueeze(-1)
         begin = torch.div(numbers * size, outputs, rounding_mode="trunc")
         last = torch.div(numbers * size + (size - 1), outputs, rounding_mode="trunc")
