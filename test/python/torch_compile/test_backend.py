@@ -445,6 +445,76 @@ def test_a_parameter_whose_strides_change_is_computed_with_the_new_ones() -> Non
     assert torch.equal(found, weights(lambda optimizer: optimizer.step))
 
 
+class Writing(nn.Module):
+    """A layer whose step uses a buffer and writes it."""
+
+    def __init__(self, step: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.layer, self.step = nn.Linear(4, 4), step
+        self.register_buffer("state", torch.tensor([0.5, 1.0, 1.5, 2.0]))
+
+    def forward(self, x: Any) -> Any:
+        return self.step(self, x)
+
+
+def write_before(model: Any, x: Any) -> Any:
+    model.state.add_(1)
+    return model.layer(x) * model.state
+
+
+def write_behind(model: Any, x: Any) -> Any:
+    result = model.layer(x) * model.state.view(2, 2).t().flatten().exp()
+    model.state.mul_(2)
+    return result
+
+
+def write_parameter(model: Any, x: Any) -> Any:
+    with torch.no_grad():
+        model.layer.weight.mul_(0.5)
+    return model.layer(model.layer(x))
+
+
+def write_averages(model: Any, x: Any) -> Any:
+    moved = model.layer(x)
+    distance = (moved - model.state.clone()).square()
+    model.state.lerp_(moved.detach().mean(0), 0.1)
+    return distance
+
+
+@pytest.mark.parametrize("step", [write_before, write_behind, write_parameter, write_averages])
+def test_gradients_are_of_what_was_there_before_it_was_written(step: Any) -> None:
+    model = Writing(step)
+    other = copy.deepcopy(model)
+    function = compiled(other, fullgraph=True)
+    for number in range(2):
+        x = torch.linspace(-1, 1 + number, 12).reshape(3, 4)
+        found, expected = function(x), model(x)
+        found.sum().backward()
+        expected.sum().backward()
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(other.state, model.state)
+        for a, b in zip(other.parameters(), model.parameters(), strict=True):
+            torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_what_is_computed_again_reads_nothing_that_was_written() -> None:
+    def checkpointed(model: Any, x: Any) -> Any:
+        result = torch.utils.checkpoint.checkpoint(lambda x: model.layer(x) * model.state.exp(), x, use_reentrant=False)
+        model.state.mul_(2)
+        return result
+
+    with pytest.raises(BackendCompilerFailed, match="the backward reads an argument or buffer as it was before"):
+        compiled(Writing(checkpointed), fullgraph=True)(torch.ones(3, 4))
+    # The averages of a batch normalization are no part of what is computed again.
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.BatchNorm1d(4), nn.Tanh())
+    other, x = copy.deepcopy(model), torch.linspace(-1, 1, 12).reshape(3, 4).sin()
+    layers = compiled(lambda x: torch.utils.checkpoint.checkpoint(other, x, use_reentrant=False), fullgraph=True)
+    for found in (layers(x), model(x)):
+        found.square().sum().backward()
+    for a, b in zip(other.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, atol=1e-3, rtol=1e-3)
+
+
 def test_a_failed_check_leaves_what_would_be_written() -> None:
     def function(x: Any, y: Any, count: Any) -> Any:
         count.add_(1)

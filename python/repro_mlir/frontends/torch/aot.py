@@ -20,7 +20,7 @@ from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import ImportedProgram
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.graphs import CapturedGraph, capture_graph, draws, is_random
+from repro_mlir.frontends.torch.graphs import CapturedGraph, capture_graph, draws, is_random, reads_written
 from repro_mlir.frontends.torch.source_lines import is_user_file, source_name
 from repro_mlir.frontends.torch.tracing import tracing_environment
 
@@ -143,8 +143,15 @@ def _partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
             for each in (node, *parts):
                 each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     forward, backward = min_cut_rematerialization_partition(joint, inputs, **options)
-    if draws(backward.graph):
-        return default_partition(joint, inputs, **options)
+    if not draws(backward.graph) and not reads_written(forward.graph, backward.graph):
+        return forward, backward
+    # The backward would compute from what the forward has overwritten: it gets what was computed before.
+    forward, backward = default_partition(joint, inputs, **options)
+    if reads_written(forward.graph, backward.graph):
+        raise CaptureError(
+            "the backward reads an argument or buffer as it was before the function writes it: expected a copy of it, "
+            "made outside of what is checkpointed"
+        )
     return forward, backward
 
 

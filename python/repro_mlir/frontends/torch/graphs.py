@@ -214,6 +214,24 @@ def draws(graph: torch.fx.Graph) -> bool:
     return any(map(is_random, graph.nodes))
 
 
+def reads_written(forward: torch.fx.Graph, backward: torch.fx.Graph) -> bool:
+    """Whether a backward reads the memory of an argument that its forward writes at its end."""
+    targets = [node.args[0] for node in forward.nodes if node.target is torch.ops.aten.copy_.default]
+    written = {_memory(node.meta["val"]) for node in targets}
+    kept = [node for node in backward.nodes if node.op == "placeholder" and isinstance(node.meta["val"], torch.Tensor)]
+    return any(_reads(user, node) for node in kept if _memory(node.meta["val"]) in written for user in node.users)
+
+
+def _reads(user: torch.fx.Node, argument: torch.fx.Node) -> bool:
+    """Whether what is used of a node depends on its argument, as batches that are normalized do not on averages."""
+    if user.target is torch.ops.aten._native_batch_norm_legit_functional.default and user.args[5]:
+        new = [each for each in user.users if each.args[1] in (3, 4)]
+        return argument in user.args[:3] or any(_reads(next_user, each) for each in new for next_user in each.users)
+    if user.target is torch.ops.aten.native_batch_norm_backward.default and user.args[7]:
+        return argument in (*user.args[:3], *user.args[5:7])
+    return True
+
+
 def capture_graph(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:
     """Captures a graph of ATen operators that holds no parameters, and is functional but for copies into arguments.
 
