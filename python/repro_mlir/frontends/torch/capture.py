@@ -321,9 +321,7 @@ class _TrainingStep(_WithLoss):
         if self.scaler is not None:
             check_scaler(self.scaler)
             self.extra |= {name: ("loss_scale", tensor) for name, tensor in scaler_values(self.scaler).items()}
-        # Of gradients that are given, those of parameters have been called.
-        self.hooked = {} if isinstance(model, GivenGradients) else self.parameters
-        refuse_hooks(self.hooked, optimizer)
+        refuse_hooks(self.parameters, optimizer)
         self.trained = [name for name, value in self.parameters.items() if value.requires_grad]
         if not self.trained:
             raise CaptureError("the model has no parameter that requires a gradient")
@@ -350,7 +348,9 @@ class _TrainingStep(_WithLoss):
         batch: Any,
     ) -> list[torch.Tensor]:
         leaves = {name: value.detach().requires_grad_(name in self.trained) for name, value in parameters.items()}
-        attach_gradient_hooks({name: value for name, value in self.hooked.items() if name in self.trained}, leaves)
+        # Of gradients that are given they have been called.
+        if not isinstance(self.model, GivenGradients):
+            attach_gradient_hooks({name: self.parameters[name] for name in self.trained}, leaves)
         swapped = {**leaves, **buffers}
         # Forward and backward are both inside, as checkpointing runs parts of the forward again.
         with (
