@@ -6,6 +6,7 @@
 import functools
 import hashlib
 import importlib.metadata
+import struct
 import sys
 import time
 from pathlib import Path
@@ -86,7 +87,8 @@ def _text(value: Any, numbers: dict[torch.fx.Node, int]) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join([f'{name!r}: {_text(each, numbers)}' for name, each in value.items()])}}}"
     if type(value) is float:
-        return value.hex()
+        # The sign of a NaN, too.
+        return struct.pack("<d", value).hex()
     if value is None or type(value) in (bool, int, str):
         return repr(value)
     if isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format):
