@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Functions with their gradients."""
+"""Functions with their gradients, and gradients that are given."""
 
 from collections.abc import Callable
 
@@ -21,3 +21,19 @@ def with_gradient(function: Function) -> Function:
         return (result.detach(), *torch.autograd.grad(result, wanted, gradient))
 
     return both
+
+
+class GivenGradient(torch.autograd.Function):
+    """A loss of zero whose gradient is what is given: a training step is the update alone.
+
+    The package has its own, but is not on the machines of benchmarks/gpu.
+    """
+
+    @staticmethod
+    def forward(ctx, parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(gradient)
+        return parameter.new_zeros(())
+
+    @staticmethod
+    def backward(ctx, _):
+        return ctx.saved_tensors[0], None

@@ -5,10 +5,10 @@
 
 import torch
 from case import OURS, Case, Contestants, Setting
+from gradients import GivenGradient
 from repro_mlir.compilation.cache import cached_compile
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.frontends.interface import CaptureOptions
-from repro_mlir.frontends.torch.given_gradients import GivenGradient
 from repro_mlir.frontends.torch.programs import training_program
 
 _TENSORS, _SIZE = 10, (1000, 1000)

@@ -21,6 +21,11 @@ def _results(function, *arguments: torch.Tensor) -> list[torch.Tensor]:
     return graph(*arguments)
 
 
+def test_a_scalar_has_a_dimension_to_squeeze() -> None:
+    (got,) = _results(lambda x: x.squeeze(0).squeeze(-1), torch.tensor(2.0))
+    assert got.shape == () and got == 2.0
+
+
 @pytest.mark.parametrize(
     "function",
     [

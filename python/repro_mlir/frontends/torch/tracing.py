@@ -107,7 +107,8 @@ _SQUEEZES = {torch.ops.aten.squeeze.default, torch.ops.aten.squeeze.dim, torch.o
 def _require_kept(tensor: torch.Tensor, dims: Any = None) -> None:
     """Notes that the dimensions that a squeeze is asked for, and whose extents are symbols, are not of extent 1."""
     asked = range(tensor.dim()) if dims is None else [dims] if isinstance(dims, int) else dims
-    for dim in asked:
+    # A scalar may be asked for dimension 0.
+    for dim in asked if tensor.dim() else ():
         if isinstance(tensor.shape[dim], torch.SymInt):
             torch._check(tensor.shape[dim] != 1)
 
