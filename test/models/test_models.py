@@ -4,6 +4,9 @@
 """Models of other packages: a step of training and inference as in eager mode, with the same bits on all targets."""
 
 import copy
+import operator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -27,16 +30,23 @@ def floats_of(model: Any) -> torch.Tensor:
     return torch.cat([each.detach().double().flatten() for each in model.parameters()])
 
 
+def mapped(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
+    """The batch with the function's results in place of its floats."""
+
+    def apply(each: torch.Tensor) -> torch.Tensor:
+        return function(each) if each.is_floating_point() else each
+
+    return {k: apply(v) for k, v in batch.items()} if isinstance(batch, dict) else [apply(v) for v in batch]
+
+
 def eager_step(model: Any, batch: Any, dtype: torch.dtype) -> tuple[float, torch.Tensor]:
     """The loss, and the parameters after the step."""
     trained = copy.deepcopy(model).to(dtype)
-
-    def cast(each: torch.Tensor) -> torch.Tensor:
-        return each.to(dtype) if each.is_floating_point() else each
-
-    batch = {k: cast(v) for k, v in batch.items()} if isinstance(batch, dict) else [cast(v) for v in batch]
+    batch = mapped(lambda each: each.to(dtype), batch)
     optimizer = torch.optim.SGD(trained.parameters(), lr=0.01)
+    drawn = torch.get_rng_state()
     loss = loss_of(trained, batch)
+    assert torch.equal(torch.get_rng_state(), drawn), "the model draws random numbers"
     loss.backward()
     optimizer.step()
     return loss.item(), floats_of(trained)
@@ -57,12 +67,18 @@ def test_training(name: str) -> None:
         parameters[target] = floats_of(trained)
         found[target] = [first, trainer.step(*arguments)], trainer.state_hash()
     loss, exact = eager_step(model, batch, torch.float64)
-    _, eager = eager_step(model, batch, torch.float32)
-    assert found["cpu"][0][0] == pytest.approx(loss, rel=1e-3)
+    assert found["cpu"][0][0] == pytest.approx(loss, rel=1e-4)
     # Not the second loss: batch norms of 16 numbers raise errors so much that PyTorch's own, with one thread and with
-    # two, is 7 % apart for regnet_y_400mf. A step is as near to the one in double precision as PyTorch's.
+    # two, is 7 % apart for regnet_y_400mf. A step is as near to the one in double precision as PyTorch's, with inputs
+    # an ulp away too: one value on the other side of a relu multiplies the error of ghostnet_050 by a hundred.
     update = (exact - floats_of(model)).norm()
-    error, allowed = ((each - exact).norm() / update for each in (parameters["cpu"], eager))
+
+    def error_of(parameters: torch.Tensor) -> float:
+        return ((parameters - exact).norm() / update).item()
+
+    error = error_of(parameters["cpu"])
+    near = [mapped(partial(operator.mul, scale), batch) for scale in (1, 1 + 2e-7, 1 - 2e-7)]
+    allowed = max(error_of(eager_step(model, each, torch.float32)[1]) for each in near)
     assert error < max(1e-3, 2 * allowed), (error, allowed)
     assert len({repr(each) for each in found.values()}) == 1, found
 

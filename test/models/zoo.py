@@ -33,7 +33,7 @@ class Case:
         torch.manual_seed(0)
         model = self.make()
         for module in model.modules():
-            for name in ("p", "drop_prob", "dropout", "layerdrop"):
+            for name in ("p", "drop_prob", "drop_rate", "dropout", "layerdrop"):
                 if isinstance(getattr(module, name, None), float):
                     setattr(module, name, 0.0)
         return model
