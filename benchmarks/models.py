@@ -5,8 +5,9 @@
 
     build/environments/models/bin/python benchmarks/models.py [--filter TEXT ...] [--seconds N]
 
-One thread for both, which take turns in one process (timing.py). Compiled code comes from no cache. Prints the rows of
-the table in docs/performance/models.md as they come. Needs the environment that `make models-test` makes.
+One thread for both, which take turns in one process (timing.py). Times are of the processor, of all threads and child
+processes, which on a machine with other work tell more than the clock. Compiled code comes from no cache. Prints the
+rows of the table in docs/performance/models.md as they come. Needs the environment that `make models-test` makes.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import copy
 import datetime
 import os
 import platform
+import resource
 import sys
 import tempfile
 import time
@@ -32,9 +34,19 @@ OURS, EAGER = "ours", "PyTorch"
 cross_entropy = torch.nn.functional.cross_entropy
 
 
+def _processor_seconds() -> float:
+    """Of this process and the child processes that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 def _timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    return function(), time.perf_counter() - start
+    start = _processor_seconds()
+    return function(), _processor_seconds() - start
+
+
+def _in_turns(ours: Callable[[], Any], eager: Callable[[], Any], seconds: float) -> dict[str, Figure]:
+    return dict(interleaved({OURS: ours, EAGER: eager}, seconds, time.process_time))
 
 
 def _training(case: Case, seconds: float) -> tuple[float, float, dict[str, Figure]]:
@@ -54,7 +66,7 @@ def _training(case: Case, seconds: float) -> tuple[float, float, dict[str, Figur
         other.step()
         loss.item()
 
-    return captured, compiled, dict(interleaved({OURS: lambda: trainer.step(*arguments), EAGER: step}, seconds))
+    return captured, compiled, _in_turns(lambda: trainer.step(*arguments), step, seconds)
 
 
 def _inference(case: Case, seconds: float) -> tuple[float, float, dict[str, Figure]]:
@@ -70,7 +82,7 @@ def _inference(case: Case, seconds: float) -> tuple[float, float, dict[str, Figu
         with torch.no_grad():
             model(**inputs) if named else model(*inputs)
 
-    return captured, compiled, dict(interleaved({OURS: lambda: executable(state, *arrays), EAGER: forward}, seconds))
+    return captured, compiled, _in_turns(lambda: executable(state, *arrays), forward, seconds)
 
 
 def _row(name: str, kind: str, captured: float, compiled: float, figures: dict[str, Figure]) -> str:
