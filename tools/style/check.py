@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks what formatters check, license headers and includes across targets, over the files that git tracks.
+"""Checks what formatters check, license headers, includes across targets, the width of prose; in files that git tracks.
 
 Prints one line per finding and exits with 1 if there is one. --fix lets clang-format and ruff rewrite files.
 """
@@ -18,6 +18,7 @@ LICENSE = [
     "Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.",
     "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception",
 ]
+WIDTH = 120
 # What a folder of lib/Codegen includes nothing of.
 FOREIGN = {
     "lib/Codegen/CPU": "Codegen/GPU",
@@ -91,12 +92,25 @@ def check_includes() -> list[str]:
     return findings
 
 
+def check_prose() -> list[str]:
+    """Lines of prose of more than 120 columns; tables and code have none, docs/reference is generated."""
+    findings = []
+    for file in tracked(".md"):
+        name, is_code = str(file.relative_to(ROOT)), False
+        for number, line in enumerate(file.read_text().split("\n"), 1):
+            is_code ^= line.lstrip().startswith("```")
+            is_prose = not is_code and not line.startswith("|") and not name.startswith("docs/reference/")
+            if is_prose and len(line) > WIDTH:
+                findings.append(f"{name}:{number}: {len(line)} columns, expected at most {WIDTH}")
+    return findings
+
+
 def main() -> int:
     """0 without findings, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fix", action="store_true", help="rewrite files where a formatter can")
     fix = parser.parse_args().fix
-    findings = check_cpp(fix) + check_python(fix) + check_licenses() + check_includes()
+    findings = check_cpp(fix) + check_python(fix) + check_licenses() + check_includes() + check_prose()
     print("\n".join(findings), end="\n" if findings else "")
     return int(bool(findings))
 
