@@ -12,7 +12,7 @@ import torch.fx
 import torch.utils._pytree as pytree
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.random_sites import RandomSites
-from repro_mlir.frontends.torch.tracing import trace
+from support.tracing import trace
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
-from repro_mlir.frontends.torch.tracing import trace
+from support.tracing import trace
 from torch import nn
 
 

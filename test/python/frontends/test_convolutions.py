@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from graph_running import parse_with_llvm
 from repro_mlir.frontends.torch.lowering import lower
-from repro_mlir.frontends.torch.tracing import trace
 from support.convolutions import FORMS
+from support.tracing import trace
 
 
 def _check(function, arguments: list[torch.Tensor]) -> str:

@@ -205,21 +205,6 @@ def _exact(value: Any) -> Hashable:
     return type(value), value.hex() if isinstance(value, float) else value
 
 
-def trace(
-    function: Callable[..., Sequence[torch.Tensor]],
-    arguments: Sequence[torch.Tensor],
-    attention_block: int | None = None,
-    modules: Mapping[int, str] | None = None,
-) -> torch.fx.GraphModule:
-    """Traces `function` into a functional graph of ATen operators that torch-mlir lowers.
-
-    Args, Raises: as `first_stage`.
-    Returns:
-      as `second_stage`.
-    """
-    return second_stage(first_stage(function, arguments, attention_block, modules))
-
-
 def first_stage(
     function: Callable[..., Sequence[torch.Tensor]],
     arguments: Sequence[torch.Tensor],
@@ -269,7 +254,7 @@ def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def record(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
-    """The ATen operators that a function calls on tensors like the arguments. CaptureError as `trace`."""
+    """The ATen operators that a function calls on tensors like the arguments. CaptureError as `first_stage`."""
     with errors_with_lines({}), tracing_environment():
         return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*arguments)
 
@@ -286,9 +271,9 @@ def decompose(
       arguments: tensors that give shapes and element types.
       call: `call(run, *values)` is what is traced: it calls `run`, which has the arguments and results of the graph.
     Returns:
-      as `trace`.
+      as `second_stage`.
     Raises:
-      CaptureError: as `trace`.
+      CaptureError: as `first_stage`.
     """
     with errors_with_lines({}), tracing_environment():
         return _functional(graph, arguments, call)

@@ -1,0 +1,18 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A function as the graph that is lowered, by both stages of a capture."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from repro_mlir.frontends.torch.tracing import first_stage, second_stage
+
+
+def trace(
+    function: Callable[..., Sequence[torch.Tensor]],
+    arguments: Sequence[torch.Tensor],
+    attention_block: int | None = None,
+) -> torch.fx.GraphModule:
+    """As `second_stage`; arguments as for `first_stage`."""
+    return second_stage(first_stage(function, arguments, attention_block))
