@@ -11,6 +11,8 @@
 #include "Codegen/CPU/Kernels/RegisterHostKernels.h"
 #include "Codegen/GPU/Kernels/RegisterDeviceKernels.h"
 #include "Codegen/Schedule/Buffers/KernelOps.h"
+#include "Dialect/Repro/Differentiation/Passes.h"
+#include "Dialect/Repro/IR/Derivatives.h"
 #include "dialects/Launch/IR/Launch.h"
 #include "dialects/Repro/IR/Repro.h"
 
@@ -85,7 +87,12 @@ void repro::registerDialects(DialectRegistry &registry) {
   registerConvertMathToLLVMInterface(registry);
   registerConvertMemRefToLLVMInterface(registry);
   registerConvertNVVMToLLVMInterface(registry);
+  registerConvolutionAdjoint(registry);
+  registerDerivatives(registry);
   registerKernelOps(registry);
+  registerReproAdjoints(registry);
+  registerStructuredAdjoints(registry);
+  registerTensorAdjoints(registry);
   registerLLVMDialectTranslation(registry);
   registerNVVMDialectTranslation(registry);
   scf::registerBufferizableOpInterfaceExternalModels(registry);

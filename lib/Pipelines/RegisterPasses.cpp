@@ -14,6 +14,7 @@
 #include "Codegen/Schedule/Buffers/Passes.h"
 #include "Codegen/Schedule/Tensors/Passes.h"
 #include "Conversion/Passes.h"
+#include "Dialect/Repro/Differentiation/Passes.h"
 #include "Dialect/Repro/Transforms/Passes.h"
 #include "Pipelines/CPU.h"
 #include "Pipelines/GPU.h"
@@ -82,6 +83,7 @@ void repro::registerPasses() {
     registerReproCPUPasses();
     registerReproGPUPasses();
     registerReproConversionPasses();
+    registerReproDifferentiationPasses();
     registerReproFunctionsPasses();
     registerReproScheduleBuffersPasses();
     registerReproScheduleTensorsPasses();

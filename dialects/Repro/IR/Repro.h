@@ -8,6 +8,8 @@
 #ifndef REPRO_IR_REPRO_H
 #define REPRO_IR_REPRO_H
 
+#include "dialects/Repro/IR/Scalar.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,6 +29,8 @@
 
 #include "dialects/Repro/IR/ReproDialect.h.inc"
 #include "dialects/Repro/IR/ReproEnums.h.inc"
+
+#include "dialects/Repro/IR/DerivativeOpInterface.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Repro/IR/ReproAttrs.h.inc"

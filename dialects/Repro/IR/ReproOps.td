@@ -8,6 +8,7 @@
 #ifndef REPRO_IR_REPROOPS_TD
 #define REPRO_IR_REPROOPS_TD
 
+include "dialects/Repro/IR/DerivativeOpInterface.td"
 include "dialects/Repro/IR/ReproAttrs.td"
 include "dialects/Repro/IR/ReproDialect.td"
 include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.td"
@@ -312,16 +313,25 @@ def Repro_FloatLike : TypeConstraint<
     Or<[Repro_Float.predicate, VectorOfAnyRankOf<[Repro_Float]>.predicate]>,
     "f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them">;
 
-class Repro_FunctionOp<string mnemonic, string function, list<Trait> traits>
-    : Repro_Op<mnemonic, !listconcat([Pure, SameOperandsAndResultType], traits,
-                                     ElementwiseMappable.traits)> {
+/// Of a function, `derivatives` lists the gradients of its operands (G2): those
+/// are `x`, the result is `y` and its gradient is `g`.
+class Repro_FunctionOp<string mnemonic, string function, string derivatives>
+    : Repro_Op<mnemonic, !listconcat([Pure, SameOperandsAndResultType,
+          DeclareOpInterfaceMethods<Repro_DerivativeOpInterface>],
+          ElementwiseMappable.traits)> {
   let summary = "correctly rounded " # function;
   let results = (outs Repro_FloatLike:$result);
   let hasFolder = 0;
+  let extraClassDefinition = [{
+    ::llvm::SmallVector<Scalar> $cppClass::buildDerivatives(
+        Scalar g, ::llvm::ArrayRef<Scalar> x, Scalar y) {
+      return {}] # derivatives # [{};
+    }
+  }];
 }
 
-class Repro_UnaryOp<string mnemonic, string function>
-    : Repro_FunctionOp<mnemonic, function, []> {
+class Repro_UnaryOp<string mnemonic, string function, string derivative>
+    : Repro_FunctionOp<mnemonic, function, derivative> {
   let description = "(S5) the correctly rounded value of " # function #
       " of an f32; special cases as in C23 Annex F; other types by (V1).\n\n"
       "```mlir\n%0 = repro." # mnemonic # " %x : f32\n```\n";
@@ -329,8 +339,8 @@ class Repro_UnaryOp<string mnemonic, string function>
   let assemblyFormat = "$operand attr-dict `:` type($result)";
 }
 
-class Repro_BinaryOp<string mnemonic, string function>
-    : Repro_FunctionOp<mnemonic, function, []> {
+class Repro_BinaryOp<string mnemonic, string function, string derivatives>
+    : Repro_FunctionOp<mnemonic, function, derivatives> {
   let description = "(S5) the correctly rounded value of " # function #
       " of two f32; special cases as in C23 Annex F; other types by (V1).\n\n"
       "```mlir\n%0 = repro." # mnemonic # " %x, %y : f32\n```\n";
@@ -338,37 +348,68 @@ class Repro_BinaryOp<string mnemonic, string function>
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
-def Repro_AcosOp : Repro_UnaryOp<"acos", "arc cosine">;
-def Repro_AcoshOp : Repro_UnaryOp<"acosh", "inverse hyperbolic cosine">;
-def Repro_AsinOp : Repro_UnaryOp<"asin", "arc sine">;
-def Repro_AsinhOp : Repro_UnaryOp<"asinh", "inverse hyperbolic sine">;
-def Repro_AtanOp : Repro_UnaryOp<"atan", "arc tangent">;
-def Repro_AtanhOp : Repro_UnaryOp<"atanh", "inverse hyperbolic tangent">;
-def Repro_CbrtOp : Repro_UnaryOp<"cbrt", "cube root">;
-def Repro_CosOp : Repro_UnaryOp<"cos", "cosine">;
-def Repro_CoshOp : Repro_UnaryOp<"cosh", "hyperbolic cosine">;
-def Repro_ErfOp : Repro_UnaryOp<"erf", "error function">;
-def Repro_ErfcOp : Repro_UnaryOp<"erfc", "complementary error function">;
-def Repro_ExpOp : Repro_UnaryOp<"exp", "exponential">;
-def Repro_Exp10Op : Repro_UnaryOp<"exp10", "base-10 exponential">;
-def Repro_Exp2Op : Repro_UnaryOp<"exp2", "base-2 exponential">;
-def Repro_Expm1Op : Repro_UnaryOp<"expm1", "exponential minus one">;
-def Repro_LogOp : Repro_UnaryOp<"log", "natural logarithm">;
-def Repro_Log10Op : Repro_UnaryOp<"log10", "base-10 logarithm">;
-def Repro_Log1pOp : Repro_UnaryOp<"log1p", "natural logarithm of one plus">;
-def Repro_Log2Op : Repro_UnaryOp<"log2", "base-2 logarithm">;
-def Repro_RsqrtOp : Repro_UnaryOp<"rsqrt", "reciprocal square root">;
-def Repro_SinOp : Repro_UnaryOp<"sin", "sine">;
-def Repro_SinhOp : Repro_UnaryOp<"sinh", "hyperbolic sine">;
-def Repro_TanOp : Repro_UnaryOp<"tan", "tangent">;
-def Repro_TanhOp : Repro_UnaryOp<"tanh", "hyperbolic tangent">;
+def Repro_AcosOp : Repro_UnaryOp<"acos", "arc cosine",
+    "-g / sqrt(1.0 - x[0] * x[0])">;
+def Repro_AcoshOp : Repro_UnaryOp<"acosh", "inverse hyperbolic cosine",
+    "g / (sqrt(x[0] - 1.0) * sqrt(x[0] + 1.0))">;
+def Repro_AsinOp : Repro_UnaryOp<"asin", "arc sine",
+    "g / sqrt(1.0 - x[0] * x[0])">;
+def Repro_AsinhOp : Repro_UnaryOp<"asinh", "inverse hyperbolic sine",
+    "g / sqrt(x[0] * x[0] + 1.0)">;
+def Repro_AtanOp : Repro_UnaryOp<"atan", "arc tangent",
+    "g / (x[0] * x[0] + 1.0)">;
+def Repro_AtanhOp : Repro_UnaryOp<"atanh", "inverse hyperbolic tangent",
+    "g / (1.0 - x[0] * x[0])">;
+def Repro_CbrtOp : Repro_UnaryOp<"cbrt", "cube root",
+    "g / (y * y * 3.0)">;
+def Repro_CosOp : Repro_UnaryOp<"cos", "cosine",
+    "-(g * apply<SinOp>(x[0]))">;
+def Repro_CoshOp : Repro_UnaryOp<"cosh", "hyperbolic cosine",
+    "g * apply<SinhOp>(x[0])">;
+def Repro_ErfOp : Repro_UnaryOp<"erf", "error function",
+    "g * (apply<ExpOp>(-(x[0] * x[0])) * 0x1.20dd750429b6dp+0)">;
+def Repro_ErfcOp : Repro_UnaryOp<"erfc", "complementary error function",
+    "-(g * (apply<ExpOp>(-(x[0] * x[0])) * 0x1.20dd750429b6dp+0))">;
+def Repro_ExpOp : Repro_UnaryOp<"exp", "exponential",
+    "g * y">;
+def Repro_Exp10Op : Repro_UnaryOp<"exp10", "base-10 exponential",
+    "g * y * 0x1.26bb1bbb55516p+1">;
+def Repro_Exp2Op : Repro_UnaryOp<"exp2", "base-2 exponential",
+    "g * y * 0x1.62e42fefa39efp-1">;
+def Repro_Expm1Op : Repro_UnaryOp<"expm1", "exponential minus one",
+    "g * (y + 1.0)">;
+def Repro_LogOp : Repro_UnaryOp<"log", "natural logarithm",
+    "g / x[0]">;
+def Repro_Log10Op : Repro_UnaryOp<"log10", "base-10 logarithm",
+    "g / (x[0] * 0x1.26bb1bbb55516p+1)">;
+def Repro_Log1pOp : Repro_UnaryOp<"log1p", "natural logarithm of one plus",
+    "g / (x[0] + 1.0)">;
+def Repro_Log2Op : Repro_UnaryOp<"log2", "base-2 logarithm",
+    "g / (x[0] * 0x1.62e42fefa39efp-1)">;
+def Repro_RsqrtOp : Repro_UnaryOp<"rsqrt", "reciprocal square root",
+    "g * (y * y * y) * -0.5">;
+def Repro_SinOp : Repro_UnaryOp<"sin", "sine",
+    "g * apply<CosOp>(x[0])">;
+def Repro_SinhOp : Repro_UnaryOp<"sinh", "hyperbolic sine",
+    "g * apply<CoshOp>(x[0])">;
+def Repro_TanOp : Repro_UnaryOp<"tan", "tangent",
+    "g * (y * y + 1.0)">;
+def Repro_TanhOp : Repro_UnaryOp<"tanh", "hyperbolic tangent",
+    "g * (1.0 - y * y)">;
 
-def Repro_Atan2Op : Repro_BinaryOp<"atan2", "arc tangent of a quotient">;
-def Repro_HypotOp : Repro_BinaryOp<"hypot", "Euclidean distance">;
-def Repro_PowOp : Repro_BinaryOp<"pow", "power">;
+def Repro_Atan2Op : Repro_BinaryOp<"atan2", "arc tangent of a quotient",
+    "g * x[1] / (x[0] * x[0] + x[1] * x[1]), "
+    "-(g * x[0]) / (x[0] * x[0] + x[1] * x[1])">;
+def Repro_HypotOp : Repro_BinaryOp<"hypot", "Euclidean distance",
+    "g * (x[0] / y), g * (x[1] / y)">;
+def Repro_PowOp : Repro_BinaryOp<"pow", "power",
+    "derivePowerByBase(g, x[0], x[1]), "
+    "derivePowerByExponent(g, x[0], x[1], y)">;
 
 def Repro_PowiOp : Repro_Op<"powi", !listconcat(
-    [Pure, AllTypesMatch<["base", "result"]>], ElementwiseMappable.traits)> {
+    [Pure, AllTypesMatch<["base", "result"]>,
+     DeclareOpInterfaceMethods<Repro_DerivativeOpInterface>],
+    ElementwiseMappable.traits)> {
   let summary = "correctly rounded integer power";
   let description = [{
     (S5) the correctly rounded value of `base` to the power of the signed

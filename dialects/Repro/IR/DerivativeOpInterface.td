@@ -1,0 +1,30 @@
+//===- DerivativeOpInterface.td - Derivatives of scalars ---*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IR_DERIVATIVEOPINTERFACE_TD
+#define REPRO_IR_DERIVATIVEOPINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def Repro_DerivativeOpInterface : OpInterface<"DerivativeOpInterface"> {
+  let cppNamespace = "::mlir::repro";
+  let description = [{
+    (G2) An operation on scalars, of one result, that `repro-differentiate` can
+    go through. Operations of upstream have external models.
+  }];
+  let methods = [InterfaceMethod<[{
+      The gradients of the operands, given that of the result. An empty scalar
+      is zero everywhere: so are those of operands that are no floats.
+
+      All floats come in the type in which derivatives are computed: f32 for
+      f32 and narrower types, f64 for f64.
+    }], "::llvm::SmallVector<::mlir::repro::Scalar>", "buildDerivatives",
+    (ins "::mlir::repro::Scalar":$g, "::llvm::ArrayRef<::mlir::repro::Scalar>":$x,
+         "::mlir::repro::Scalar":$y)>];
+}
+
+#endif // REPRO_IR_DERIVATIVEOPINTERFACE_TD

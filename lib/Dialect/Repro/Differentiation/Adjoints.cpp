@@ -1,0 +1,201 @@
+//===- Adjoints.cpp - Adjoints of a program's values -----------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Adjoints.h"
+
+#include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+#include "lib/Dialect/Repro/Differentiation/AdjointOpInterface.cpp.inc"
+
+static bool hasFloats(Value value) {
+  return isa<FloatType>(getElementTypeOrSelf(value.getType()));
+}
+
+Adjoints::Adjoints(Block &block, ArrayRef<Value> sources) : block(block) {
+  active.insert(sources.begin(), sources.end());
+  for (Operation &op : block.without_terminator())
+    if (isActive(&op))
+      for (Value result : op.getResults())
+        if (hasFloats(result))
+          active.insert(result);
+}
+
+bool Adjoints::isActive(Operation *op) const {
+  bool found = false;
+  op->walk([&](Operation *inner) {
+    found |= llvm::any_of(inner->getOperands(),
+                          [&](Value value) { return active.contains(value); });
+  });
+  return found;
+}
+
+ImplicitLocOpBuilder Adjoints::builderAt(Location loc) const {
+  return ImplicitLocOpBuilder(loc, block.getTerminator());
+}
+
+void Adjoints::add(Value value, Value contribution) {
+  if (!contribution || !isActive(value))
+    return;
+  Value &adjoint = adjoints[value];
+  if (!adjoint) {
+    adjoint = contribution;
+    return;
+  }
+  ImplicitLocOpBuilder b = builderAt(contribution.getLoc());
+  auto sum = [](ImplicitLocOpBuilder &b, ValueRange terms) -> Value {
+    return arith::AddFOp::create(b, terms[0], terms[1]);
+  };
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  adjoint = type ? mapElements(b, type.getShape(), type.getElementType(),
+                               {adjoint, contribution}, {}, sum)
+                 : sum(b, {adjoint, contribution});
+}
+
+Type repro::getDerivativeType(Type type) {
+  if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() < 32)
+    return Float32Type::get(type.getContext());
+  return type;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+Value repro::mapElements(
+    ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape, Type element,
+    ValueRange inputs, ArrayRef<AffineMap> maps,
+    llvm::function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body) {
+  Value empty = tensor::EmptyOp::create(b, shape, element);
+  AffineMap identity = b.getMultiDimIdentityMap(shape.size());
+  SmallVector<AffineMap> all(maps);
+  all.resize(inputs.size() + 1);
+  for (AffineMap &map : all)
+    if (!map)
+      map = identity;
+  SmallVector<utils::IteratorType> parallel(shape.size(),
+                                            utils::IteratorType::parallel);
+  auto generic = linalg::GenericOp::create(
+      b, TypeRange{empty.getType()}, inputs, ValueRange{empty}, all, parallel,
+      [&](OpBuilder &nested, Location loc, ValueRange arguments) {
+        ImplicitLocOpBuilder inner(loc, nested);
+        linalg::YieldOp::create(inner, body(inner, arguments.drop_back()));
+      });
+  return generic.getResult(0);
+}
+
+Value repro::makeZero(ImplicitLocOpBuilder &b, Type type) {
+  Type element = getElementTypeOrSelf(type);
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element));
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return zero;
+  return mapElements(b, tensor.getShape(), element, {}, {},
+                     [&](ImplicitLocOpBuilder &, ValueRange) { return zero; });
+}
+
+Value repro::reshape(ImplicitLocOpBuilder &b, Value tensor,
+                     ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (type.getShape() == shape)
+    return tensor;
+  auto target = RankedTensorType::get(shape, type.getElementType());
+  if (type.getRank() != target.getRank())
+    if (auto groups = getReassociationIndicesForReshape(type, target)) {
+      if (type.getRank() > target.getRank())
+        return tensor::CollapseShapeOp::create(b, target, tensor, *groups);
+      return tensor::ExpandShapeOp::create(b, target, tensor, *groups);
+    }
+  auto line =
+      RankedTensorType::get(type.getNumElements(), type.getElementType());
+  ReassociationIndices sources =
+      llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  ReassociationIndices targets =
+      llvm::to_vector(llvm::seq<int64_t>(0, target.getRank()));
+  if (type.getRank() > 1)
+    tensor = tensor::CollapseShapeOp::create(
+        b, line, tensor, ArrayRef<ReassociationIndices>{sources});
+  if (target.getRank() == 1)
+    return tensor;
+  return tensor::ExpandShapeOp::create(b, target, tensor,
+                                       ArrayRef<ReassociationIndices>{targets});
+}
+
+Value repro::convertElements(ImplicitLocOpBuilder &b, Value tensor,
+                             Type element) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (type.getElementType() == element)
+    return tensor;
+  return mapElements(b, type.getShape(), element, tensor, {},
+                     [&](ImplicitLocOpBuilder &b, ValueRange values) {
+                       return Scalar(b, values[0]).convert(element).get();
+                     });
+}
+
+static Value yieldFirst(ImplicitLocOpBuilder &, ValueRange values) {
+  return values[0];
+}
+
+Value repro::transpose(ImplicitLocOpBuilder &b, Value tensor,
+                       ArrayRef<int64_t> permutation) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  SmallVector<int64_t> shape;
+  SmallVector<AffineExpr> exprs(type.getRank());
+  for (auto [result, source] : llvm::enumerate(permutation)) {
+    shape.push_back(type.getDimSize(source));
+    exprs[source] = b.getAffineDimExpr(result);
+  }
+  AffineMap map = AffineMap::get(type.getRank(), 0, exprs, b.getContext());
+  if (map.isIdentity())
+    return tensor;
+  return mapElements(b, shape, type.getElementType(), tensor, map, yieldFirst);
+}
+
+Value repro::flip(ImplicitLocOpBuilder &b, Value tensor, int64_t dim) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  SmallVector<AffineExpr> exprs;
+  for (int64_t i = 0; i < type.getRank(); ++i)
+    exprs.push_back(b.getAffineDimExpr(i));
+  exprs[dim] = (type.getDimSize(dim) - 1) - exprs[dim];
+  AffineMap map = AffineMap::get(type.getRank(), 0, exprs, b.getContext());
+  return mapElements(b, type.getShape(), type.getElementType(), tensor, map,
+                     yieldFirst);
+}
+
+Value repro::slice(ImplicitLocOpBuilder &b, Value tensor, int64_t dim,
+                   int64_t offset, int64_t size) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  SmallVector<OpFoldResult> offsets(type.getRank(), b.getIndexAttr(0));
+  SmallVector<OpFoldResult> strides(type.getRank(), b.getIndexAttr(1));
+  SmallVector<OpFoldResult> sizes =
+      getAsIndexOpFoldResult(b.getContext(), type.getShape());
+  offsets[dim] = b.getIndexAttr(offset);
+  sizes[dim] = b.getIndexAttr(size);
+  return tensor::ExtractSliceOp::create(b, tensor, offsets, sizes, strides);
+}
+
+Value repro::makePositions(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
+                           int64_t dim) {
+  return mapElements(b, shape, b.getI64Type(), {}, {},
+                     [&](ImplicitLocOpBuilder &b, ValueRange) -> Value {
+                       Value index = linalg::IndexOp::create(b, dim);
+                       return arith::IndexCastOp::create(b, b.getI64Type(),
+                                                         index);
+                     });
+}
+
+Value repro::scan(ImplicitLocOpBuilder &b, Value tensor, Combine combine,
+                  int64_t dim) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  Value empty =
+      tensor::EmptyOp::create(b, type.getShape(), type.getElementType());
+  return ScanOp::create(b, TypeRange{type}, ValueRange{tensor},
+                        ValueRange{empty}, combine, dim)
+      .getResult(0);
+}

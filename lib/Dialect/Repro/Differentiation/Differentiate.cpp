@@ -1,0 +1,125 @@
+//===- Differentiate.cpp - Reverse-mode differentiation ----------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Adjoints.h"
+#include "Dialect/Repro/Differentiation/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPRODIFFERENTIATE
+#include "lib/Dialect/Repro/Differentiation/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+static bool isFloatTensor(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.hasStaticShape() &&
+         isa<FloatType>(tensor.getElementType());
+}
+
+/// The values at `positions`, which have to be tensors of floats. Fails after
+/// an error.
+static FailureOr<SmallVector<Value>> choose(func::FuncOp main,
+                                            ArrayRef<int64_t> positions,
+                                            ValueRange values, StringRef what) {
+  SmallVector<Value> chosen;
+  for (int64_t position : positions) {
+    if (position < 0 || position >= int64_t(values.size()))
+      return main.emitError("(G1) there is no ")
+             << what << " " << position << " of " << values.size();
+    if (!isFloatTensor(values[position].getType()))
+      return main.emitError("(G1) ")
+             << what << " " << position << " is "
+             << values[position].getType()
+             << ", expected a tensor of floats of static shape";
+    if (llvm::is_contained(chosen, values[position]) && what == "argument")
+      return main.emitError("(G1) argument ")
+             << position << " is named more than once";
+    chosen.push_back(values[position]);
+  }
+  return chosen;
+}
+
+/// `repro.name` of what is called `name`, with "gradient." before it.
+static DictionaryAttr nameGradient(DictionaryAttr attributes, OpBuilder &b) {
+  auto name =
+      attributes ? attributes.getAs<StringAttr>("repro.name") : StringAttr();
+  if (!name)
+    return b.getDictionaryAttr({});
+  return b.getDictionaryAttr(b.getNamedAttr(
+      "repro.name", b.getStringAttr("gradient." + name.getValue())));
+}
+
+namespace {
+struct Differentiate
+    : public repro::impl::ReproDifferentiateBase<Differentiate> {
+  using ReproDifferentiateBase::ReproDifferentiateBase;
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || !main.getBody().hasOneBlock()) {
+      getOperation().emitError("(G1) expected a function @main of one block");
+      return signalPassFailure();
+    }
+    if (failed(differentiate(main)))
+      signalPassFailure();
+  }
+
+  LogicalResult differentiate(func::FuncOp main) {
+    Block &block = main.getBody().front();
+    auto ends = cast<func::ReturnOp>(block.getTerminator());
+    FailureOr<SmallVector<Value>> outputs =
+        choose(main, results, ends.getOperands(), "result");
+    FailureOr<SmallVector<Value>> sources =
+        choose(main, arguments, block.getArguments(), "argument");
+    if (failed(outputs) || failed(sources))
+      return failure();
+
+    Adjoints adjoints(block, *sources);
+    SmallVector<Operation *> operations;
+    for (Operation &op : block.without_terminator())
+      operations.push_back(&op);
+    OpBuilder b(main);
+    for (auto [position, output] : llvm::zip_equal(results, *outputs)) {
+      unsigned number = main.getNumArguments();
+      DictionaryAttr name =
+          nameGradient(main.getResultAttrDict(position), b);
+      if (failed(main.insertArgument(number, output.getType(), name,
+                                     output.getLoc())))
+        return failure();
+      adjoints.add(output, block.getArgument(number));
+    }
+    for (Operation *op : llvm::reverse(operations)) {
+      bool reaches = llvm::any_of(op->getResults(), [&](Value result) {
+        return adjoints.get(result) != nullptr;
+      });
+      if (!reaches)
+        continue;
+      auto differentiable = dyn_cast<AdjointOpInterface>(op);
+      if (!differentiable)
+        return op->emitOpError("(G1) has no derivative");
+      if (failed(differentiable.addAdjoints(adjoints)))
+        return failure();
+    }
+    ImplicitLocOpBuilder at = adjoints.builderAt(ends.getLoc());
+    SmallVector<Value> returned(ends.getOperands());
+    for (auto [position, source] : llvm::zip_equal(arguments, *sources)) {
+      Value adjoint = adjoints.get(source);
+      DictionaryAttr name = nameGradient(main.getArgAttrDict(position), b);
+      if (failed(main.insertResult(main.getNumResults(), source.getType(),
+                                   name)))
+        return failure();
+      returned.push_back(adjoint ? adjoint : makeZero(at, source.getType()));
+    }
+    ends.getOperandsMutable().assign(returned);
+    return success();
+  }
+};
+} // namespace

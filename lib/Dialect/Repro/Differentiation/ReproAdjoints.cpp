@@ -1,0 +1,216 @@
+//===- ReproAdjoints.cpp - Adjoints of repro's operations -----------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Adjoints.h"
+#include "Dialect/Repro/Differentiation/Passes.h"
+#include "dialects/Repro/IR/ImportedOps.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+static RankedTensorType getTensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static Value makeEmpty(ImplicitLocOpBuilder &b, Value like) {
+  RankedTensorType type = getTensorType(like);
+  return tensor::EmptyOp::create(b, type.getShape(), type.getElementType());
+}
+
+//===----------------------------------------------------------------------===//
+// repro.scan
+//===----------------------------------------------------------------------===//
+
+/// Of prefix sums: suffix sums.
+static LogicalResult addOf(ScanOp op, ImplicitLocOpBuilder &b,
+                           Adjoints &adjoints) {
+  if (op.getCombine() != Combine::add)
+    return op.emitOpError("(G1) has no derivative, but for sums");
+  int64_t dim = op.getDimension();
+  Value g = flip(b, adjoints.get(op.getResult(0)), dim);
+  adjoints.add(op.getInputs()[0], flip(b, scan(b, g, Combine::add, dim), dim));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// repro.sort and repro.arg_reduce
+//===----------------------------------------------------------------------===//
+
+/// Sorts by the first of `inputs`.
+static ValueRange sort(ImplicitLocOpBuilder &b, ValueRange inputs,
+                       SortDirection direction, int64_t dim) {
+  SmallVector<Value> empty = llvm::map_to_vector(
+      inputs, [&](Value input) { return makeEmpty(b, input); });
+  return SortOp::create(b, TypeRange(inputs), inputs, empty, direction, dim)
+      .getResults();
+}
+
+/// The sort of positions tells where each element has gone; what is sorted by
+/// that is in the former order.
+static LogicalResult addOf(SortOp op, ImplicitLocOpBuilder &b,
+                           Adjoints &adjoints) {
+  int64_t dim = op.getDimension();
+  Value key = op.getInputs()[0];
+  Value positions = makePositions(b, getTensorType(key).getShape(), dim);
+  positions = sort(b, {key, positions}, op.getDirection(), dim)[1];
+  for (auto [input, result] : llvm::zip_equal(op.getInputs(), op.getResults()))
+    if (Value g = adjoints.get(result); g && adjoints.isActive(input))
+      adjoints.add(input,
+                   sort(b, {positions, g}, SortDirection::ascending, dim)[1]);
+  return success();
+}
+
+/// The element that was chosen has the gradient.
+static LogicalResult addOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
+                           Adjoints &adjoints) {
+  RankedTensorType type = getTensorType(op.getInputs()[0]);
+  int64_t dim = op.getDimension();
+  AffineMap map = b.getMultiDimIdentityMap(type.getRank()).dropResult(dim);
+  adjoints.add(
+      op.getInputs()[0],
+      mapElements(b, type.getShape(), type.getElementType(),
+                  {adjoints.get(op.getResult(0)), op.getResult(1)}, {map, map},
+                  [&](ImplicitLocOpBuilder &b, ValueRange values) {
+                    Value here = linalg::IndexOp::create(b, dim);
+                    here = arith::IndexCastOp::create(b, values[1].getType(),
+                                                      here);
+                    Scalar isHere(b, arith::CmpIOp::create(
+                                         b, arith::CmpIPredicate::eq, here,
+                                         values[1]));
+                    Scalar g(b, values[0]);
+                    return select(isHere, g, g.constant(0)).get();
+                  }));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// repro.scatter
+//===----------------------------------------------------------------------===//
+
+/// The slices of `from` that each row of `indices` names, in the shape of the
+/// updates.
+static Value gather(ImplicitLocOpBuilder &b, Value from, Value indices,
+                    RankedTensorType type) {
+  RankedTensorType source = getTensorType(from);
+  int64_t depth = getTensorType(indices).getDimSize(1);
+  unsigned rank = type.getRank();
+  // One column of the indices for each dimension that they name.
+  SmallVector<Value> columns;
+  for (int64_t i = 0; i < depth; ++i)
+    columns.push_back(reshape(b, slice(b, indices, 1, i, 1),
+                              {getTensorType(indices).getDimSize(0)}));
+  AffineMap first = AffineMap::get(rank, 0, b.getAffineDimExpr(0));
+  SmallVector<AffineMap> maps(depth, first);
+  return mapElements(
+      b, type.getShape(), source.getElementType(), columns, maps,
+      [&](ImplicitLocOpBuilder &b, ValueRange values) -> Value {
+        SmallVector<Value> position;
+        for (Value index : values)
+          position.push_back(
+              arith::IndexCastOp::create(b, b.getIndexType(), index));
+        for (unsigned dim = 1; dim < rank; ++dim)
+          position.push_back(linalg::IndexOp::create(b, dim));
+        return tensor::ExtractOp::create(b, from, position);
+      });
+}
+
+static Value scatter(ImplicitLocOpBuilder &b, Value updates, Value indices,
+                     Value original, Combine combine) {
+  return ScatterOp::create(b, TypeRange(original), ValueRange{updates, indices},
+                           ValueRange{original}, combine)
+      .getResult(0);
+}
+
+static LogicalResult addOf(ScatterOp op, ImplicitLocOpBuilder &b,
+                           Adjoints &adjoints) {
+  Value g = adjoints.get(op.getResult(0)), indices = op.getIndices();
+  Value updates = op.getUpdates(), original = op.getOutputs()[0];
+  RankedTensorType type = getTensorType(updates);
+  if (op.getCombine() == Combine::add) {
+    if (adjoints.isActive(updates))
+      adjoints.add(updates, gather(b, g, indices, type));
+    adjoints.add(original, g);
+    return success();
+  }
+  if (op.getCombine() != Combine::replace)
+    return op.emitOpError("(G1) has no derivative, but for sums and "
+                          "replacement");
+  if (adjoints.isActive(original))
+    adjoints.add(original, scatter(b, makeZero(b, type), indices, g,
+                                   Combine::replace));
+  if (!adjoints.isActive(updates))
+    return success();
+  // The last update of an element has the gradient.
+  Value numbers = makePositions(b, type.getShape(), 0);
+  RankedTensorType numberType = RankedTensorType::get(
+      getTensorType(original).getShape(), b.getI64Type());
+  Value winners = scatter(b, numbers, indices, makeZero(b, numberType),
+                          Combine::replace);
+  Value winner = gather(b, winners, indices, type);
+  Value here = gather(b, g, indices, type);
+  adjoints.add(updates,
+               mapElements(b, type.getShape(), type.getElementType(),
+                           {here, winner, numbers}, {},
+                           [&](ImplicitLocOpBuilder &b, ValueRange values) {
+                             Scalar isLast(b, arith::CmpIOp::create(
+                                                  b, arith::CmpIPredicate::eq,
+                                                  values[1], values[2]));
+                             Scalar gradient(b, values[0]);
+                             return select(isLast, gradient,
+                                           gradient.constant(0))
+                                 .get();
+                           }));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// repro.attention
+//===----------------------------------------------------------------------===//
+
+static LogicalResult addOf(AttentionOp op, ImplicitLocOpBuilder &b,
+                           Adjoints &adjoints) {
+  if (adjoints.get(op.getMaxima()) || adjoints.get(op.getLogarithms()))
+    return op.emitOpError("(G1) has no derivative of maxima and logarithms");
+  SmallVector<Type> types{op.getQuery().getType(), op.getKey().getType(),
+                          op.getValue().getType()};
+  Value mask = op.getMask();
+  bool isMaskFloat =
+      mask && isa<FloatType>(getTensorType(mask).getElementType());
+  types.push_back(isMaskFloat ? mask.getType() : Type());
+  auto gradient = AttentionGradientOp::create(
+      b, types[0], types[1], types[2], types[3], op.getQuery(), op.getKey(),
+      op.getValue(), mask, op.getSeed(), op.getStep(),
+      adjoints.get(op.getOutput()), op.getOutput(), op.getMaxima(),
+      op.getLogarithms(), op.getCausalAttr(), op.getBlockAttr(),
+      op.getScaleAttr(), op.getRateAttr(), op.getSiteAttr());
+  adjoints.add(op.getQuery(), gradient.getQueryGradient());
+  adjoints.add(op.getKey(), gradient.getKeyGradient());
+  adjoints.add(op.getValue(), gradient.getValueGradient());
+  if (isMaskFloat)
+    adjoints.add(mask, gradient.getMaskGradient());
+  return success();
+}
+
+namespace {
+template <typename Op>
+struct Model : AdjointOpInterface::ExternalModel<Model<Op>, Op> {
+  LogicalResult addAdjoints(Operation *op, Adjoints &adjoints) const {
+    ImplicitLocOpBuilder b = adjoints.builderAt(op->getLoc());
+    return addOf(cast<Op>(op), b, adjoints);
+  }
+};
+} // namespace
+
+template <typename... Ops> static void attach(MLIRContext *context) {
+  (Ops::template attachInterface<Model<Ops>>(*context), ...);
+}
+
+void repro::registerReproAdjoints(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, ReproDialect *) {
+    attach<ScanOp, SortOp, ArgReduceOp, ScatterOp, AttentionOp>(context);
+  });
+}
