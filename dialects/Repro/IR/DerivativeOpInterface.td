@@ -13,7 +13,7 @@ include "mlir/IR/OpBase.td"
 def Repro_DerivativeOpInterface : OpInterface<"DerivativeOpInterface"> {
   let cppNamespace = "::mlir::repro";
   let description = [{
-    (G2) An operation on scalars, of one result, that `repro-differentiate` can
+    (J2) An operation on scalars, of one result, that `repro-differentiate` can
     go through. Operations of upstream have external models.
   }];
   let methods = [InterfaceMethod<[{

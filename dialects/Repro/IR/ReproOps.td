@@ -313,7 +313,7 @@ def Repro_FloatLike : TypeConstraint<
     Or<[Repro_Float.predicate, VectorOfAnyRankOf<[Repro_Float]>.predicate]>,
     "f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them">;
 
-/// Of a function, `derivatives` lists the gradients of its operands (G2): those
+/// Of a function, `derivatives` lists the gradients of its operands (J2): those
 /// are `x`, the result is `y` and its gradient is `g`.
 class Repro_FunctionOp<string mnemonic, string function, string derivatives>
     : Repro_Op<mnemonic, !listconcat([Pure, SameOperandsAndResultType,

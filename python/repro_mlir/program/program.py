@@ -21,10 +21,10 @@ from ..files.cache import cached
 from ..files.regular import write_file
 from ..files.tensor_file import read_tensors, write_tensors
 from ..frontends.interface import ImportedProgram
-from ..numerics.environment import float_environment
 from ..numerics.tensors import TensorType, canonical_of
 from ..printing import foreign
 from .canonical import compiler_identity, examine, from_bytes, write_module
+from .importing import run_import_passes
 
 _FORMAT = 2
 _NUMERICS = 1
@@ -195,7 +195,6 @@ def read_signature(data: bytes) -> Program:
 _IMPORT = "import-linalg,canonical"
 
 
-@float_environment()
 def import_program(text: str, sizes: Mapping[str, int] | None = None) -> bytes:
     """The canonical program of imported linalg, as a frontend hands it over.
 
@@ -207,37 +206,11 @@ def import_program(text: str, sizes: Mapping[str, int] | None = None) -> bytes:
     Raises:
       ReproError: the first diagnostic of the compiler, and how to repeat it.
     """
-    from .. import ir, passmanager
-    from . import debugging
-
     specialize = ""
     if sizes is not None:
         named = ",".join(f"{name}={size}" for name, size in sizes.items())
         specialize = f"repro-specialize-shapes{{sizes={named}}},"
-    pipeline = f"builtin.module({specialize}{_IMPORT})"
-    errors: list[str] = []
-
-    def collect(diagnostic: Any) -> bool:
-        if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
-            errors.append(f"{diagnostic.location}: {diagnostic.message}".removeprefix("loc(").replace("): ", ": ", 1))
-        return True
-
-    context = ir.Context()
-    with context:
-        # Frontends may hand over operations of dialects that are not ours, for the import to read (tm_tensor).
-        context.allow_unregistered_dialects = True
-        context.emit_error_diagnostics = True
-        context.attach_diagnostic_handler(collect)
-        try:
-            module = ir.Module.parse(text)
-            manager = passmanager.PassManager.parse(pipeline)
-            debugging.dump_after_passes(manager, "import")
-            manager.run(module.operation)
-        except (ir.MLIRError, ValueError) as error:
-            reason = (errors or [str(error)])[0].splitlines()[0]
-            repeat = debugging.how_to_repeat(text, pipeline, ["--allow-unregistered-dialect"])
-            raise ReproError(f"cannot import the program: {reason}{repeat}") from None
-        return write_module(module)
+    return run_import_passes(text, f"{specialize}{_IMPORT}", "import", write_module)
 
 
 def canonicalize(text: str) -> str:

@@ -21,6 +21,10 @@ class NoSampleError(Exception):
     """No sample of the entry has a tensor result."""
 
 
+class NoGradientError(Exception):
+    """The entry has no gradients that could be compared."""
+
+
 @dataclass
 class OperatorProgram:
     """One OpInfo entry as a program.
@@ -40,6 +44,25 @@ class OperatorProgram:
     arguments: list[torch.Tensor]
     expected: list[torch.Tensor] | None
     has_backward: bool
+
+
+@dataclass
+class ForwardProgram:
+    """The forward program of one OpInfo entry, and what its gradients are.
+
+    Attributes:
+      text: imported linalg text.
+      arguments: the values of its arguments, then a gradient for each of `results`.
+      results: the positions of its results of floats that depend on the sources.
+      sources: the positions of its arguments that have gradients.
+      gradients: what autograd gives for them.
+    """
+
+    text: str
+    arguments: list[torch.Tensor]
+    results: list[int]
+    sources: list[int]
+    gradients: list[torch.Tensor]
 
 
 def entries() -> dict[str, OpInfo]:
@@ -132,6 +155,35 @@ def capture_entry(name: str) -> OperatorProgram:
     if entry.supports_autograd and any(wanted) and cotangents:
         return _capture(name, _with_gradients(forward, wanted), [*tensors, *cotangents], True)
     return _capture(name, forward, tensors, False)
+
+
+def capture_forward(name: str) -> ForwardProgram:
+    """Captures the same sample as `capture_entry`, forward alone.
+
+    Raises:
+      NoSampleError, CaptureError: as `capture_entry`.
+      NoGradientError: autograd gives none, or the entry draws random numbers.
+    """
+    entry = entries()[name]
+    forward, tensors = choose(entry)
+    sources = [i for i, t in enumerate(tensors) if t.requires_grad and _is_float(t)]
+    tensors = [t.detach() for t in tensors]
+    inputs = [t.clone().requires_grad_(i in sources) for i, t in enumerate(tensors)]
+    results = forward(*inputs)
+    positions = [i for i, r in enumerate(results) if r.requires_grad and _is_float(r)]
+    if not entry.supports_autograd or not sources or not positions:
+        raise NoGradientError("autograd gives none")
+    if any(not _is_float(r) for r in results if r.requires_grad):
+        raise NoGradientError("of complex results")
+    cotangents = [torch.randn(results[i].shape) for i in positions]
+    found = torch.autograd.grad(
+        [results[i] for i in positions], [inputs[i] for i in sources], cotangents, allow_unused=True
+    )
+    gradients = [torch.zeros_like(tensors[i]) if g is None else g for i, g in zip(sources, found, strict=True)]
+    captured = _capture(name, forward, tensors, False)
+    if captured.expected is None:
+        raise NoGradientError("random numbers")
+    return ForwardProgram(captured.text, [*tensors, *cotangents], positions, sources, gradients)
 
 
 def _capture(

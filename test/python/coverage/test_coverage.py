@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""PyTorch's operators as programs, and with its modules through torch.compile.
+"""PyTorch's operators as programs, with gradients of ours, and with its modules through torch.compile.
 
-Each entry gets as far as expected.json and backend_expected.json say, no less and no further. Every tenth entry by
-default, all of them with REPRO_COVERAGE=all (`make coverage`).
+Each entry gets as far as expected.json, gradient_expected.json and backend_expected.json say, no less and no further.
+A sample of the entries by default, all of them with REPRO_COVERAGE=all (`make coverage`).
 """
 
 import os
@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("torch_mlir")
 
 import backend_coverage
+import gradient_coverage
 import operator_coverage
 import opinfo_capture
 
@@ -23,23 +24,31 @@ JOBS = int(os.environ.get("REPRO_COVERAGE_JOBS", "2"))
 
 @dataclass(frozen=True)
 class _Coverage:
-    """Entries and the script that runs them; `least_ok`: how many must be `ok` in all."""
+    """Entries and the script that runs them.
+
+    Attributes:
+      every: the sample has one of so many.
+      least_ok: how many must be `ok` in all.
+    """
 
     script: ModuleType
     entries: list[str]
+    every: int
     least_ok: int
 
 
-@pytest.fixture(params=["operators", "backend"])
+@pytest.fixture(params=["operators", "gradients", "backend"])
 def coverage(request: pytest.FixtureRequest) -> _Coverage:
     if request.param == "operators":
-        return _Coverage(operator_coverage, sorted(opinfo_capture.entries()), 540)
-    return _Coverage(backend_coverage, sorted(backend_coverage.entries()), 600)
+        return _Coverage(operator_coverage, sorted(opinfo_capture.entries()), 10, 540)
+    if request.param == "gradients":
+        return _Coverage(gradient_coverage, sorted(opinfo_capture.entries()), 40, 430)
+    return _Coverage(backend_coverage, sorted(backend_coverage.entries()), 10, 600)
 
 
 def test_entries_get_as_far_as_expected(coverage: _Coverage) -> None:
     expected = coverage.script.read_expected()
-    chosen = coverage.entries if os.environ.get("REPRO_COVERAGE") == "all" else coverage.entries[::10]
+    chosen = coverage.entries if os.environ.get("REPRO_COVERAGE") == "all" else coverage.entries[:: coverage.every]
     surprises = []
     for outcome in coverage.script.run_all(chosen, JOBS):
         stage, _ = expected.get(outcome.name, ("ok", ""))

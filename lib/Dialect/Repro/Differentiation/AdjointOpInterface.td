@@ -13,7 +13,7 @@ include "mlir/IR/OpBase.td"
 def AdjointOpInterface : OpInterface<"AdjointOpInterface"> {
   let cppNamespace = "::mlir::repro";
   let description = [{
-    (G1) An operation of imported programs that `repro-differentiate` goes
+    (J1) An operation of imported programs that `repro-differentiate` goes
     through, by an external model.
   }];
   let methods = [InterfaceMethod<[{

@@ -26,7 +26,7 @@ public:
   bool isActive(Operation *op) const;
   /// The adjoint of a value, null where nothing contributed to it.
   Value get(Value value) const { return adjoints.lookup(value); }
-  /// (G1) Adds a contribution behind those that there are. Inactive values have
+  /// (J1) Adds a contribution behind those that there are. Inactive values have
   /// no adjoint. A null contribution is zero.
   void add(Value value, Value contribution);
   /// A builder before the end of the block.
@@ -38,7 +38,7 @@ private:
   DenseMap<Value, Value> adjoints;
 };
 
-/// (G2) The type in which derivatives of floats of `type` are computed.
+/// (J2) The type in which derivatives of floats of `type` are computed.
 Type getDerivativeType(Type type);
 
 //===----------------------------------------------------------------------===//

@@ -32,15 +32,15 @@ static FailureOr<SmallVector<Value>> choose(func::FuncOp main,
   SmallVector<Value> chosen;
   for (int64_t position : positions) {
     if (position < 0 || position >= int64_t(values.size()))
-      return main.emitError("(G1) there is no ")
+      return main.emitError("(J1) there is no ")
              << what << " " << position << " of " << values.size();
     if (!isFloatTensor(values[position].getType()))
-      return main.emitError("(G1) ")
+      return main.emitError("(J1) ")
              << what << " " << position << " is "
              << values[position].getType()
              << ", expected a tensor of floats of static shape";
     if (llvm::is_contained(chosen, values[position]) && what == "argument")
-      return main.emitError("(G1) argument ")
+      return main.emitError("(J1) argument ")
              << position << " is named more than once";
     chosen.push_back(values[position]);
   }
@@ -65,7 +65,7 @@ struct Differentiate
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || !main.getBody().hasOneBlock()) {
-      getOperation().emitError("(G1) expected a function @main of one block");
+      getOperation().emitError("(J1) expected a function @main of one block");
       return signalPassFailure();
     }
     if (failed(differentiate(main)))
@@ -104,7 +104,7 @@ struct Differentiate
         continue;
       auto differentiable = dyn_cast<AdjointOpInterface>(op);
       if (!differentiable)
-        return op->emitOpError("(G1) has no derivative");
+        return op->emitOpError("(J1) has no derivative");
       if (failed(differentiable.addAdjoints(adjoints)))
         return failure();
     }

@@ -54,12 +54,12 @@ Value computeOver(ImplicitLocOpBuilder &b, const Loops &loops,
 /// Clones an operation of the body, as one of a body of `linalg.generic`.
 void cloneAtPoint(ImplicitLocOpBuilder &b, Operation &op, IRMapping &point);
 
-/// (G4) Adds up the elements of `values`, of the loops' dimensions `dims` in
+/// (J4) Adds up the elements of `values`, of the loops' dimensions `dims` in
 /// this order, into those of a tensor of `type` that `map` names.
 Value accumulate(ImplicitLocOpBuilder &b, const Loops &loops, Value values,
                  ArrayRef<int64_t> dims, AffineMap map, RankedTensorType type);
 
-/// (G4) Adds up a number for each point of the loops into a tensor of the type
+/// (J4) Adds up a number for each point of the loops into a tensor of the type
 /// of that which `read`, an operation of the body, reads at its indices there.
 Value accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
                  tensor::ExtractOp read, ArrayRef<Loops::Read> extra,

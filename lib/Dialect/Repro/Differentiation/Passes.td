@@ -13,12 +13,12 @@ include "mlir/Pass/PassBase.td"
 def ReproDifferentiate : Pass<"repro-differentiate", "::mlir::ModuleOp"> {
   let summary = "reverse-mode differentiation of an imported program";
   let description = [{
-    (G1) `main` gets a further argument for each result that `results` names,
+    (J1) `main` gets a further argument for each result that `results` names,
     the gradient of it, and a further result for each argument that `arguments`
-    names: the product of the former gradients with the Jacobian. All are of
-    floats. What is computed on the way is used, not computed again. Reductions
-    of the gradients are `linalg.generic`s, which `convert-linalg-to-repro`
-    makes folds: the pipeline `differentiate` is both.
+    names: the product of the former gradients with the Jacobian. All are
+    tensors of floats. What is computed on the way is used, not computed again.
+    Reductions of gradients are `linalg.generic`s: `convert-linalg-to-repro`
+    makes folds of them.
 
     An operation on the way from these arguments to these results that has no
     derivative is an error at its location.

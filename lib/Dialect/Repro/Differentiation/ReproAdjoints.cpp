@@ -25,14 +25,77 @@ static Value makeEmpty(ImplicitLocOpBuilder &b, Value like) {
 // repro.scan
 //===----------------------------------------------------------------------===//
 
-/// Of prefix sums: suffix sums.
+/// The sum of each element and those after it.
+static Value sumBehind(ImplicitLocOpBuilder &b, Value tensor, int64_t dim) {
+  return flip(b, scan(b, flip(b, tensor, dim), Combine::add, dim), dim);
+}
+
+static Value multiply(ImplicitLocOpBuilder &b, Value x, Value y) {
+  RankedTensorType type = getTensorType(x);
+  return mapElements(b, type.getShape(), type.getElementType(), {x, y}, {},
+                     [](ImplicitLocOpBuilder &b, ValueRange values) {
+                       return (Scalar(b, values[0]) * Scalar(b, values[1]))
+                           .get();
+                     });
+}
+
+static Scalar isZero(Scalar x) {
+  return compare(arith::CmpFPredicate::OEQ, x, x.constant(0));
+}
+
+/// 1 where an element is zero, else 0.
+static Value markZeros(ImplicitLocOpBuilder &b, Value tensor) {
+  RankedTensorType type = getTensorType(tensor);
+  return mapElements(b, type.getShape(), type.getElementType(), tensor, {},
+                     [](ImplicitLocOpBuilder &b, ValueRange values) {
+                       Scalar x(b, values[0]);
+                       return select(isZero(x), x.constant(1), x.constant(0))
+                           .get();
+                     });
+}
+
+/// (J3) Of prefix products y: the sum of g * y behind an element, divided by
+/// it. At the first zero that is the sum of products without it, and 0 behind.
+static Value deriveProducts(ImplicitLocOpBuilder &b, Value x, Value y, Value g,
+                            int64_t dim) {
+  RankedTensorType type = getTensorType(x);
+  Value zeros = scan(b, markZeros(b, x), Combine::add, dim);
+  auto isFirstZero = [](Scalar x, Scalar zeros) {
+    Scalar isOne = compare(arith::CmpFPredicate::OEQ, zeros, x.constant(1));
+    ImplicitLocOpBuilder &b = x.getBuilder();
+    return Scalar(b, arith::AndIOp::create(b, isZero(x).get(), isOne.get()));
+  };
+  Value without = mapElements(
+      b, type.getShape(), type.getElementType(), {x, zeros}, {},
+      [&](ImplicitLocOpBuilder &b, ValueRange values) {
+        Scalar x(b, values[0]);
+        return select(isFirstZero(x, Scalar(b, values[1])), x.constant(1), x)
+            .get();
+      });
+  without = scan(b, without, Combine::mul, dim);
+  Value plain = sumBehind(b, multiply(b, g, y), dim);
+  Value special = sumBehind(b, multiply(b, g, without), dim);
+  return mapElements(
+      b, type.getShape(), type.getElementType(), {x, zeros, plain, special}, {},
+      [&](ImplicitLocOpBuilder &b, ValueRange values) {
+        Scalar x(b, values[0]), zeros(b, values[1]);
+        Scalar before = select(isZero(zeros), Scalar(b, values[2]) / x,
+                               x.constant(0));
+        return select(isFirstZero(x, zeros), Scalar(b, values[3]), before)
+            .get();
+      });
+}
+
 static LogicalResult addOf(ScanOp op, ImplicitLocOpBuilder &b,
                            Adjoints &adjoints) {
-  if (op.getCombine() != Combine::add)
-    return op.emitOpError("(G1) has no derivative, but for sums");
+  Value x = op.getInputs()[0], y = op.getResult(0), g = adjoints.get(y);
   int64_t dim = op.getDimension();
-  Value g = flip(b, adjoints.get(op.getResult(0)), dim);
-  adjoints.add(op.getInputs()[0], flip(b, scan(b, g, Combine::add, dim), dim));
+  if (op.getCombine() == Combine::add)
+    adjoints.add(x, sumBehind(b, g, dim));
+  else if (op.getCombine() == Combine::mul)
+    adjoints.add(x, deriveProducts(b, x, y, g, dim));
+  else
+    return op.emitOpError("(J1) has no derivative, but for sums and products");
   return success();
 }
 
@@ -125,6 +188,84 @@ static Value scatter(ImplicitLocOpBuilder &b, Value updates, Value indices,
       .getResult(0);
 }
 
+/// (J3) The original and the updates that are the result share the gradient.
+static LogicalResult addOfExtremes(ScatterOp op, ImplicitLocOpBuilder &b,
+                                   Adjoints &adjoints) {
+  Value result = op.getResult(0), g = adjoints.get(result);
+  Value updates = op.getUpdates(), original = op.getOutputs()[0];
+  auto mark = [&](Value tensor, Value result) {
+    RankedTensorType type = getTensorType(tensor);
+    return mapElements(b, type.getShape(), type.getElementType(),
+                       {tensor, result}, {},
+                       [](ImplicitLocOpBuilder &b, ValueRange values) {
+                         Scalar x(b, values[0]), y(b, values[1]);
+                         Scalar isEqual =
+                             compare(arith::CmpFPredicate::OEQ, x, y);
+                         return select(isEqual, x.constant(1), x.constant(0))
+                             .get();
+                       });
+  };
+  RankedTensorType type = getTensorType(updates);
+  Value chosen = mark(original, result);
+  Value marked = mark(updates, gather(b, result, op.getIndices(), type));
+  Value count = scatter(b, marked, op.getIndices(), chosen, Combine::add);
+  RankedTensorType whole = getTensorType(original);
+  Value share = mapElements(b, whole.getShape(), whole.getElementType(),
+                            {g, count}, {},
+                            [](ImplicitLocOpBuilder &b, ValueRange values) {
+                              return (Scalar(b, values[0]) /
+                                      Scalar(b, values[1]))
+                                  .get();
+                            });
+  adjoints.add(original, multiply(b, share, chosen));
+  adjoints.add(updates,
+               multiply(b, gather(b, share, op.getIndices(), type), marked));
+  return success();
+}
+
+/// (J3) Products without one factor: where it is the only zero, the product of
+/// the others; where there is another zero, 0.
+static LogicalResult addOfProducts(ScatterOp op, ImplicitLocOpBuilder &b,
+                                   Adjoints &adjoints) {
+  Value g = adjoints.get(op.getResult(0)), indices = op.getIndices();
+  Value updates = op.getUpdates(), original = op.getOutputs()[0];
+  auto replaceZeros = [&](Value tensor) {
+    RankedTensorType type = getTensorType(tensor);
+    return mapElements(b, type.getShape(), type.getElementType(), tensor, {},
+                       [](ImplicitLocOpBuilder &b, ValueRange values) {
+                         Scalar x(b, values[0]);
+                         return select(isZero(x), x.constant(1), x).get();
+                       });
+  };
+  Value product = scatter(b, replaceZeros(updates), indices,
+                          replaceZeros(original), Combine::mul);
+  Value zeros = scatter(b, markZeros(b, updates), indices,
+                        markZeros(b, original), Combine::add);
+  auto derive = [&](Value x, Value product, Value zeros, Value g) {
+    RankedTensorType type = getTensorType(x);
+    return mapElements(
+        b, type.getShape(), type.getElementType(), {x, product, zeros, g}, {},
+        [](ImplicitLocOpBuilder &b, ValueRange values) {
+          Scalar x(b, values[0]), product(b, values[1]), zeros(b, values[2]);
+          Scalar zero = x.constant(0);
+          Scalar isOnly =
+              compare(arith::CmpFPredicate::OEQ, zeros, x.constant(1));
+          Scalar ofZero = select(isOnly, product, zero);
+          Scalar others = select(isZero(zeros), product / x, zero);
+          return (Scalar(b, values[3]) * select(isZero(x), ofZero, others))
+              .get();
+        });
+  };
+  if (adjoints.isActive(original))
+    adjoints.add(original, derive(original, product, zeros, g));
+  RankedTensorType type = getTensorType(updates);
+  if (adjoints.isActive(updates))
+    adjoints.add(updates, derive(updates, gather(b, product, indices, type),
+                                 gather(b, zeros, indices, type),
+                                 gather(b, g, indices, type)));
+  return success();
+}
+
 static LogicalResult addOf(ScatterOp op, ImplicitLocOpBuilder &b,
                            Adjoints &adjoints) {
   Value g = adjoints.get(op.getResult(0)), indices = op.getIndices();
@@ -136,9 +277,10 @@ static LogicalResult addOf(ScatterOp op, ImplicitLocOpBuilder &b,
     adjoints.add(original, g);
     return success();
   }
+  if (op.getCombine() == Combine::mul)
+    return addOfProducts(op, b, adjoints);
   if (op.getCombine() != Combine::replace)
-    return op.emitOpError("(G1) has no derivative, but for sums and "
-                          "replacement");
+    return addOfExtremes(op, b, adjoints);
   if (adjoints.isActive(original))
     adjoints.add(original, scatter(b, makeZero(b, type), indices, g,
                                    Combine::replace));
@@ -174,7 +316,7 @@ static LogicalResult addOf(ScatterOp op, ImplicitLocOpBuilder &b,
 static LogicalResult addOf(AttentionOp op, ImplicitLocOpBuilder &b,
                            Adjoints &adjoints) {
   if (adjoints.get(op.getMaxima()) || adjoints.get(op.getLogarithms()))
-    return op.emitOpError("(G1) has no derivative of maxima and logarithms");
+    return op.emitOpError("(J1) has no derivative of maxima and logarithms");
   SmallVector<Type> types{op.getQuery().getType(), op.getKey().getType(),
                           op.getValue().getType()};
   Value mask = op.getMask();

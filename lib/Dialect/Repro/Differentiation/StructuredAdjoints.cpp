@@ -60,7 +60,7 @@ public:
         continue;
       auto differentiable = dyn_cast<DerivativeOpInterface>(op);
       if (!differentiable)
-        return op.emitOpError("(G2) has no derivative");
+        return op.emitOpError("(J2) has no derivative");
       auto get = [&](Value value) {
         Scalar scalar(b, point.lookupOrDefault(value));
         if (!isa<FloatType>(value.getType()))
@@ -177,7 +177,7 @@ struct GenericModel
   LogicalResult addAdjoints(Operation *op, Adjoints &adjoints) const {
     auto generic = cast<linalg::GenericOp>(op);
     if (generic.getNumReductionLoops() > 0)
-      return op->emitOpError("(G1) expected a repro.fold for a reduction");
+      return op->emitOpError("(J1) expected a repro.fold for a reduction");
     Loops loops(generic);
     SmallVector<Loops::Read> extra;
     SmallVector<Value> yielded;
@@ -248,7 +248,7 @@ static LogicalResult addOfSum(Adjoints &adjoints, StepFold &fold) {
   return success();
 }
 
-/// (G3) Maxima and minima: elements that are the result share the gradient
+/// (J3) Maxima and minima: elements that are the result share the gradient
 /// equally, and so does the initial one.
 static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
   ImplicitLocOpBuilder b = adjoints.builderAt(fold.op.getLoc());
@@ -310,7 +310,7 @@ static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
   return success();
 }
 
-/// (G3) Products: each element has the product of all others.
+/// (J3) Products: each element has the product of all others.
 static LogicalResult addOfProduct(Adjoints &adjoints, StepFold &fold) {
   ImplicitLocOpBuilder b = adjoints.builderAt(fold.op.getLoc());
   const Loops &loops = fold.loops;
@@ -392,7 +392,7 @@ struct FoldModel : AdjointOpInterface::ExternalModel<FoldModel, FoldOp> {
     auto fold = cast<FoldOp>(op);
     Operation *step = op->getNumResults() == 1 ? fold.getStep() : nullptr;
     if (!step)
-      return op->emitOpError("(G1) has no derivative: expected a fold of one "
+      return op->emitOpError("(J1) has no derivative: expected a fold of one "
                              "result whose body is op(acc, f(inputs))");
     StepFold parts{fold, Loops(fold), step,
                    fold.getBody()->getArguments().back(),
@@ -403,7 +403,7 @@ struct FoldModel : AdjointOpInterface::ExternalModel<FoldModel, FoldOp> {
       return addOfExtreme(adjoints, parts);
     if (isa<arith::MulFOp>(step))
       return addOfProduct(adjoints, parts);
-    return step->emitOpError("(G1) has no derivative as the step of a fold");
+    return step->emitOpError("(J1) has no derivative as the step of a fold");
   }
 };
 } // namespace

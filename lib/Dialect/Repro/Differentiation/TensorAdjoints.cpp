@@ -48,7 +48,7 @@ static LogicalResult addOf(tensor::PadOp op, ImplicitLocOpBuilder &b, Value g,
   Value padding = op.getConstantPaddingValue();
   if (!padding || adjoints.isActive(padding) || !op.getLow().empty() ||
       !op.getHigh().empty())
-    return op.emitOpError("(G1) has no derivative: expected a constant as "
+    return op.emitOpError("(J1) has no derivative: expected a constant as "
                           "padding, of static extents");
   RankedTensorType type = op.getSourceType();
   SmallVector<OpFoldResult> strides(type.getRank(), b.getIndexAttr(1));
@@ -188,7 +188,7 @@ template <typename Op>
 struct ScalarModel : AdjointOpInterface::ExternalModel<ScalarModel<Op>, Op> {
   LogicalResult addAdjoints(Operation *op, Adjoints &adjoints) const {
     if (!isa<FloatType>(op->getResult(0).getType()))
-      return op->emitOpError("(G1) expected a scalar outside of bodies");
+      return op->emitOpError("(J1) expected a scalar outside of bodies");
     ImplicitLocOpBuilder b = adjoints.builderAt(op->getLoc());
     return addOfScalars(cast<Op>(op), b, adjoints.get(op->getResult(0)),
                         adjoints);

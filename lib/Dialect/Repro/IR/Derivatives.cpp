@@ -1,4 +1,4 @@
-//===- Derivatives.cpp - Derivatives of scalar operations (G2) ------------===//
+//===- Derivatives.cpp - Derivatives of scalar operations (J2) ------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -54,7 +54,7 @@ Scalar repro::derivePowerByExponent(Scalar g, Scalar base, Scalar exponent,
 using Operands = ArrayRef<Scalar>;
 using Gradients = SmallVector<Scalar>;
 
-/// (G3) Of a maximum (minimum): the greater (lesser) operand has the gradient,
+/// (J3) Of a maximum (minimum): the greater (lesser) operand has the gradient,
 /// a NaN counts as such, and equal operands have half of it each.
 static Gradients deriveExtreme(Scalar g, Operands x, Predicate wins) {
   Scalar zero = g.constant(0), half = g * 0.5;

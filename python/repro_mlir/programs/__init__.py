@@ -1,0 +1,20 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Training steps of inference programs, whichever frontend they come from: losses and optimizers are programs too."""
+
+from .losses import Loss, cross_entropy, mean_squared_error
+from .optimizers import Optimizer, adamw, sgd
+from .trainer import ProgramTrainer
+from .training import training_step
+
+__all__ = [
+    "Loss",
+    "Optimizer",
+    "ProgramTrainer",
+    "adamw",
+    "cross_entropy",
+    "mean_squared_error",
+    "sgd",
+    "training_step",
+]

@@ -1,0 +1,86 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Rules of optimizers on one parameter, as programs. Their learning rate is a hyper-parameter of the step, `lr`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..errors import ReproError
+from .writer import Number, Tensor, Writer
+
+Slots = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer.
+
+    Attributes:
+      slots: the names of the state tensors that it keeps for each parameter, of its type and at first zero.
+      write: writes the new parameter and the new slots, given the parameter, its gradient, the slots, the learning rate
+        and the number of this step, from 1 on; the last two are f32 of shape [].
+    """
+
+    slots: Sequence[str]
+    write: Callable[[Writer, Tensor, Tensor, Slots, Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]
+
+
+def sgd(*, momentum: float = 0.0, weight_decay: float = 0.0) -> Optimizer:
+    """Stochastic gradient descent, as torch.optim.SGD: gradient += weight_decay * parameter; buffer = momentum * buffer
+    + gradient; parameter -= lr * buffer."""
+    _check(momentum=momentum, weight_decay=weight_decay)
+
+    def write(
+        writer: Writer, parameter: Tensor, gradient: Tensor, slots: Slots, lr: Tensor, step: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        if weight_decay:
+            gradient = writer.map([gradient, parameter], lambda g, p: g + p * weight_decay)
+        kept: dict[str, Tensor] = {}
+        if momentum:
+            gradient = writer.map([gradient, slots["momentum"]], lambda g, m: m * momentum + g)
+            kept["momentum"] = gradient
+        return writer.map([parameter, gradient, lr], lambda p, g, rate: p - rate * g), kept
+
+    return Optimizer(["momentum"] if momentum else [], write)
+
+
+def adamw(*, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.01) -> Optimizer:
+    """Adam with decoupled weight decay (Loshchilov and Hutter, arXiv:1711.05101), as torch.optim.AdamW.
+
+    With t the number of the step: m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g^2; the bias corrections
+    c = 1 - beta^t are -expm1(t * log(beta)); p = p * (1 - lr * weight_decay) - (lr / c1) * m / (sqrt(v) / sqrt(c2) +
+    eps). Numbers that follow from betas are rounded once to f32.
+    """
+    beta1, beta2 = betas
+    _check(beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay)
+    if not (0 < beta1 < 1 and 0 < beta2 < 1):
+        raise ReproError(f"expected betas between 0 and 1, got {betas}")
+
+    def write(
+        writer: Writer, parameter: Tensor, gradient: Tensor, slots: Slots, lr: Tensor, step: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        first = writer.map([slots["first"], gradient], lambda m, g: m + (g - m) * (1 - beta1))
+        second = writer.map([slots["second"], gradient], lambda v, g: v * beta2 + g * g * (1 - beta2))
+
+        def correction(beta: float) -> Tensor:
+            return writer.map([step], lambda t: -((t * math.log(beta)).apply("repro.expm1")))
+
+        rate = writer.map([lr, correction(beta1)], lambda rate, c: rate / c)
+        root = writer.map([correction(beta2)], lambda c: c.apply("math.sqrt"))
+
+        def update(p: Number, m: Number, v: Number, lr: Number, rate: Number, root: Number) -> Number:
+            return p * (1.0 - lr * weight_decay) - rate * (m / (v.apply("math.sqrt") / root + eps))
+
+        return writer.map([parameter, first, second, lr, rate, root], update), {"first": first, "second": second}
+
+    return Optimizer(["first", "second"], write)
+
+
+def _check(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if not math.isfinite(number) or number < 0:
+            raise ReproError(f"expected a finite {name} of at least 0, got {number}")

@@ -1,0 +1,131 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Runs the training steps of a program, with a receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import ReproError
+from ..execute.executable import compile
+from ..frontends.arrays import as_array
+from ..numerics.hashing import state_hash
+from ..program import Program
+
+if TYPE_CHECKING:
+    from ..audit.receipts.options import ReceiptOptions
+
+
+class ProgramTrainer:
+    """The steps of a training program, one after the other; `Trainer` is for models of PyTorch.
+
+    It is a context manager, which closes it at the end unless there was an exception.
+
+    Attributes:
+      program: what a step computes.
+      hyper_parameters: the numbers that the next step reads, by name; all that the program has, such as `lr`.
+      state: the state tensors by name. What is written to them counts from the next step on.
+      steps: how many steps have been done; with a receipt that is resumed, those before too.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        hyper_parameters: Mapping[str, float],
+        *,
+        target: str = "cpu",
+        threads: int | None = None,
+        receipt: ReceiptOptions | None = None,
+    ) -> None:
+        """Compiles the program and begins its receipt, or goes on with one.
+
+        Args:
+          program: with its initial state, such as `training_step` gives it.
+          hyper_parameters: a number for each of the program's.
+          target, threads: as for `repro_mlir.compile`.
+          receipt: where and how a receipt is written.
+        Raises:
+          ReproError: other hyper-parameters than the program has, a program without initial state, a target that is not
+            there, a receipt that cannot be written or resumed.
+        """
+        expected = [kind.name for kind in program.inputs[: program.num_hyper_parameters]]
+        if sorted(hyper_parameters) != sorted(expected):
+            raise ReproError(f"expected the hyper-parameters {expected}, got {sorted(hyper_parameters)}")
+        if len(program.initial) != len(program.state):
+            raise ReproError("the program has no initial state")
+        self.program = program
+        self.hyper_parameters = dict(hyper_parameters)
+        self.state = program.initial_state()
+        self.steps = 0
+        self._executable = compile(program, target, threads)
+        self._recorder: Any = None
+        self._closed = False
+        if receipt is not None:
+            from ..audit.receipts.recorder import Recorder
+
+            begin = replace(program, initial=tuple(array.copy() for array in self.state.values()))
+            self._recorder = Recorder(receipt, begin, target, self._executable.threads)
+            self._recorder.work_on(self.state)
+            self.steps = self._recorder.steps
+
+    def __enter__(self) -> ProgramTrainer:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self.close()
+
+    def step(self, *batch: Any) -> dict[str, np.ndarray]:
+        """One step.
+
+        Args:
+          batch: the inputs behind the hyper-parameters, NumPy arrays or tensors of a framework, of their types and
+            shapes.
+        Returns:
+          the outputs by name, such as `loss`.
+        Raises:
+          ReproError: inputs of other types, a check of the program that failed (E1): the state is unchanged; a trainer
+            that is closed.
+        """
+        if self._closed:
+            raise ReproError("the trainer is closed")
+        kinds = self.program.inputs
+        count = self.program.num_hyper_parameters
+        if len(batch) != len(kinds) - count:
+            names = ", ".join(kind.name for kind in kinds[count:])
+            raise ReproError(f"expected the inputs {names}, got {len(batch)}")
+        numbers = [np.asarray(self.hyper_parameters[kind.name], kind.dtype) for kind in kinds[:count]]
+        inputs = [as_array(value, kind, "input") for value, kind in zip([*numbers, *batch], kinds, strict=True)]
+        if self._recorder is not None:
+            inputs = self._recorder.take(self.program, inputs)
+        try:
+            changed, outputs = self._executable(self.state, *inputs)
+        except ReproError:
+            if self._recorder is not None:
+                self._recorder.skip()
+            raise
+        for name, array in self.state.items():
+            array[...] = changed[name]
+        if self._recorder is not None:
+            self._recorder.commit(inputs, list(outputs.values()))
+        self.steps += 1
+        return outputs
+
+    def state_hash(self) -> str:
+        """The hash of the present state (H3), in hexadecimal: what two machines compare."""
+        return state_hash([(self.state[kind.name], kind.element) for kind in self.program.state])
+
+    def close(self) -> None:
+        """Finishes the receipt, if one is written; no step can be run afterwards."""
+        self._closed = True
+        if self._recorder is not None:
+            recorder, self._recorder = self._recorder, None
+            try:
+                recorder.seal()
+            finally:
+                recorder.close()

@@ -1,0 +1,209 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A training step of an inference program, by `repro-differentiate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ReproError
+from ..frontends.interface import ImportedProgram
+from ..numerics.tensors import TensorType
+from ..program import Program
+from ..program.differentiation import differentiate
+from ..program.importing import run_import_passes
+from ..program.program import import_program
+from .losses import Loss
+from .optimizers import Optimizer
+from .writer import Tensor, Writer, text_of
+
+_STEP = "optimizer.step"
+_LR = "lr"
+
+
+def training_step(
+    model: ImportedProgram[Any],
+    loss: Loss,
+    optimizer: Optimizer,
+    *,
+    output: str | None = None,
+    train: Sequence[str] | None = None,
+) -> Program:
+    """A program that trains a model: forward, loss, gradients, update.
+
+    Its state is that of the model, then `optimizer.step`, how many steps have been done, then what the optimizer keeps
+    for each parameter, as `optimizer.<slot>.<parameter>`. Its inputs are the hyper-parameter `lr`, f32 of shape [],
+    then those of the model, then `target`. It gives `loss`.
+
+    Args:
+      model: an inference program as a frontend hands it over.
+      loss: of the output and the target.
+      output: the name of the output that the loss is of; by default the only one.
+      train: the names of the state tensors that are trained, all f32; by default all f32 that the model does not write
+        itself.
+    Raises:
+      ReproError: a name that is not there, an output without a loss, an operation without a derivative, a parameter
+        that the model writes.
+    """
+    chosen = _output(model, output)
+    names = [kind.name for kind in model.state]
+    written = _written(model)
+    if train is None:
+        parameters = [i for i, kind in enumerate(model.state) if kind.element == "f32" and i not in written]
+    else:
+        parameters = [_position(names, name, "state tensor") for name in train]
+    for i in parameters:
+        if model.state[i].element != "f32" or i in written:
+            reason = "the model writes it" if i in written else f"it is {model.state[i]}"
+            raise ReproError(f"{names[i]!r} cannot be trained: {reason}, expected f32 that an optimizer alone writes")
+    if not parameters:
+        raise ReproError("the model has no state of f32 to train")
+
+    count = len(model.state)
+    target = loss.target(model.outputs[chosen])
+    with_loss = _with_loss(model, loss, chosen, target)
+    with_gradients = differentiate(with_loss, [count], parameters)
+    slots = [
+        TensorType(f"optimizer.{slot}.{names[i]}", "f32", model.state[i].shape)
+        for slot in optimizer.slots
+        for i in parameters
+    ]
+    counter = TensorType(_STEP, "i64", ())
+    state = (*model.state, counter, *slots)
+    inputs = (TensorType(_LR, "f32", ()), *model.inputs, target)
+    text = _with_update(model, optimizer, parameters, with_gradients, state, inputs)
+    initial = (*model.initial, *(np.zeros(kind.shape, kind.dtype) for kind in (counter, *slots)))
+    return Program(import_program(text), state, inputs, (TensorType("loss", "f32", ()),), 1, initial)
+
+
+def _output(model: ImportedProgram[Any], name: str | None) -> int:
+    names = [kind.name for kind in model.outputs]
+    if name is not None:
+        return _position(names, name, "output")
+    if len(names) != 1:
+        raise ReproError(f"expected output=..., one of {', '.join(names)}: the model has {len(names)} outputs")
+    return 0
+
+
+def _position(names: Sequence[str], name: str, what: str) -> int:
+    if name not in names:
+        raise ReproError(f"the model has no {what} {name!r}, expected one of {', '.join(names)}")
+    return names.index(name)
+
+
+def _written(model: ImportedProgram[Any]) -> set[int]:
+    """The positions of the state tensors that the model gives new values."""
+
+    def find(module: Any) -> set[int]:
+        main = next(op for op in module.body.operations if op.operation.name == "func.func")
+        block = main.regions[0].blocks[0]
+        returned = list(block.operations[len(block.operations) - 1].operands)
+        return {i for i in range(len(model.state)) if returned[i] != block.arguments[i]}
+
+    return run_import_passes(model.text, "import-linalg", "differentiate", find)
+
+
+def _with_loss(model: ImportedProgram[Any], loss: Loss, output: int, target: TensorType) -> str:
+    """`main` of the model's arguments and the target, which gives the model's state and the loss."""
+    writer = Writer()
+    count = len(model.state)
+    kinds = [*model.state, *model.inputs]
+    given = [Tensor(f"%a{i}", kind) for i, kind in enumerate([*kinds, target])]
+    results = [*model.state, *model.outputs]
+    found = _call(writer, "model", given[:-1], results)
+    total = loss.write(writer, found[count + output], given[-1])
+    return _join("model", model.text, writer, given, [*found[:count], total], count, ["loss"])
+
+
+def _with_update(
+    model: ImportedProgram[Any],
+    optimizer: Optimizer,
+    parameters: Sequence[int],
+    gradients: str,
+    state: Sequence[TensorType],
+    inputs: Sequence[TensorType],
+) -> str:
+    """`main` of the whole step: state and inputs to new state and loss."""
+    writer = Writer()
+    count = len(model.state)
+    kinds = [*state, *inputs]
+    given = [Tensor(f"%a{i}", kind) for i, kind in enumerate(kinds)]
+    states, rate, batch = given[: len(state)], given[len(state)], given[len(state) + 1 :]
+    seed = Tensor(writer.write("arith.constant dense<1.0> : tensor<f32>"), TensorType("", "f32", ()))
+    scalar = TensorType("", "f32", ())
+    results = [*model.state, scalar, *(model.state[i] for i in parameters)]
+    found = _call(writer, "gradients", [*states[:count], *batch, seed], results)
+    step = writer.increment(states[count])
+    number = writer.convert(step)
+    new = [*found[:count], step, *states[count + 1 :]]
+    for k, i in enumerate(parameters):
+        positions = {slot: count + 1 + row * len(parameters) + k for row, slot in enumerate(optimizer.slots)}
+        kept = {slot: states[position] for slot, position in positions.items()}
+        new[i], changed = optimizer.write(writer, states[i], found[count + 1 + k], kept, rate, number)
+        for slot, tensor in changed.items():
+            new[positions[slot]] = tensor
+    return _join("gradients", gradients, writer, given, [*new, found[count]], len(state), ["loss"])
+
+
+def _call(writer: Writer, callee: str, given: Sequence[Tensor], results: Sequence[TensorType]) -> list[Tensor]:
+    arguments = ", ".join(each.name for each in given)
+    kinds = ", ".join(text_of(each.kind) for each in given)
+    gives = ", ".join(map(text_of, results))
+    writer.lines.append(f"%r:{len(results)} = func.call @{callee}({arguments}) : ({kinds}) -> ({gives})")
+    return [Tensor(f"%r#{i}", kind) for i, kind in enumerate(results)]
+
+
+def _join(
+    callee: str,
+    text: str,
+    writer: Writer,
+    arguments: Sequence[Tensor],
+    results: Sequence[Tensor],
+    num_state: int,
+    outputs: Sequence[str],
+) -> str:
+    """The module of a new `main` with the body that was written, in which the `main` of `text`, called by another
+    name, is inlined."""
+    from .. import ir
+
+    names = [each.kind.name for each in arguments]
+    given = ", ".join(
+        f"{each.name}: {text_of(each.kind)} {{repro.name = {_quoted(name)}}}"
+        for each, name in zip(arguments, names, strict=True)
+    )
+    called = [*names[:num_state], *outputs]
+    gives = ", ".join(
+        f"{text_of(each.kind)} {{repro.name = {_quoted(name)}}}" for each, name in zip(results, called, strict=True)
+    )
+    returned = ", ".join(each.name for each in results)
+    types = ", ".join(text_of(each.kind) for each in results)
+    body = "\n".join(writer.lines)
+    main = (
+        f"func.func @main({given}) -> ({gives}) attributes {{repro.num_state = {num_state} : i64}} {{\n"
+        f"{body}\nreturn {returned} : {types}\n}}\n"
+    )
+
+    def rename(module: Any) -> str:
+        called = next(op for op in module.body.operations if op.operation.name == "func.func")
+        called.attributes["sym_name"] = ir.StringAttr.get(callee)
+        called.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        # Of `main` alone.
+        del called.attributes["repro.num_state"]
+        whole = str(called.get_asm(enable_debug_info=True, use_local_scope=True))
+        return f"module {{\n{main}{whole}\n}}\n"
+
+    joined = run_import_passes(text, "import-linalg", "differentiate", rename)
+    return run_import_passes(joined, "inline{default-pipeline=},symbol-dce", "differentiate", _text_of)
+
+
+def _quoted(name: str) -> str:
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in name.encode())
+    return f'"{"".join(plain)}"'
+
+
+def _text_of(module: Any) -> str:
+    return str(module.operation.get_asm(enable_debug_info=True))

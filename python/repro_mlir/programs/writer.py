@@ -1,0 +1,193 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Writes imported programs: formulas on the elements of tensors, as MLIR text."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..numerics.tensors import TensorType
+
+
+def text_of(kind: TensorType) -> str:
+    """The type of a tensor in MLIR."""
+    return f"tensor<{'x'.join([*map(str, kind.shape), kind.element])}>"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value of the program.
+
+    Attributes:
+      name: that of MLIR, with its %.
+      kind: element type and shape.
+    """
+
+    name: str
+    kind: TensorType
+
+
+@dataclass(frozen=True)
+class Number:
+    """An f32 in the formula of an element; operators write operations on it."""
+
+    name: str
+    writer: Writer = field(repr=False, compare=False)
+
+    def __add__(self, other: Number | float) -> Number:
+        return self._write("arith.addf", other)
+
+    def __sub__(self, other: Number | float) -> Number:
+        return self._write("arith.subf", other)
+
+    def __mul__(self, other: Number | float) -> Number:
+        return self._write("arith.mulf", other)
+
+    def __truediv__(self, other: Number | float) -> Number:
+        return self._write("arith.divf", other)
+
+    def __neg__(self) -> Number:
+        return self.apply("arith.negf")
+
+    def __rsub__(self, other: float) -> Number:
+        return self.writer.number(other) - self
+
+    def apply(self, operation: str) -> Number:
+        """An operation of one operand, such as `math.sqrt` or `repro.exp`."""
+        return Number(self.writer.write(f"{operation} {self.name} : f32"), self.writer)
+
+    def _write(self, operation: str, other: Number | float) -> Number:
+        right = other if isinstance(other, Number) else self.writer.number(other)
+        return Number(self.writer.write(f"{operation} {self.name}, {right.name} : f32"), self.writer)
+
+
+Formula = Callable[..., Number]
+
+
+class Writer:
+    """The body of a function.
+
+    Attributes:
+      lines: what was written.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._names = (f"%v{i}" for i in itertools.count())
+
+    def write(self, operation: str) -> str:
+        """Writes an operation of one result; returns the result's name."""
+        name = next(self._names)
+        self.lines.append(f"{name} = {operation}")
+        return name
+
+    def number(self, value: float) -> Number:
+        """The f32 nearest to a number, of a formula or outside."""
+        (bits,) = struct.unpack("<I", struct.pack("<f", value))
+        return Number(self.write(f"arith.constant 0x{bits:08X} : f32"), self)
+
+    def map(self, tensors: Sequence[Tensor], formula: Formula, dims: Sequence[Sequence[int]] | None = None) -> Tensor:
+        """The tensor of f32 whose elements are the formula of the elements of f32 tensors.
+
+        Args:
+          tensors: the first has the shape of the result. Those of shape [] are read for every element.
+          formula: takes a Number for each tensor.
+          dims: for each tensor the dimensions of the result that it has; by default all, or none where it has none.
+        """
+        shape = tensors[0].kind.shape
+        rank = len(shape)
+        chosen = dims or [range(rank) if each.kind.shape else () for each in tensors]
+        kind = TensorType("", "f32", shape)
+        empty = self.write(f"tensor.empty() : {text_of(kind)}")
+        return self._generic(tensors, [*chosen, range(rank)], ["parallel"] * rank, kind, empty, formula)
+
+    def fill(self, value: float, shape: tuple[int, ...]) -> Tensor:
+        """A tensor of f32 with this element everywhere."""
+        kind = TensorType("", "f32", shape)
+        empty = Tensor(self.write(f"tensor.empty() : {text_of(kind)}"), kind)
+        return self._generic(
+            [], [range(len(shape))], ["parallel"] * len(shape), kind, empty.name, lambda: self.number(value)
+        )
+
+    def reduce(self, tensor: Tensor, dims: Sequence[int], initial: float, operation: str) -> Tensor:
+        """The fold of an f32 tensor over some dimensions by `arith.addf` or `arith.maximumf`."""
+        shape = tensor.kind.shape
+        kept = [dim for dim in range(len(shape)) if dim not in dims]
+        start = self.fill(initial, tuple(shape[dim] for dim in kept))
+        iterators = ["reduction" if dim in dims else "parallel" for dim in range(len(shape))]
+
+        def fold(element: Number, total: Number) -> Number:
+            return Number(self.write(f"{operation} {element.name}, {total.name} : f32"), self)
+
+        return self._generic([tensor], [range(len(shape)), kept], iterators, start.kind, start.name, fold, folds=True)
+
+    def take(self, tensor: Tensor, indices: Tensor) -> Tensor:
+        """The elements of an f32 tensor [N, C, *] that an i64 tensor [N, *] names by their position in dimension 1.
+        (E1) a position out of range gives the step no result."""
+        rank = len(indices.kind.shape)
+        kind = TensorType("", "f32", indices.kind.shape)
+        empty = self.write(f"tensor.empty() : {text_of(kind)}")
+
+        def read(index: Number) -> Number:
+            row = [self.write(f"linalg.index {dim} : index") for dim in range(rank)]
+            row.insert(1, self.write(f"arith.index_cast {index.name} : i64 to index"))
+            return Number(self.write(f"tensor.extract {tensor.name}[{', '.join(row)}] : {text_of(tensor.kind)}"), self)
+
+        return self._generic([indices], [range(rank)] * 2, ["parallel"] * rank, kind, empty, read)
+
+    def increment(self, count: Tensor) -> Tensor:
+        """An i64 tensor of shape [], one more."""
+        empty = self.write("tensor.empty() : tensor<i64>")
+
+        def add(number: Number) -> Number:
+            one = self.write("arith.constant 1 : i64")
+            return Number(self.write(f"arith.addi {number.name}, {one} : i64"), self)
+
+        return self._generic([count], [(), ()], [], count.kind, empty, add)
+
+    def convert(self, count: Tensor) -> Tensor:
+        """An i64 tensor of shape [] as f32."""
+        kind = TensorType("", "f32", ())
+        empty = self.write(f"tensor.empty() : {text_of(kind)}")
+
+        def convert(number: Number) -> Number:
+            return Number(self.write(f"arith.sitofp {number.name} : i64 to f32"), self)
+
+        return self._generic([count], [(), ()], [], kind, empty, convert)
+
+    def _generic(
+        self,
+        tensors: Sequence[Tensor],
+        dims: Sequence[Sequence[int]],
+        iterators: Sequence[str],
+        kind: TensorType,
+        output: str,
+        formula: Formula,
+        folds: bool = False,
+    ) -> Tensor:
+        names = ", ".join(f"d{i}" for i in range(len(iterators)))
+        maps = ", ".join(f"affine_map<({names}) -> ({', '.join(f'd{d}' for d in each)})>" for each in dims)
+        kinds = ", ".join(f'"{each}"' for each in iterators)
+        inputs = ""
+        if tensors:
+            inputs = f"ins({', '.join(each.name for each in tensors)} : {', '.join(text_of(t.kind) for t in tensors)}) "
+        result = next(self._names)
+        self.lines.append(
+            f"{result} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}} "
+            f"{inputs}outs({output} : {text_of(kind)}) {{"
+        )
+        elements = [Number(next(self._names), self) for _ in tensors]
+        total = Number(next(self._names), self)
+        arguments = [
+            *(f"{e.name}: {t.kind.element}" for e, t in zip(elements, tensors, strict=True)),
+            f"{total.name}: {kind.element}",
+        ]
+        self.lines.append(f"^bb0({', '.join(arguments)}):")
+        element = formula(*elements, *([total] if folds else []))
+        self.lines.append(f"linalg.yield {element.name} : {kind.element}")
+        self.lines.append(f"}} -> {text_of(kind)}")
+        return Tensor(result, kind)

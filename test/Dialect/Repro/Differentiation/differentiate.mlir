@@ -1,0 +1,82 @@
+// (J1), (J2): gradients become arguments and results; reductions of them are generics.
+// RUN: %repro-opt --repro-differentiate="results=0 arguments=0,1" --split-input-file %s | FileCheck %s
+
+#v = affine_map<(d0) -> (d0)>
+#mk = affine_map<(d0, d1, d2) -> (d0, d2)>
+#kn = affine_map<(d0, d1, d2) -> (d2, d1)>
+#mn = affine_map<(d0, d1, d2) -> (d0, d1)>
+
+// CHECK-DAG: #[[MK:.*]] = affine_map<(d0, d1, d2) -> (d0, d2)>
+// CHECK-DAG: #[[KN:.*]] = affine_map<(d0, d1, d2) -> (d2, d1)>
+// CHECK-DAG: #[[MN:.*]] = affine_map<(d0, d1, d2) -> (d0, d1)>
+// The adjoint of a contraction is a contraction.
+// CHECK: func.func @main(%[[X:.*]]: tensor<4x8xf32> {repro.name = "x"}, %[[Y:.*]]: tensor<8x16xf32> {repro.name = "y"}, %[[G:.*]]: tensor<4x16xf32> {repro.name = "gradient.z"})
+// CHECK-SAME: -> (tensor<4x16xf32> {repro.name = "z"}, tensor<4x8xf32> {repro.name = "gradient.x"}, tensor<8x16xf32> {repro.name = "gradient.y"})
+// CHECK: %[[Z:.*]] = repro.fold
+// CHECK: %[[DX:.*]] = linalg.generic
+// CHECK-SAME: indexing_maps = [#[[KN]], #[[MN]], #[[MK]]], iterator_types = ["parallel", "reduction", "parallel"]
+// CHECK-SAME: ins(%[[Y]], %[[G]] :
+// CHECK: arith.mulf
+// CHECK-NEXT: arith.addf
+// CHECK: %[[DY:.*]] = linalg.generic
+// CHECK-SAME: iterator_types = ["reduction", "parallel", "parallel"]
+// CHECK-SAME: ins(%[[X]], %[[G]] :
+// CHECK: return %[[Z]], %[[DX]], %[[DY]]
+func.func @main(%x: tensor<4x8xf32> {repro.name = "x"}, %y: tensor<8x16xf32> {repro.name = "y"})
+    -> (tensor<4x16xf32> {repro.name = "z"}) attributes {repro.num_state = 0 : i64} {
+  %zero = arith.constant dense<0.0> : tensor<4x16xf32>
+  %0 = repro.fold maps [#mk, #kn, #mn] iterators [parallel, parallel, reduction]
+      ins(%x, %y : tensor<4x8xf32>, tensor<8x16xf32>) outs(%zero : tensor<4x16xf32>) {
+  ^bb0(%e: f32, %f: f32, %acc: f32):
+    %p = math.fma %e, %f, %acc : f32
+    repro.yield %p : f32
+  } -> tensor<4x16xf32>
+  return %0 : tensor<4x16xf32>
+}
+
+// -----
+
+#v = affine_map<(d0) -> (d0)>
+
+// An argument that the result does not depend on has the gradient zero.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: (%[[X:.*]]: tensor<4xf32>, %{{.*}}: tensor<2xf32>, %[[G:.*]]: tensor<4xf32>)
+// CHECK: %[[DX:.*]] = linalg.generic
+// CHECK-SAME: ins(%[[X]], %[[G]] :
+// CHECK: repro.cos
+// CHECK: %[[ZERO:.*]] = linalg.generic
+// CHECK: return %{{.*}}, %[[DX]], %[[ZERO]]
+func.func @main(%x: tensor<4xf32>, %y: tensor<2xf32>) -> tensor<4xf32> attributes {repro.num_state = 0 : i64} {
+  %empty = tensor.empty() : tensor<4xf32>
+  %0 = linalg.generic {indexing_maps = [#v, #v], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xf32>) outs(%empty : tensor<4xf32>) {
+  ^bb0(%e: f32, %out: f32):
+    %s = repro.sin %e : f32
+    linalg.yield %s : f32
+  } -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+#rows = affine_map<(d0, d1) -> (d0)>
+#whole = affine_map<(d0, d1) -> (d0, d1)>
+
+// (J4) Rows that indices name have the sum of their gradients.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[UPDATES:.*]] = tensor.collapse_shape
+// CHECK: repro.scatter add
+// CHECK-SAME: tensor<6x3xf32>, tensor<6x1xi64>
+func.func @main(%table: tensor<5x3xf32>, %y: tensor<2xf32>, %i: tensor<6xi64>) -> tensor<6x3xf32>
+    attributes {repro.num_state = 0 : i64} {
+  %empty = tensor.empty() : tensor<6x3xf32>
+  %0 = linalg.generic {indexing_maps = [#rows, #whole], iterator_types = ["parallel", "parallel"]}
+      ins(%i : tensor<6xi64>) outs(%empty : tensor<6x3xf32>) {
+  ^bb0(%index: i64, %out: f32):
+    %row = arith.index_cast %index : i64 to index
+    %column = linalg.index 1 : index
+    %e = tensor.extract %table[%row, %column] : tensor<5x3xf32>
+    linalg.yield %e : f32
+  } -> tensor<6x3xf32>
+  return %0 : tensor<6x3xf32>
+}

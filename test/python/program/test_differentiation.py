@@ -1,0 +1,366 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Gradients of imported programs, (J1) to (J4): compared with finite differences in f64, and bit by bit on CPUs."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from repro_mlir.program import canonicalize
+from repro_mlir.program.canonical import to_bytes
+from repro_mlir.program.differentiation import differentiate
+from repro_mlir.reference.interpreter import Interpreter
+from support import kit
+
+STEP = 1e-6
+
+
+def _type(shape: Sequence[int], element: str = "f64") -> str:
+    return f"tensor<{''.join(f'{extent}x' for extent in shape)}{element}>"
+
+
+def _main(arguments: str, result: str, body: str) -> str:
+    return f"""
+func.func @main({arguments}) -> {result} attributes {{repro.num_state = 0 : i64}} {{
+{body}
+return %r : {result}
+}}
+"""
+
+
+def _generic(body: str, maps: Sequence[str], iterators: str, ins: str, init: str, result: str) -> str:
+    kinds = ", ".join('"parallel"' if c == "p" else '"reduction"' for c in iterators)
+    all_maps = ", ".join(f"affine_map<{each}>" for each in maps)
+    return f"""%r = linalg.generic {{indexing_maps = [{all_maps}], iterator_types = [{kinds}]}}
+    ins({ins}) outs({init} : {result}) {{
+{body}
+}} -> {result}"""
+
+
+_ELEMENT = "^bb0(%a: f64, %b: f64, %o: f64):"
+
+
+def _elementwise(formula: str) -> str:
+    body = f"{_ELEMENT}\n{formula}\nlinalg.yield %z : f64"
+    maps = ["(d0) -> (d0)"] * 3
+    operation = _generic(body, maps, "p", f"%x, %y : {_type([5])}, {_type([5])}", "%e", _type([5]))
+    arguments = f"%x: {_type([5])}, %y: {_type([5])}"
+    return _main(arguments, _type([5]), f"%e = tensor.empty() : {_type([5])}\n{operation}")
+
+
+def _fold(step: str, initial: float, maps: Sequence[str], iterators: str, x: Sequence[int], r: Sequence[int]) -> str:
+    body = f"^bb0(%a: f64, %o: f64):\n%z = {step} : f64\nlinalg.yield %z : f64"
+    init = f"%e = arith.constant dense<{initial}> : {_type(r)}"
+    operation = _generic(body, maps, iterators, f"%x : {_type(x)}", "%e", _type(r))
+    return _main(f"%x: {_type(x)}", _type(r), f"{init}\n{operation}")
+
+
+PROGRAMS = {
+    "add": _elementwise("%z = arith.addf %a, %b : f64"),
+    "subtract": _elementwise("%z = arith.subf %a, %b : f64"),
+    "multiply": _elementwise("%z = arith.mulf %a, %b : f64"),
+    "divide": _elementwise("%z = arith.divf %a, %b : f64"),
+    "remainder": _elementwise("%z = arith.remf %a, %b : f64"),
+    "maximum": _elementwise("%z = arith.maximumf %a, %b : f64"),
+    "minimum": _elementwise("%z = arith.minimumf %a, %b : f64"),
+    "negate": _elementwise("%z = arith.negf %a : f64"),
+    "absolute": _elementwise("%z = math.absf %a : f64"),
+    "copysign": _elementwise("%z = math.copysign %a, %b : f64"),
+    "root": _elementwise("%s = arith.mulf %a, %a : f64\n%z = math.sqrt %s : f64"),
+    "fma": _elementwise("%z = math.fma %a, %b, %a : f64"),
+    "floor": _elementwise("%s = math.floor %a : f64\n%z = arith.mulf %s, %b : f64"),
+    "select": _elementwise(
+        "%c = arith.cmpf olt, %a, %b : f64\n%m = arith.mulf %a, %b : f64\n%z = arith.select %c, %a, %m : f64"
+    ),
+    "reused": _elementwise("%s = arith.mulf %a, %b : f64\n%t = arith.addf %s, %a : f64\n%z = arith.mulf %s, %t : f64"),
+    "sum": _fold("arith.addf %a, %o", 0.5, ["(d0, d1) -> (d0, d1)", "(d0, d1) -> (d0)"], "pr", [3, 4], [3]),
+    "sum_of_all": _fold("arith.addf %a, %o", 0.0, ["(d0, d1) -> (d0, d1)", "(d0, d1) -> ()"], "rr", [3, 4], []),
+    "product": _fold("arith.mulf %a, %o", 2.0, ["(d0, d1) -> (d1, d0)", "(d0, d1) -> (d0)"], "pr", [4, 3], [3]),
+    "greatest": _fold("arith.maximumf %a, %o", -9.0, ["(d0, d1) -> (d0, d1)", "(d0, d1) -> (d1)"], "rp", [3, 4], [4]),
+    "least": _fold("arith.minimumf %a, %o", 9.0, ["(d0, d1) -> (d0, d1)", "(d0, d1) -> (d1)"], "rp", [3, 4], [4]),
+}
+
+_WINDOW = """%w = tensor.empty() : tensor<3xf64>
+%e = arith.constant dense<{initial}> : tensor<4xf64>
+%r = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> ({index})>, affine_map<(d0, d1) -> (d1)>,
+    affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}}
+    ins(%x, %w : tensor<{extent}xf64>, tensor<3xf64>) outs(%e : tensor<4xf64>) {{
+^bb0(%a: f64, %v: f64, %o: f64):
+  %z = {step} %a, %o : f64
+  linalg.yield %z : f64
+}} -> tensor<4xf64>"""
+
+
+def _window(index: str, extent: int, step: str, initial: float) -> str:
+    body = _WINDOW.format(index=index, extent=extent, step=step, initial=initial)
+    return _main(f"%x: tensor<{extent}xf64>", "tensor<4xf64>", body)
+
+
+def _read(index: str, extent: int, loops: int = 6) -> str:
+    operation = _generic(
+        "^bb0(%a: f64, %o: f64):\n%z = arith.mulf %a, %a : f64\nlinalg.yield %z : f64",
+        [f"(d0) -> ({index})", "(d0) -> (d0)"], "p", f"%x : tensor<{extent}xf64>", "%e", f"tensor<{loops}xf64>",
+    )  # fmt: skip
+    return _main(
+        f"%x: tensor<{extent}xf64>", f"tensor<{loops}xf64>", f"%e = tensor.empty() : tensor<{loops}xf64>\n{operation}"
+    )
+
+
+PROGRAMS |= {
+    # (J4) Several points of the loops read an element, or none does.
+    "windows": _window("d0 * 2 + d1", 9, "arith.addf", 0.0),
+    "overlapping_windows": _window("d0 + d1 * 2", 8, "arith.addf", 0.0),
+    "greatest_of_windows": _window("d0 + d1", 6, "arith.maximumf", -9.0),
+    "descending": _read("5 - d0", 6),
+    "strided": _read("d0 * 2 + 1", 13),
+    "divided": _read("d0 floordiv 2", 3),
+    "modulo": _read("d0 mod 4", 4),
+    "constant": _read("2", 5),
+    "diagonal": _main(
+        "%x: tensor<4x4xf64>",
+        "tensor<4xf64>",
+        "%e = tensor.empty() : tensor<4xf64>\n"
+        + _generic(
+            "^bb0(%a: f64, %o: f64):\nlinalg.yield %a : f64",
+            ["(d0) -> (d0, d0)", "(d0) -> (d0)"],
+            "p",
+            "%x : tensor<4x4xf64>",
+            "%e",
+            "tensor<4xf64>",
+        ),
+    ),
+    "gathered": _main(
+        "%x: tensor<4x3xf64>",
+        "tensor<6xf64>",
+        """%c = arith.constant dense<[3, 0, 3, 1, 3, 0]> : tensor<6xi64>
+%e = tensor.empty() : tensor<6xf64>
+%r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+    iterator_types = ["parallel"]} ins(%c : tensor<6xi64>) outs(%e : tensor<6xf64>) {
+^bb0(%i: i64, %o: f64):
+  %one = arith.constant 1 : index
+  %row = arith.index_cast %i : i64 to index
+  %z = tensor.extract %x[%row, %one] : tensor<4x3xf64>
+  linalg.yield %z : f64
+} -> tensor<6xf64>""",
+    ),
+    "slices": _main(
+        "%x: tensor<3x4xf64>, %y: tensor<2x2xf64>",
+        "tensor<5x4xf64>",
+        """%s = tensor.extract_slice %x[0, 1] [2, 2] [2, 1] : tensor<3x4xf64> to tensor<2x2xf64>
+%i = tensor.insert_slice %y into %x[1, 0] [2, 2] [1, 2] : tensor<2x2xf64> into tensor<3x4xf64>
+%zero = arith.constant 0.0 : f64
+%p = tensor.pad %s low[0, 1] high[0, 1] {
+^bb0(%a: index, %b: index):
+  tensor.yield %zero : f64
+} : tensor<2x2xf64> to tensor<2x4xf64>
+%r = tensor.concat dim(0) %i, %p : (tensor<3x4xf64>, tensor<2x4xf64>) -> tensor<5x4xf64>""",
+    ),
+    "reshapes": _main(
+        "%x: tensor<2x6xf64>",
+        "tensor<3x4xf64>",
+        """%c = tensor.collapse_shape %x [[0, 1]] : tensor<2x6xf64> into tensor<12xf64>
+%r = tensor.expand_shape %c [[0, 1]] output_shape [3, 4] : tensor<12xf64> into tensor<3x4xf64>""",
+    ),
+    "scalars": _main(
+        "%x: tensor<2xf64>",
+        "tensor<2xf64>",
+        """%zero = arith.constant 0 : index
+%one = arith.constant 1 : index
+%a = tensor.extract %x[%zero] : tensor<2xf64>
+%b = tensor.extract %x[%one] : tensor<2xf64>
+%p = arith.mulf %a, %b : f64
+%r = tensor.from_elements %p, %b : tensor<2xf64>""",
+    ),
+    "prefix_sums": _main(
+        "%x: tensor<2x4xf64>",
+        "tensor<2x4xf64>",
+        """%e = tensor.empty() : tensor<2x4xf64>
+%r = repro.scan add dimension = 1 ins(%x : tensor<2x4xf64>) outs(%e : tensor<2x4xf64>) -> tensor<2x4xf64>""",
+    ),
+    "prefix_products": _main(
+        "%x: tensor<2x4xf64>",
+        "tensor<2x4xf64>",
+        """%e = tensor.empty() : tensor<2x4xf64>
+%r = repro.scan mul dimension = 1 ins(%x : tensor<2x4xf64>) outs(%e : tensor<2x4xf64>) -> tensor<2x4xf64>""",
+    ),
+    "sorted": _main(
+        "%x: tensor<2x4xf64>, %y: tensor<2x4xf64>",
+        "tensor<4x4xf64>",
+        """%e = tensor.empty() : tensor<2x4xf64>
+%k, %v = repro.sort descending dimension = 1 ins(%x, %y : tensor<2x4xf64>, tensor<2x4xf64>)
+    outs(%e, %e : tensor<2x4xf64>, tensor<2x4xf64>) -> tensor<2x4xf64>, tensor<2x4xf64>
+%r = tensor.concat dim(0) %k, %v : (tensor<2x4xf64>, tensor<2x4xf64>) -> tensor<4x4xf64>""",
+    ),
+    "greatest_with_index": _main(
+        "%x: tensor<3x4xf64>",
+        "tensor<3xf64>",
+        """%e = tensor.empty() : tensor<3xf64>
+%f = tensor.empty() : tensor<3xi64>
+%r, %i = repro.arg_reduce max dimension = 1 ins(%x : tensor<3x4xf64>) outs(%e, %f : tensor<3xf64>, tensor<3xi64>)
+    -> tensor<3xf64>, tensor<3xi64>""",
+    ),
+}
+
+
+def _scatter(combine: str) -> str:
+    return _main(
+        "%x: tensor<4x2xf64>, %y: tensor<5x2xf64>",
+        "tensor<4x2xf64>",
+        f"""%i = arith.constant dense<[[3], [0], [3], [1], [3]]> : tensor<5x1xi64>
+%r = repro.scatter {combine} ins(%y, %i : tensor<5x2xf64>, tensor<5x1xi64>) outs(%x : tensor<4x2xf64>)
+    -> tensor<4x2xf64>""",
+    )
+
+
+PROGRAMS |= {f"scatter_{each}": _scatter(each) for each in ("add", "replace", "mul", "maximum", "minimum")}
+
+
+def _convolution(
+    x: Sequence[int], w: Sequence[int], r: Sequence[int], windows: str, reversal: str, groups: tuple[int, int]
+) -> str:
+    return _main(
+        f"%x: {_type(x)}, %w: {_type(w)}, %b: {_type(r)}",
+        _type(r),
+        f"""%r = repro.convolution {windows} window_reversal = {reversal}
+    feature_groups = {groups[0]} batch_groups = {groups[1]}
+    ins(%x, %w : {_type(x)}, {_type(w)}) outs(%b : {_type(r)}) -> {_type(r)}""",
+    )
+
+
+def _windows(strides: object, low: object, high: object, input_dilation: object, kernel_dilation: object) -> str:
+    return (
+        f"strides = {strides} padding_low = {low} padding_high = {high} input_dilation = {input_dilation} "
+        f"kernel_dilation = {kernel_dilation}"
+    )
+
+
+PROGRAMS |= {
+    "convolution": _convolution(
+        [2, 3, 5, 6], [4, 3, 3, 2], [2, 4, 3, 3],
+        _windows([2, 2], [1, 0], [1, 1], [1, 1], [1, 1]), "[false, false]", (1, 1),
+    ),
+    "dilated_convolution": _convolution(
+        [1, 2, 7], [3, 2, 2], [1, 3, 5], _windows([2], [1], [2], [1], [2]), "[true]", (1, 1)
+    ),
+    "transposed_convolution": _convolution(
+        [1, 2, 4], [3, 2, 3], [1, 3, 9], _windows([1], [2], [2], [2], [1]), "[true]", (1, 1)
+    ),
+    "grouped_convolution": _convolution(
+        [2, 4, 5], [6, 2, 3], [2, 6, 4], _windows([1], [0], [1], [1], [1]), "[false]", (2, 1)
+    ),
+    "batch_grouped_convolution": _convolution(
+        [4, 2, 5], [6, 2, 3], [2, 6, 3], _windows([1], [0], [0], [1], [1]), "[false]", (1, 2)
+    ),
+    "cropped_convolution": _convolution(
+        [1, 1, 8], [1, 1, 2], [1, 1, 3], _windows([2], [-1], [-1], [1], [1]), "[false]", (1, 1)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_J1_gradients_are_those_of_finite_differences(name: str) -> None:
+    text = PROGRAMS[name]
+    plain = Interpreter(to_bytes(canonicalize(text)))
+    kinds = plain.program.arguments
+    random = np.random.default_rng(3)
+    # Far enough from each other that no step changes an order, and from zero that none changes a sign.
+    arguments = [
+        (random.permutation(math.prod(k.shape)) * 0.3 + 0.17 + 0.01 * i).reshape(k.shape) - 0.8
+        for i, k in enumerate(kinds)
+    ]
+    (result,) = plain.run(*arguments)
+    gradient = random.standard_normal(result.shape)
+    canonical = canonicalize(differentiate(text, [0], range(len(kinds))))
+    interpreter = Interpreter(to_bytes(canonical))
+    found = interpreter.run(*arguments, gradient)
+    np.testing.assert_array_equal(found[0], result)
+    for i, argument in enumerate(arguments):
+        want = np.zeros_like(argument)
+        for position in np.ndindex(argument.shape):
+            results = []
+            for sign in (1, -1):
+                moved = [each.copy() for each in arguments]
+                moved[i][position] += sign * STEP
+                results.append(plain.run(*moved)[0])
+            want[position] = np.sum((results[0] - results[1]) * gradient) / (2 * STEP)
+        np.testing.assert_allclose(found[1 + i], want, 1e-6, 1e-6, err_msg=f"argument {i}")
+    kit.check(canonical, [*arguments, gradient], want=kit.bits_of(found, interpreter.program))
+
+
+FUNCTIONS = {
+    "acos": 0.3, "acosh": 1.7, "asin": 0.3, "asinh": 0.7, "atan": 0.7, "atanh": 0.3, "cbrt": 0.7, "cos": 0.7,
+    "cosh": 0.7, "erf": 0.7, "erfc": 0.7, "exp": 0.7, "exp10": 0.7, "exp2": 0.7, "expm1": 0.7, "log": 0.7,
+    "log10": 0.7, "log1p": 0.7, "log2": 0.7, "rsqrt": 0.7, "sin": 0.7, "sinh": 0.7, "tan": 0.7, "tanh": 0.7,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_J2_derivatives_of_functions(name: str) -> None:
+    """Compared with mpmath's derivative of the same function."""
+    import mpmath
+
+    given = {
+        "cbrt": mpmath.cbrt, "exp10": lambda x: mpmath.mpf(10) ** x, "exp2": lambda x: mpmath.mpf(2) ** x,
+        "log2": lambda x: mpmath.log(x, 2), "rsqrt": lambda x: 1 / mpmath.sqrt(x),
+    }  # fmt: skip
+    function = given.get(name) or getattr(mpmath, name)
+    body = f"^bb0(%a: f32, %o: f32):\n%z = repro.{name} %a : f32\nlinalg.yield %z : f32"
+    maps = ["(d0) -> (d0)"] * 2
+    operation = _generic(body, maps, "p", "%x : tensor<2xf32>", "%e", "tensor<2xf32>")
+    text = _main("%x: tensor<2xf32>", "tensor<2xf32>", f"%e = tensor.empty() : tensor<2xf32>\n{operation}")
+    x = np.array([FUNCTIONS[name], FUNCTIONS[name] * 1.1], np.float32)
+    interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
+    _, found = interpreter.run(x, np.array([1, -2], np.float32))
+    want = [float(mpmath.diff(function, mpmath.mpf(float(each)))) for each in x]
+    np.testing.assert_allclose(found, np.array(want) * [1, -2], 1e-5)
+
+
+_POWERS = [
+    (2.0, 3.0, 12.0, 8 * math.log(2)), (0.0, 2.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0), (3.0, 0.0, 0.0, math.log(3)),
+    (-2.0, 3.0, 12.0, math.nan),
+]  # fmt: skip
+
+
+def test_J2_derivatives_of_powers() -> None:
+    body = "^bb0(%a: f32, %b: f32, %o: f32):\n%z = repro.pow %a, %b : f32\nlinalg.yield %z : f32"
+    kind = f"tensor<{len(_POWERS)}xf32>"
+    operation = _generic(body, ["(d0) -> (d0)"] * 3, "p", f"%x, %y : {kind}, {kind}", "%e", kind)
+    text = _main(f"%x: {kind}, %y: {kind}", kind, f"%e = tensor.empty() : {kind}\n{operation}")
+    x, y, by_base, by_exponent = np.array(_POWERS, np.float32).T.copy()
+    interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0, 1]))))
+    _, first, second = interpreter.run(x, y, np.ones(len(_POWERS), np.float32))
+    np.testing.assert_allclose(first, by_base, 1e-6)
+    np.testing.assert_allclose(second, by_exponent, 1e-6)
+
+
+def test_J3_equal_elements_share_the_gradient() -> None:
+    text = PROGRAMS["greatest"]
+    x = np.array([[1.0, 2.0, 3.0, 0.0], [1.0, 5.0, 3.0, 0.0], [0.0, 5.0, 3.0, 0.0]])
+    interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
+    _, found = interpreter.run(x, np.array([6.0, 6.0, 6.0, 6.0]))
+    np.testing.assert_array_equal(found, [[3, 0, 2, 2], [3, 3, 2, 2], [0, 3, 2, 2]])
+
+
+@pytest.mark.parametrize("zeros", [[], [1], [1, 3], [0]])
+@pytest.mark.parametrize("name", ["product", "prefix_products", "scatter_mul"])
+def test_J3_products_with_zeros(name: str, zeros: list[int]) -> None:
+    """A product is linear in each factor: its gradient is the difference between the factor 1 and the factor 0."""
+    text = PROGRAMS[name]
+    plain = Interpreter(to_bytes(canonicalize(text)))
+    random = np.random.default_rng(5)
+    arguments = [random.uniform(0.5, 2, k.shape) for k in plain.program.arguments]
+    for argument in arguments:
+        argument.reshape(-1)[zeros] = 0
+    gradient = random.standard_normal(plain.run(*arguments)[0].shape)
+    interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], range(len(arguments))))))
+    found = interpreter.run(*arguments, gradient)[1:]
+    for i, argument in enumerate(arguments):
+        for position in np.ndindex(argument.shape):
+            results = []
+            for value in (1.0, 0.0):
+                moved = [each.copy() for each in arguments]
+                moved[i][position] = value
+                results.append(plain.run(*moved)[0])
+            want = np.sum((results[0] - results[1]) * gradient)
+            np.testing.assert_allclose(found[i][position], want, 1e-9, 1e-12)

@@ -1,0 +1,168 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Training steps of inference programs: as PyTorch's, with the same bits everywhere, and with receipts."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import repro_mlir
+from repro_mlir import programs
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+STEPS = 4
+
+
+def _model() -> Any:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(36, 10)
+    ).eval()
+
+
+def _imported(model: Any, *inputs: Any) -> ImportedProgram[Any]:
+    from repro_mlir.frontends.torch import capture
+
+    return capture.capture_inference(model, inputs, CaptureOptions())
+
+
+def _batches() -> list[tuple[Any, Any]]:
+    random = torch.Generator().manual_seed(1)
+    return [
+        (torch.randn(4, 1, 8, 8, generator=random), torch.randint(0, 10, (4,), generator=random)) for _ in range(STEPS)
+    ]
+
+
+OPTIMIZERS: dict[str, tuple[programs.Optimizer, Callable[[Any], Any]]] = {
+    "adamw": (programs.adamw(weight_decay=0.1), lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1)),
+    "sgd": (programs.sgd(), lambda p: torch.optim.SGD(p, lr=0.01)),
+    "sgd_with_momentum": (
+        programs.sgd(momentum=0.9, weight_decay=0.01),
+        lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.01),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_are_those_of_pytorch(name: str) -> None:
+    ours, theirs = OPTIMIZERS[name]
+    model = _model()
+    program = programs.training_step(_imported(model, _batches()[0][0]), programs.cross_entropy(), ours)
+    hashes = set()
+    for target in ("cpu", "cpu:x86-64-v2", "reference"):
+        with programs.ProgramTrainer(program, {"lr": 0.01}, target=target) as trainer:
+            losses = [float(trainer.step(*batch)["loss"]) for batch in _batches()]
+            hashes.add(trainer.state_hash())
+    assert len(hashes) == 1
+    optimizer = theirs(model.parameters())
+    for (x, target), found in zip(_batches(), losses, strict=True):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), target)
+        loss.backward()
+        optimizer.step()
+        assert found == pytest.approx(loss.item(), rel=1e-4)
+    for parameter, value in model.named_parameters():
+        np.testing.assert_allclose(trainer.state[parameter], value.detach().numpy(), 1e-3, 1e-4)
+
+
+def test_a_training_step_has_a_receipt_that_verifies(tmp_path: Path) -> None:
+    program = programs.training_step(
+        _imported(torch.nn.Linear(3, 2), torch.zeros(4, 3)), programs.mean_squared_error(), programs.adamw()
+    )
+    random = np.random.default_rng(0)
+    batches = [(random.random((4, 3), np.float32), random.random((4, 2), np.float32)) for _ in range(3)]
+    options = repro_mlir.ReceiptOptions(tmp_path / "receipt", checkpoint_every=2)
+    with programs.ProgramTrainer(program, {"lr": 0.1}, receipt=options) as trainer:
+        trainer.step(*batches[0])
+        trainer.hyper_parameters["lr"] = 0.05
+        trainer.step(*batches[1])
+        # What is written between two steps counts.
+        trainer.state["weight"][0] = 0
+        trainer.step(*batches[2])
+    assert repro_mlir.verify(tmp_path / "receipt", target="reference").ok
+
+
+def test_a_receipt_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    program = programs.training_step(
+        _imported(torch.nn.Linear(3, 2), torch.zeros(4, 3)), programs.mean_squared_error(), programs.sgd(momentum=0.5)
+    )
+    random = np.random.default_rng(0)
+    batches = [(random.random((4, 3), np.float32), random.random((4, 2), np.float32)) for _ in range(4)]
+
+    def train(name: str, count: int, resume: bool = False) -> str:
+        options = repro_mlir.ReceiptOptions(tmp_path / name, checkpoint_every=1, resume=resume)
+        trainer = programs.ProgramTrainer(program, {"lr": 0.1}, receipt=options)
+        for batch in batches[trainer.steps : count]:
+            trainer.step(*batch)
+        if count == len(batches):
+            trainer.close()
+        return trainer.state_hash()
+
+    whole = train("whole", 4)
+    train("cut", 2)
+    assert train("cut", 4, resume=True) == whole
+
+
+def test_a_failed_step_changes_nothing() -> None:
+    program = programs.training_step(
+        _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), programs.cross_entropy(), programs.sgd()
+    )
+    trainer = programs.ProgramTrainer(program, {"lr": 0.1})
+    before = trainer.state_hash()
+    with pytest.raises(repro_mlir.ReproError, match="index"):
+        trainer.step(np.ones((2, 3), np.float32), np.array([0, 2]))
+    assert trainer.state_hash() == before and trainer.steps == 0
+
+
+def test_chosen_parameters_alone_are_trained() -> None:
+    imported = _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3))
+    program = programs.training_step(imported, programs.mean_squared_error(), programs.adamw(), train=["bias"])
+    assert [kind.name for kind in program.state] == [
+        "weight", "bias", "optimizer.step", "optimizer.first.bias", "optimizer.second.bias",
+    ]  # fmt: skip
+    trainer = programs.ProgramTrainer(program, {"lr": 0.1})
+    before = {name: value.copy() for name, value in trainer.state.items()}
+    trainer.step(np.ones((2, 3), np.float32), np.zeros((2, 2), np.float32))
+    assert np.array_equal(before["weight"], trainer.state["weight"])
+    assert not np.array_equal(before["bias"], trainer.state["bias"])
+
+
+def test_what_cannot_be_trained_is_refused() -> None:
+    imported = _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3))
+    loss, optimizer = programs.mean_squared_error(), programs.sgd()
+    with pytest.raises(repro_mlir.ReproError, match="no state tensor 'wait', expected one of weight, bias"):
+        programs.training_step(imported, loss, optimizer, train=["wait"])
+    with pytest.raises(repro_mlir.ReproError, match="no output 'y'"):
+        programs.training_step(imported, loss, optimizer, output="y")
+    with pytest.raises(repro_mlir.ReproError, match="no state of f32 to train"):
+        programs.training_step(_imported(torch.nn.ReLU(), torch.zeros(2, 3)), loss, optimizer)
+    with pytest.raises(repro_mlir.ReproError, match="at least 2 dimensions for the loss"):
+        programs.training_step(_imported(torch.nn.Linear(3, 2), torch.zeros(3)), programs.cross_entropy(), optimizer)
+    with pytest.raises(repro_mlir.ReproError, match="betas"):
+        programs.adamw(betas=(1.0, 0.9))
+    with pytest.raises(repro_mlir.ReproError, match="momentum"):
+        programs.sgd(momentum=-1)
+    program = programs.training_step(imported, loss, optimizer)
+    with pytest.raises(repro_mlir.ReproError, match="hyper-parameters"):
+        programs.ProgramTrainer(program, {})
+    trainer = programs.ProgramTrainer(program, {"lr": 0.1})
+    with pytest.raises(repro_mlir.ReproError, match="expected the inputs"):
+        trainer.step(np.zeros((2, 3), np.float32))
+    trainer.close()
+    with pytest.raises(repro_mlir.ReproError, match="closed"):
+        trainer.step(np.zeros((2, 3), np.float32), np.zeros((2, 2), np.float32))
+
+
+def test_names_are_free() -> None:
+    module = torch.nn.Module()
+    module.register_parameter("wörter", torch.nn.Parameter(torch.ones(2)))
+    module.forward = lambda x: x * module.get_parameter("wörter")
+    program = programs.training_step(
+        _imported(module, torch.zeros(2)), programs.mean_squared_error(), programs.sgd(momentum=0.5)
+    )
+    assert program.state[0].name == "wörter" and program.state[2].name == "optimizer.momentum.wörter"
