@@ -26,6 +26,7 @@ void repro::buildImportLinalgPipeline(OpPassManager &pm) {
   pm.addPass(createReproStripAttributes());
   pm.addPass(createConvertTMTensorToRepro());
   pm.addPass(createConvertMathToRepro());
+  pm.addPass(createReproUnrollLoops());
   pm.addPass(createConvertLinalgToRepro());
 }
 

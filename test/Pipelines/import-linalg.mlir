@@ -11,6 +11,7 @@
 // PASSES-NEXT: repro-strip-attributes
 // PASSES-NEXT: convert-tm-tensor-to-repro
 // PASSES-NEXT: convert-math-to-repro
+// PASSES-NEXT: repro-unroll-loops
 // PASSES-NEXT: convert-linalg-to-repro
 // PASSES-NEXT: repro-decompose-attention
 // PASSES-NEXT: repro-decompose-convolution

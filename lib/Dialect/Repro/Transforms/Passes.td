@@ -50,6 +50,49 @@ def ReproSpecializeShapes
                            "::mlir::tensor::TensorDialect"];
 }
 
+def ReproUnrollLoops : Pass<"repro-unroll-loops", "::mlir::ModuleOp"> {
+  let summary = "loops, branches and calls become a straight line";
+  let description = [{
+    A canonical program has no control flow. Functions are written where they
+    are called; `scf.for`, `scf.while` and `stablehlo.while` as often as they
+    run, which has to follow from constants: integers and comparisons are
+    evaluated by docs/numerics.md ((S1) to (S4), (I1)), those of small tensors
+    too, and integers that are known become constants. Of `scf.if`,
+    `scf.index_switch`, `stablehlo.if` and `stablehlo.case` the side remains
+    that is taken; where that depends on values, all sides do, and
+    `arith.select` takes the results: such sides may have no check (E1).
+
+    ```mlir
+    func.func @main(%x: i32) -> i32 {
+      %begin = arith.constant 0 : index
+      %end = arith.constant 2 : index
+      %step = arith.constant 1 : index
+      %r = scf.for %i = %begin to %end step %step iter_args(%v = %x) -> (i32) {
+        %n = arith.muli %v, %v : i32
+        scf.yield %n : i32
+      }
+      return %r : i32
+    }
+    ```
+
+    becomes
+
+    ```mlir
+    func.func @main(%x: i32) -> i32 {
+      %0 = arith.muli %x, %x : i32
+      %r = arith.muli %0, %0 : i32
+      return %r : i32
+    }
+    ```
+
+    A number of iterations that depends on values, recursion, and more than
+    1,000,000 operations are errors at the outermost loop or call.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ReproDecomposeAttention : Pass<"repro-decompose-attention"> {
   let summary = "attention by blocks becomes folds";
   let description = [{
