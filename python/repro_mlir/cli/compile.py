@@ -1,11 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro compile: writes the canonical program of a training step, or a bundle of it for GPUs."""
+"""repro compile: writes the canonical program of a training step or an MLIR module, or a bundle of a step for GPUs."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import sys
@@ -17,8 +18,8 @@ import numpy as np
 from ..command_line import positive
 from ..errors import ReproError
 from ..printing import tell
-from .file_kinds import SCRIPT, expect
-from .options import Commands, add_command, add_no_cache, add_script
+from .file_kinds import MODULE, SCRIPT, expect
+from .options import Commands, add_command, add_exact_digits, add_no_cache
 
 if TYPE_CHECKING:
     from ..audit.receipts.signing import PrivateKey
@@ -27,8 +28,16 @@ if TYPE_CHECKING:
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro compile`."""
-    command = add_command(commands, "compile", _compile, "write the canonical program of a script's training step")
-    add_script(command)
+    summary = "write the canonical program of a script's training step, or of an MLIR module"
+    command = add_command(commands, "compile", _compile, summary)
+    command.add_argument(
+        "script",
+        metavar="SCRIPT",
+        help="defines training() -> (model, loss_fn, optimizer, batches); or a module of linalg or TOSA, as text or "
+        "bytecode",
+    )
+    add_exact_digits(command)
+    command.add_argument("--state", metavar="FILE", help="of a module with state: its initial values (safetensors)")
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the program file or bundle to write")
     command.add_argument(
         "--target",
@@ -53,7 +62,6 @@ def _compile(options: argparse.Namespace) -> int:
     from ..bundle.writer import capture_steps
     from ..compilation.device_code import architectures_of
     from ..execute.executable import check_target, compile
-    from ..frontends.torch.script import load_training
 
     architectures = architectures_of(options.target or "")
     if not architectures and (options.steps or options.expect or options.sign):
@@ -61,10 +69,19 @@ def _compile(options: argparse.Namespace) -> int:
     signer = PrivateKey(options.sign) if options.sign else None
     if options.target and not architectures:
         check_target(options.target)
-    expect(options.script, SCRIPT)
-    training = load_training(options.script, options.exact_digits)
+    is_module = expect(options.script, SCRIPT, MODULE) is MODULE
+    if is_module and architectures:
+        raise ReproError(f"{options.script}: expected a script for a bundle, which records inputs of its steps")
+    if options.state and not is_module:
+        raise ReproError(f"{options.script}: expected an MLIR module with --state: a script makes its own state")
     start = time.perf_counter()
-    program, steps = capture_steps(training, options.steps or 1)
+    steps: list[list[np.ndarray]] = []
+    if is_module:
+        program = _import(options)
+    else:
+        from ..frontends.torch.script import load_training
+
+        program, steps = capture_steps(load_training(options.script, options.exact_digits), options.steps or 1)
     if options.timing:
         tell(f"capture  {time.perf_counter() - start:.1f} s", stream=sys.stderr)
     if architectures:
@@ -82,6 +99,20 @@ def _compile(options: argparse.Namespace) -> int:
     for key, value in report.items():
         tell(f"{key:8} {value:,}" if isinstance(value, int) else f"{key:8} {value}")
     return 0
+
+
+def _import(options: argparse.Namespace) -> Program:
+    """The program of an MLIR module, with the initial state of --state."""
+    from ..files.tensor_file import load_tensors
+    from ..program import Program
+    from ..program.exact import exact_contractions
+
+    program = Program.load(options.script)
+    if options.exact_digits:
+        program = exact_contractions(program, options.exact_digits)
+    if options.state:
+        program = dataclasses.replace(program, initial=load_tensors(program.state, options.state))
+    return program
 
 
 def _time_passes(program: Program, architectures: list[str], target: str | None) -> None:

@@ -13,6 +13,7 @@ from ..bundle.runner.manifest import MANIFEST
 from ..errors import ReproError
 from ..files.archive import member_names
 from ..files.regular import open_regular
+from ..program.modules import is_module
 
 _BEGINNING = 4096
 """Bytes of a file that are looked at."""
@@ -44,7 +45,7 @@ STORED = FileKind("a stored module", "repro-opt")
 TENSORS = FileKind("a safetensors file", "repro run --state")
 ARRAYS = FileKind("an .npz file", "repro run --inputs")
 CHECKPOINT = FileKind("a file of torch.save", "no command: torch.load reads it")
-MODULE = FileKind("MLIR text", "repro-opt")
+MODULE = FileKind("an MLIR module", "repro compile, repro run, repro inspect")
 
 
 def kind_of(path: str | Path) -> FileKind | None:
@@ -71,7 +72,7 @@ def kind_of(path: str | Path) -> FileKind | None:
     if data.lstrip().startswith(b"{"):
         # What else it says is for its reader.
         return ANSWER
-    return MODULE if b"func.func" in data or path.suffix == ".mlir" else None
+    return MODULE if is_module(path) else None
 
 
 def _archive(members: set[str]) -> FileKind | None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro inspect: shows what a program file, a bundle or a receipt holds."""
+"""repro inspect: shows what a program file, an MLIR module, a bundle or a receipt holds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,23 @@ import numpy as np
 
 from ..errors import ReproError
 from ..printing import tell
-from .file_kinds import BUNDLE, PROGRAM, RECEIPT, expect
+from .file_kinds import BUNDLE, MODULE, PROGRAM, RECEIPT, expect
 from .options import Commands, add_command, add_public_key
 
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro inspect`."""
-    command = add_command(commands, "inspect", _inspect, "show what a program file, a bundle or a receipt holds")
-    command.add_argument("program", metavar="FILE", help="written by repro compile, Program.save or train --receipt")
+<<<<<<< HEAD
+    command = add_command(
+        commands, "inspect", _inspect, "show what a program file, an MLIR module, a bundle or a receipt holds"
+    )
+=======
+    summary = "show what a program file, an MLIR module, a bundle or a receipt holds"
+    command = add_command(commands, "inspect", _inspect, summary)
+>>>>>>> 123aebf (Keep lines of inspect within the width)
+    command.add_argument(
+        "program", metavar="FILE", help="written by repro compile, Program.save or train --receipt, or MLIR"
+    )
     command.add_argument("--text", action="store_true", help="print the canonical module; of a receipt, its first one")
     add_public_key(command)
 
@@ -30,7 +39,7 @@ def _inspect(options: argparse.Namespace) -> int:
     from ..program import Program
     from ..program.inspection import count_operations
 
-    found = expect(options.program, PROGRAM, BUNDLE, RECEIPT)
+    found = expect(options.program, PROGRAM, BUNDLE, RECEIPT, MODULE)
     if found is RECEIPT or Path(options.program).is_dir():
         return _inspect_receipt(options)
     if found is BUNDLE:

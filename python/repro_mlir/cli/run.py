@@ -14,7 +14,7 @@ from ..command_line import positive
 from ..files.npz import load_inputs, write_arrays
 from ..files.regular import write_file
 from ..printing import tell
-from .file_kinds import BUNDLE, PROGRAM, expect
+from .file_kinds import BUNDLE, MODULE, PROGRAM, expect
 from .options import Commands, add_command
 from .target import add_target
 
@@ -23,7 +23,7 @@ def register(commands: Commands) -> None:
     """Adds the parser of `repro run`."""
     command = add_command(commands, "run", _run, "run steps of a program file on given inputs")
     add_target(command)
-    command.add_argument("program", metavar="PROGRAM", help="a file written by repro compile or Program.save")
+    command.add_argument("program", metavar="PROGRAM", help="written by repro compile or Program.save, or MLIR")
     command.add_argument("--inputs", metavar="FILE", help=".npz with each input by name, see repro inputs")
     command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps, all on the same inputs (1)")
     command.add_argument("--state", metavar="FILE", help="start from this state (safetensors), not the initial one")
@@ -37,12 +37,13 @@ def _run(options: argparse.Namespace) -> int:
     from ..numerics.hashing import state_hash, tensor_hash
     from ..program import Program
 
-    expect(options.program, PROGRAM, BUNDLE)
+    expect(options.program, PROGRAM, BUNDLE, MODULE)
     program = Program.load(options.program)
-    state = program.initial_state()
     if options.state:
         arrays = load_tensors(program.state, options.state)
-        state = dict(zip(state, arrays, strict=True))
+        state = {kind.name: array for kind, array in zip(program.state, arrays, strict=True)}
+    else:
+        state = program.initial_state()
     inputs = load_inputs(options.inputs, program.inputs)
     executable = compile(program, options.target, options.threads)
     outputs: dict[str, np.ndarray] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .importing import run_import_passes
+from .importing import run_passes
 
 
 def differentiate(text: str, results: Sequence[int], arguments: Sequence[int]) -> str:
@@ -31,7 +31,7 @@ def differentiate(text: str, results: Sequence[int], arguments: Sequence[int]) -
 
     chosen = f"results={listed(results)} arguments={listed(arguments)}"
     passes = f"import-linalg,cse,repro-differentiate{{{chosen}}},cse,convert-linalg-to-repro"
-    return run_import_passes(text, passes, "differentiate", _text_of)
+    return run_passes(text, passes, "differentiate", _text_of)
 
 
 def _text_of(module: Any) -> str:

@@ -1,55 +1,70 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Passes on imported programs, as a frontend hands them over."""
+"""Passes on programs that are not canonical yet, as a frontend or a file hands them over."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import ReproError
 from ..numerics.environment import float_environment
+
+if TYPE_CHECKING:
+    from .. import ir
 
 T = TypeVar("T")
 
 
 @float_environment()
-def run_import_passes(text: str, passes: str, stage: str, read: Callable[[Any], T]) -> T:
-    """What `read` makes of an imported module after some passes.
+def run_prepared_passes(
+    source: str | bytes, prepare: Callable[[ir.Module], str], stage: str, read: Callable[[ir.Module], T]
+) -> T:
+    """What `read` makes of a module after some passes.
 
     Args:
-      text: MLIR text that keeps the contract of imported linalg (docs/architecture.md).
-      passes: as repro-opt names them, with commas between.
+      source: text or bytecode.
+      prepare: is given the module, which it may change; gives the passes for it, as repro-opt names them, with commas
+        between.
       stage: the name of the passes where they are dumped (debugging.py).
       read: takes the module, in its context.
     Raises:
-      ReproError: the first diagnostic of the compiler, and how to repeat it.
+      ReproError: the first diagnostic of the compiler, with its location before it.
     """
     from .. import ir, passmanager
     from . import debugging
 
-    pipeline = f"builtin.module({passes})"
     errors: list[str] = []
 
     def collect(diagnostic: Any) -> bool:
         if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
-            errors.append(f"{diagnostic.location}: {diagnostic.message}".removeprefix("loc(").replace("): ", ": ", 1))
+            place = str(diagnostic.location).removeprefix("loc(").removesuffix(")")
+            errors.append(diagnostic.message if place == "unknown" else f"{place}: {diagnostic.message}")
         return True
 
     context = ir.Context()
-    with context:
+    with context, ir.Location.unknown():
         # Frontends may hand over operations of dialects that are not ours, for the import to read (tm_tensor).
         context.allow_unregistered_dialects = True
         context.emit_error_diagnostics = True
         context.attach_diagnostic_handler(collect)
         try:
-            module = ir.Module.parse(text)
-            manager = passmanager.PassManager.parse(pipeline)
+            module = ir.Module.parse(source)
+            manager = passmanager.PassManager.parse(f"builtin.module({prepare(module)})")
             debugging.dump_after_passes(manager, stage)
             manager.run(module.operation)
         except (ir.MLIRError, ValueError) as error:
-            reason = (errors or [str(error)])[0].splitlines()[0]
-            repeat = debugging.how_to_repeat(text, pipeline, ["--allow-unregistered-dialect"])
-            raise ReproError(f"cannot {stage} the program: {reason}{repeat}") from None
+            raise ReproError((errors or [str(error)])[0].splitlines()[0]) from None
         return read(module)
+
+
+def run_passes(text: str, passes: str, stage: str, read: Callable[[ir.Module], T]) -> T:
+    """As `run_prepared_passes`, of text from a frontend; errors say how to repeat them."""
+    from . import debugging
+
+    try:
+        return run_prepared_passes(text, lambda _: passes, stage, read)
+    except ReproError as error:
+        repeat = debugging.how_to_repeat(text, f"builtin.module({passes})", ["--allow-unregistered-dialect"])
+        raise ReproError(f"cannot {stage} the program: {error}{repeat}") from None

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +25,10 @@ from ..frontends.interface import ImportedProgram
 from ..numerics.tensors import TensorType, canonical_of
 from ..printing import foreign
 from .canonical import compiler_identity, examine, from_bytes, write_module
-from .importing import run_import_passes
+from .importing import run_passes
+
+if TYPE_CHECKING:
+    pass
 
 _FORMAT = 2
 _NUMERICS = 1
@@ -87,12 +91,14 @@ class Program:
         return from_bytes(self.data)
 
     def initial_state(self) -> dict[str, np.ndarray]:
-        """New arrays with the initial state, by name."""
+        """New arrays with the initial state, by name. ReproError for a program that came without one."""
+        self._require_initial()
         return {kind.name: value.copy() for kind, value in zip(self.state, self.initial, strict=True)}
 
     def save(self, path: str | Path) -> None:
         """Writes one file: a zip of `program.repro`, `signature.json` and `state.safetensors`; equal programs give
-        equal bytes. ReproError where the file cannot be written."""
+        equal bytes. ReproError where the file cannot be written, and without an initial state."""
+        self._require_initial()
         signature = {
             "format": _FORMAT,
             "numerics": _NUMERICS,
@@ -108,11 +114,24 @@ class Program:
         }
         write_file(path, archive_of(members, members))
 
+    def _require_initial(self) -> None:
+        if len(self.initial) != len(self.state):
+            raise ReproError(f"the program has {len(self.state)} state tensors without initial values")
+
     @staticmethod
     def load(path: str | Path) -> Program:
-        """Reads what `save` wrote, now or in a version before, or the program of a bundle. ReproError for all else."""
-        from ..bundle.runner.bundle import Bundle, is_bundle
+        """Reads what `save` wrote, now or in a version before, the program of a bundle, or an MLIR module.
 
+        A module is text or bytecode of linalg or TOSA (docs/architecture.md); the initial values of a state are not in
+        it. ReproError for all else.
+        """
+        from ..bundle.runner.bundle import Bundle, is_bundle
+        from .modules import is_module, read_module_file
+
+        if is_module(path):
+            data = read_module_file(path)
+            with _within(path):
+                return dataclasses.replace(read_signature(data), untrusted=True)
         if is_bundle(path):
             bundle = Bundle(path)
             kinds = bundle.state, bundle.inputs, bundle.outputs
@@ -192,7 +211,8 @@ def read_signature(data: bytes) -> Program:
     return Program(data, arguments[:count], arguments[count:], results[count:], 0, ())
 
 
-_IMPORT = "import-linalg,canonical"
+IMPORT = "import-linalg,canonical"
+"""The passes of imported linalg, behind those that give it static shapes."""
 
 
 def import_program(text: str, sizes: Mapping[str, int] | None = None) -> bytes:
@@ -206,11 +226,11 @@ def import_program(text: str, sizes: Mapping[str, int] | None = None) -> bytes:
     Raises:
       ReproError: the first diagnostic of the compiler, and how to repeat it.
     """
-    specialize = ""
+    passes = IMPORT
     if sizes is not None:
         named = ",".join(f"{name}={size}" for name, size in sizes.items())
-        specialize = f"repro-specialize-shapes{{sizes={named}}},"
-    return run_import_passes(text, f"{specialize}{_IMPORT}", "import", write_module)
+        passes = f"repro-specialize-shapes{{sizes={named}}},{IMPORT}"
+    return run_passes(text, passes, "import", write_module)
 
 
 def canonicalize(text: str) -> str:
@@ -225,7 +245,7 @@ def cached_import(text: str, sizes: Mapping[str, int] | None = None) -> bytes:
     if debugging.is_dumping():
         return import_program(text, sizes)
     given = json.dumps(sizes and [*sizes.items()])
-    sources = [b"program", compiler_identity(), _IMPORT.encode(), given.encode(), text.encode()]
+    sources = [b"program", compiler_identity(), IMPORT.encode(), given.encode(), text.encode()]
     return cached(sources, lambda: import_program(text, sizes))
 
 

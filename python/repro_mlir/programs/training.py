@@ -15,7 +15,7 @@ from ..frontends.interface import ImportedProgram
 from ..numerics.tensors import TensorType
 from ..program import Program
 from ..program.differentiation import differentiate
-from ..program.importing import run_import_passes
+from ..program.importing import run_passes
 from ..program.program import import_program
 from .losses import Loss
 from .optimizers import Optimizer
@@ -104,7 +104,7 @@ def _written(model: ImportedProgram[Any]) -> set[int]:
         returned = list(block.operations[len(block.operations) - 1].operands)
         return {i for i in range(len(model.state)) if returned[i] != block.arguments[i]}
 
-    return run_import_passes(model.text, "import-linalg", "differentiate", find)
+    return run_passes(model.text, "import-linalg", "differentiate", find)
 
 
 def _with_loss(model: ImportedProgram[Any], loss: Loss, output: int, target: TensorType) -> str:
@@ -196,8 +196,8 @@ def _join(
         whole = str(called.get_asm(enable_debug_info=True, use_local_scope=True))
         return f"module {{\n{main}{whole}\n}}\n"
 
-    joined = run_import_passes(text, "import-linalg", "differentiate", rename)
-    return run_import_passes(joined, "inline{default-pipeline=},symbol-dce", "differentiate", _text_of)
+    joined = run_passes(text, "import-linalg", "differentiate", rename)
+    return run_passes(joined, "import-linalg", "differentiate", _text_of)
 
 
 def _quoted(name: str) -> str:

@@ -65,6 +65,19 @@ def admit_text(text: bytes, seconds: float | None = None) -> bytes:
     return _SERVER.ask("read_text", text, bounds.read_seconds if seconds is None else seconds, "read", **_sizes(bounds))
 
 
+def import_module(data: bytes, *, is_text: bool) -> bytes:
+    """The canonical program of a stranger's MLIR module (program/modules.py), as it is stored.
+
+    Raises:
+      ReproError: the first error of the import, or as `admit`.
+    """
+    bounds = limits()
+    check_size(data, bounds)
+    if is_text:
+        check_text(data, bounds)
+    return _SERVER.ask("import_module", data, bounds.read_seconds, "imported", **_sizes(bounds))
+
+
 def _sizes(bounds: Limits) -> dict[str, int]:
     return {"constant_bytes": bounds.constant_bytes, "tensor_bytes": bounds.tensor_bytes}
 

@@ -14,7 +14,7 @@ from typing import Any
 from .. import ir
 from ..errors import ReproError, StepFailed
 from ..files import tensor_record
-from ..program import read_signature
+from ..program import modules, read_signature
 from ..program.canonical import read_module, to_bytes
 
 _DIALECTS = ("arith", "builtin", "cf", "func", "linalg", "math", "repro", "tensor")
@@ -75,6 +75,13 @@ def read_text(data: bytes, **limits: int) -> bytes:
     return stored
 
 
+def import_module(data: bytes, **limits: int) -> bytes:
+    """The program of an MLIR module as it is stored, which `read` has read as well. Raises as `read`."""
+    stored = modules.import_module(data)
+    read(stored, **limits)
+    return stored
+
+
 def compile_native(data: bytes, *, level: str) -> bytes:
     """An artifact. ValueError with the first error of the compiler."""
     from ..compilation.cpu import compile
@@ -109,6 +116,7 @@ def interpret(data: bytes, *, program_bytes: int) -> bytes:
 WORK: dict[str, Callable[..., bytes]] = {
     "read": read,
     "read_text": read_text,
+    "import_module": import_module,
     "compile_native": compile_native,
     "compile_device": compile_device,
     "interpret": interpret,

@@ -16,12 +16,12 @@ from repro_mlir.files.tensor_file import write_tensors
 from repro_mlir.program import Program
 
 COMMANDS = {
-    "inspect": ({"program", "bundle", "receipt"}, []),
-    "run": ({"program", "bundle"}, []),
+    "inspect": ({"program", "bundle", "receipt", "module"}, []),
+    "run": ({"program", "bundle", "module"}, []),
     "run-bundle": ({"bundle"}, []),
     "verify": ({"receipt"}, []),
     "train": ({"script"}, ["--steps", "1"]),
-    "compile": ({"script"}, ["-o", "out.repro"]),
+    "compile": ({"script", "module"}, ["-o", "out.repro"]),
     "diff": ({"script"}, []),
 }
 KINDS = {
@@ -30,7 +30,7 @@ KINDS = {
     "receipt": "a receipt (taken by repro verify, repro inspect, repro diff, repro dispute, repro attest)",
     "script": "a Python script (taken by repro train, repro compile, repro diff --targets)",
     "part": "a file of a receipt (taken by no command: give the directory)",
-    "module": "MLIR text (taken by repro-opt)",
+    "module": "an MLIR module (taken by repro compile, repro run, repro inspect)",
     "stored": "a stored module (taken by repro-opt)",
     "state": "a safetensors file (taken by repro run --state)",
     "arrays": "an .npz file (taken by repro run --inputs)",
@@ -93,7 +93,7 @@ def test_the_tools_say_what_they_were_given(files: dict[str, Path]) -> None:
         if kind in ("module", "stored"):
             assert done.returncode == 0 and "func.func @main" in done.stdout, done.stderr
         else:
-            expected = f"repro-opt: error: {path}: expected MLIR text or a stored module, got {KINDS[kind]}\n"
+            expected = f"repro-opt: error: {path}: expected an MLIR module or a stored module, got {KINDS[kind]}\n"
             assert (done.returncode, done.stderr) == (1, expected)
 
 

@@ -262,7 +262,7 @@ PROGRAMS |= {
 def test_J1_gradients_are_those_of_finite_differences(name: str) -> None:
     text = PROGRAMS[name]
     plain = Interpreter(to_bytes(canonicalize(text)))
-    kinds = plain.program.arguments
+    kinds = plain.program.body.argument_types
     random = np.random.default_rng(3)
     # Far enough from each other that no step changes an order, and from zero that none changes a sign.
     arguments = [
@@ -349,7 +349,7 @@ def test_J3_products_with_zeros(name: str, zeros: list[int]) -> None:
     text = PROGRAMS[name]
     plain = Interpreter(to_bytes(canonicalize(text)))
     random = np.random.default_rng(5)
-    arguments = [random.uniform(0.5, 2, k.shape) for k in plain.program.arguments]
+    arguments = [random.uniform(0.5, 2, k.shape) for k in plain.program.body.argument_types]
     for argument in arguments:
         argument.reshape(-1)[zeros] = 0
     gradient = random.standard_normal(plain.run(*arguments)[0].shape)

@@ -140,8 +140,9 @@ std::optional<Elements> ElementEvaluator::computeOne(Operation *op) {
       .Case([&](linalg::FillOp fill) { return fillOf(fill.value()); })
       // (F6) an empty tensor that is read holds zeros.
       .Case([&](tensor::EmptyOp empty) -> Result {
-        return Elements(*count, Builder(op->getContext())
-                                    .getZeroAttr(getElementTypeOrSelf(type)));
+        return Elements(
+            *count,
+            Builder(op->getContext()).getZeroAttr(getElementTypeOrSelf(type)));
       })
       .Case<tensor::CastOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp>(
           [&](Operation *same) -> Result {
@@ -167,9 +168,8 @@ std::optional<Elements> ElementEvaluator::computeOne(Operation *op) {
           operands.push_back(elements->front());
         }
         TypedAttr result = evaluateScalar(op, operands);
-        return result && result.getType() == type
-                   ? Result(Elements{result})
-                   : std::nullopt;
+        return result && result.getType() == type ? Result(Elements{result})
+                                                  : std::nullopt;
       });
 }
 
@@ -222,8 +222,7 @@ SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
       rest /= ranges[dim];
     }
     for (auto [number, map] : llvm::enumerate(maps)) {
-      auto type =
-          dyn_cast<RankedTensorType>(op->getOperand(number).getType());
+      auto type = dyn_cast<RankedTensorType>(op->getOperand(number).getType());
       std::optional<int64_t> position =
           type ? getPosition(type.getShape(), map.compose(point))
                : std::optional<int64_t>(0);

@@ -144,6 +144,30 @@ struct DropSliceAtEnd : public OpRewritePattern<tensor::ExtractSliceOp> {
   }
 };
 
+/// Padding by constants is static.
+struct StaticPadding : public OpRewritePattern<tensor::PadOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::PadOp op,
+                                PatternRewriter &rewriter) const override {
+    // Constants are attributes here already.
+    SmallVector<OpFoldResult> low = op.getMixedLowPad(),
+                              high = op.getMixedHighPad();
+    if (llvm::count_if(low, llvm::IsaPred<Value>) ==
+            int64_t(op.getLow().size()) &&
+        llvm::count_if(high, llvm::IsaPred<Value>) ==
+            int64_t(op.getHigh().size()))
+      return failure();
+    auto padded =
+        tensor::PadOp::create(rewriter, op.getLoc(), op.getType(),
+                              op.getSource(), low, high, op.getNofold());
+    rewriter.inlineRegionBefore(op.getRegion(), padded.getRegion(),
+                                padded.getRegion().begin());
+    rewriter.replaceOp(op, padded);
+    return success();
+  }
+};
+
 /// tensor.concat of casts to a less static shape sees the shapes themselves.
 struct ConcatOfCasts : public OpRewritePattern<tensor::ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -184,7 +208,7 @@ struct FoldConstants
     populateExactFolding(patterns);
     patterns.add<ConcatOfCasts, DropSliceAtEnd, DropUnreadInit,
                  InlineConstantInput, ReshapeFill<tensor::CollapseShapeOp>,
-                 ReshapeFill<tensor::ExpandShapeOp>>(context);
+                 ReshapeFill<tensor::ExpandShapeOp>, StaticPadding>(context);
     for (RegisteredOperationName name : context->getRegisteredOperations())
       if (isa<tensor::TensorDialect>(name.getDialect()) ||
           name.getTypeID() == TypeID::get<linalg::GenericOp>() ||

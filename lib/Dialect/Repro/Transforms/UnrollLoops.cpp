@@ -18,7 +18,6 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::repro {
@@ -112,9 +111,6 @@ public:
   /// `function`.
   LogicalResult unroll(func::FuncOp function, Block *target);
 
-  /// The functions of which the program has the operations now.
-  const llvm::SetVector<Operation *> &getCallees() const { return callees; }
-
 private:
   LogicalResult emit(Operation *op);
   LogicalResult emitPlain(Operation *op);
@@ -147,7 +143,8 @@ private:
     for (auto [result, value] : llvm::zip(op->getResults(), elements))
       evaluator.set(result, std::move(value));
   }
-  template <typename Op, typename... Args> Op create(Args &&...args) {
+  template <typename Op, typename... Args>
+  Op create(Args &&...args) {
     auto op = Op::create(builder, std::forward<Args>(args)...);
     remember(op);
     return op;
@@ -157,7 +154,6 @@ private:
   OpBuilder &builder;
   IRMapping mapping;
   ElementEvaluator evaluator;
-  llvm::SetVector<Operation *> callees;
   /// The loops, branches and calls around what is emitted.
   SmallVector<Operation *> active;
   /// How many of these are branches that the program may not take.
@@ -285,7 +281,6 @@ LogicalResult Unroller::emitCall(func::CallOp op) {
     if (auto call = dyn_cast<func::CallOp>(outer);
         call && call.getCallee() == op.getCallee())
       return op.emitOpError("is recursive");
-  callees.insert(callee);
   FailureOr<SmallVector<Value>> results =
       emitBlock(callee.getBody().front(), lookup(op.getOperands()));
   if (failed(results))
@@ -394,10 +389,9 @@ FailureOr<Value> Unroller::select(Operation *op, Value condition, Value yes,
 
 /// The branch of the case that `selector` has, else the last one. Where it is
 /// not known, all are computed, and selects take the results.
-LogicalResult
-Unroller::emitBranches(Operation *op, Value selector,
-                       ArrayRef<Block *> branches,
-                       ArrayRef<std::optional<int64_t>> cases) {
+LogicalResult Unroller::emitBranches(Operation *op, Value selector,
+                                     ArrayRef<Block *> branches,
+                                     ArrayRef<std::optional<int64_t>> cases) {
   // A branch without results may lack its other side.
   auto emitBranch = [&](Block *branch) -> FailureOr<SmallVector<Value>> {
     return branch ? emitBlock(*branch, {}) : SmallVector<Value>();
@@ -526,6 +520,22 @@ static LogicalResult unrollFunction(func::FuncOp function, Unroller &unroller) {
   return success();
 }
 
+/// Erases the private functions that no other has a use for.
+static void eraseUnused(ModuleOp module) {
+  llvm::DenseSet<Attribute> used;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function.isPublic())
+      function.walk([&](Operation *op) {
+        op->getAttrDictionary().walk([&](SymbolRefAttr symbol) {
+          used.insert(symbol.getRootReference());
+        });
+      });
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+    if (function.isPrivate() && !used.contains(function.getSymNameAttr()))
+      function.erase();
+}
+
 namespace {
 struct UnrollLoops : public repro::impl::ReproUnrollLoopsBase<UnrollLoops> {
   void runOnOperation() override {
@@ -543,9 +553,7 @@ struct UnrollLoops : public repro::impl::ReproUnrollLoopsBase<UnrollLoops> {
       if (failed(unrollFunction(function, unroller)))
         return signalPassFailure();
     }
-    for (Operation *callee : unroller.getCallees())
-      if (cast<func::FuncOp>(callee).isPrivate())
-        callee->erase();
+    eraseUnused(module);
   }
 };
 } // namespace

@@ -392,3 +392,17 @@ func.func @slices_without_elements(%x: tensor<2x3xf32>) -> (tensor<0x3xf32>, ten
   %1 = tensor.extract_slice %x[1, 0] [0, 3] [1, 1] : tensor<2x3xf32> to tensor<0x3xf32>
   return %0, %1 : tensor<0x3xf32>, tensor<0x3xf32>
 }
+
+// Padding by constants is static, as what TOSA becomes has it.
+// CHECK-LABEL: func.func @padding
+// CHECK: tensor.pad %arg0 low[1, %arg1] high[0, 2]
+func.func @padding(%x: tensor<3x7xf32>, %n: index) -> tensor<4x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %cst = arith.constant 0.5 : f32
+  %r = tensor.pad %x low[%c1, %n] high[%c0, 2] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %cst : f32
+  } : tensor<3x7xf32> to tensor<4x?xf32>
+  return %r : tensor<4x?xf32>
+}

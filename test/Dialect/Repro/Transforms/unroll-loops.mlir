@@ -256,11 +256,19 @@ func.func private @next(%n: tensor<i32>) -> tensor<i32> {
 
 // -----
 
-// A function without control flow stays as it is, integers of constants too.
+// A function without control flow stays as it is, integers of constants too; a private one that has no use goes.
+// CHECK-NOT: @unused
 // CHECK-LABEL: func.func @straight
 // CHECK: arith.addi
 func.func @straight() -> i32 {
   %c1 = arith.constant 1 : i32
   %r = arith.addi %c1, %c1 : i32
   return %r : i32
+}
+func.func private @unused() {
+  call @as_well() : () -> ()
+  return
+}
+func.func private @as_well() {
+  return
 }

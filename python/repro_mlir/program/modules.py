@@ -1,0 +1,147 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""MLIR modules that other tools wrote, as files: linalg and TOSA, text and bytecode.
+
+A child process reads and imports them (docs/security.md): `import_module` runs there alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ReproError
+from ..files.regular import open_regular, read_regular
+from ..limits import limits
+from .canonical import write_module
+from .importing import run_prepared_passes
+from .program import IMPORT
+
+if TYPE_CHECKING:
+    from .. import ir
+
+_BYTECODE = b"ML\xefR"
+_BEGINNING = 4096
+_TOSA = "import-tosa,canonical"
+
+# An operation, not a word of a comment or of a string; its name may be quoted.
+_STABLEHLO = re.compile(rb'(?<![\w.!#%@^"$-])"?(?:stablehlo|chlo|vhlo)\.[a-z_0-9]+(?:"\s*\(|[ (<{])')
+_COMMENT = re.compile(rb"//[^\n]*")
+
+
+def is_module(path: str | Path) -> bool:
+    """Whether a file looks like an MLIR module: by its name or its beginning. False where it cannot be read."""
+    try:
+        with open_regular(path, follow=True) as file:
+            beginning = file.read(_BEGINNING)
+    except (OSError, ReproError, ValueError):
+        return False
+    if beginning.startswith(_BYTECODE):
+        return True
+    is_text = b"\0" not in beginning
+    return is_text and (Path(path).suffix == ".mlir" or b"func.func" in beginning)
+
+
+def read_module_file(path: str | Path) -> bytes:
+    """The canonical program of an MLIR module, imported in a child process.
+
+    Raises:
+      ReproError: the first error of the import, with its line, or a module beyond the limits of strangers' programs.
+    """
+    from ..untrusted import import_module
+
+    data = read_regular(path, limits().text_bytes, follow=True)
+    try:
+        return import_module(data, is_text=not data.startswith(_BYTECODE))
+    except ReproError as error:
+        raise type(error)(f"{os.fspath(path)}: {error}") from None
+
+
+def import_module(data: bytes) -> bytes:
+    """The canonical program of a module, text or bytecode, as it is stored.
+
+    The function is main, else the only public one. Without `repro.num_state` there is no state, and an argument or a
+    result without a name is `arg0` or `result0`, by its number.
+
+    Raises:
+      ReproError: the first error of the import, and which line it is about.
+    """
+    if _is_stablehlo(data):
+        data = _import_stablehlo(data)
+    try:
+        return run_prepared_passes(data, _prepare, "import", write_module)
+    except ReproError as error:
+        # The parser has no name of the file.
+        raise ReproError(re.sub(r'^"?-"?:(\d+):(\d+)', r"line \1, column \2", str(error))) from None
+
+
+def _is_stablehlo(data: bytes) -> bool:
+    """Whether a module has operations of StableHLO, which our MLIR cannot parse."""
+    if data.startswith(_BYTECODE):
+        # A portable artifact names its producer, with its version, behind that of the bytecode.
+        return b"StableHLO_v" in data[:_BEGINNING]
+    return _STABLEHLO.search(_COMMENT.sub(b"", data)) is not None
+
+
+def _import_stablehlo(data: bytes) -> bytes:
+    """StableHLO as imported linalg."""
+    raise ReproError("StableHLO is not supported yet, expected linalg or TOSA")
+
+
+def _prepare(module: ir.Module) -> str:
+    """Names the function and its tensors; gives the pipeline for the dialects of the module."""
+    from .. import ir
+
+    functions = [each for each in module.body.operations if each.operation.name == "func.func"]
+    main = _entry([each.operation for each in functions])
+    attributes = main.attributes
+    attributes["sym_name"] = ir.StringAttr.get("main")
+    for other in functions:
+        if other.operation != main:
+            other.operation.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    if "repro.num_state" not in attributes:
+        attributes["repro.num_state"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
+    kind = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
+    for key, role, count in (("arg_attrs", "arg", len(kind.inputs)), ("res_attrs", "result", len(kind.results))):
+        given = [ir.DictAttr(each) for each in ir.ArrayAttr(attributes[key])] if key in attributes else []
+        attributes[key] = ir.ArrayAttr.get([_named(ir, given[i : i + 1], f"{role}{i}") for i in range(count)])
+    found = _dialects(module)
+    return _TOSA if "tosa" in found else IMPORT
+
+
+def _named(ir: Any, given: list[Any], name: str) -> Any:
+    entries = {each.name: each.attr for attributes in given for each in attributes}
+    return ir.DictAttr.get({"repro.name": ir.StringAttr.get(name)} | entries)
+
+
+def _entry(functions: list[Any]) -> Any:
+    from .. import ir
+
+    names = {ir.StringAttr(each.attributes["sym_name"]).value: each for each in functions}
+    if "main" in names:
+        return names["main"]
+    public = [
+        name
+        for name, each in names.items()
+        if "sym_visibility" not in each.attributes or ir.StringAttr(each.attributes["sym_visibility"]).value == "public"
+    ]
+    if len(public) != 1:
+        shown = ", ".join(public[:5]) or "none"
+        raise ReproError(f"expected a function main, or one public function, got {shown}")
+    return names[public[0]]
+
+
+def _dialects(module: ir.Module) -> set[str]:
+    from .. import ir
+
+    found: set[str] = set()
+
+    def look(operation: Any) -> Any:
+        found.add(operation.name.split(".")[0])
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look, ir.WalkOrder.PRE_ORDER)
+    return found
