@@ -20,14 +20,8 @@ from .options import Commands, add_command, add_public_key
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro inspect`."""
-<<<<<<< HEAD
-    command = add_command(
-        commands, "inspect", _inspect, "show what a program file, an MLIR module, a bundle or a receipt holds"
-    )
-=======
     summary = "show what a program file, an MLIR module, a bundle or a receipt holds"
     command = add_command(commands, "inspect", _inspect, summary)
->>>>>>> 123aebf (Keep lines of inspect within the width)
     command.add_argument(
         "program", metavar="FILE", help="written by repro compile, Program.save or train --receipt, or MLIR"
     )

@@ -241,7 +241,7 @@ PROGRAMS |= {
         _windows([2, 2], [1, 0], [1, 1], [1, 1], [1, 1]), "[false, false]", (1, 1),
     ),
     "dilated_convolution": _convolution(
-        [1, 2, 7], [3, 2, 2], [1, 3, 5], _windows([2], [1], [2], [1], [2]), "[true]", (1, 1)
+        [1, 2, 7], [3, 2, 2], [1, 3, 4], _windows([2], [1], [2], [1], [2]), "[true]", (1, 1)
     ),
     "transposed_convolution": _convolution(
         [1, 2, 4], [3, 2, 3], [1, 3, 9], _windows([1], [2], [2], [2], [1]), "[true]", (1, 1)
