@@ -43,10 +43,18 @@ Scalar apply(Scalar first, Rest... rest) {
   return {builder, Op::create(builder, first.get(), rest.get()...)};
 }
 
-inline Scalar operator+(Scalar a, Scalar b) { return apply<arith::AddFOp>(a, b); }
-inline Scalar operator-(Scalar a, Scalar b) { return apply<arith::SubFOp>(a, b); }
-inline Scalar operator*(Scalar a, Scalar b) { return apply<arith::MulFOp>(a, b); }
-inline Scalar operator/(Scalar a, Scalar b) { return apply<arith::DivFOp>(a, b); }
+inline Scalar operator+(Scalar a, Scalar b) {
+  return apply<arith::AddFOp>(a, b);
+}
+inline Scalar operator-(Scalar a, Scalar b) {
+  return apply<arith::SubFOp>(a, b);
+}
+inline Scalar operator*(Scalar a, Scalar b) {
+  return apply<arith::MulFOp>(a, b);
+}
+inline Scalar operator/(Scalar a, Scalar b) {
+  return apply<arith::DivFOp>(a, b);
+}
 inline Scalar operator-(Scalar a) { return apply<arith::NegFOp>(a); }
 inline Scalar operator+(Scalar a, double b) { return a + a.constant(b); }
 inline Scalar operator-(Scalar a, double b) { return a - a.constant(b); }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class ProgramTrainer:
     """The steps of a training program, one after the other; `Trainer` is for models of PyTorch.
 
-    It is a context manager, which closes it at the end unless there was an exception.
+    It is a context manager, which closes it at the end; after an exception the receipt is one to resume.
 
     Attributes:
       program: what a step computes.
@@ -79,6 +79,10 @@ class ProgramTrainer:
     def __exit__(self, kind: Any, *_: Any) -> None:
         if kind is None:
             self.close()
+        elif self._recorder is not None:
+            # The receipt is one to resume.
+            recorder, self._recorder, self._closed = self._recorder, None, True
+            recorder.close()
 
     def step(self, *batch: Any) -> dict[str, np.ndarray]:
         """One step.

@@ -57,6 +57,7 @@ ALLOWED = {
     "generation": {"execute", "frontends.torch", "numerics", "program"},
     "serving": {"files", "generation", "numerics"},
     "torch_compile": {"execute", "frontends", "frontends.torch", "numerics", "program"},
+    "programs": {"audit.receipts", "execute", "frontends", "numerics", "program"},
     "train": {"audit.receipts", "execute", "frontends", "frontends.torch", "numerics", "program"},
     "integrations": {"audit.receipts", "files", "train"},
     "cli": {

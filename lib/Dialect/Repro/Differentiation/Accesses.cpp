@@ -86,8 +86,9 @@ static Solution solve(ArrayRef<IndexSum> sums, ArrayRef<int64_t> extents) {
   auto count = [&](unsigned i) {
     return llvm::count_if(sums[i].factors, [](int64_t f) { return f != 0; });
   };
-  llvm::stable_sort(solution.order,
-                    [&](unsigned a, unsigned c) { return count(a) < count(c); });
+  llvm::stable_sort(solution.order, [&](unsigned a, unsigned c) {
+    return count(a) < count(c);
+  });
   llvm::SmallBitVector isSolved(numDims), isLeft(numDims);
   for (unsigned i : solution.order) {
     int64_t best = -1;
@@ -145,8 +146,10 @@ static Value readPoint(ImplicitLocOpBuilder &b, Value values,
       rest = arith::DivSIOp::create(b, rest, divisor);
     }
     Value extent = createIndex(b, extents[dim]);
-    Value atLeast = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, rest, zero);
-    Value below = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rest, extent);
+    Value atLeast =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sge, rest, zero);
+    Value below =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rest, extent);
     Value inside = arith::AndIOp::create(b, atLeast, below);
     require(inside);
     point[dim] = arith::SelectOp::create(b, inside, rest, zero);
@@ -161,8 +164,8 @@ static Value readPoint(ImplicitLocOpBuilder &b, Value values,
 /// The elements of a tensor of `type`, each the sum of the `values` at the
 /// points where the sums are its position.
 static Value accumulateSums(ImplicitLocOpBuilder &b, Value values,
-                            ArrayRef<IndexSum> sums,
-                            ArrayRef<int64_t> extents, RankedTensorType type) {
+                            ArrayRef<IndexSum> sums, ArrayRef<int64_t> extents,
+                            RankedTensorType type) {
   Solution solution = solve(sums, extents);
   auto read = [&](ImplicitLocOpBuilder &inner) {
     return readPoint(inner, values, sums, solution, extents);
@@ -186,14 +189,13 @@ static Value accumulateSums(ImplicitLocOpBuilder &b, Value values,
   auto wide = RankedTensorType::get(type.getShape(), accumulator);
   Value extentsOnly = tensor::EmptyOp::create(b, window, accumulator);
   auto generic = linalg::GenericOp::create(
-      b, TypeRange{wide}, ValueRange{extentsOnly}, ValueRange{makeZero(b, wide)},
-      ArrayRef<AffineMap>{
-          AffineMap::get(numLoops, 0, reduced, b.getContext()),
-          AffineMap::get(numLoops, 0, result, b.getContext())},
+      b, TypeRange{wide}, ValueRange{extentsOnly},
+      ValueRange{makeZero(b, wide)},
+      ArrayRef<AffineMap>{AffineMap::get(numLoops, 0, reduced, b.getContext()),
+                          AffineMap::get(numLoops, 0, result, b.getContext())},
       iterators, [&](OpBuilder &nested, Location loc, ValueRange arguments) {
         ImplicitLocOpBuilder inner(loc, nested);
-        Value element =
-            Scalar(inner, read(inner)).convert(accumulator).get();
+        Value element = Scalar(inner, read(inner)).convert(accumulator).get();
         Value sum = arith::AddFOp::create(inner, element, arguments.back());
         linalg::YieldOp::create(inner, sum);
       });
@@ -229,9 +231,10 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
         Value column = linalg::IndexOp::create(b, dims.size());
         Value chosen;
         for (auto [i, expr] : llvm::enumerate(map.getResults())) {
-          Value index = affine::expandAffineExpr(b, b.getLoc(), expr, position, {});
-          Value isColumn = arith::CmpIOp::create(
-              b, arith::CmpIPredicate::eq, column, createIndex(b, i));
+          Value index =
+              affine::expandAffineExpr(b, b.getLoc(), expr, position, {});
+          Value isColumn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                                 column, createIndex(b, i));
           chosen = chosen ? arith::SelectOp::create(b, isColumn, index, chosen)
                                 .getResult()
                           : index;
@@ -250,8 +253,7 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
 /// The operations of the body that `values` are computed from, and the
 /// dimensions of the loops that they depend on.
 static void getSlice(const Loops &loops, ValueRange values,
-                     DenseSet<Operation *> &slice,
-                     llvm::SmallBitVector &dims) {
+                     DenseSet<Operation *> &slice, llvm::SmallBitVector &dims) {
   SmallVector<Value> worklist(values);
   while (!worklist.empty()) {
     Value value = worklist.pop_back_val();
@@ -353,22 +355,23 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
         for (Operation &op : *loops.body) {
           if (!slice.contains(&op))
             continue;
-          int64_t dim = op.getNumResults() ? getPositionDim(op.getResult(0)) : -1;
+          int64_t dim =
+              op.getNumResults() ? getPositionDim(op.getResult(0)) : -1;
           if (dim < 0)
             cloneAtPoint(b, op, point);
           else
-            point.map(op.getResult(0),
-                      linalg::IndexOp::create(
-                          b, std::distance(outer.begin(),
-                                           llvm::find(outer, dim)))
-                          .getResult());
+            point.map(
+                op.getResult(0),
+                linalg::IndexOp::create(
+                    b, std::distance(outer.begin(), llvm::find(outer, dim)))
+                    .getResult());
         }
         Value column = linalg::IndexOp::create(b, outer.size());
         Value chosen;
         for (auto [i, index] : llvm::enumerate(indices)) {
           Value here = point.lookupOrDefault(index);
-          Value isColumn = arith::CmpIOp::create(
-              b, arith::CmpIPredicate::eq, column, createIndex(b, i));
+          Value isColumn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                                 column, createIndex(b, i));
           chosen = chosen ? arith::SelectOp::create(b, isColumn, here, chosen)
                                 .getResult()
                           : here;

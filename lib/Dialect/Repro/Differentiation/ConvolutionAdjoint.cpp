@@ -1,4 +1,5 @@
-//===- ConvolutionAdjoint.cpp - Adjoint of repro.convolution ---------------===//
+//===- ConvolutionAdjoint.cpp - Adjoint of repro.convolution
+//---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -137,13 +138,13 @@ static Value getKernelGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
     int64_t needed = (getShape(g)[2 + i] - 1) * op.getStrides()[i] +
                      spread(shape[2 + i], op.getKernelDilation()[i]);
     windows.high.push_back(
-        needed - low - spread(getShape(input)[2 + i], op.getInputDilation()[i]));
+        needed - low -
+        spread(getShape(input)[2 + i], op.getInputDilation()[i]));
   }
   SmallVector<int64_t> exchanged(shape);
   std::swap(exchanged[0], exchanged[1]);
-  Value gradient =
-      convolve(b, exchangeFirst(b, input), exchangeFirst(b, g), exchanged,
-               element, windows, 1, groups);
+  Value gradient = convolve(b, exchangeFirst(b, input), exchangeFirst(b, g),
+                            exchanged, element, windows, 1, groups);
   gradient = exchangeFirst(b, gradient);
   for (auto [i, isReversed] : llvm::enumerate(op.getWindowReversal()))
     if (isReversed)
@@ -175,8 +176,8 @@ static LogicalResult addOf(ConvolutionOp op, Adjoints &adjoints) {
     adjoints.add(input, convertElements(b, gradient, getElement(input)));
   }
   if (adjoints.isActive(kernel)) {
-    Value gradient = getKernelGradient(b, op, g, joined, getShape(kernel),
-                                       groups, wide);
+    Value gradient =
+        getKernelGradient(b, op, g, joined, getShape(kernel), groups, wide);
     adjoints.add(kernel, convertElements(b, gradient, getElement(kernel)));
   }
   return success();

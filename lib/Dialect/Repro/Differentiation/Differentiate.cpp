@@ -1,4 +1,5 @@
-//===- Differentiate.cpp - Reverse-mode differentiation ----------------------===//
+//===- Differentiate.cpp - Reverse-mode differentiation
+//----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -36,8 +37,7 @@ static FailureOr<SmallVector<Value>> choose(func::FuncOp main,
              << what << " " << position << " of " << values.size();
     if (!isFloatTensor(values[position].getType()))
       return main.emitError("(J1) ")
-             << what << " " << position << " is "
-             << values[position].getType()
+             << what << " " << position << " is " << values[position].getType()
              << ", expected a tensor of floats of static shape";
     if (llvm::is_contained(chosen, values[position]) && what == "argument")
       return main.emitError("(J1) argument ")
@@ -89,8 +89,7 @@ struct Differentiate
     OpBuilder b(main);
     for (auto [position, output] : llvm::zip_equal(results, *outputs)) {
       unsigned number = main.getNumArguments();
-      DictionaryAttr name =
-          nameGradient(main.getResultAttrDict(position), b);
+      DictionaryAttr name = nameGradient(main.getResultAttrDict(position), b);
       if (failed(main.insertArgument(number, output.getType(), name,
                                      output.getLoc())))
         return failure();
@@ -113,8 +112,8 @@ struct Differentiate
     for (auto [position, source] : llvm::zip_equal(arguments, *sources)) {
       Value adjoint = adjoints.get(source);
       DictionaryAttr name = nameGradient(main.getArgAttrDict(position), b);
-      if (failed(main.insertResult(main.getNumResults(), source.getType(),
-                                   name)))
+      if (failed(
+              main.insertResult(main.getNumResults(), source.getType(), name)))
         return failure();
       returned.push_back(adjoint ? adjoint : makeZero(at, source.getType()));
     }

@@ -1,4 +1,5 @@
-//===- Loops.cpp - Contributions of structured operations ------------------===//
+//===- Loops.cpp - Contributions of structured operations
+//------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -88,9 +89,9 @@ static linalg::GenericOp dropUnusedInputs(ImplicitLocOpBuilder &b,
     if (i < numInputs)
       inputs.push_back(generic.getInputs()[i]);
   }
-  auto smaller = linalg::GenericOp::create(
-      b, generic->getResultTypes(), inputs, generic.getOutputs(), keptMaps,
-      generic.getIteratorTypesArray());
+  auto smaller = linalg::GenericOp::create(b, generic->getResultTypes(), inputs,
+                                           generic.getOutputs(), keptMaps,
+                                           generic.getIteratorTypesArray());
   smaller.getRegion().takeBody(generic.getRegion());
   for (unsigned i = numInputs; i-- > 0;)
     if (!kept[i])
@@ -124,8 +125,8 @@ Value repro::computeOver(ImplicitLocOpBuilder &b, const Loops &loops,
   }
   maps.push_back(AffineMap::get(numLoops, 0, exprs, b.getContext()));
   auto type = RankedTensorType::get(shape, accumulator);
-  Value init = sums ? makeZero(b, type)
-                    : tensor::EmptyOp::create(b, shape, accumulator);
+  Value init =
+      sums ? makeZero(b, type) : tensor::EmptyOp::create(b, shape, accumulator);
   bool isZero = false;
   auto generic = linalg::GenericOp::create(
       b, TypeRange{type}, inputs, ValueRange{init}, maps, iterators,
@@ -134,8 +135,8 @@ Value repro::computeOver(ImplicitLocOpBuilder &b, const Loops &loops,
         IRMapping point;
         unsigned numReads = loops.reads.size();
         point.map(loops.body->getArguments(), arguments.take_front(numReads));
-        Value number = compute(inner, point,
-                               arguments.drop_front(numReads).drop_back());
+        Value number =
+            compute(inner, point, arguments.drop_front(numReads).drop_back());
         isZero = !number;
         if (isZero)
           number = arguments.back();

@@ -40,9 +40,8 @@ struct Loops {
 
 /// Computes a number at a point of the loops: clones what it needs of the body
 /// by `point`, which has the elements that are read there, and reads `extra`.
-using PointFunction =
-    llvm::function_ref<Value(ImplicitLocOpBuilder &b, IRMapping &point,
-                             ValueRange extra)>;
+using PointFunction = llvm::function_ref<Value(
+    ImplicitLocOpBuilder &b, IRMapping &point, ValueRange extra)>;
 
 /// The numbers that `compute` makes, as a tensor over the dimensions `dims` of
 /// the loops in this order, summed up over the others. Null where it makes

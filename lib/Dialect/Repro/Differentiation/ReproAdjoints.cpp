@@ -32,11 +32,11 @@ static Value sumBehind(ImplicitLocOpBuilder &b, Value tensor, int64_t dim) {
 
 static Value multiply(ImplicitLocOpBuilder &b, Value x, Value y) {
   RankedTensorType type = getTensorType(x);
-  return mapElements(b, type.getShape(), type.getElementType(), {x, y}, {},
-                     [](ImplicitLocOpBuilder &b, ValueRange values) {
-                       return (Scalar(b, values[0]) * Scalar(b, values[1]))
-                           .get();
-                     });
+  return mapElements(
+      b, type.getShape(), type.getElementType(), {x, y}, {},
+      [](ImplicitLocOpBuilder &b, ValueRange values) {
+        return (Scalar(b, values[0]) * Scalar(b, values[1])).get();
+      });
 }
 
 static Scalar isZero(Scalar x) {
@@ -46,12 +46,12 @@ static Scalar isZero(Scalar x) {
 /// 1 where an element is zero, else 0.
 static Value markZeros(ImplicitLocOpBuilder &b, Value tensor) {
   RankedTensorType type = getTensorType(tensor);
-  return mapElements(b, type.getShape(), type.getElementType(), tensor, {},
-                     [](ImplicitLocOpBuilder &b, ValueRange values) {
-                       Scalar x(b, values[0]);
-                       return select(isZero(x), x.constant(1), x.constant(0))
-                           .get();
-                     });
+  return mapElements(
+      b, type.getShape(), type.getElementType(), tensor, {},
+      [](ImplicitLocOpBuilder &b, ValueRange values) {
+        Scalar x(b, values[0]);
+        return select(isZero(x), x.constant(1), x.constant(0)).get();
+      });
 }
 
 /// (J3) Of prefix products y: the sum of g * y behind an element, divided by
@@ -79,8 +79,8 @@ static Value deriveProducts(ImplicitLocOpBuilder &b, Value x, Value y, Value g,
       b, type.getShape(), type.getElementType(), {x, zeros, plain, special}, {},
       [&](ImplicitLocOpBuilder &b, ValueRange values) {
         Scalar x(b, values[0]), zeros(b, values[1]);
-        Scalar before = select(isZero(zeros), Scalar(b, values[2]) / x,
-                               x.constant(0));
+        Scalar before =
+            select(isZero(zeros), Scalar(b, values[2]) / x, x.constant(0));
         return select(isFirstZero(x, zeros), Scalar(b, values[3]), before)
             .get();
       });
@@ -135,18 +135,17 @@ static LogicalResult addOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
   AffineMap map = b.getMultiDimIdentityMap(type.getRank()).dropResult(dim);
   adjoints.add(
       op.getInputs()[0],
-      mapElements(b, type.getShape(), type.getElementType(),
-                  {adjoints.get(op.getResult(0)), op.getResult(1)}, {map, map},
-                  [&](ImplicitLocOpBuilder &b, ValueRange values) {
-                    Value here = linalg::IndexOp::create(b, dim);
-                    here = arith::IndexCastOp::create(b, values[1].getType(),
-                                                      here);
-                    Scalar isHere(b, arith::CmpIOp::create(
-                                         b, arith::CmpIPredicate::eq, here,
-                                         values[1]));
-                    Scalar g(b, values[0]);
-                    return select(isHere, g, g.constant(0)).get();
-                  }));
+      mapElements(
+          b, type.getShape(), type.getElementType(),
+          {adjoints.get(op.getResult(0)), op.getResult(1)}, {map, map},
+          [&](ImplicitLocOpBuilder &b, ValueRange values) {
+            Value here = linalg::IndexOp::create(b, dim);
+            here = arith::IndexCastOp::create(b, values[1].getType(), here);
+            Scalar isHere(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                                   here, values[1]));
+            Scalar g(b, values[0]);
+            return select(isHere, g, g.constant(0)).get();
+          }));
   return success();
 }
 
@@ -168,17 +167,16 @@ static Value gather(ImplicitLocOpBuilder &b, Value from, Value indices,
                               {getTensorType(indices).getDimSize(0)}));
   AffineMap first = AffineMap::get(rank, 0, b.getAffineDimExpr(0));
   SmallVector<AffineMap> maps(depth, first);
-  return mapElements(
-      b, type.getShape(), source.getElementType(), columns, maps,
-      [&](ImplicitLocOpBuilder &b, ValueRange values) -> Value {
-        SmallVector<Value> position;
-        for (Value index : values)
-          position.push_back(
-              arith::IndexCastOp::create(b, b.getIndexType(), index));
-        for (unsigned dim = 1; dim < rank; ++dim)
-          position.push_back(linalg::IndexOp::create(b, dim));
-        return tensor::ExtractOp::create(b, from, position);
-      });
+  return mapElements(b, type.getShape(), source.getElementType(), columns, maps,
+                     [&](ImplicitLocOpBuilder &b, ValueRange values) -> Value {
+                       SmallVector<Value> position;
+                       for (Value index : values)
+                         position.push_back(arith::IndexCastOp::create(
+                             b, b.getIndexType(), index));
+                       for (unsigned dim = 1; dim < rank; ++dim)
+                         position.push_back(linalg::IndexOp::create(b, dim));
+                       return tensor::ExtractOp::create(b, from, position);
+                     });
 }
 
 static Value scatter(ImplicitLocOpBuilder &b, Value updates, Value indices,
@@ -195,28 +193,24 @@ static LogicalResult addOfExtremes(ScatterOp op, ImplicitLocOpBuilder &b,
   Value updates = op.getUpdates(), original = op.getOutputs()[0];
   auto mark = [&](Value tensor, Value result) {
     RankedTensorType type = getTensorType(tensor);
-    return mapElements(b, type.getShape(), type.getElementType(),
-                       {tensor, result}, {},
-                       [](ImplicitLocOpBuilder &b, ValueRange values) {
-                         Scalar x(b, values[0]), y(b, values[1]);
-                         Scalar isEqual =
-                             compare(arith::CmpFPredicate::OEQ, x, y);
-                         return select(isEqual, x.constant(1), x.constant(0))
-                             .get();
-                       });
+    return mapElements(
+        b, type.getShape(), type.getElementType(), {tensor, result}, {},
+        [](ImplicitLocOpBuilder &b, ValueRange values) {
+          Scalar x(b, values[0]), y(b, values[1]);
+          Scalar isEqual = compare(arith::CmpFPredicate::OEQ, x, y);
+          return select(isEqual, x.constant(1), x.constant(0)).get();
+        });
   };
   RankedTensorType type = getTensorType(updates);
   Value chosen = mark(original, result);
   Value marked = mark(updates, gather(b, result, op.getIndices(), type));
   Value count = scatter(b, marked, op.getIndices(), chosen, Combine::add);
   RankedTensorType whole = getTensorType(original);
-  Value share = mapElements(b, whole.getShape(), whole.getElementType(),
-                            {g, count}, {},
-                            [](ImplicitLocOpBuilder &b, ValueRange values) {
-                              return (Scalar(b, values[0]) /
-                                      Scalar(b, values[1]))
-                                  .get();
-                            });
+  Value share =
+      mapElements(b, whole.getShape(), whole.getElementType(), {g, count}, {},
+                  [](ImplicitLocOpBuilder &b, ValueRange values) {
+                    return (Scalar(b, values[0]) / Scalar(b, values[1])).get();
+                  });
   adjoints.add(original, multiply(b, share, chosen));
   adjoints.add(updates,
                multiply(b, gather(b, share, op.getIndices(), type), marked));
@@ -282,30 +276,28 @@ static LogicalResult addOf(ScatterOp op, ImplicitLocOpBuilder &b,
   if (op.getCombine() != Combine::replace)
     return addOfExtremes(op, b, adjoints);
   if (adjoints.isActive(original))
-    adjoints.add(original, scatter(b, makeZero(b, type), indices, g,
-                                   Combine::replace));
+    adjoints.add(original,
+                 scatter(b, makeZero(b, type), indices, g, Combine::replace));
   if (!adjoints.isActive(updates))
     return success();
   // The last update of an element has the gradient.
   Value numbers = makePositions(b, type.getShape(), 0);
-  RankedTensorType numberType = RankedTensorType::get(
-      getTensorType(original).getShape(), b.getI64Type());
-  Value winners = scatter(b, numbers, indices, makeZero(b, numberType),
-                          Combine::replace);
+  RankedTensorType numberType =
+      RankedTensorType::get(getTensorType(original).getShape(), b.getI64Type());
+  Value winners =
+      scatter(b, numbers, indices, makeZero(b, numberType), Combine::replace);
   Value winner = gather(b, winners, indices, type);
   Value here = gather(b, g, indices, type);
-  adjoints.add(updates,
-               mapElements(b, type.getShape(), type.getElementType(),
-                           {here, winner, numbers}, {},
-                           [&](ImplicitLocOpBuilder &b, ValueRange values) {
-                             Scalar isLast(b, arith::CmpIOp::create(
-                                                  b, arith::CmpIPredicate::eq,
-                                                  values[1], values[2]));
-                             Scalar gradient(b, values[0]);
-                             return select(isLast, gradient,
-                                           gradient.constant(0))
-                                 .get();
-                           }));
+  adjoints.add(
+      updates,
+      mapElements(
+          b, type.getShape(), type.getElementType(), {here, winner, numbers},
+          {}, [&](ImplicitLocOpBuilder &b, ValueRange values) {
+            Scalar isLast(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                                   values[1], values[2]));
+            Scalar gradient(b, values[0]);
+            return select(isLast, gradient, gradient.constant(0)).get();
+          }));
   return success();
 }
 
@@ -347,7 +339,8 @@ struct Model : AdjointOpInterface::ExternalModel<Model<Op>, Op> {
 };
 } // namespace
 
-template <typename... Ops> static void attach(MLIRContext *context) {
+template <typename... Ops>
+static void attach(MLIRContext *context) {
   (Ops::template attachInterface<Model<Ops>>(*context), ...);
 }
 

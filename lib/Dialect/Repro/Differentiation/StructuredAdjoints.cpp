@@ -68,8 +68,8 @@ public:
         return scalar.convert(getDerivativeType(value.getType()));
       };
       SmallVector<Scalar> operands = llvm::map_to_vector(op.getOperands(), get);
-      SmallVector<Scalar> derived = differentiable.buildDerivatives(
-          g, operands, get(op.getResult(0)));
+      SmallVector<Scalar> derived =
+          differentiable.buildDerivatives(g, operands, get(op.getResult(0)));
       for (auto [operand, gradient] :
            llvm::zip_equal(op.getOperands(), derived))
         add(operand, gradient);
@@ -122,8 +122,8 @@ static LogicalResult addContributions(Adjoints &adjoints, const Loops &loops,
       for (unsigned dim = 0; dim < loops.extents.size(); ++dim)
         if (read.map.isFunctionOfDim(dim))
           dims.push_back(dim);
-    Value sum = computeOver(b, loops, dims, element, extra,
-                            pointFunction(target));
+    Value sum =
+        computeOver(b, loops, dims, element, extra, pointFunction(target));
     if (!sum)
       return;
     if (!type)
@@ -255,9 +255,9 @@ static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
   using Predicate = arith::CmpFPredicate;
   auto isResult = [](ImplicitLocOpBuilder &b, Value element, Value result) {
     Scalar x(b, element), y(b, result);
-    Scalar bothNan(b, arith::AndIOp::create(
-                          b, compare(Predicate::UNO, x, x).get(),
-                          compare(Predicate::UNO, y, y).get()));
+    Scalar bothNan(b,
+                   arith::AndIOp::create(b, compare(Predicate::UNO, x, x).get(),
+                                         compare(Predicate::UNO, y, y).get()));
     Scalar isEqual = compare(Predicate::OEQ, x, y);
     return Scalar(b, arith::OrIOp::create(b, isEqual.get(), bothNan.get()));
   };
@@ -278,13 +278,13 @@ static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
         return one(isResult(b, element, extra[0]), wide).get();
       });
   // The share of each, for initial values too.
-  Value share = mapElements(
-      b, type.getShape(), wide, {count, init, result, fold.adjoint}, {},
-      [&](ImplicitLocOpBuilder &b, ValueRange values) {
-        Scalar total = Scalar(b, values[0]) +
-                       one(isResult(b, values[1], values[2]), wide);
-        return (Scalar(b, values[3]).convert(wide) / total).get();
-      });
+  Value share =
+      mapElements(b, type.getShape(), wide, {count, init, result, fold.adjoint},
+                  {}, [&](ImplicitLocOpBuilder &b, ValueRange values) {
+                    Scalar total = Scalar(b, values[0]) +
+                                   one(isResult(b, values[1], values[2]), wide);
+                    return (Scalar(b, values[3]).convert(wide) / total).get();
+                  });
   if (failed(addContributions(
           adjoints, fold.loops,
           {fold.readResults(result), fold.readResults(share)},
@@ -330,24 +330,23 @@ static LogicalResult addOfProduct(Adjoints &adjoints, StepFold &fold) {
   Type element = getDerivativeType(
       cast<RankedTensorType>(init.getType()).getElementType());
   // As rows: the factors behind the initial one.
-  Value factors = computeOver(
-      b, loops, dims, element, {},
-      [&](ImplicitLocOpBuilder &b, IRMapping &point, ValueRange) {
-        for (Operation &op : *loops.body)
-          cloneAtPoint(b, op, point);
-        return point.lookupOrDefault(fold.getElement());
-      });
+  Value factors =
+      computeOver(b, loops, dims, element, {},
+                  [&](ImplicitLocOpBuilder &b, IRMapping &point, ValueRange) {
+                    for (Operation &op : *loops.body)
+                      cloneAtPoint(b, op, point);
+                    return point.lookupOrDefault(fold.getElement());
+                  });
   shape.push_back(count);
   factors = reshape(b, factors, shape);
   shape.back() = 1;
   Value first = reshape(b, convertElements(b, init, element), shape);
-  Value one = mapElements(
-      b, shape, element, {}, {},
-      [&](ImplicitLocOpBuilder &b, ValueRange) -> Value {
-        return arith::ConstantOp::create(b, b.getFloatAttr(element, 1));
-      });
-  Value before = tensor::ConcatOp::create(
-      b, rank, ValueRange{first, factors});
+  Value one = mapElements(b, shape, element, {}, {},
+                          [&](ImplicitLocOpBuilder &b, ValueRange) -> Value {
+                            return arith::ConstantOp::create(
+                                b, b.getFloatAttr(element, 1));
+                          });
+  Value before = tensor::ConcatOp::create(b, rank, ValueRange{first, factors});
   Value after = tensor::ConcatOp::create(b, rank, ValueRange{factors, one});
   before = scan(b, before, Combine::mul, rank);
   after = flip(b, scan(b, flip(b, after, rank), Combine::mul, rank), rank);
@@ -375,13 +374,12 @@ static LogicalResult addOfProduct(Adjoints &adjoints, StepFold &fold) {
   if (adjoints.isActive(init)) {
     shape.pop_back();
     Value all = slice(b, after, rank, 0, 1);
-    Value product = mapElements(b, shape, element,
-                                {convertElements(b, fold.adjoint, element),
-                                 reshape(b, all, shape)},
-                                {}, times);
-    adjoints.add(init, convertElements(
-                           b, product,
-                           getElementTypeOrSelf(init.getType())));
+    Value product = mapElements(
+        b, shape, element,
+        {convertElements(b, fold.adjoint, element), reshape(b, all, shape)}, {},
+        times);
+    adjoints.add(init, convertElements(b, product,
+                                       getElementTypeOrSelf(init.getType())));
   }
   return success();
 }

@@ -30,16 +30,15 @@ static LogicalResult addOf(tensor::ExtractSliceOp op, ImplicitLocOpBuilder &b,
 static LogicalResult addOf(tensor::InsertSliceOp op, ImplicitLocOpBuilder &b,
                            Value g, Adjoints &adjoints) {
   if (adjoints.isActive(op.getSource()))
-    adjoints.add(op.getSource(), tensor::ExtractSliceOp::create(
-                                     b, op.getSourceType(), g,
-                                     op.getMixedOffsets(), op.getMixedSizes(),
-                                     op.getMixedStrides()));
+    adjoints.add(op.getSource(),
+                 tensor::ExtractSliceOp::create(
+                     b, op.getSourceType(), g, op.getMixedOffsets(),
+                     op.getMixedSizes(), op.getMixedStrides()));
   if (adjoints.isActive(op.getDest()))
-    adjoints.add(op.getDest(),
-                 tensor::InsertSliceOp::create(
-                     b, makeZero(b, op.getSourceType()), g,
-                     op.getMixedOffsets(), op.getMixedSizes(),
-                     op.getMixedStrides()));
+    adjoints.add(op.getDest(), tensor::InsertSliceOp::create(
+                                   b, makeZero(b, op.getSourceType()), g,
+                                   op.getMixedOffsets(), op.getMixedSizes(),
+                                   op.getMixedStrides()));
   return success();
 }
 
@@ -109,20 +108,21 @@ static LogicalResult addOf(tensor::ExtractOp op, ImplicitLocOpBuilder &b,
   }
   adjoints.add(
       op.getTensor(),
-      mapElements(b, type.getShape(), type.getElementType(), {}, {},
-                  [&](ImplicitLocOpBuilder &b, ValueRange) {
-                    Value isHere;
-                    for (auto [dim, index] : llvm::enumerate(op.getIndices())) {
-                      Value here = linalg::IndexOp::create(b, dim);
-                      Value isEqual = arith::CmpIOp::create(
-                          b, arith::CmpIPredicate::eq, here, index);
-                      isHere = isHere ? arith::AndIOp::create(b, isHere, isEqual)
-                                            .getResult()
-                                      : isEqual;
-                    }
-                    Scalar zero(b, makeZero(b, g.getType()));
-                    return select(Scalar(b, isHere), Scalar(b, g), zero).get();
-                  }));
+      mapElements(
+          b, type.getShape(), type.getElementType(), {}, {},
+          [&](ImplicitLocOpBuilder &b, ValueRange) {
+            Value isHere;
+            for (auto [dim, index] : llvm::enumerate(op.getIndices())) {
+              Value here = linalg::IndexOp::create(b, dim);
+              Value isEqual = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                                    here, index);
+              isHere =
+                  isHere ? arith::AndIOp::create(b, isHere, isEqual).getResult()
+                         : isEqual;
+            }
+            Scalar zero(b, makeZero(b, g.getType()));
+            return select(Scalar(b, isHere), Scalar(b, g), zero).get();
+          }));
   return success();
 }
 
@@ -135,8 +135,7 @@ static LogicalResult addOf(tensor::FromElementsOp op, ImplicitLocOpBuilder &b,
     SmallVector<Value> position(shape.size());
     int64_t rest = number;
     for (int64_t dim = shape.size(); dim-- > 0; rest /= shape[dim])
-      position[dim] =
-          arith::ConstantIndexOp::create(b, rest % shape[dim]);
+      position[dim] = arith::ConstantIndexOp::create(b, rest % shape[dim]);
     adjoints.add(element, tensor::ExtractOp::create(b, g, position));
   }
   return success();
@@ -196,11 +195,13 @@ struct ScalarModel : AdjointOpInterface::ExternalModel<ScalarModel<Op>, Op> {
 };
 } // namespace
 
-template <typename... Ops> static void attach(MLIRContext *context) {
+template <typename... Ops>
+static void attach(MLIRContext *context) {
   (Ops::template attachInterface<Model<Ops>>(*context), ...);
 }
 
-template <typename... Ops> static void attachScalars(MLIRContext *context) {
+template <typename... Ops>
+static void attachScalars(MLIRContext *context) {
   (Ops::template attachInterface<ScalarModel<Ops>>(*context), ...);
 }
 

@@ -144,7 +144,8 @@ struct Model : DerivativeOpInterface::ExternalModel<Model<Op>, Op> {
 };
 } // namespace
 
-template <typename... Ops> static void attach(MLIRContext *context) {
+template <typename... Ops>
+static void attach(MLIRContext *context) {
   (Ops::template attachInterface<Model<Ops>>(*context), ...);
 }
 

@@ -25,12 +25,11 @@ Scalar Scalar::convert(Type type) const {
 
 Scalar repro::compare(arith::CmpFPredicate predicate, Scalar a, Scalar b) {
   ImplicitLocOpBuilder &builder = a.getBuilder();
-  return {builder,
-          arith::CmpFOp::create(builder, predicate, a.get(), b.get())};
+  return {builder, arith::CmpFOp::create(builder, predicate, a.get(), b.get())};
 }
 
 Scalar repro::select(Scalar condition, Scalar a, Scalar b) {
   ImplicitLocOpBuilder &builder = a.getBuilder();
-  return {builder, arith::SelectOp::create(builder, condition.get(), a.get(),
-                                           b.get())};
+  return {builder,
+          arith::SelectOp::create(builder, condition.get(), a.get(), b.get())};
 }

@@ -9,8 +9,8 @@ func.func @main() -> tensor<4xf32> {
 // -----
 
 // expected-error @below {{(J1) result 0 is 'tensor<4xi64>', expected a tensor of floats of static shape}}
-func.func @main(%x: tensor<4xi64>) -> tensor<4xi64> {
-  return %x : tensor<4xi64>
+func.func @main(%x: tensor<4xf32>, %y: tensor<4xi64>) -> tensor<4xi64> {
+  return %y : tensor<4xi64>
 }
 
 // -----
