@@ -140,6 +140,30 @@ def capture_inference(
     return _capture(_Inference(model, example_inputs), options)
 
 
+def capture_function(
+    function: Callable[[dict[str, torch.Tensor], dict[str, torch.Tensor]], Mapping[str, torch.Tensor]],
+    state: Mapping[str, torch.Tensor],
+    inputs: Mapping[str, torch.Tensor],
+    origins: Mapping[int, str],
+    options: CaptureOptions = _DEFAULTS,
+) -> ImportedProgram[Captured]:
+    """Captures a function of tensors by name, without gradients: inference of a model that is no module.
+
+    Args:
+      function: `function(state, inputs)` gives the outputs; it writes to none of its arguments.
+      state: the state tensors, which stay as they are.
+      inputs: examples of the inputs, of which the shapes and element types count.
+      origins: what messages and locations call the operators that a method of an object calls, by the object's id.
+      options: as for `capture_inference`.
+    Returns:
+      the program; the state is in the order of floats, then integers.
+    Raises:
+      CaptureError: see the message.
+    """
+    _check_options(options)
+    return _capture(_Function(function, state, inputs, origins), options)
+
+
 def capture_symbolic(
     model: torch.nn.Module,
     example_inputs: Any,
@@ -197,6 +221,7 @@ class _Step:
     def __init__(self, model: torch.nn.Module, batch: Any) -> None:
         require_model(model)
         self.model = model
+        self.origins: Mapping[int, str] = module_names(model)
         self.parameters = dict(model.named_parameters())
         self.buffers = dict(model.named_buffers())
         leaves, self.batch_spec = flatten(batch)
@@ -456,6 +481,38 @@ class _Inference(_Step):
         return self.give(results)
 
 
+class _Function(_Step):
+    """A function without a module: `function(state, inputs)` takes and gives tensors by name."""
+
+    def __init__(
+        self,
+        function: Callable[[dict[str, torch.Tensor], dict[str, torch.Tensor]], Mapping[str, torch.Tensor]],
+        state: Mapping[str, torch.Tensor],
+        inputs: Mapping[str, torch.Tensor],
+        origins: Mapping[int, str],
+    ) -> None:
+        super().__init__(torch.nn.Module(), dict(inputs))
+        self.function = function
+        self.parameters = {name: value for name, value in state.items() if value.is_floating_point()}
+        self.buffers = {name: value for name, value in state.items() if not value.is_floating_point()}
+        self.batch_names = [*inputs]
+        self.origins = origins
+
+    def run(
+        self,
+        parameters: dict[str, torch.Tensor],
+        buffers: dict[str, torch.Tensor],
+        state: dict[str, torch.Tensor],
+        hyper_parameters: Sequence[torch.Tensor],
+        batch: Any,
+    ) -> list[torch.Tensor]:
+        results = Results()
+        with torch.no_grad():
+            for name, value in self.function({**parameters, **buffers}, batch).items():
+                results.append(name, value)
+        return self.give(results)
+
+
 def _computed(
     metrics: Mapping[str, Callable[[Any, Any], Any]], output: Any, target: Any, kept: Sequence[torch.Tensor]
 ) -> dict[str, torch.Tensor]:
@@ -650,7 +707,7 @@ def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> 
     block = options.attention_block
     with _without_traced_attributes(step.model), contextlib.nullcontext() if sizes is None else sizes.tracing():
         arguments = [*arguments, *step.batch] if sizes is None else sizes.fake(arguments)
-        first = first_stage(function, arguments, None if block is None else int(block), module_names(step.model))
+        first = first_stage(function, arguments, None if block is None else int(block), step.origins)
         traced = _Traced(first, entries, random_state)
         if sizes is not None:
             # What it decides by a size is a condition as well.

@@ -225,7 +225,7 @@ def first_stage(
       CaptureError: the function has data-dependent control flow or an operator that cannot be traced, or draws random
         numbers of Python or NumPy.
     """
-    modules = modules or {}
+    modules = {} if modules is None else modules
     with errors_with_lines(modules), tracing_environment():
         with _through_compiled_functions(), enable_python_dispatcher(), without_other_random_numbers():
             first = make_fx(

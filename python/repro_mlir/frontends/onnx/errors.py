@@ -1,0 +1,10 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The exception of the ONNX frontend."""
+
+from repro_mlir.errors import ReproError
+
+
+class OnnxError(ReproError):
+    """A model that cannot be read or has no program; one line that names the file or the node and its operator."""

@@ -1,0 +1,259 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Runs an ONNX graph on PyTorch's tensors, node by node: while it is traced, that makes the program.
+
+What depends on no input and no weight is computed at once, where PyTorch has the bits that the program would have; so
+shapes become numbers. What else is constant is computed by the program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+import torch
+
+from repro_mlir.frontends.onnx.errors import OnnxError
+from repro_mlir.frontends.onnx.nodes import MOST_KNOWN, Call, Node, Operator, attribute_value, is_known, outside_of_trace
+from repro_mlir.frontends.onnx.operators import EXACT, EXACT_FOR_INTEGERS, OPERATORS
+from repro_mlir.frontends.onnx.values import Value, to_torch, type_proto
+
+MOST_CALLS = 100_000
+"""Nodes that are evaluated, those of loops and functions each time: more would take hours."""
+
+_DEEPEST = 32
+"""Functions within functions."""
+
+OWN_DOMAINS = ("", "ai.onnx")
+
+
+class Evaluation:
+    """One run of a model's graph."""
+
+    def __init__(self, model: onnx.ModelProto, origins: dict[int, str]) -> None:
+        """`origins`: gets what each node is called, by the id of the object whose method runs it."""
+        self._functions = {(each.domain, each.name): each for each in model.functions}
+        self._versions = versions_of(model.opset_import)
+        self._origins = origins
+        self._kept: list[_Running] = []
+        self._calls = 0
+
+    def run(self, graph: onnx.GraphProto, values: dict[str, Value]) -> list[Value]:
+        """The outputs of a graph, given its inputs and initializers."""
+        self._run_nodes(graph.node, values, self._versions, {}, "", 0)
+        return [_found(values, output.name) for output in graph.output]
+
+    def _run_nodes(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        values: dict[str, Value],
+        versions: Mapping[str, int],
+        given: Mapping[str, onnx.AttributeProto],
+        origin: str,
+        depth: int,
+    ) -> None:
+        for number, proto in enumerate(nodes):
+            # Nodes of a function and of a loop have the name of the node that runs it.
+            where = origin or name_of(proto, number)
+            running = _Running(self, proto, values, versions, given, where, depth)
+            self._origins[id(running)] = where
+            # Ids are those of living objects.
+            self._kept.append(running)
+            running.run()
+
+    def call(
+        self,
+        proto: onnx.NodeProto,
+        values: dict[str, Value],
+        versions: Mapping[str, int],
+        given: Mapping[str, onnx.AttributeProto],
+        origin: str,
+        depth: int,
+    ) -> None:
+        self._calls += 1
+        if self._calls > MOST_CALLS:
+            raise OnnxError(f"the model runs more than {MOST_CALLS:,} nodes, those of loops each time")
+        domain = "" if proto.domain in OWN_DOMAINS else proto.domain
+        attributes = {each.name: each for each in (_resolved(each, given) for each in proto.attribute) if each}
+        inputs = [_found(values, name) if name else None for name in proto.input]
+        function = self._functions.get((proto.domain, proto.op_type))
+        operator = None if domain or function is not None else OPERATORS.get(proto.op_type)
+        version = versions.get(domain)
+        if version is None and function is None:
+            raise OnnxError(f"the model imports no operators of the domain {domain!r}")
+        if operator is not None:
+            assert version is not None
+            node = Node(
+                origin, domain, proto.op_type, version, tuple(proto.input), tuple(proto.output),
+                {name: attribute_value(each) for name, each in attributes.items()}, proto,
+            )  # fmt: skip
+
+            def run_graph(graph: onnx.GraphProto, arguments: Sequence[Value]) -> list[Value]:
+                return self._subgraph(graph, arguments, values, versions, given, origin, depth + 1)
+
+            outputs = _computed(operator, Call(node, inputs, run_graph))
+        else:
+            if function is None:
+                function = _function_of(proto, domain, version or 0, attributes, inputs)
+            if function is None:
+                name = f"{domain}.{proto.op_type}" if domain else proto.op_type
+                raise OnnxError(f"operator {name} is not supported")
+            outputs = self._function(function, attributes, inputs, versions, origin, depth + 1)
+        for name, value in zip(proto.output, outputs, strict=False):
+            if name:
+                values[name] = value
+
+    def _subgraph(
+        self,
+        graph: onnx.GraphProto,
+        arguments: Sequence[Value],
+        outer: Mapping[str, Value],
+        versions: Mapping[str, int],
+        given: Mapping[str, onnx.AttributeProto],
+        origin: str,
+        depth: int,
+    ) -> list[Value]:
+        if depth > _DEEPEST:
+            raise OnnxError(f"expected at most {_DEEPEST} graphs and functions within each other")
+        values = {**outer, **initial_values(graph)}
+        if len(arguments) != len(graph.input):
+            raise OnnxError(f"a graph of the node takes {len(graph.input)} values, expected {len(arguments)}")
+        values.update(zip((each.name for each in graph.input), arguments, strict=True))
+        self._run_nodes(graph.node, values, versions, given, origin, depth)
+        return [_found(values, output.name) for output in graph.output]
+
+    def _function(
+        self,
+        function: onnx.FunctionProto,
+        attributes: Mapping[str, onnx.AttributeProto],
+        inputs: Sequence[Value],
+        versions: Mapping[str, int],
+        origin: str,
+        depth: int,
+    ) -> list[Value]:
+        if depth > _DEEPEST:
+            raise OnnxError(f"expected at most {_DEEPEST} graphs and functions within each other")
+        given = {each.name: each for each in function.attribute_proto}
+        given.update(attributes)
+        values: dict[str, Value] = dict.fromkeys(function.input)
+        values.update(zip(function.input, inputs, strict=False))
+        imported = {**versions, **versions_of(function.opset_import)}
+        self._run_nodes(function.node, values, imported, given, origin, depth)
+        return [values.get(name) for name in function.output]
+
+
+class _Running:
+    """A node while it runs: its method is in the stack of whatever the node calls, from which locations are read."""
+
+    def __init__(self, evaluation: Evaluation, *arguments: Any) -> None:
+        self._evaluation = evaluation
+        self._arguments = arguments
+
+    def run(self) -> None:
+        self._evaluation.call(*self._arguments)
+        self._arguments = ()
+
+
+def name_of(node: onnx.NodeProto, number: int) -> str:
+    """What messages and locations call a node."""
+    operator = f"{node.domain}.{node.op_type}" if node.domain not in OWN_DOMAINS else node.op_type
+    return f"node {node.name or number} ({operator})"
+
+
+def versions_of(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """The version of each domain's operators."""
+    return {"" if each.domain in OWN_DOMAINS else each.domain: each.version for each in imports}
+
+
+def initial_values(graph: onnx.GraphProto) -> dict[str, Value]:
+    """The initializers of a graph as real tensors."""
+    if graph.sparse_initializer:
+        raise OnnxError(f"sparse initializer {graph.sparse_initializer[0].values.name!r} is not supported")
+    with outside_of_trace():
+        return {each.name: to_torch(each) for each in graph.initializer}
+
+
+def _found(values: Mapping[str, Value], name: str) -> Value:
+    if name not in values:
+        raise OnnxError(f"no value of the name {name!r} is computed before it is read")
+    return values[name]
+
+
+def _resolved(
+    attribute: onnx.AttributeProto, given: Mapping[str, onnx.AttributeProto]
+) -> onnx.AttributeProto | None:
+    """An attribute, or that of the function that it refers to."""
+    if not attribute.ref_attr_name:
+        return attribute
+    found = given.get(attribute.ref_attr_name)
+    if found is None:
+        return None
+    copy = onnx.AttributeProto()
+    copy.CopyFrom(found)
+    copy.name = attribute.name
+    return copy
+
+
+def _computed(operator: Operator, call: Call) -> list[Value]:
+    """The outputs of an operator: real tensors where it depends on none that is traced."""
+    if all(map(is_known, call.inputs)) and _is_exact(call):
+        with outside_of_trace():
+            result = operator(call)
+    else:
+        result = operator(call)
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def _is_exact(call: Call) -> bool:
+    """Whether PyTorch computes the bits that a program would, in bounded memory."""
+    tensors = [each for each in call.inputs if isinstance(each, torch.Tensor)]
+    name = call.node.operator
+    if name in EXACT_FOR_INTEGERS:
+        return not any(each.is_floating_point() for each in tensors)
+    try:
+        is_small = math.prod(torch.broadcast_shapes(*(each.shape for each in tensors))) <= MOST_KNOWN
+    except RuntimeError:
+        is_small = True
+    return name in EXACT and is_small
+
+
+def _function_of(
+    proto: onnx.NodeProto,
+    domain: str,
+    version: int,
+    attributes: Mapping[str, onnx.AttributeProto],
+    inputs: Sequence[Value],
+) -> onnx.FunctionProto | None:
+    """What the standard defines an operator by, where that is other operators."""
+    try:
+        schema = onnx.defs.get_schema(proto.op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+    function = onnx.FunctionProto()
+    # The last version that is not above that of the model: what it calls exists there.
+    own = [each for each in schema.function_opset_versions if each <= version]
+    dependent = [each for each in schema.context_dependent_function_opset_versions if each <= version]
+    if own:
+        function.ParseFromString(schema.get_function_with_opset_version(max(own)))
+    elif dependent:
+        node = onnx.NodeProto()
+        node.CopyFrom(proto)
+        del node.attribute[:]
+        node.attribute.extend(attributes.values())
+        types = [type_proto(each).SerializeToString() for each in inputs]
+        body = schema.get_context_dependent_function_with_opset_version(
+            max(dependent), node.SerializeToString(), types
+        )
+        function.ParseFromString(body)
+    else:
+        return None
+    defaults = [
+        each.default_value
+        for name, each in schema.attributes.items()
+        if name not in attributes and each.default_value.type != onnx.AttributeProto.UNDEFINED
+    ]
+    function.attribute_proto.extend(defaults)
+    return function

@@ -1,0 +1,155 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""An ONNX model as an imported program: its signature, what of it is state, and the trace of its graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.onnx.errors import OnnxError
+from repro_mlir.frontends.onnx.evaluation import Evaluation, initial_values, versions_of
+from repro_mlir.frontends.onnx.files import read_model, require_own_tensors
+
+from repro_mlir.frontends.onnx.shaping import names_in_shapes
+from repro_mlir.frontends.onnx.values import Value, dtype_of
+from repro_mlir.frontends.torch.capture import capture_function
+from repro_mlir.frontends.torch.captured import Captured
+from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.limits import limits
+
+_OLDEST = 7
+_STATE = (torch.int8, torch.uint8)
+"""Element types beside floats whose initializers are weights, not numbers of the graph."""
+
+
+def import_model(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    sizes: Mapping[str, int],
+    inputs: Mapping[str, Any],
+    options: CaptureOptions,
+) -> ImportedProgram[Captured]:
+    """As `programs.import_model`."""
+    if isinstance(model, onnx.ModelProto):
+        require_own_tensors(model)
+    else:
+        model = read_model(model)
+    _check(model)
+    examples = _examples(model.graph, sizes, inputs)
+    graph = model.graph
+    initial = initial_values(graph)
+    numbers = names_in_shapes(graph)
+    state = {
+        name: value
+        for name, value in initial.items()
+        if isinstance(value, torch.Tensor) and name not in numbers and _is_weight(value)
+    }
+    constants = {name: value for name, value in initial.items() if name not in state}
+    origins: dict[int, str] = {}
+
+    def run(weights: dict[str, torch.Tensor], given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        values: dict[str, Value] = {**constants, **weights, **given}
+        results = Evaluation(model, origins).run(graph, values)
+        return {output.name: _result(output.name, value) for output, value in zip(graph.output, results, strict=True)}
+
+    try:
+        return capture_function(run, state, examples, origins, options)
+    except CaptureError as error:
+        raise OnnxError(str(error)) from None
+
+
+def _check(model: onnx.ModelProto) -> None:
+    """OnnxError for what is no model for inference."""
+    if model.ByteSize() < 1 << 31:
+        try:
+            onnx.checker.check_model(model)
+        except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+            raise OnnxError(f"no valid ONNX model: {_first_line(error)}") from None
+    version = versions_of(model.opset_import).get("")
+    if version is not None and version < _OLDEST:
+        raise OnnxError(f"expected operators of version {_OLDEST} or newer, got {version}")
+    if not model.graph.output:
+        raise OnnxError("expected a graph with outputs")
+    for value in (*model.graph.input, *model.graph.output):
+        if value.type.WhichOneof("value") != "tensor_type":
+            kind = str(value.type.WhichOneof("value")).removesuffix("_type")
+            raise OnnxError(f"{value.name!r} is of a type {kind}, expected tensors as inputs and outputs")
+    names = [output.name for output in model.graph.output]
+    if len({*names}) != len(names):
+        raise OnnxError("expected outputs of different names")
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__
+
+
+def _is_weight(value: torch.Tensor) -> bool:
+    return value.is_floating_point() or value.dtype in _STATE
+
+
+def _examples(
+    graph: onnx.GraphProto, sizes: Mapping[str, int], inputs: Mapping[str, Any]
+) -> dict[str, torch.Tensor]:
+    """A tensor for each input, of whose elements nothing is read."""
+    initialized = {each.name for each in graph.initializer}
+    declared = [each for each in graph.input if each.name not in initialized]
+    if unknown := sorted({*inputs} - {each.name for each in declared}):
+        raise OnnxError(f"expected inputs among {', '.join(each.name for each in declared)}, got {unknown[0]!r}")
+    named = {dim.dim_param for each in declared for dim in each.type.tensor_type.shape.dim if dim.dim_param}
+    if unknown := sorted({*sizes} - named):
+        raise OnnxError(f"expected sizes among {', '.join(sorted(named)) or 'none'}, got {unknown[0]!r}")
+    examples = {}
+    for each in declared:
+        kind = each.type.tensor_type
+        try:
+            dtype = dtype_of(kind.elem_type)
+        except OnnxError as error:
+            raise OnnxError(f"input {each.name!r}: {error}") from None
+        given = np.shape(inputs[each.name]) if each.name in inputs else None
+        shape = _shape(each.name, kind, sizes, given)
+        if int(np.prod(shape, dtype=object)) * dtype.itemsize > limits().tensor_bytes:
+            raise OnnxError(f"input {each.name!r} has the shape {list(shape)}, which is too large")
+        examples[each.name] = torch.empty(shape, dtype=dtype)
+    return examples
+
+
+def _shape(
+    name: str, kind: onnx.TypeProto.Tensor, sizes: Mapping[str, int], given: Sequence[int] | None
+) -> tuple[int, ...]:
+    if not kind.HasField("shape"):
+        if given is None:
+            raise OnnxError(f"input {name!r} has no shape: expected inputs with an example of it")
+        return tuple(given)
+    if given is not None and len(given) != len(kind.shape.dim):
+        raise OnnxError(f"input {name!r}: expected an example of rank {len(kind.shape.dim)}, got {list(given)}")
+    shape = []
+    for i, dim in enumerate(kind.shape.dim):
+        size = dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param)
+        if given is not None and size not in (None, given[i]):
+            raise OnnxError(f"input {name!r}: expected {size} as dimension {i}, got the example's {given[i]}")
+        if size is None and given is not None:
+            size = given[i]
+        if size is None:
+            wanted = f"sizes={{{dim.dim_param!r}: ...}} or " if dim.dim_param else ""
+            raise OnnxError(
+                f"input {name!r}: dimension {i} ({dim.dim_param or 'without a name'}) has no size: expected {wanted}"
+                "inputs with an example"
+            )
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise OnnxError(f"input {name!r}: expected a whole number as dimension {i}, got {size!r}")
+        shape.append(size)
+    return tuple(shape)
+
+
+def _result(name: str, value: Value) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor):
+        raise OnnxError(f"output {name!r} is no tensor")
+    return value

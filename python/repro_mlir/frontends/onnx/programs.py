@@ -1,0 +1,70 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""`repro_mlir.frontends.onnx.load`: canonical programs of ONNX models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.numerics.environment import deviation
+from repro_mlir.program import Program, program_of
+from repro_mlir.program.exact import exact_contractions
+from repro_mlir.progress import working
+
+if TYPE_CHECKING:
+    import onnx
+
+    from repro_mlir.frontends.torch.captured import Captured
+
+
+def load(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    exact_digits: int | None = None,
+    attention_block: int | None = None,
+) -> Program:
+    """The canonical program of an ONNX model for inference, opset 7 or newer.
+
+    Initializers of floats and 8-bit integers are state, by their names, unless shapes are computed from them; the
+    inputs and outputs are those of the graph, by their names.
+
+    Args:
+      model: the path of a file, whose tensors may be in files beside it, or a model that has all of its tensors.
+      sizes: for each dimension of the inputs that has a name in place of a size, its size.
+      inputs: examples of inputs, by name: their shapes are those of the program, where the model leaves them open.
+      exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
+      attention_block: as for `repro_mlir.capture`.
+    Raises:
+      ReproError: a file that is damaged, too large or no ONNX model; a size that is not given; an operator, element
+        type or shape without a program, with the node's name and operator.
+    """
+    options = CaptureOptions(exact_digits=exact_digits, attention_block=attention_block)
+    imported = import_model(model, sizes=sizes, inputs=inputs, options=options)
+    with working("importing"):
+        program = program_of(imported)
+    return program if exact_digits is None else exact_contractions(program, exact_digits)
+
+
+def import_model(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    options: CaptureOptions | None = None,
+) -> ImportedProgram[Captured]:
+    """As `load`, the imported program. Of `options`, `attention_block` has a meaning."""
+    if found := deviation():
+        raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
+    try:
+        from repro_mlir.frontends.onnx import importing
+    except ImportError as error:
+        raise ReproError(f"ONNX models need: pip install 'repro-mlir[onnx]' ({error})") from None
+    with working("capturing"):
+        return importing.import_model(model, sizes or {}, inputs or {}, options or CaptureOptions())

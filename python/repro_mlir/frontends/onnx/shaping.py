@@ -1,0 +1,57 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Which initializers are numbers from which shapes are computed, so that they are no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+
+NUMBERS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(["CumProd", "CumSum", "Expand", "OneHot", "Reshape", "Squeeze", "TopK", "Trilu", "Unsqueeze"], (1,)),
+    **dict.fromkeys(["Compress", "SequenceAt", "SequenceErase", "Split", "SplitToSequence", "Tile"], (1,)),
+    **dict.fromkeys(["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean"], (1,)),
+    **dict.fromkeys(["ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Upsample"], (1,)),
+    **dict.fromkeys(["Col2Im"], (1, 2)),
+    "CenterCropPad": (1,),
+    "ConstantOfShape": (0,),
+    "Loop": (0, 1),
+    "MaxUnpool": (2,),
+    "NonZero": (0,),
+    "Pad": (1, 2, 3),
+    "Range": (0, 1, 2),
+    "Resize": (1, 2, 3),
+    "SequenceInsert": (2,),
+    "Slice": (1, 2, 3, 4),
+}
+"""The inputs of which an operator needs the values when the program is made."""
+
+_OF_SHAPES = ("Shape", "Size")
+
+
+def names_in_shapes(graph: onnx.GraphProto) -> set[str]:
+    """The values that are needed as numbers, and all that they are computed from."""
+    nodes = [*_nodes(graph)]
+    makers = {name: node for node in nodes for name in node.output}
+    waiting = [
+        node.input[i] for node in nodes for i in NUMBERS.get(node.op_type, ()) if i < len(node.input) and node.input[i]
+    ]
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            maker = makers.get(name)
+            if maker is not None and maker.op_type not in _OF_SHAPES:
+                waiting.extend(maker.input)
+    return found
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
+                yield from _nodes(inner)

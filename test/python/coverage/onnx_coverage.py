@@ -1,0 +1,245 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How far each of ONNX's backend tests gets: a program, close to the expected outputs, bit-equal on CPUs.
+
+As a script: takes every test that the onnx package has (single operators, and whole networks) through all stages, each
+in a process of its own, and prints one JSON line per test and a table of counts.
+
+    python test/python/coverage/onnx_coverage.py [--jobs N] [--accept] [NAME ...]
+
+With --accept, the outcomes become what the test expects (onnx_expected.json) and docs/coverage-onnx.md says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import functools
+import json
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import operator_coverage
+from operator_coverage import Outcome
+
+EXPECTED = Path(__file__).with_name("onnx_expected.json")
+"""Test to [stage, reason] for each that is not `ok`."""
+
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "coverage-onnx.md"
+
+STAGES = ("capture", "interpret", "accuracy", "compile", "bits", "crash", "timeout", "ok")
+
+TARGETS = ("cpu", "cpu:x86-64-v2")
+
+_KINDS = ("node", "real", "simple", "pytorch-converted", "pytorch-operator")
+
+
+@functools.cache
+def entries() -> dict[str, Any]:
+    """The test cases of the onnx package by kind and name."""
+    with warnings.catch_warnings():
+        # Some expected outputs are made with overflows.
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.loader import load_model_tests
+
+        return {f"{kind}/{case.name}": case for kind in _KINDS for case in load_model_tests(kind=kind)}
+
+
+def _array(value: Any) -> Any:
+    """An array of a test; of sequences and optional values, what they hold."""
+    import onnx
+
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def _read(path: Path) -> Any:
+    import onnx
+
+    tensor = onnx.TensorProto()
+    tensor.ParseFromString(path.read_bytes())
+    return onnx.numpy_helper.to_array(tensor)
+
+
+def _loaded(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
+    """The model of a test, or its path, and pairs of inputs and expected outputs."""
+    import numpy as np
+    import onnx
+
+    case = entries()[name]
+    if case.model is not None:
+        return case.model, [tuple([_array(each) for each in group] for group in pair) for pair in case.data_sets]
+    if case.url:
+        # Of a network: its input as the suite's runner makes it.
+        path = Path(onnx.__file__).parents[1] / case.url
+        graph = onnx.load(path).graph
+        initialized = {each.name for each in graph.initializer}
+        inputs = []
+        for each in graph.input:
+            if each.name not in initialized:
+                shape = [dim.dim_value if dim.HasField("dim_value") else 1 for dim in each.type.tensor_type.shape.dim]
+                count = int(np.prod(shape))
+                inputs.append((np.arange(count).reshape(shape) / count).astype(np.float32))
+        return path, [(inputs, [_read(path.with_name(f"{path.stem}_output_0.pb"))])]
+    folder = Path(case.model_dir)
+    model = onnx.load(folder / "model.onnx")
+    kinds = [each.type.WhichOneof("value") for each in (*model.graph.input, *model.graph.output)]
+    if any(kind != "tensor_type" for kind in kinds):
+        return folder / "model.onnx", [([], [])]
+    pairs = []
+    for data in sorted(folder.glob("test_data_set*")):
+        groups = [
+            [_read(data / f"{what}_{i}.pb") for i in range(len([*data.glob(f"{what}_*.pb")]))]
+            for what in ("input", "output")
+        ]
+        pairs.append((groups[0], groups[1]))
+    return folder / "model.onnx", pairs
+
+
+def run_entry(name: str) -> Outcome:
+    """The outcome of a test; never raises an exception."""
+    import numpy as np
+    import onnx
+    import repro_mlir
+    from repro_mlir.frontends.onnx import load
+    from repro_mlir.numerics.elements import ELEMENTS
+
+    stage = "capture"
+    try:
+        case = entries()[name]
+        model, pairs = _loaded(name)
+        proto = onnx.load(model) if isinstance(model, Path) else model
+        initialized = {each.name for each in proto.graph.initializer}
+        names = [each.name for each in proto.graph.input if each.name not in initialized]
+        for inputs, expected in pairs:
+            stage = "capture"
+            # In the order of the graph's inputs; a test may leave the last ones out.
+            program = load(model, inputs=dict(zip(names, inputs, strict=False)))
+            given = {
+                kind.name: np.ascontiguousarray(array).view(ELEMENTS[kind.element].dtype).reshape(np.shape(array))
+                for kind, array in zip(program.inputs, inputs, strict=True)
+            }
+            arguments = [given[kind.name] for kind in program.inputs]
+            stage = "interpret"
+            _, want = repro_mlir.compile(program, "reference")(program.initial_state(), *arguments)
+            stage = "accuracy"
+            for kind, array in zip(program.outputs, expected, strict=True):
+                _compare(want[kind.name], np.asarray(array), kind, case)
+            for target in TARGETS:
+                stage = "compile"
+                executable = repro_mlir.compile(program, target, threads=1)
+                stage = "bits"
+                _, got = executable(program.initial_state(), *arguments)
+                for kind in program.outputs:
+                    if got[kind.name].tobytes() != want[kind.name].tobytes():
+                        raise AssertionError(f"output {kind.name} has other bits on {target}")
+    except (Exception, SystemExit) as error:
+        reason = operator_coverage.first_line(error)
+        if stage == "accuracy":
+            reason = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+            reason = re.sub(r"; ACTUAL.*", "", reason)[:200]
+        return Outcome(name, stage, f"{type(error).__name__}: {reason}")
+    return Outcome(name, "ok")
+
+
+def _compare(got: Any, want: Any, kind: Any, case: Any) -> None:
+    """AssertionError unless an output is as close as the suite's own runner asks for."""
+    import ml_dtypes
+    import numpy as np
+    from repro_mlir.numerics.elements import ELEMENTS
+
+    element = ELEMENTS[kind.element]
+    if element.is_bits:
+        got = got.view(getattr(ml_dtypes, element.library))
+    np.testing.assert_array_equal(got.shape, want.shape, "shape")
+    np.testing.assert_equal(got.dtype, want.dtype)
+    tolerance = case.rtol
+    if element.is_bits:
+        # Two units of the last place of bf16, as there.
+        tolerance = max(tolerance, 2**-6) if kind.element == "bf16" else tolerance
+        got, want = got.astype(np.float32), want.astype(np.float32)
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=case.atol)
+
+
+def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
+    """Runs tests, each in a process of its own; yields their outcomes as they end."""
+    # Children inherit what this loads.
+    run_entry("node/test_abs")
+    return operator_coverage.run_all(names, jobs, run_entry)
+
+
+def read_expected() -> dict[str, tuple[str, str]]:
+    """Stage and reason of each test that is expected not to be `ok`."""
+    return {name: (stage, reason) for name, (stage, reason) in json.loads(EXPECTED.read_text()).items()}
+
+
+def _counts(outcomes: Sequence[Outcome]) -> list[str]:
+    lines = [f"| stage | {' | '.join(_KINDS)} | all |", f"| --- |{' ---: |' * (len(_KINDS) + 1)}"]
+    for stage in (*STAGES, "all"):
+        kinds = [o.name.partition("/")[0] for o in outcomes if stage in (o.stage, "all")]
+        if kinds:
+            lines.append(f"| {stage} | {' | '.join(str(kinds.count(kind)) for kind in _KINDS)} | {len(kinds)} |")
+    return lines
+
+
+def _without_node(outcome: Outcome) -> Outcome:
+    """Which node it is is no part of the cause."""
+    reason = re.sub(r"node \S+ \(([\w.]+)\): ", "", outcome.reason)
+    reason = re.sub(r"(in|out)put '\w+': ", "", reason)
+    return Outcome(outcome.name.partition("/")[2], outcome.stage, reason)
+
+
+def accept(outcomes: Sequence[Outcome]) -> None:
+    """Makes `outcomes` of all tests what the test expects and what docs/coverage-onnx.md says."""
+    import onnx
+    import repro_mlir
+    import torch
+
+    failed = sorted((o for o in outcomes if o.stage != "ok"), key=lambda o: (STAGES.index(o.stage), o.name))
+    EXPECTED.write_text(json.dumps({o.name: [o.stage, o.reason] for o in failed}, indent=1) + "\n")
+    lines = [
+        "# Coverage of ONNX's backend tests",
+        "",
+        "<!-- Generated by test/python/coverage/onnx_coverage.py --accept; do not edit. -->",
+        "",
+        f"The tests that come with onnx {onnx.__version__}, run on {datetime.date.today()} with repro-mlir",
+        f"{repro_mlir.__version__} and PyTorch {torch.__version__.partition('+')[0]}: models of one operator (node,",
+        "pytorch-operator), of layers (pytorch-converted, simple) and whole networks (real). `ok` means: a program, whose",
+        "outputs in the reference interpreter are as close to the expected ones as the suite's own runner asks for (rtol",
+        f"1e-3, atol 1e-7), and have the same bits on {' and '.join(TARGETS)}.",
+        "",
+        *_counts(outcomes),
+        "",
+        "## What is not ok, by cause",
+        "",
+        "Strings, sequences and optional values as inputs or outputs, element types that no program has (V1), operators",
+        "of ai.onnx.ml and of training, random numbers, and shapes that depend on tensor values are refused.",
+        "",
+        *operator_coverage.cause_table([_without_node(each) for each in failed], STAGES),
+    ]
+    DOCUMENT.write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    """Prints the outcomes of all tests, or of those named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--accept", action="store_true", help="expect these outcomes from now on")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    if options.accept and options.names:
+        parser.error("--accept needs the outcomes of all tests")
+    outcomes = []
+    for outcome in run_all(options.names or [*entries()], options.jobs):
+        outcomes.append(outcome)
+        print(json.dumps(asdict(outcome)), flush=True)
+    print("\n".join(_counts(outcomes)))
+    if options.accept:
+        accept(outcomes)
+
+
+if __name__ == "__main__":
+    main()
