@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, overload
 
 from .errors import ReproError
@@ -25,12 +26,24 @@ def compile(model: SymbolicProgram, target: str = "cpu", threads: int | None = N
 
 @overload
 def compile(
-    model: Any, target: str = "cpu", threads: int | None = None, *, inputs: Any = None, dynamic_shapes: Any = None
+    model: Any,
+    target: str = "cpu",
+    threads: int | None = None,
+    *,
+    inputs: Any = None,
+    dynamic_shapes: Any = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Any: ...
 
 
 def compile(
-    model: Any, target: str = "cpu", threads: int | None = None, *, inputs: Any = None, dynamic_shapes: Any = None
+    model: Any,
+    target: str = "cpu",
+    threads: int | None = None,
+    *,
+    inputs: Any = None,
+    dynamic_shapes: Any = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Executable | SymbolicExecutable:
     """Makes a program ready to run; the result has the same bits on every target and with any number of threads.
 
@@ -40,7 +53,7 @@ def compile(
     Args:
       model: a Program, a SymbolicProgram, or for inference a torch.nn.Module, a torch.export.ExportedProgram, or the
         path of one that torch.export.save wrote (.pt2). PyTorch reads such a file, and can be made to run code by it:
-        give none that you do not trust.
+        give none that you do not trust. Also the path of an ONNX model (.onnx).
       target: "cpu" (the best level of this machine), "cpu:<level>", "cuda" (the GPU of this machine), "cuda:<sm_XX>",
         "ptx-emulator" (what a GPU of sm_90 would run, on the emulator), "ptx-emulator:<sm_XX>" or "reference" (the
         interpreter that defines the bits, slow). Code for aarch64 runs in qemu where that and a cross compiler are
@@ -48,6 +61,8 @@ def compile(
       threads: how many threads run a step, by default one per available processor.
       inputs: of a model, example inputs as for `capture`; an exported one has its own, and its own dynamic shapes.
       dynamic_shapes: of a model, the sizes that stay open, as for `capture`.
+      sizes: of an ONNX model, the size of each dimension that has a name, as for `frontends.onnx.load`; `inputs` are
+        then examples by name.
     Returns:
       an Executable, or with dynamic shapes a SymbolicExecutable, which compiles each size at its first use.
     Raises:
@@ -56,9 +71,17 @@ def compile(
         damaged.
     """
     if isinstance(model, Program | SymbolicProgram):
-        if inputs is not None or dynamic_shapes is not None:
+        if inputs is not None or dynamic_shapes is not None or sizes is not None:
             raise ReproError("inputs are examples for a model; a program has its own sizes")
         return _compile(model, target, threads)
+    if is_onnx(model):
+        from .frontends.onnx.programs import load as load_onnx
+
+        if dynamic_shapes is not None:
+            raise ReproError("dynamic_shapes belongs to models of PyTorch: of an ONNX model, expected sizes")
+        return _compile(load_onnx(model, sizes=sizes, inputs=inputs), target, threads)
+    if sizes is not None:
+        raise ReproError("sizes belongs to ONNX models")
     if isinstance(model, str | os.PathLike):
         try:
             from .frontends.torch.exported import load
@@ -73,6 +96,11 @@ def compile(
         )
     program = capture(model, *([] if inputs is None else [inputs]), dynamic_shapes=dynamic_shapes)
     return _compile(program, target, threads)
+
+
+def is_onnx(model: object) -> bool:
+    """Whether this is the path of an ONNX model."""
+    return isinstance(model, str | os.PathLike) and os.fspath(model).endswith(".onnx")
 
 
 def _compile(program: Program | SymbolicProgram, target: str, threads: int | None) -> Executable | SymbolicExecutable:

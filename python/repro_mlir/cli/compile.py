@@ -18,8 +18,8 @@ import numpy as np
 from ..command_line import positive
 from ..errors import ReproError
 from ..printing import tell
-from .file_kinds import MODULE, SCRIPT, expect
-from .options import Commands, add_command, add_exact_digits, add_no_cache
+from .file_kinds import MODULE, ONNX, SCRIPT, expect
+from .options import Commands, add_command, add_exact_digits, add_no_cache, add_sizes, read_program
 
 if TYPE_CHECKING:
     from ..audit.receipts.signing import PrivateKey
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro compile`."""
-    summary = "write the canonical program of a script's training step, or of an MLIR module"
+    summary = "write the canonical program of a script's training step, of an ONNX model or an MLIR module"
     command = add_command(commands, "compile", _compile, summary)
     command.add_argument(
         "script",
         metavar="SCRIPT",
-        help="defines training() -> (model, loss_fn, optimizer, batches); or a module of linalg or TOSA, as text or "
-        "bytecode",
+        help="defines training() -> (model, loss_fn, optimizer, batches); or an ONNX model, or a module of linalg or TOSA, "
+        "as text or bytecode",
     )
     add_exact_digits(command)
+    add_sizes(command)
     command.add_argument("--state", metavar="FILE", help="of a module with state: its initial values (safetensors)")
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the program file or bundle to write")
     command.add_argument(
@@ -69,19 +70,22 @@ def _compile(options: argparse.Namespace) -> int:
     signer = PrivateKey(options.sign) if options.sign else None
     if options.target and not architectures:
         check_target(options.target)
-    is_module = expect(options.script, SCRIPT, MODULE) is MODULE
-    if is_module and architectures:
+    kind = expect(options.script, SCRIPT, MODULE, ONNX)
+    is_script = kind not in (MODULE, ONNX)
+    if not is_script and architectures:
         raise ReproError(f"{options.script}: expected a script for a bundle, which records inputs of its steps")
-    if options.state and not is_module:
-        raise ReproError(f"{options.script}: expected an MLIR module with --state: a script makes its own state")
+    if options.state and kind is not MODULE:
+        raise ReproError(f"{options.script}: expected an MLIR module with --state: others have a state of their own")
+    if options.size and kind is not ONNX:
+        raise ReproError(f"{options.script}: expected an ONNX model with --size")
     start = time.perf_counter()
     steps: list[list[np.ndarray]] = []
-    if is_module:
-        program = _import(options)
-    else:
+    if is_script:
         from ..frontends.torch.script import load_training
 
         program, steps = capture_steps(load_training(options.script, options.exact_digits), options.steps or 1)
+    else:
+        program = _import(options)
     if options.timing:
         tell(f"capture  {time.perf_counter() - start:.1f} s", stream=sys.stderr)
     if architectures:
@@ -102,12 +106,11 @@ def _compile(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> Program:
-    """The program of an MLIR module, with the initial state of --state."""
+    """The program of an ONNX model, or of an MLIR module with the initial state of --state."""
     from ..files.tensor_file import load_tensors
-    from ..program import Program
     from ..program.exact import exact_contractions
 
-    program = Program.load(options.script)
+    program = read_program(options.script, options.size)
     if options.exact_digits:
         program = exact_contractions(program, options.exact_digits)
     if options.state:

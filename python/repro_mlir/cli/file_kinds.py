@@ -40,6 +40,7 @@ BUNDLE = FileKind("a bundle", "repro run-bundle, repro inspect")
 RECEIPT = FileKind("a receipt", "repro verify, repro inspect, repro diff, repro dispute, repro attest")
 ANSWER = FileKind("the receipt of an answer", "repro verify --model")
 SCRIPT = FileKind("a Python script", "repro train, repro compile, repro diff --targets")
+ONNX = FileKind("an ONNX model", "repro compile, repro run, repro inspect")
 PART = FileKind("a file of a receipt", "no command: give the directory")
 STORED = FileKind("a stored module", "repro-opt")
 TENSORS = FileKind("a safetensors file", "repro run --state")
@@ -69,6 +70,8 @@ def kind_of(path: str | Path) -> FileKind | None:
         return TENSORS
     if path.suffix == ".py":
         return SCRIPT
+    if path.suffix == ".onnx":
+        return ONNX
     if data.lstrip().startswith(b"{"):
         # What else it says is for its reader.
         return ANSWER

@@ -14,26 +14,26 @@ import numpy as np
 
 from ..errors import ReproError
 from ..printing import tell
-from .file_kinds import BUNDLE, MODULE, PROGRAM, RECEIPT, expect
-from .options import Commands, add_command, add_public_key
+from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, RECEIPT, expect
+from .options import Commands, add_command, add_public_key, add_sizes, read_program
 
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro inspect`."""
-    summary = "show what a program file, an MLIR module, a bundle or a receipt holds"
+    summary = "show what a program file, an ONNX model, an MLIR module, a bundle or a receipt holds"
     command = add_command(commands, "inspect", _inspect, summary)
     command.add_argument(
-        "program", metavar="FILE", help="written by repro compile, Program.save or train --receipt, or MLIR"
+        "program", metavar="FILE", help="written by repro compile, Program.save or train --receipt, or ONNX, or MLIR"
     )
+    add_sizes(command)
     command.add_argument("--text", action="store_true", help="print the canonical module; of a receipt, its first one")
     add_public_key(command)
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    from ..program import Program
     from ..program.inspection import count_operations
 
-    found = expect(options.program, PROGRAM, BUNDLE, RECEIPT, MODULE)
+    found = expect(options.program, PROGRAM, BUNDLE, RECEIPT, MODULE, ONNX)
     if found is RECEIPT or Path(options.program).is_dir():
         return _inspect_receipt(options)
     if found is BUNDLE:
@@ -42,7 +42,7 @@ def _inspect(options: argparse.Namespace) -> int:
         raise ReproError(
             f"{options.program}: expected a bundle or a receipt with --key: a program file has no signature"
         )
-    program = Program.load(options.program)
+    program = read_program(options.program, options.size)
     if options.text:
         tell(*program.text.splitlines())
         return 0

@@ -9,10 +9,13 @@ import argparse
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..command_line import positive
 from ..errors import ReproError
+
+if TYPE_CHECKING:
+    from ..program import Program
 
 # What add_subparsers gives. A string: the class takes no parameters at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -64,6 +67,39 @@ class _NoCache(argparse.Action):
 
     def __call__(self, *_: Any) -> None:
         os.environ["REPRO_MLIR_CACHE"] = "off"
+
+
+def add_sizes(command: argparse.ArgumentParser) -> None:
+    """The option --size of commands that take an ONNX model."""
+    command.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        type=_size,
+        metavar="NAME=N",
+        help="of an ONNX model: the size of a dimension that has a name; may be given again",
+    )
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, number = text.rpartition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"expected NAME=N, got {text!r}")
+    return name, positive(number)
+
+
+def read_program(path: str, sizes: Sequence[tuple[str, int]]) -> Program:
+    """The program of a file, or of an ONNX model with these sizes. ReproError as their readers."""
+    from ..program import Program
+    from .file_kinds import ONNX, kind_of
+
+    if kind_of(path) is ONNX:
+        from ..frontends.onnx.programs import load
+
+        return load(path, sizes=dict(sizes))
+    if sizes:
+        raise ReproError("--size is for ONNX models: a program has its own sizes")
+    return Program.load(path)
 
 
 @contextlib.contextmanager

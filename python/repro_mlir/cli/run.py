@@ -14,8 +14,8 @@ from ..command_line import positive
 from ..files.npz import load_inputs, write_arrays
 from ..files.regular import write_file
 from ..printing import tell
-from .file_kinds import BUNDLE, MODULE, PROGRAM, expect
-from .options import Commands, add_command
+from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, expect
+from .options import Commands, add_command, add_sizes, read_program
 from .target import add_target
 
 
@@ -23,7 +23,10 @@ def register(commands: Commands) -> None:
     """Adds the parser of `repro run`."""
     command = add_command(commands, "run", _run, "run steps of a program file on given inputs")
     add_target(command)
-    command.add_argument("program", metavar="PROGRAM", help="written by repro compile or Program.save, or MLIR")
+    command.add_argument(
+        "program", metavar="PROGRAM", help="written by repro compile or Program.save, or ONNX, or MLIR"
+    )
+    add_sizes(command)
     command.add_argument("--inputs", metavar="FILE", help=".npz with each input by name, see repro inputs")
     command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps, all on the same inputs (1)")
     command.add_argument("--state", metavar="FILE", help="start from this state (safetensors), not the initial one")
@@ -35,10 +38,9 @@ def _run(options: argparse.Namespace) -> int:
     from ..execute.executable import compile
     from ..files.tensor_file import load_tensors, write_tensors
     from ..numerics.hashing import state_hash, tensor_hash
-    from ..program import Program
 
-    expect(options.program, PROGRAM, BUNDLE, MODULE)
-    program = Program.load(options.program)
+    expect(options.program, PROGRAM, BUNDLE, MODULE, ONNX)
+    program = read_program(options.program, options.size)
     if options.state:
         arrays = load_tensors(program.state, options.state)
         state = {kind.name: array for kind, array in zip(program.state, arrays, strict=True)}

@@ -105,6 +105,7 @@ def run_entry(name: str) -> Outcome:
     import onnx
     import repro_mlir
     from repro_mlir.frontends.onnx import load
+    from repro_mlir.frontends.onnx.shaping import names_in_shapes
     from repro_mlir.numerics.elements import ELEMENTS
 
     stage = "capture"
@@ -117,12 +118,15 @@ def run_entry(name: str) -> Outcome:
         for inputs, expected in pairs:
             stage = "capture"
             # In the order of the graph's inputs; a test may leave the last ones out.
-            program = load(model, inputs=dict(zip(names, inputs, strict=False)))
-            given = {
-                kind.name: np.ascontiguousarray(array).view(ELEMENTS[kind.element].dtype).reshape(np.shape(array))
-                for kind, array in zip(program.inputs, inputs, strict=True)
-            }
-            arguments = [given[kind.name] for kind in program.inputs]
+            given = dict(zip(names, inputs, strict=False))
+            # The suite gives shapes as inputs, too.
+            fixed = {name: value for name, value in given.items() if name in names_in_shapes(proto.graph)}
+            varying = {name: value for name, value in given.items() if name not in fixed}
+            program = load(model, inputs=varying, constants=fixed)
+            arguments = [
+                np.ascontiguousarray(array).view(ELEMENTS[kind.element].dtype).reshape(np.shape(array))
+                for kind, array in zip(program.inputs, varying.values(), strict=True)
+            ]
             stage = "interpret"
             _, want = repro_mlir.compile(program, "reference")(program.initial_state(), *arguments)
             stage = "accuracy"

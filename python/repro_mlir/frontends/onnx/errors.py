@@ -3,8 +3,8 @@
 
 """The exception of the ONNX frontend."""
 
-from repro_mlir.errors import ReproError
+from repro_mlir.frontends.torch.errors import CaptureError
 
 
-class OnnxError(ReproError):
+class OnnxError(CaptureError):
     """A model that cannot be read or has no program; one line that names the file or the node and its operator."""

@@ -17,7 +17,15 @@ import onnx
 import torch
 
 from repro_mlir.frontends.onnx.errors import OnnxError
-from repro_mlir.frontends.onnx.nodes import MOST_KNOWN, Call, Node, Operator, attribute_value, is_known, outside_of_trace
+from repro_mlir.frontends.onnx.nodes import (
+    MOST_KNOWN,
+    Call,
+    Node,
+    Operator,
+    attribute_value,
+    is_known,
+    outside_of_trace,
+)
 from repro_mlir.frontends.onnx.operators import EXACT, EXACT_FOR_INTEGERS, OPERATORS
 from repro_mlir.frontends.onnx.values import Value, to_torch, type_proto
 
@@ -26,6 +34,9 @@ MOST_CALLS = 100_000
 
 _DEEPEST = 32
 """Functions within functions."""
+
+_OF_FIRST = ("CastLike",)
+"""Operators that read the element type alone of what follows the first input."""
 
 OWN_DOMAINS = ("", "ai.onnx")
 
@@ -182,9 +193,7 @@ def _found(values: Mapping[str, Value], name: str) -> Value:
     return values[name]
 
 
-def _resolved(
-    attribute: onnx.AttributeProto, given: Mapping[str, onnx.AttributeProto]
-) -> onnx.AttributeProto | None:
+def _resolved(attribute: onnx.AttributeProto, given: Mapping[str, onnx.AttributeProto]) -> onnx.AttributeProto | None:
     """An attribute, or that of the function that it refers to."""
     if not attribute.ref_attr_name:
         return attribute
@@ -199,7 +208,8 @@ def _resolved(
 
 def _computed(operator: Operator, call: Call) -> list[Value]:
     """The outputs of an operator: real tensors where it depends on none that is traced."""
-    if all(map(is_known, call.inputs)) and _is_exact(call):
+    looked_at = call.inputs[:1] if call.node.operator in _OF_FIRST else call.inputs
+    if all(map(is_known, looked_at)) and _is_exact(call):
         with outside_of_trace():
             result = operator(call)
     else:
@@ -244,9 +254,7 @@ def _function_of(
         del node.attribute[:]
         node.attribute.extend(attributes.values())
         types = [type_proto(each).SerializeToString() for each in inputs]
-        body = schema.get_context_dependent_function_with_opset_version(
-            max(dependent), node.SerializeToString(), types
-        )
+        body = schema.get_context_dependent_function_with_opset_version(max(dependent), node.SerializeToString(), types)
         function.ParseFromString(body)
     else:
         return None

@@ -13,27 +13,27 @@ import numpy as np
 import onnx
 import torch
 
+from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.evaluation import Evaluation, initial_values, versions_of
 from repro_mlir.frontends.onnx.files import read_model, require_own_tensors
-
 from repro_mlir.frontends.onnx.shaping import names_in_shapes
-from repro_mlir.frontends.onnx.values import Value, dtype_of
+from repro_mlir.frontends.onnx.values import Value, dtype_of, to_torch
 from repro_mlir.frontends.torch.capture import capture_function
 from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.tensors import element_of
 from repro_mlir.limits import limits
 
 _OLDEST = 7
-_STATE = (torch.int8, torch.uint8)
-"""Element types beside floats whose initializers are weights, not numbers of the graph."""
 
 
 def import_model(
     model: str | os.PathLike[str] | onnx.ModelProto,
     sizes: Mapping[str, int],
     inputs: Mapping[str, Any],
+    constants: Mapping[str, Any],
     options: CaptureOptions,
 ) -> ImportedProgram[Captured]:
     """As `programs.import_model`."""
@@ -42,25 +42,28 @@ def import_model(
     else:
         model = read_model(model)
     _check(model)
-    examples = _examples(model.graph, sizes, inputs)
     graph = model.graph
-    initial = initial_values(graph)
+    fixed = _fixed(graph, constants)
+    examples = _examples(graph, sizes, inputs, fixed)
+    initial = {**initial_values(graph), **fixed}
     numbers = names_in_shapes(graph)
     state = {
         name: value
         for name, value in initial.items()
-        if isinstance(value, torch.Tensor) and name not in numbers and _is_weight(value)
+        if isinstance(value, torch.Tensor) and name not in numbers and name not in fixed and _is_weight(value)
     }
-    constants = {name: value for name, value in initial.items() if name not in state}
+    known = {name: value for name, value in initial.items() if name not in state}
     origins: dict[int, str] = {}
 
     def run(weights: dict[str, torch.Tensor], given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        values: dict[str, Value] = {**constants, **weights, **given}
+        values: dict[str, Value] = {**known, **weights, **given}
         results = Evaluation(model, origins).run(graph, values)
         return {output.name: _result(output.name, value) for output, value in zip(graph.output, results, strict=True)}
 
     try:
         return capture_function(run, state, examples, origins, options)
+    except OnnxError:
+        raise
     except CaptureError as error:
         raise OnnxError(str(error)) from None
 
@@ -92,14 +95,29 @@ def _first_line(error: Exception) -> str:
 
 
 def _is_weight(value: torch.Tensor) -> bool:
-    return value.is_floating_point() or value.dtype in _STATE
+    """Whether a tensor may be state: other integers are numbers of the graph."""
+    return value.is_floating_point() or value.dtype is torch.int8
+
+
+def _fixed(graph: onnx.GraphProto, constants: Mapping[str, Any]) -> dict[str, Value]:
+    """The inputs that are fixed."""
+    declared = {each.name: each.type.tensor_type.elem_type for each in graph.input}
+    if unknown := sorted({*constants} - {*declared}):
+        raise OnnxError(f"expected constants among {', '.join(declared)}, got {unknown[0]!r}")
+    found: dict[str, Value] = {}
+    for name, value in constants.items():
+        try:
+            found[name] = to_torch(onnx.helper.make_tensor(name, declared[name], np.shape(value), np.ravel(value)))
+        except (TypeError, ValueError) as error:
+            raise OnnxError(f"constant {name!r}: {_first_line(error)}") from None
+    return found
 
 
 def _examples(
-    graph: onnx.GraphProto, sizes: Mapping[str, int], inputs: Mapping[str, Any]
+    graph: onnx.GraphProto, sizes: Mapping[str, int], inputs: Mapping[str, Any], fixed: Mapping[str, Value]
 ) -> dict[str, torch.Tensor]:
     """A tensor for each input, of whose elements nothing is read."""
-    initialized = {each.name for each in graph.initializer}
+    initialized = {*(each.name for each in graph.initializer), *fixed}
     declared = [each for each in graph.input if each.name not in initialized]
     if unknown := sorted({*inputs} - {each.name for each in declared}):
         raise OnnxError(f"expected inputs among {', '.join(each.name for each in declared)}, got {unknown[0]!r}")
@@ -111,7 +129,8 @@ def _examples(
         kind = each.type.tensor_type
         try:
             dtype = dtype_of(kind.elem_type)
-        except OnnxError as error:
+            element_of(dtype)
+        except ReproError as error:
             raise OnnxError(f"input {each.name!r}: {error}") from None
         given = np.shape(inputs[each.name]) if each.name in inputs else None
         shape = _shape(each.name, kind, sizes, given)
@@ -152,4 +171,8 @@ def _shape(
 def _result(name: str, value: Value) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
         raise OnnxError(f"output {name!r} is no tensor")
+    try:
+        element_of(value.dtype)
+    except ReproError as error:
+        raise OnnxError(f"output {name!r}: {error}") from None
     return value

@@ -70,9 +70,11 @@ def _slice(call: Call) -> torch.Tensor:
         # Python's slices have the same rule, but for a negative end that stands for the beginning.
         chosen = range(*slice(start, end, step).indices(x.shape[axis]))
         if step > 0:
-            x = x.narrow(axis, chosen.start if len(chosen) else 0, 0) if not chosen else x[
-                (slice(None),) * axis + (slice(chosen.start, chosen.stop, step),)
-            ]
+            x = (
+                x.narrow(axis, chosen.start if len(chosen) else 0, 0)
+                if not chosen
+                else x[(slice(None),) * axis + (slice(chosen.start, chosen.stop, step),)]
+            )
         else:
             first = chosen[-1] if chosen else 0
             last = chosen[0] + 1 if chosen else 0

@@ -34,7 +34,9 @@ def _batch_norm(call: Call) -> Any:
 
 
 def _instance_norm(call: Call) -> torch.Tensor:
-    return F.instance_norm(call.tensor(0), None, None, call.tensor(1), call.tensor(2), eps=call.attribute("epsilon", 1e-5))
+    return F.instance_norm(
+        call.tensor(0), None, None, call.tensor(1), call.tensor(2), eps=call.attribute("epsilon", 1e-5)
+    )
 
 
 def _layer_norm(call: Call) -> Any:
@@ -175,7 +177,9 @@ def _gru_cell(call: Call, x: Any, states: Any, w: Any, r: Any, bias: Any, functi
     return [(1 - z) * h + z * state]
 
 
-def _lstm_cell(call: Call, x: Any, states: Any, w: Any, r: Any, bias: Any, functions: Any, d: int) -> list[torch.Tensor]:
+def _lstm_cell(
+    call: Call, x: Any, states: Any, w: Any, r: Any, bias: Any, functions: Any, d: int
+) -> list[torch.Tensor]:
     size = r.shape[-1]
     hidden, cell = states
     peepholes = call.optional(7)

@@ -158,7 +158,8 @@ def attribute_value(attribute: onnx.AttributeProto) -> Any:
     """The value of an attribute as `Node.attributes` says."""
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, onnx.TensorProto):
-        return to_torch(value)
+        with outside_of_trace():
+            return to_torch(value)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if attribute.type == onnx.AttributeProto.STRINGS:

@@ -14,7 +14,9 @@ from repro_mlir.frontends.onnx.indexing import INDEXING
 from repro_mlir.frontends.onnx.movement import MOVEMENT
 from repro_mlir.frontends.onnx.networks import NORMALIZATION
 from repro_mlir.frontends.onnx.nodes import Operator
+from repro_mlir.frontends.onnx.quantization import QUANTIZATION
 from repro_mlir.frontends.onnx.reductions import REDUCTIONS
+from repro_mlir.frontends.onnx.resampling import RESAMPLING
 from repro_mlir.frontends.onnx.windows import WINDOWS
 
 OPERATORS: dict[str, Operator] = {
@@ -23,7 +25,9 @@ OPERATORS: dict[str, Operator] = {
     **INDEXING,
     **MOVEMENT,
     **NORMALIZATION,
+    **QUANTIZATION,
     **REDUCTIONS,
+    **RESAMPLING,
     **WINDOWS,
 }
 

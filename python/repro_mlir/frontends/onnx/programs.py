@@ -27,6 +27,7 @@ def load(
     *,
     sizes: Mapping[str, int] | None = None,
     inputs: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Any] | None = None,
     exact_digits: int | None = None,
     attention_block: int | None = None,
 ) -> Program:
@@ -39,6 +40,8 @@ def load(
       model: the path of a file, whose tensors may be in files beside it, or a model that has all of its tensors.
       sizes: for each dimension of the inputs that has a name in place of a size, its size.
       inputs: examples of inputs, by name: their shapes are those of the program, where the model leaves them open.
+      constants: inputs that are fixed, by name: the program has their values, and no such inputs. An input from which
+        shapes are computed has to be one of them.
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
       attention_block: as for `repro_mlir.capture`.
     Raises:
@@ -46,7 +49,7 @@ def load(
         type or shape without a program, with the node's name and operator.
     """
     options = CaptureOptions(exact_digits=exact_digits, attention_block=attention_block)
-    imported = import_model(model, sizes=sizes, inputs=inputs, options=options)
+    imported = import_model(model, sizes=sizes, inputs=inputs, constants=constants, options=options)
     with working("importing"):
         program = program_of(imported)
     return program if exact_digits is None else exact_contractions(program, exact_digits)
@@ -57,6 +60,7 @@ def import_model(
     *,
     sizes: Mapping[str, int] | None = None,
     inputs: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Any] | None = None,
     options: CaptureOptions | None = None,
 ) -> ImportedProgram[Captured]:
     """As `load`, the imported program. Of `options`, `attention_block` has a meaning."""
@@ -67,4 +71,4 @@ def import_model(
     except ImportError as error:
         raise ReproError(f"ONNX models need: pip install 'repro-mlir[onnx]' ({error})") from None
     with working("capturing"):
-        return importing.import_model(model, sizes or {}, inputs or {}, options or CaptureOptions())
+        return importing.import_model(model, sizes or {}, inputs or {}, constants or {}, options or CaptureOptions())

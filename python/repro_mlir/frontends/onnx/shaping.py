@@ -10,12 +10,15 @@ from collections.abc import Iterator
 import onnx
 
 NUMBERS: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(["CumProd", "CumSum", "Expand", "OneHot", "Reshape", "Squeeze", "TopK", "Trilu", "Unsqueeze"], (1,)),
+    **dict.fromkeys(
+        ["CumProd", "CumSum", "Expand", "OneHot", "Reshape", "Squeeze", "TopK", "Trilu", "Unsqueeze"], (1,)
+    ),
     **dict.fromkeys(["Compress", "SequenceAt", "SequenceErase", "Split", "SplitToSequence", "Tile"], (1,)),
     **dict.fromkeys(["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean"], (1,)),
     **dict.fromkeys(["ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Upsample"], (1,)),
     **dict.fromkeys(["Col2Im"], (1, 2)),
-    "CenterCropPad": (1,),
+    **dict.fromkeys(["AffineGrid", "CenterCropPad"], (1,)),
+    **dict.fromkeys(["BlackmanWindow", "HammingWindow", "HannWindow"], (0,)),
     "ConstantOfShape": (0,),
     "Loop": (0, 1),
     "MaxUnpool": (2,),
