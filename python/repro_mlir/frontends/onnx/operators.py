@@ -17,6 +17,7 @@ from repro_mlir.frontends.onnx.nodes import Operator
 from repro_mlir.frontends.onnx.quantization import QUANTIZATION
 from repro_mlir.frontends.onnx.reductions import REDUCTIONS
 from repro_mlir.frontends.onnx.resampling import RESAMPLING
+from repro_mlir.frontends.onnx.signals import SIGNALS
 from repro_mlir.frontends.onnx.windows import WINDOWS
 
 OPERATORS: dict[str, Operator] = {
@@ -28,6 +29,7 @@ OPERATORS: dict[str, Operator] = {
     **QUANTIZATION,
     **REDUCTIONS,
     **RESAMPLING,
+    **SIGNALS,
     **WINDOWS,
 }
 

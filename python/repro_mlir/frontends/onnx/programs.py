@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.programs import canonical_program
 from repro_mlir.numerics.environment import deviation
-from repro_mlir.program import Program, program_of
-from repro_mlir.program.exact import exact_contractions
+from repro_mlir.program import Program
 from repro_mlir.progress import working
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ def load(
     """
     options = CaptureOptions(exact_digits=exact_digits, attention_block=attention_block)
     imported = import_model(model, sizes=sizes, inputs=inputs, constants=constants, options=options)
-    with working("importing"):
-        program = program_of(imported)
-    return program if exact_digits is None else exact_contractions(program, exact_digits)
+    return canonical_program(imported, options)
 
 
 def import_model(

@@ -98,7 +98,7 @@ def _conv_transpose(call: Call) -> torch.Tensor:
         totals = [whole[i] + beyond[i] - wanted[i] for i in range(rank)]
         halves = [total // 2 for total in totals]
         rest = [total - half for total, half in zip(totals, halves, strict=True)]
-        pads = [*halves, *rest] if auto != "SAME_LOWER" else [*rest, *halves]
+        pads = [*halves, *rest] if auto == "SAME_UPPER" else [*rest, *halves]
     # The whole result, then what the pads leave of it.
     result = torch.convolution(
         x, weight, None, strides, [0] * rank, dilations, True, [0] * rank, call.attribute("group", 1)

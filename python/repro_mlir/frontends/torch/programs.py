@@ -201,14 +201,17 @@ def _program(
     """The canonical program of what a function of capture.py gives."""
     with _capturing() as frontend:
         imported = run(frontend)
+    return canonical_program(imported, options), imported
+
+
+def canonical_program(imported: ImportedProgram[Captured], options: CaptureOptions) -> Program:
+    """The canonical program of a captured one; of `options`, `exact_digits` has a meaning."""
     with working("importing"):
         try:
             program = program_of(imported)
         except ReproError as error:
             raise _with_advice(error) from None
-    if options.exact_digits is not None:
-        program = exact_contractions(program, options.exact_digits)
-    return program, imported
+    return program if options.exact_digits is None else exact_contractions(program, options.exact_digits)
 
 
 _F32_ALONE = re.compile(r"cannot import the program: (.*?): '(?:math|repro)\.(\w+)' op \(S5\) .*, got 'f64'")
