@@ -16,12 +16,12 @@ from repro_mlir.files.tensor_file import write_tensors
 from repro_mlir.program import Program
 
 COMMANDS = {
-    "inspect": ({"program", "bundle", "receipt", "module"}, []),
-    "run": ({"program", "bundle", "module"}, []),
+    "inspect": ({"program", "bundle", "receipt", "onnx", "module"}, []),
+    "run": ({"program", "bundle", "onnx", "module"}, []),
     "run-bundle": ({"bundle"}, []),
     "verify": ({"receipt"}, []),
     "train": ({"script"}, ["--steps", "1"]),
-    "compile": ({"script", "module"}, ["-o", "out.repro"]),
+    "compile": ({"script", "onnx", "module"}, ["-o", "out.repro"]),
     "diff": ({"script"}, []),
 }
 KINDS = {
@@ -29,6 +29,7 @@ KINDS = {
     "bundle": "a bundle (taken by repro run-bundle, repro inspect)",
     "receipt": "a receipt (taken by repro verify, repro inspect, repro diff, repro dispute, repro attest)",
     "script": "a Python script (taken by repro train, repro compile, repro diff --targets)",
+    "onnx": "an ONNX model (taken by repro compile, repro run, repro inspect)",
     "part": "a file of a receipt (taken by no command: give the directory)",
     "module": "an MLIR module (taken by repro compile, repro run, repro inspect)",
     "stored": "a stored module (taken by repro-opt)",
@@ -49,6 +50,7 @@ def files(program: Program, tmp_path: Path) -> dict[str, Path]:
         "bundle": "b.rmb",
         "receipt": "run.receipt",
         "script": "script.py",
+        "onnx": "model.onnx",
         "part": "run.receipt/receipt.json",
         "module": "p.mlir",
         "stored": "module.repro",
@@ -62,6 +64,7 @@ def files(program: Program, tmp_path: Path) -> dict[str, Path]:
     paths["receipt"].mkdir()
     paths["part"].write_text("{}")
     paths["script"].write_text("x = 1\n")
+    paths["onnx"].write_bytes(b"")
     paths["module"].write_text(program.text)
     paths["stored"].write_bytes(program.data)
     paths["state"].write_bytes(write_tensors(program.state, program.initial))

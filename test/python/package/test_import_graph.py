@@ -38,6 +38,7 @@ ALLOWED = {
     "compilation": {"bundle.runner", "files", "program", "untrusted"},
     "execute": {"bundle.runner", "compilation", "frontends", "numerics", "program", "reference"},
     "frontends.torch": {"files", "frontends", "numerics", "program"},
+    "frontends.onnx": {"files", "frontends", "frontends.torch", "numerics", "program"},
     "audit": {"numerics"},
     "audit.operators": {"audit", "execute", "numerics", "program", "reference"},
     "audit.receipts": {
@@ -53,7 +54,7 @@ ALLOWED = {
     "bundle": {
         "audit.receipts", "bundle.runner", "execute", "files", "frontends", "frontends.torch", "numerics", "program",
     },
-    "inference": {"execute", "frontends.torch", "program"},
+    "inference": {"execute", "frontends.onnx", "frontends.torch", "program"},
     "generation": {"execute", "frontends.torch", "numerics", "program"},
     "serving": {"files", "generation", "numerics"},
     "torch_compile": {"execute", "frontends", "frontends.torch", "numerics", "program"},
@@ -62,7 +63,8 @@ ALLOWED = {
     "integrations": {"audit.receipts", "files", "train"},
     "cli": {
         "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation", "execute",
-        "files", "frontends.torch", "generation", "integrations", "numerics", "program", "serving", "train",
+        "files", "frontends.onnx", "frontends.torch", "generation", "integrations", "numerics", "program", "serving",
+        "train",
     },
 }  # fmt: skip
 """What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""
@@ -209,13 +211,22 @@ def test_only_the_frontend_imports_torch() -> None:
             continue
         if not each.own and each.module.split(".")[0] in ("torch", "torch_mlir", "functorch"):
             is_type = each.importer in USERS_OF_MODELS and each.kind == "types"
-            assert within(each.importer, "frontends.torch") or is_type, each
+            # ONNX models are evaluated on PyTorch's tensors.
+            owners = "frontends.torch", "frontends.onnx"
+            assert any(within(each.importer, owner) for owner in owners) or is_type, each
+
+
+def test_only_its_frontend_imports_onnx() -> None:
+    for each in imports():
+        if not each.own and each.module.split(".")[0] in ("onnx", "google"):
+            assert within(each.importer, "frontends.onnx"), each
 
 
 def test_who_imports_the_frontend_of_torch() -> None:
     """Those that take PyTorch's models, users of scripts (which give such models), PyTorch as a side of `diff`."""
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
-    assert {name for name in found if not within(name, "frontends.torch")} == {
+    known = [name for name in found if not within(name, "frontends.torch") and not within(name, "frontends.onnx")]
+    assert {*known} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
         "cli.compile", "cli.dispute", "cli.inputs", "cli.train", "cli.verify", "inference", "torch_compile",
         *USERS_OF_MODELS - {"train.result"},
@@ -239,6 +250,8 @@ def test_nobody_else_names_torch() -> None:
     }
     for name, path in sources().items():
         if within(name, "frontends.torch") or within(name, "integrations") or name in USERS_OF_MODELS:
+            continue
+        if within(name, "frontends.onnx"):
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
@@ -343,10 +356,12 @@ def test_everything_else_can_be_imported_without_torch() -> None:
         if name
         and not name.endswith("__main__")
         and not within(name, "frontends.torch")
+        and not within(name, "frontends.onnx")
         # Each needs its package.
         and not name.startswith("integrations.")
     ]
     modules += [f"repro_mlir.frontends.torch{name}" for name in ("", ".programs", ".script")]
+    modules += [f"repro_mlir.frontends.onnx{name}" for name in ("", ".programs")]
     run_without(
         ("torch", "torch_mlir"),
         f"""

@@ -1,7 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX frontend: inference models as programs. Names are loaded on first use: they need onnx, PyTorch and torch-mlir."""
+"""ONNX frontend: inference models as programs.
+
+Names are loaded on first use: they need onnx, PyTorch and torch-mlir.
+"""
 
 from __future__ import annotations
 

@@ -113,13 +113,22 @@ def _is_inf(call: Call) -> torch.Tensor:
     return torch.eq(x, float("inf") if positive else -float("inf"))
 
 
+_ROUNDED_TO_MOST = 464.0
+"""The greatest number that is rounded to the greatest of E4M3FN, 448."""
+
+
 def _cast_to(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tensor:
     if dtype is x.dtype:
         return x
-    if dtype in (torch.float8_e4m3fn, torch.float8_e5m2) and saturate:
+    if dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
         most = torch.finfo(dtype).max
         wide = x if x.dtype in (torch.float32, torch.float64) else x.to(torch.float32)
-        return torch.clamp(wide, -most, most).to(dtype)
+        if saturate:
+            return torch.clamp(wide, -most, most).to(dtype)
+        if dtype is torch.float8_e4m3fn:
+            # PyTorch saturates here; what would be rounded above the greatest number is to be a NaN.
+            wide = torch.where(torch.abs(wide) > _ROUNDED_TO_MOST, torch.nan, wide)
+        return wide.to(dtype)
     if dtype is torch.bool:
         wide = x.to(torch.float32) if x.dtype in (torch.float8_e4m3fn, torch.float8_e5m2) else x
         return wide != 0

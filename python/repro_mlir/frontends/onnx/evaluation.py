@@ -29,8 +29,11 @@ from repro_mlir.frontends.onnx.nodes import (
 from repro_mlir.frontends.onnx.operators import EXACT, EXACT_FOR_INTEGERS, OPERATORS
 from repro_mlir.frontends.onnx.values import Value, to_torch, type_proto
 
-MOST_CALLS = 100_000
-"""Nodes that are evaluated, those of loops and functions each time: more would take hours."""
+MOST_CALLS = 50_000
+"""Nodes that are evaluated, those of loops and functions each time: more would take too long."""
+
+_FEW = 4096
+"""Equal elements that are numbers of the graph; more of them are a tensor of the program."""
 
 _DEEPEST = 32
 """Functions within functions."""
@@ -223,6 +226,9 @@ def _is_exact(call: Call) -> bool:
     name = call.node.operator
     if name in EXACT_FOR_INTEGERS:
         return not any(each.is_floating_point() for each in tensors)
+    if name == "ConstantOfShape" and math.prod(call.numbers(0) or []) > _FEW:
+        # A program needs no memory for it.
+        return False
     try:
         is_small = math.prod(torch.broadcast_shapes(*(each.shape for each in tensors))) <= MOST_KNOWN
     except RuntimeError:

@@ -13,17 +13,15 @@ import numpy as np
 import onnx
 import torch
 
-from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.evaluation import Evaluation, initial_values, versions_of
 from repro_mlir.frontends.onnx.files import read_model, require_own_tensors
 from repro_mlir.frontends.onnx.shaping import names_in_shapes
-from repro_mlir.frontends.onnx.values import Value, dtype_of, to_torch
+from repro_mlir.frontends.onnx.values import Value, dtype_of, require_element, to_torch
 from repro_mlir.frontends.torch.capture import capture_function
 from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.tensors import element_of
 from repro_mlir.limits import limits
 
 _OLDEST = 7
@@ -129,8 +127,8 @@ def _examples(
         kind = each.type.tensor_type
         try:
             dtype = dtype_of(kind.elem_type)
-            element_of(dtype)
-        except ReproError as error:
+            require_element(dtype)
+        except OnnxError as error:
             raise OnnxError(f"input {each.name!r}: {error}") from None
         given = np.shape(inputs[each.name]) if each.name in inputs else None
         shape = _shape(each.name, kind, sizes, given)
@@ -172,7 +170,7 @@ def _result(name: str, value: Value) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
         raise OnnxError(f"output {name!r} is no tensor")
     try:
-        element_of(value.dtype)
-    except ReproError as error:
+        require_element(value.dtype)
+    except OnnxError as error:
         raise OnnxError(f"output {name!r}: {error}") from None
     return value

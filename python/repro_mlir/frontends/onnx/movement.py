@@ -177,7 +177,9 @@ def _constant(call: Call) -> torch.Tensor:
 
 def _constant_of_shape(call: Call) -> torch.Tensor:
     value = call.attribute("value")
-    shape = sized(call.numbers(0) or [])
+    shape = call.numbers(0) or []
+    if min(shape, default=0) < 0:
+        raise OnnxError(f"expected extents of 0 or more, got {shape[:8]}")
     if value is None:
         return torch.zeros(shape)
     return torch.full(shape, value.item(), dtype=value.dtype)

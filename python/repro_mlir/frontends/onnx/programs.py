@@ -50,7 +50,7 @@ def load(
     """
     options = CaptureOptions(exact_digits=exact_digits, attention_block=attention_block)
     imported = import_model(model, sizes=sizes, inputs=inputs, constants=constants, options=options)
-    return canonical_program(imported, options)
+    return canonical_program(imported, options, advice="")
 
 
 def import_model(

@@ -48,7 +48,7 @@ def _mean(x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
 def _extreme(function: Callable[..., torch.Tensor], is_max: bool) -> _Reduction:
     def run(x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
         if x.dtype is torch.bool:
-            return function(x.to(torch.int8), axes, keep) != 0
+            return run(x.to(torch.int8), axes, keep) > 0
         if math.prod(x.shape[axis] for axis in axes) == 0:
             # Of no elements it is the least, or greatest, value.
             info = torch.finfo(x.dtype) if x.is_floating_point() else torch.iinfo(x.dtype)
@@ -116,6 +116,16 @@ def _cumulative(function: Callable[..., torch.Tensor], neutral: int) -> Operator
     return run
 
 
+def _products(x: torch.Tensor, axis: int, dtype: torch.dtype) -> torch.Tensor:
+    """The products of all elements up to each, in log2(n) steps."""
+    step = 1
+    while step < x.shape[axis]:
+        ones = torch.ones_like(x.narrow(axis, 0, step))
+        x = x * torch.cat([ones, x.narrow(axis, 0, x.shape[axis] - step)], axis)
+        step *= 2
+    return x
+
+
 def _top_k(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     x = call.tensor()
     axis = axis_of(call.attribute("axis", -1), x.dim())
@@ -170,7 +180,7 @@ def _einsum(call: Call) -> Any:
 REDUCTIONS: dict[str, Operator] = {
     "ArgMax": _extreme_index(torch.argmax),
     "ArgMin": _extreme_index(torch.argmin),
-    "CumProd": _cumulative(torch.cumprod, 1),
+    "CumProd": _cumulative(_products, 1),
     "CumSum": _cumulative(torch.cumsum, 0),
     "Einsum": _einsum,
     "Hardmax": _flat_rows(_hardmax),

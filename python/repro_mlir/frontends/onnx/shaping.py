@@ -16,7 +16,7 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(["Compress", "SequenceAt", "SequenceErase", "Split", "SplitToSequence", "Tile"], (1,)),
     **dict.fromkeys(["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean"], (1,)),
     **dict.fromkeys(["ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Upsample"], (1,)),
-    **dict.fromkeys(["Col2Im"], (1, 2)),
+    **dict.fromkeys(["Col2Im", "Dropout"], (1, 2)),
     **dict.fromkeys(["AffineGrid", "CenterCropPad"], (1,)),
     **dict.fromkeys(["BlackmanWindow", "HammingWindow", "HannWindow"], (0,)),
     "ConstantOfShape": (0,),
@@ -51,12 +51,19 @@ def names_in_shapes(graph: onnx.GraphProto) -> set[str]:
             maker = makers.get(name)
             if maker is not None and maker.op_type not in _OF_SHAPES:
                 waiting.extend(maker.input)
+                waiting.extend(output.name for inner in _graphs(maker) for output in inner.output)
     return found
 
 
 def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     for node in graph.node:
         yield node
-        for attribute in node.attribute:
-            for inner in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
-                yield from _nodes(inner)
+        for inner in _graphs(node):
+            yield from _nodes(inner)
+
+
+def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs

@@ -14,14 +14,26 @@ from repro_mlir.frontends.onnx.movement import axis_of
 from repro_mlir.frontends.onnx.nodes import Call, Operator, constant, sized
 
 
+def _circle(n: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cosine and sine of i/n of a turn, for i below n: exact where they are 0 or 1."""
+    quarters = [(8 * i + n) // (2 * n) for i in range(n)]
+    # What is left of the turn beside whole quarters is at most an eighth.
+    rest = constant([i / n - quarter / 4 if 4 * i != quarter * n else 0.0 for i, quarter in enumerate(quarters)], dtype)
+    cosine, sine = torch.cos(rest * (2 * math.pi)), torch.sin(rest * (2 * math.pi))
+    found = torch.cat([cosine, sine, -cosine, -sine])
+    # A quarter turn further, the cosine is minus the sine, and the sine is the cosine.
+    of_cosine = constant([(0, 3, 2, 1)[quarter % 4] * n + i for i, quarter in enumerate(quarters)])
+    of_sine = constant([(1, 0, 3, 2)[quarter % 4] * n + i for i, quarter in enumerate(quarters)])
+    return found.index_select(0, of_cosine), found.index_select(0, of_sine)
+
+
 def _transformed(x: torch.Tensor, rows: int, inverse: bool) -> torch.Tensor:
     """The transform of [..., n, 1 or 2] along n, of which the first rows are wanted."""
     n = x.shape[-2]
     sized([rows, n])
-    # Of the angle, whole turns are left out: then it is exact.
-    turns = constant([[(i * j % n) / n for j in range(n)] for i in range(rows)], torch.float64)
-    angles = (turns * (2 * math.pi)).to(x.dtype)
-    cosine, sine = torch.cos(angles), torch.sin(angles)
+    cosine, sine = _circle(n, x.dtype)
+    turns = constant([i * j % n for i in range(rows) for j in range(n)])
+    cosine, sine = (each.index_select(0, turns).reshape(rows, n) for each in (cosine, sine))
     sine = sine if inverse else -sine
     if x.shape[-1] not in (1, 2):
         raise OnnxError(f"expected real or complex numbers in the last dimension, got an extent of {x.shape[-1]}")

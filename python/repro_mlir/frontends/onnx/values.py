@@ -41,9 +41,10 @@ def dtype_of(element: int) -> torch.dtype:
     return _DTYPES[element]
 
 
-def element_of(dtype: torch.dtype) -> int:
-    """ONNX's number of an element type."""
-    return _NUMBERS[dtype]
+def require_element(dtype: torch.dtype) -> None:
+    """OnnxError where no tensor of a program has this element type, though values within a graph may."""
+    if dtype is torch.uint8:
+        raise OnnxError("the element type UINT8 is not supported (V1)")
 
 
 def is_floating(tensor: onnx.TensorProto) -> bool:
@@ -66,9 +67,7 @@ def to_torch(tensor: onnx.TensorProto) -> torch.Tensor:
 def type_proto(value: Value) -> onnx.TypeProto:
     """The type of a value in ONNX's terms, with its shape."""
     if isinstance(value, torch.Tensor):
-        return onnx.helper.make_tensor_type_proto(element_of(value.dtype), tuple(value.shape))
+        return onnx.helper.make_tensor_type_proto(_NUMBERS[value.dtype], tuple(value.shape))
     if value:
-        return onnx.helper.make_sequence_type_proto(
-            onnx.helper.make_tensor_type_proto(element_of(value[0].dtype), None)
-        )
+        return onnx.helper.make_sequence_type_proto(onnx.helper.make_tensor_type_proto(_NUMBERS[value[0].dtype], None))
     return onnx.TypeProto()

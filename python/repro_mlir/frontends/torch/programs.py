@@ -204,13 +204,21 @@ def _program(
     return canonical_program(imported, options), imported
 
 
-def canonical_program(imported: ImportedProgram[Captured], options: CaptureOptions) -> Program:
-    """The canonical program of a captured one; of `options`, `exact_digits` has a meaning."""
+_ADVICE = ": model.float() converts the model, x.float() a tensor"
+
+
+def canonical_program(imported: ImportedProgram[Captured], options: CaptureOptions, advice: str = _ADVICE) -> Program:
+    """The canonical program of a captured one.
+
+    Args:
+      options: `exact_digits` has a meaning.
+      advice: follows the message for an operator that is defined for float32 alone.
+    """
     with working("importing"):
         try:
             program = program_of(imported)
         except ReproError as error:
-            raise _with_advice(error) from None
+            raise _with_advice(error, advice) from None
     return program if options.exact_digits is None else exact_contractions(program, options.exact_digits)
 
 
@@ -218,13 +226,10 @@ _F32_ALONE = re.compile(r"cannot import the program: (.*?): '(?:math|repro)\.(\w
 _NO_ELEMENT = re.compile(r"cannot import the program: (.*?): '[\w.]+' op \(V1\) element type 'f8E8M0FNU'")
 
 
-def _with_advice(error: ReproError) -> ReproError:
+def _with_advice(error: ReproError, advice: str) -> ReproError:
     """An error of the compiler in words of PyTorch, where that helps."""
     if found := _F32_ALONE.match(str(error)):
-        return CaptureError(
-            f"{_place(found[1])}: {found[2]} is defined for float32, not for float64 (S5): model.float() converts the "
-            "model, x.float() a tensor"
-        )
+        return CaptureError(f"{_place(found[1])}: {found[2]} is defined for float32, not for float64 (S5){advice}")
     if found := _NO_ELEMENT.match(str(error)):
         return CaptureError(f"{_place(found[1])}: float8_e8m0fnu is no element type of a program (V1)")
     return error
