@@ -205,6 +205,9 @@ static Value accumulateSums(ImplicitLocOpBuilder &b, Value values,
 Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
                         Value values, ArrayRef<int64_t> dims, AffineMap map,
                         RankedTensorType type) {
+  // Nothing is read.
+  if (cast<RankedTensorType>(values.getType()).getNumElements() == 0)
+    return makeZero(b, type);
   // In terms of the dimensions that `values` has.
   SmallVector<AffineExpr> replacements(map.getNumDims());
   SmallVector<int64_t> extents;
@@ -322,6 +325,8 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
   // Without indices of its own, every point reads the same elements.
   if (!updates || depth == 0)
     return updates;
+  if (cast<RankedTensorType>(updates.getType()).getNumElements() == 0)
+    return makeZero(b, type);
 
   // The outer dimensions, then the column of the index.
   SmallVector<AffineExpr> replacements(numLoops, b.getAffineConstantExpr(0));

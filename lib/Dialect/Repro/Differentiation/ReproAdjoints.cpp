@@ -92,8 +92,14 @@ static LogicalResult addOf(ScanOp op, ImplicitLocOpBuilder &b,
   int64_t dim = op.getDimension();
   if (op.getCombine() == Combine::add)
     adjoints.add(x, sumBehind(b, g, dim));
-  else if (op.getCombine() == Combine::mul)
-    adjoints.add(x, deriveProducts(b, x, y, g, dim));
+  else if (op.getCombine() == Combine::mul) {
+    Type element = getTensorType(x).getElementType();
+    auto widen = [&](Value tensor) {
+      return convertElements(b, tensor, getDerivativeType(element));
+    };
+    Value products = deriveProducts(b, widen(x), widen(y), widen(g), dim);
+    adjoints.add(x, convertElements(b, products, element));
+  }
   else
     return op.emitOpError("(J1) has no derivative, but for sums and products");
   return success();

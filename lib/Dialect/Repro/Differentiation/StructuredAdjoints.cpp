@@ -327,6 +327,10 @@ static LogicalResult addOfProduct(Adjoints &adjoints, StepFold &fold) {
       shape.push_back(loops.extents[dim]);
   }
   Value init = fold.op.getOutputs()[0];
+  if (count == 0) {
+    adjoints.add(init, fold.adjoint);
+    return success();
+  }
   Type element = getDerivativeType(
       cast<RankedTensorType>(init.getType()).getElementType());
   // As rows: the factors behind the initial one.
