@@ -27,7 +27,7 @@ def requirements() -> list[str]:
         *project["build-system"]["requires"],
         *BUILD_TOOLS,
         *project["project"]["dependencies"],
-        *(requirement for name in ("torch", "sign", "examples", "cuda", "test") for requirement in extras[name]),
+        *(requirement for name in ("torch", "jax", "sign", "examples", "cuda", "test") for requirement in extras[name]),
     ]
     return list(dict.fromkeys(found))
 

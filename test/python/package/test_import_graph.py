@@ -39,6 +39,8 @@ ALLOWED = {
     "execute": {"bundle.runner", "compilation", "frontends", "numerics", "program", "reference"},
     "frontends.torch": {"files", "frontends", "numerics", "program"},
     "frontends.onnx": {"files", "frontends", "frontends.torch", "numerics", "program"},
+    "frontends.stablehlo": {"frontends"},
+    "frontends.jax": {"frontends", "frontends.stablehlo", "numerics", "program"},
     "audit": {"numerics"},
     "audit.operators": {"audit", "execute", "numerics", "program", "reference"},
     "audit.receipts": {
@@ -349,21 +351,28 @@ def run_without(names: tuple[str, ...], code: str, data: bytes = b"") -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
-def test_everything_else_can_be_imported_without_torch() -> None:
+def test_only_their_frontends_import_jax_and_its_mlir() -> None:
+    for each in imports():
+        root = each.module.split(".")[0]
+        if not each.own and root in ("jax", "jaxlib"):
+            assert within(each.importer, "frontends.jax" if root == "jax" else "frontends.stablehlo"), each
+
+
+def test_everything_else_can_be_imported_without_frameworks() -> None:
     modules = [
         f"repro_mlir.{name}"
         for name in sources()
         if name
         and not name.endswith("__main__")
-        and not within(name, "frontends.torch")
-        and not within(name, "frontends.onnx")
+        and not any(within(name, f"frontends.{framework}") for framework in ("jax", "onnx", "stablehlo", "torch"))
         # Each needs its package.
         and not name.startswith("integrations.")
     ]
     modules += [f"repro_mlir.frontends.torch{name}" for name in ("", ".programs", ".script")]
     modules += [f"repro_mlir.frontends.onnx{name}" for name in ("", ".programs")]
+    modules += [f"repro_mlir.frontends.jax{name}" for name in ("", ".programs")]
     run_without(
-        ("torch", "torch_mlir"),
+        ("jax", "jaxlib", "torch", "torch_mlir"),
         f"""
 for name in {modules}:
     importlib.import_module(name)
@@ -372,6 +381,12 @@ try:
     repro_mlir.capture(None, None)
 except repro_mlir.ReproError as error:
     assert "pip install 'repro-mlir[torch]'" in str(error), error
+else:
+    raise AssertionError
+try:
+    repro_mlir.frontends.jax.capture(None)
+except repro_mlir.ReproError as error:
+    assert "pip install 'repro-mlir[jax]'" in str(error), error
 else:
     raise AssertionError
 """,

@@ -21,6 +21,7 @@ from torch_mlir.extras.fx_importer import (
 )
 from torch_mlir.passmanager import PassManager
 
+from repro_mlir.frontends.newer_mlir import for_llvm_22
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.extents import ExtentWriter, extent_maps
 from repro_mlir.frontends.torch.lowering_process import LoweringEnded, run_passes
@@ -304,25 +305,6 @@ def _mark_sizes(main: ir.OpView, sizes: Sizes, num_state: int) -> None:
             entries = {entry.name: entry.attr for entry in ir.DictAttr(marked[number])}
             marked[number] = ir.DictAttr.get(entries | {"repro.extents": ir.AffineMapAttr.get(extents)})
     main.attributes["arg_attrs"] = ir.ArrayAttr.get(marked)
-
-
-# --- Text that LLVM 22 parses ---
-
-_HEX_BOOLEANS = re.compile(r'dense<"0x([0-9A-Fa-f]+)"> : tensor<((?:[0-9]+x)+)i1>')
-
-
-def for_llvm_22(text: str) -> str:
-    """Rewrites what newer MLIR prints in another way than LLVM 22 reads it."""
-    return _HEX_BOOLEANS.sub(_pack_booleans, text)
-
-
-def _pack_booleans(match: re.Match[str]) -> str:
-    """Newer MLIR writes one byte per i1 element, LLVM 22 reads one bit."""
-    data = bytes.fromhex(match[1])
-    packed = bytearray((len(data) + 7) // 8)
-    for index, byte in enumerate(data):
-        packed[index // 8] |= (byte & 1) << (index % 8)
-    return f'dense<"0x{packed.hex().upper()}"> : tensor<{match[2]}i1>'
 
 
 # --- Errors ---

@@ -1,0 +1,23 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""JAX frontend: pure functions, training steps among them, as programs.
+
+Names are loaded on first use: importing this package imports no JAX, which only captures need.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...lazy_imports import load_on_first_use
+
+if TYPE_CHECKING:
+    from .bindings import Captured
+    from .programs import capture, import_function
+
+_HOMES = {"Captured": "bindings", "capture": "programs", "import_function": "programs"}
+
+__all__ = ["Captured", "capture", "import_function"]
+
+__getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

@@ -1,0 +1,116 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What ties a captured program to the pytrees of the user's function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from ...numerics.elements import ELEMENTS
+from ...numerics.tensors import TensorType
+from ..stablehlo.errors import CaptureError
+
+_ELEMENTS = {element.library: element.name for element in ELEMENTS.values()}
+# Integers have no sign in a program (V1): an operation has.
+_ELEMENTS |= {f"uint{width}": f"i{width}" for width in (8, 16, 32, 64)}
+
+
+def element_of(dtype: np.dtype[Any], what: str) -> str:
+    """MLIR's name of an element type. CaptureError for one that programs cannot hold."""
+    if dtype.name not in _ELEMENTS:
+        raise CaptureError(f"{what} has elements of {dtype.name}, expected one of {', '.join(_ELEMENTS)}")
+    return _ELEMENTS[dtype.name]
+
+
+def names_of(tree: Any, root: str) -> list[str]:
+    """A name for each leaf: its path from the root, such as `state.params.dense.kernel`."""
+    return [
+        ".".join(filter(None, [root, jax.tree_util.keystr(path, simple=True, separator=".")]))
+        for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]
+    ]
+
+
+def array_of(leaf: Any, kind: TensorType) -> np.ndarray:
+    """A leaf as an array of a program. CaptureError for another shape or element type."""
+    if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    array = np.asarray(leaf)
+    # As JAX takes it: without 64 bits where those are off.
+    array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
+    if array.shape != kind.shape or element_of(array.dtype, kind.name) != kind.element:
+        raise CaptureError(
+            f"{kind.name} has shape {list(array.shape)} of {array.dtype.name}, expected {list(kind.shape)} of "
+            f"{kind.element}"
+        )
+    return array.view(kind.dtype)
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The bindings of a captured program (`frontends.interface.Bindings`).
+
+    JAX's arrays do not change: where the state of a step goes, a new pytree is made of it, by `state_of`.
+
+    Attributes:
+      state: the tensors of the state.
+      inputs: those of the other arguments.
+      outputs: those of the other results.
+    """
+
+    state: tuple[TensorType, ...]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    _trees: tuple[Any, Any, Any] = field(repr=False)
+    _dtypes: tuple[list[np.dtype[Any]], list[np.dtype[Any]]] = field(repr=False)
+
+    def hyper_parameters(self) -> Sequence[Any]:
+        """None: what changes from step to step is an argument or part of the state."""
+        return ()
+
+    def flatten_batch(self, batch: Any) -> Sequence[np.ndarray]:
+        """The tensors of the arguments behind the state, a tuple of them, in the order of the inputs.
+
+        Raises:
+          CaptureError: another structure, shape or element type than that of the captured arguments.
+        """
+        leaves, tree = jax.tree.flatten(tuple(batch))
+        if tree != self._trees[1]:
+            raise CaptureError(f"the arguments have the structure {tree}, expected {self._trees[1]}")
+        return [array_of(leaf, kind) for leaf, kind in zip(leaves, self.inputs, strict=True)]
+
+    def flatten_state(self, *state: Any) -> dict[str, np.ndarray]:
+        """A state, given as the leading arguments, as new arrays by name: what a compiled step updates in place.
+
+        Raises:
+          CaptureError: as `flatten_batch`.
+        """
+        leaves, tree = jax.tree.flatten(state)
+        if tree != self._trees[0]:
+            raise CaptureError(f"the state has the structure {tree}, expected {self._trees[0]}")
+        return {kind.name: np.array(array_of(leaf, kind)) for leaf, kind in zip(leaves, self.state, strict=True)}
+
+    def state_of(self, values: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
+        """The state by name as the pytrees of the leading arguments, with arrays of their own."""
+        arrays = [_typed(values[kind.name], dtype) for kind, dtype in zip(self.state, self._dtypes[0], strict=True)]
+        return tuple(jax.tree.unflatten(self._trees[0], arrays))
+
+    def outputs_of(self, values: Mapping[str, np.ndarray]) -> Any:
+        """The outputs by name as the pytree of the function's results behind the state."""
+        arrays = [_typed(values[kind.name], dtype) for kind, dtype in zip(self.outputs, self._dtypes[1], strict=True)]
+        return jax.tree.unflatten(self._trees[2], arrays)
+
+    def write_state(self, values: Sequence[Any]) -> None:
+        """CaptureError: JAX's arrays are not written."""
+        raise CaptureError("arrays of JAX do not change: state_of gives the state as new ones")
+
+
+def _typed(array: np.ndarray, dtype: Any) -> Any:
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jax.numpy.array(array.view(np.uint32)), impl=dtype._impl.name)
+    return jax.numpy.array(array.view(dtype))

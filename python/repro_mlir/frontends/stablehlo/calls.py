@@ -1,0 +1,204 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What StableHLO's own lowering leaves or gets wrong: calls of private functions while it lowers the rest.
+
+Afterwards each call becomes operations in generic form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from jaxlib.mlir import ir
+
+_PREFIX = "repro."
+
+Writer = Callable[["Builder", list[ir.Value]], Sequence[ir.Value]]
+"""Writes the operations of one call: takes its operands, gives a value for each result."""
+
+
+def signless(kind: ir.Type) -> ir.Type:
+    """A type without signs of integers: after StableHLO, operations have them."""
+    if isinstance(kind, ir.RankedTensorType):
+        return ir.RankedTensorType.get(kind.shape, signless(kind.element_type))
+    if isinstance(kind, ir.IntegerType) and not kind.is_signless:
+        return ir.IntegerType.get_signless(kind.width)
+    return kind
+
+
+class Builder:
+    """Writes operations in generic form in the place of one call.
+
+    Attributes:
+      types: those of the results of the call.
+    """
+
+    def __init__(self, call: ir.Operation) -> None:
+        self.types = [ir.RankedTensorType(signless(value.type)) for value in call.results]
+        self._location = call.location
+        self._point = ir.InsertionPoint(call)
+
+    def create(
+        self,
+        name: str,
+        operands: Sequence[Sequence[ir.Value]],
+        results: Sequence[ir.Type],
+        attributes: dict[str, ir.Attribute] | None = None,
+    ) -> list[ir.Value]:
+        """Creates an operation.
+
+        Args:
+          name: `dialect.operation`.
+          operands: the values of each operand; of more than one, their numbers are written as segments.
+          results: the types of the results.
+          attributes: inherent attributes by name.
+        """
+        attributes = dict(attributes or {})
+        if len(operands) > 1:
+            attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([len(values) for values in operands])
+        return list(
+            ir.Operation.create(
+                name,
+                operands=[value for values in operands for value in values],
+                results=list(results),
+                attributes=attributes,
+                loc=self._location,
+                ip=self._point,
+            ).results
+        )
+
+    def empty(self, kind: ir.Type) -> ir.Value:
+        """A tensor without defined elements, for the output of an operation that does not read it."""
+        return self.create("tensor.empty", [[]], [kind])[0]
+
+    def scalar(self, name: str, operands: Sequence[ir.Value], kind: ir.Type, **attributes: ir.Attribute) -> ir.Value:
+        """An operation with one result at the present insertion point, which is that of a body."""
+        return ir.Operation.create(
+            name, operands=list(operands), results=[kind], attributes=attributes, loc=self._location
+        ).result
+
+    def structured(
+        self,
+        inputs: Sequence[ir.Value],
+        outputs: Sequence[ir.Value],
+        maps: Sequence[ir.AffineMap],
+        iterators: Sequence[str],
+        compute: Callable[[list[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """A linalg.generic.
+
+        Args:
+          inputs, outputs: tensors; the results have the types of the outputs.
+          maps: one for each of them.
+          iterators: "parallel" or "reduction" for each dimension.
+          compute: makes the elements of the results of those of the operands, at the insertion point of the body.
+        """
+        kinds = [ir.RankedTensorType(value.type) for value in (*inputs, *outputs)]
+        generic = ir.Operation.create(
+            "linalg.generic",
+            operands=[*inputs, *outputs],
+            results=[value.type for value in outputs],
+            attributes={
+                "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+                "iterator_types": ir.ArrayAttr.get(
+                    [ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators]
+                ),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(outputs)]),
+            },
+            regions=1,
+            loc=self._location,
+            ip=self._point,
+        )
+        elements = [kind.element_type for kind in kinds]
+        body = generic.regions[0].blocks.append(*elements, arg_locs=[self._location] * len(elements))
+        with ir.InsertionPoint(body), self._location:
+            ir.Operation.create("linalg.yield", operands=list(compute(list(body.arguments))))
+        return list(generic.results)
+
+    def elementwise(self, operands: Sequence[ir.Value], compute: Callable[[list[ir.Value]], ir.Value]) -> ir.Value:
+        """The first result, of the elements of operands that have its shape."""
+        kind = self.types[0]
+        identity = ir.AffineMap.get_identity(kind.rank)
+        maps = [identity] * (len(operands) + 1)
+        return self.structured(
+            operands, [self.empty(kind)], maps, ["parallel"] * kind.rank, lambda values: [compute(values[:-1])]
+        )[0]
+
+
+class Calls:
+    """The calls of a module."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self._module = module
+        self._writers: dict[str, Writer] = {}
+
+    def call(self, operands: Sequence[ir.Value], results: Sequence[ir.Type], write: Writer) -> list[ir.Value]:
+        """A call at the present insertion point and location, in whose place `write` writes after the lowering."""
+        symbol = f"{_PREFIX}{len(self._writers)}"
+        self._writers[symbol] = write
+        kind = ir.FunctionType.get([value.type for value in operands], list(results))
+        with ir.InsertionPoint.at_block_begin(self._module.body):
+            ir.Operation.create(
+                "func.func",
+                regions=1,
+                attributes={
+                    "sym_name": ir.StringAttr.get(symbol),
+                    "sym_visibility": ir.StringAttr.get("private"),
+                    "function_type": ir.TypeAttr.get(kind),
+                },
+            )
+        return list(
+            ir.Operation.create(
+                "func.call",
+                operands=list(operands),
+                results=list(results),
+                attributes={"callee": ir.FlatSymbolRefAttr.get(symbol)},
+            ).results
+        )
+
+    def write(self) -> None:
+        """Replaces all calls, after the lowering, by what they stand for; no integer has a sign then."""
+        module = self._module
+        for function in functions(module):
+            for argument in function.regions[0].blocks[0].arguments:
+                argument.set_type(signless(argument.type))
+        for operation in collect(module, ("func.call", "builtin.unrealized_conversion_cast")):
+            operands = list(operation.operands)
+            if operation.name == "func.call":
+                writer = self._writers[ir.FlatSymbolRefAttr(operation.attributes["callee"]).value]
+                results = writer(Builder(operation), operands)
+            else:
+                results = operands
+            for old, new in zip(operation.results, results, strict=True):
+                old.replace_all_uses_with(new)
+            operation.erase()
+        for each in list(module.body.operations):
+            if ir.StringAttr(each.attributes["sym_name"]).value in self._writers:
+                each.operation.erase()
+        for function in functions(module):
+            block = function.regions[0].blocks[0]
+            returned = block.operations[len(block.operations) - 1].operands
+            kind = ir.FunctionType.get([each.type for each in block.arguments], [each.type for each in returned])
+            function.attributes["function_type"] = ir.TypeAttr.get(kind)
+
+
+def functions(module: ir.Module) -> list[ir.Operation]:
+    """The functions with a body."""
+    return [each.operation for each in module.body.operations if len(each.operation.regions[0].blocks)]
+
+
+def collect(
+    module: ir.Module, names: Container[str] | None = None, *, is_outermost: bool = False
+) -> list[ir.Operation]:
+    """All operations of these names, or all, in their order; `is_outermost`: none that is within another one."""
+    found: list[ir.Operation] = []
+
+    def look(operation: ir.Operation) -> ir.WalkResult:
+        if names is None or operation.name in names:
+            found.append(operation)
+            return ir.WalkResult.SKIP if is_outermost else ir.WalkResult.ADVANCE
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look, ir.WalkOrder.PRE_ORDER)
+    return found

@@ -1,0 +1,32 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Contexts of jaxlib's MLIR, with the dialects that modules in StableHLO have."""
+
+from __future__ import annotations
+
+import functools
+
+from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+from jaxlib.mlir.dialects import chlo, sdy, stablehlo
+
+
+@functools.cache
+def _register_passes() -> None:
+    stablehlo.register_stablehlo_passes()
+
+
+def new_context() -> ir.Context:
+    """A context in which StableHLO, and operations of dialects that are not registered, can be parsed and written."""
+    _register_passes()
+    context = ir.Context()
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for dialect in (chlo, sdy, stablehlo):
+        dialect.register_dialect(context)
+    # Operations of the repro dialect, and those of upstream that jaxlib has no bindings for.
+    context.allow_unregistered_dialects = True
+    return context

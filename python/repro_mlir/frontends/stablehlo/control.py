@@ -1,0 +1,118 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Calls, composites and choices become the operations in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+
+from . import emit
+from .calls import Calls, functions
+from .errors import error_at
+from .rules import Unsupported, rule
+
+_IDENTITIES = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
+"""Custom calls that say where a tensor lies."""
+
+
+def inline(module: ir.Module) -> None:
+    """Puts the bodies of called functions and of composites in their places; main alone remains.
+
+    CaptureError where a function is not there.
+    """
+    named = {ir.StringAttr(each.attributes["sym_name"]).value: each for each in functions(module)}
+    main = named.pop("main")
+    while found := _collect_calls(main):
+        for operation in found:
+            key = "callee" if operation.name == "func.call" else "decomposition"
+            symbol = ir.FlatSymbolRefAttr(operation.attributes[key]).value
+            if symbol not in named:
+                raise error_at(operation.location, f"function {symbol} is not in the module")
+            with ir.InsertionPoint(operation):
+                values = _jax_mlir_ext.inlined_func_call(named[symbol], list(operation.operands), operation.location)
+            for old, new in zip(operation.results, values, strict=True):
+                old.replace_all_uses_with(new)
+            operation.erase()
+    for other in [each.operation for each in module.body.operations]:
+        if other != main:
+            other.erase()
+
+
+def _collect_calls(main: ir.Operation) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def look(operation: ir.Operation) -> ir.WalkResult:
+        if operation.name in ("func.call", "stablehlo.composite"):
+            found.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    main.walk(look)
+    return found
+
+
+@rule("stablehlo.case", "stablehlo.if")
+def choose(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
+    """Computes every branch, and selects results: branches have no effects."""
+    index = operation.operands[0]
+    regions = list(operation.regions)
+    if operation.name == "stablehlo.if":
+        conditions = [index]
+    else:
+        # An index out of range means the last branch.
+        conditions = [emit.compare("EQ", index, emit.like(index, number)) for number in range(len(regions) - 1)]
+    branches = [_inlined(region) for region in regions]
+    values = branches[-1]
+    for condition, branch in reversed(list(zip(conditions, branches, strict=False))):
+        values = [
+            value if value == other else emit.select(condition, value, other)
+            for value, other in zip(branch, values, strict=True)
+        ]
+    return values
+
+
+def _inlined(region: ir.Region) -> list[ir.Value]:
+    """Copies the operations of a region without arguments, gives its results."""
+    known: dict[ir.Value, ir.Value] = {}
+    for each in region.blocks[0].operations:
+        operation = each.operation
+        if operation.name == "stablehlo.return":
+            return [known.get(value, value) for value in operation.operands]
+        copy = operation.clone()
+        _replace_operands(copy, known)
+        known.update(zip(operation.results, copy.operation.results, strict=True))
+    raise AssertionError("a region ends with its return")
+
+
+def _replace_operands(copy: ir.OpView | ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
+    def look(operation: ir.Operation) -> ir.WalkResult:
+        for number, value in enumerate(operation.operands):
+            if value in known:
+                operation.operands[number] = known[value]
+        return ir.WalkResult.ADVANCE
+
+    copy.operation.walk(look)
+
+
+@rule("stablehlo.custom_call")
+def custom_call(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """Code that is no part of the module, but for what only says where a tensor lies."""
+    target = ir.StringAttr(operation.attributes["call_target_name"]).value
+    if target in _IDENTITIES and len(operation.operands) == len(operation.results):
+        return list(operation.operands)
+    raise Unsupported(f"of {target} is not supported: it is code outside of the module")
+
+
+@rule("stablehlo.rng", "stablehlo.rng_bit_generator")
+def random(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """Which bits these give is a matter of the implementation."""
+    raise Unsupported("is not supported: its bits are not defined, expected keys of threefry2x32, JAX's default")
+
+
+@rule("sdy.sharding_constraint")
+def sharding(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """Where a tensor lies is no part of a program."""
+    return list(operation.operands)

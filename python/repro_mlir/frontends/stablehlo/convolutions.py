@@ -1,0 +1,72 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Convolutions (K2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as hlo
+
+from . import emit
+from .calls import Builder, Calls
+from .rules import rule
+
+
+@rule("stablehlo.convolution")
+def convolution(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """repro.convolution, with batch, channels and space in its order."""
+    attributes = operation.attributes
+    numbers = hlo.ConvDimensionNumbers(attributes["dimension_numbers"])
+    value, kernel = operation.operands
+    result = ir.RankedTensorType(operation.results[0].type)
+    value = emit.transpose(
+        value,
+        [numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions],
+    )
+    kernel = emit.transpose(
+        kernel,
+        [
+            numbers.kernel_output_feature_dimension,
+            numbers.kernel_input_feature_dimension,
+            *numbers.kernel_spatial_dimensions,
+        ],
+    )
+    if isinstance(result.element_type, ir.IntegerType):
+        value, kernel = (emit.convert(each, result.element_type) for each in (value, kernel))
+    order = [numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions]
+    shape = [result.shape[dim] for dim in order]
+    rank = len(shape) - 2
+
+    def entries(name: str) -> list[int]:
+        return list(ir.DenseI64ArrayAttr(attributes[name])) if name in attributes else [1] * rank
+
+    padding = np.zeros((rank, 2), np.int64)
+    if "padding" in attributes:
+        padding[:] = np.array(ir.DenseElementsAttr(attributes["padding"])).reshape(rank, 2)
+    reversal = list(ir.DenseBoolArrayAttr(attributes["window_reversal"])) if "window_reversal" in attributes else []
+    groups = {
+        name: ir.IntegerAttr(attributes[source]).value
+        for name, source in (("feature_groups", "feature_group_count"), ("batch_groups", "batch_group_count"))
+    }
+
+    arrays = {
+        "strides": entries("window_strides"),
+        "padding_low": padding[:, 0].tolist(),
+        "padding_high": padding[:, 1].tolist(),
+        "input_dilation": entries("lhs_dilation"),
+        "kernel_dilation": entries("rhs_dilation"),
+    }
+
+    def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
+        described: dict[str, ir.Attribute] = {name: ir.DenseI64ArrayAttr.get(entry) for name, entry in arrays.items()}
+        described["window_reversal"] = ir.DenseBoolArrayAttr.get(reversal or [False] * rank)
+        described |= {name: ir.IntegerAttr.get(emit.i64(), count) for name, count in groups.items()}
+        return build.create("repro.convolution", [operands], build.types, described)
+
+    init = emit.splat(shape, result.element_type, 0)
+    total = calls.call([value, kernel, init], [init.type], write)[0]
+    return [emit.transpose(total, [order.index(dim) for dim in range(len(order))])]

@@ -1,0 +1,114 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Elementary functions (S5) and small functions of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as hlo
+
+from . import emit
+from .calls import Builder, Calls
+from .rules import Unsupported, rule
+
+_FUNCTIONS = {
+    "chlo.acos": "acos",
+    "chlo.acosh": "acosh",
+    "chlo.asin": "asin",
+    "chlo.asinh": "asinh",
+    "chlo.atan": "atan",
+    "chlo.atanh": "atanh",
+    "chlo.cosh": "cosh",
+    "chlo.erf": "erf",
+    "chlo.erfc": "erfc",
+    "chlo.sinh": "sinh",
+    "chlo.tan": "tan",
+    "stablehlo.atan2": "atan2",
+    "stablehlo.cbrt": "cbrt",
+    "stablehlo.cosine": "cos",
+    "stablehlo.exponential": "exp",
+    "stablehlo.exponential_minus_one": "expm1",
+    "stablehlo.log": "log",
+    "stablehlo.log_plus_one": "log1p",
+    "stablehlo.power": "pow",
+    "stablehlo.rsqrt": "rsqrt",
+    "stablehlo.sine": "sin",
+    "stablehlo.tan": "tan",
+    "stablehlo.tanh": "tanh",
+}
+
+
+@rule(*_FUNCTIONS)
+def elementary(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
+    """The correctly rounded function: neither an expansion into polynomials nor a folder may come first."""
+    function = f"repro.{_FUNCTIONS[operation.name]}"
+    element = emit.element_of(operation.results[0])
+    if isinstance(element, ir.IntegerType):
+        # The power of integers is exact.
+        return None
+    if isinstance(element, ir.F64Type):
+        raise Unsupported("of f64 is not supported: elementary functions are those of f32 (S5)")
+
+    def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
+        kind = build.types[0].element_type
+        return [build.elementwise(operands, lambda values: build.scalar(function, values, kind))]
+
+    return calls.call(list(operation.operands), [operation.results[0].type], write)
+
+
+@rule("stablehlo.logistic")
+def logistic(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """1 / (1 + exp(-x)), (S6); in f32 for narrower types."""
+    value = operation.operands[0]
+    element = emit.element_of(value)
+    wide = value if isinstance(element, ir.F64Type) else emit.convert(value, ir.F32Type.get())
+    one = emit.like(wide, 1.0)
+    return [emit.convert(hlo.divide(one, hlo.add(one, hlo.exponential(hlo.negate(wide)))), element)]
+
+
+@rule("stablehlo.reduce_precision")
+def reduce_precision(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """Rounds the fraction of an f32 to nearest even; what overflows is infinite, what is subnormal then is zero."""
+    value = operation.operands[0]
+    element = emit.element_of(value)
+    exponent, fraction = (
+        ir.IntegerAttr(operation.attributes[name]).value for name in ("exponent_bits", "mantissa_bits")
+    )
+    if not isinstance(element, ir.F32Type):
+        raise Unsupported(f"of {element} is not supported, expected f32")
+    integer = ir.IntegerType.get_unsigned(32)
+    bits = emit.bitcast(value, integer)
+
+    def number(value: int) -> ir.Value:
+        return emit.like(bits, value)
+
+    sign = hlo.and_(bits, number(0x80000000))
+    size: ir.Value = hlo.and_(bits, number(0x7FFFFFFF))
+    dropped = 23 - fraction
+    if dropped > 0:
+        odd = hlo.and_(hlo.shift_right_logical(size, number(dropped)), number(1))
+        size = hlo.add(size, hlo.add(number((1 << (dropped - 1)) - 1), odd))
+        size = hlo.and_(size, number(0xFFFFFFFF >> dropped << dropped))
+    if exponent < 8:
+        bias = (1 << (exponent - 1)) - 1
+        is_large = emit.compare("GE", size, number((127 + bias + 1) << 23))
+        is_small = emit.compare("LT", size, number((127 - bias + 1) << 23))
+        size = emit.select(is_large, number(0x7F800000), emit.select(is_small, number(0), size))
+    result = emit.bitcast(hlo.or_(sign, size), element)
+    is_nan = emit.compare("NE", value, value)
+    return [emit.select(is_nan, value, result)]
+
+
+@rule("chlo.square")
+def square(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """x * x."""
+    return [hlo.multiply(operation.operands[0], operation.operands[0])]
+
+
+@rule("stablehlo.optimization_barrier")
+def barrier(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """No optimization changes a bit."""
+    return list(operation.operands)

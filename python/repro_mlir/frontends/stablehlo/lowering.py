@@ -1,0 +1,142 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""StableHLO as imported linalg text (docs/architecture.md), by the passes of jaxlib."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
+
+from ..newer_mlir import for_llvm_22
+from . import convolutions, functions, ordering, scatter, slices, windows  # noqa: F401  # their rules
+from .calls import Calls, collect
+from .calls import functions as functions_of
+from .context import new_context
+from .control import inline
+from .errors import CaptureError, error_at, place_of
+from .rules import apply
+
+# No canonicalization: its folders evaluate functions by the host's libm, where import has not replaced them (S5).
+_EXPAND = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+_LOWER = "builtin.module(stablehlo-legalize-to-linalg)"
+_IMPORTED = {"arith", "builtin", "func", "linalg", "math", "repro", "scf", "tensor"}
+"""Dialects of what import takes."""
+
+
+def lower(source: str, num_state: int, arguments: Sequence[str], results: Sequence[str]) -> str:
+    """Lowers a module with a function main to MLIR generic text.
+
+    Args:
+      source: StableHLO, with locations.
+      num_state: how many of its first arguments and results are the state.
+      arguments, results: names for `repro.name`, one for each.
+    Returns:
+      a module with one `func.func @main`, in a form that LLVM 22 parses.
+    Raises:
+      CaptureError: an operation or a type is not supported.
+    """
+    context = new_context()
+    with context, ir.Location.unknown():
+        try:
+            module = ir.Module.parse(source)
+        except ir.MLIRError as error:
+            raise CaptureError(f"expected a module in StableHLO: {_first_line(error)}") from None
+        inline(module)
+        _require_types(module)
+        calls = Calls(module)
+        apply(module, calls)
+        _run(module, _EXPAND)
+        apply(module, calls)
+        _run(module, _LOWER)
+        calls.write()
+        _read_scalars(module)
+        _require_imported(module)
+        _keep_lines(module)
+        _name(module, num_state, arguments, results)
+        text = str(module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True))
+    return for_llvm_22(_without_argument_locations(text))
+
+
+def _run(module: ir.Module, pipeline: str) -> None:
+    try:
+        PassManager.parse(pipeline).run(module.operation)
+    except ir.MLIRError as error:
+        for diagnostic in error.error_diagnostics:
+            raise error_at(diagnostic.location, diagnostic.message.splitlines()[0]) from None
+        raise CaptureError(f"lowering of StableHLO failed: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _require_types(module: ir.Module) -> None:
+    for operation in collect(module):
+        for result in operation.results:
+            kind = result.type
+            element = kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
+            if isinstance(element, ir.ComplexType):
+                raise error_at(operation.location, f"operation {operation.name} of complex numbers is not supported")
+            if isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape:
+                raise error_at(operation.location, f"operation {operation.name} of a dynamic shape is not supported")
+
+
+def _read_scalars(module: ir.Module) -> None:
+    """Bodies of reductions are those of StableHLO: scalars there are tensors, of which each is read at once."""
+    made = {operation.results[0]: operation for operation in collect(module, ("tensor.from_elements",))}
+    for operation in collect(module, ("tensor.extract",)):
+        source = made.get(operation.operands[0])
+        if source is not None and len(operation.operands) == 1:
+            operation.results[0].replace_all_uses_with(source.operands[0])
+            operation.erase()
+    for operation in made.values():
+        if not list(operation.results[0].uses):
+            operation.erase()
+
+
+def _require_imported(module: ir.Module) -> None:
+    for operation in collect(module):
+        if operation.name.split(".")[0] not in _IMPORTED:
+            raise error_at(operation.location, f"operation {operation.name} is not supported")
+
+
+def _keep_lines(module: ir.Module) -> None:
+    """Leaves of each location the user's line."""
+    known: dict[str, ir.Location] = {}
+    for operation in collect(module):
+        text = str(operation.location)
+        if text not in known:
+            place = place_of(text)
+            known[text] = ir.Location.unknown() if place is None else ir.Location.file(*place)
+        operation.location = known[text]
+
+
+_ALIAS = re.compile(r"#loc\d*")
+_LOCATION = re.compile(r' loc\((?:#loc\d*|unknown|"[^"]*")\)')
+
+
+def _without_argument_locations(text: str) -> str:
+    """Leaves out where arguments of blocks come from, which nobody reads, and what only they refer to."""
+    lines = [
+        _LOCATION.sub("", line) if line.lstrip().startswith("^bb") else line for line in text.splitlines(keepends=True)
+    ]
+    used = {alias for line in lines if not line.startswith("#loc") for alias in _ALIAS.findall(line)}
+    return "".join(line for line in lines if not line.startswith("#loc") or line.split(" ")[0] in used)
+
+
+def _name(module: ir.Module, num_state: int, arguments: Sequence[str], results: Sequence[str]) -> None:
+    (main,) = functions_of(module)
+    for name in list(module.operation.attributes):
+        if name != "sym_name":
+            del module.operation.attributes[name]
+
+    def names(values: Sequence[str]) -> ir.ArrayAttr:
+        return ir.ArrayAttr.get([ir.DictAttr.get({"repro.name": ir.StringAttr.get(value)}) for value in values])
+
+    main.attributes["arg_attrs"] = names(arguments)
+    main.attributes["res_attrs"] = names(results)
+    main.attributes["repro.num_state"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), num_state)

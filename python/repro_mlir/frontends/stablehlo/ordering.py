@@ -1,0 +1,132 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Sorts (D2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as hlo
+
+from . import emit
+from .calls import Builder, Calls
+from .rules import Unsupported, rule
+
+_DIRECTIONS = {"LT": "ascending", "GT": "descending"}
+
+
+@rule("stablehlo.sort")
+def sort(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """One stable sort for each key, the last one first."""
+    dimension = ir.IntegerAttr(operation.attributes["dimension"]).value
+    values = list(operation.operands)
+    dimension %= max(len(emit.shape_of(values[0])), 1)
+    keys = _keys(operation.regions[0])
+    for number, direction in reversed(keys):
+        order = [number, *(other for other in range(len(values)) if other != number)]
+        moved = _sorted([values[other] for other in order], direction, dimension, calls)
+        for place, value in zip(order, moved, strict=True):
+            values[place] = value
+    return values
+
+
+@rule("chlo.top_k")
+def top_k(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """The first of a descending sort, with their positions; NaN is the greatest."""
+    value = operation.operands[0]
+    shape = emit.shape_of(value)
+    last = len(shape) - 1
+    places = emit.iota(shape, last, ir.RankedTensorType(operation.results[1].type).element_type)
+    found = _sorted([value, places], "descending", last, calls)
+    ends = [*shape[:-1], ir.IntegerAttr(operation.attributes["k"]).value]
+    return [emit.cut(each, [0] * len(shape), ends) for each in found]
+
+
+def _sorted(values: list[ir.Value], direction: str, dimension: int, calls: Calls) -> list[ir.Value]:
+    """The tensors in the stable order of the first."""
+    elements = [emit.element_of(value) for value in values]
+    key = emit.in_signed_order(values[0])
+
+    def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
+        described = {
+            "direction": ir.Attribute.parse(f"#repro<direction {direction}>"),
+            "dimension": ir.IntegerAttr.get(emit.i64(), dimension),
+        }
+        outputs = [build.empty(kind) for kind in build.types]
+        return build.create("repro.sort", [operands, outputs], build.types, described)
+
+    moved = calls.call([key, *values[1:]], [key.type, *(value.type for value in values[1:])], write)
+    return [emit.from_signed_order(moved[0], elements[0]), *moved[1:]]
+
+
+def _keys(region: ir.Region) -> list[tuple[int, str]]:
+    """The operands by which a comparator decides, the first first, and the direction of each.
+
+    Raises:
+      Unsupported: any other comparator.
+    """
+    block = region.blocks[0]
+    arguments: list[ir.Value] = list(block.arguments)
+    operations = list(block.operations)
+    return _compared(operations[-1].operands[0], arguments)
+
+
+def _compared(value: ir.Value, arguments: list[ir.Value]) -> list[tuple[int, str]]:
+    operation = _owner(value)
+    if operation is not None and operation.name == "stablehlo.compare":
+        number = _pair(operation, arguments)
+        direction = _DIRECTIONS.get(_direction(operation))
+        if number is not None and direction is not None:
+            return [(number, direction)]
+    if operation is not None and operation.name == "stablehlo.or":
+        for first, rest in (operation.operands, reversed(list(operation.operands))):
+            equal = _owner(rest)
+            if equal is None or equal.name != "stablehlo.and":
+                continue
+            for is_equal, others in (equal.operands, reversed(list(equal.operands))):
+                compared = _owner(is_equal)
+                if compared is None or compared.name != "stablehlo.compare" or _direction(compared) != "EQ":
+                    continue
+                key = _compared(first, arguments)
+                if len(key) == 1 and _pair(compared, arguments) == key[0][0]:
+                    return [*key, *_compared(others, arguments)]
+    raise Unsupported("is supported with a comparator that is less or greater of one or more keys")
+
+
+def _owner(value: ir.Value) -> ir.Operation | None:
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def _direction(operation: ir.Operation) -> str:
+    direction: str = hlo.ComparisonDirectionAttr(operation.attributes["comparison_direction"]).value
+    return direction
+
+
+def _pair(operation: ir.Operation, arguments: list[ir.Value]) -> int | None:
+    """Which operand the two elements are of that an operation takes, each perhaps with one zero and one NaN."""
+    left, right = (_plain(value) for value in operation.operands)
+    if left in arguments and right in arguments:
+        first, second = arguments.index(left), arguments.index(right)
+        if first % 2 == 0 and second == first + 1:
+            return first // 2
+    return None
+
+
+def _plain(value: ir.Value) -> ir.Value:
+    """Looks through what makes -0 to 0 and every NaN to one, which (D2) does itself."""
+    operation = _owner(value)
+    while operation is not None and operation.name == "stablehlo.select":
+        condition = _owner(operation.operands[0])
+        if condition is None or condition.name != "stablehlo.compare":
+            break
+        rest = operation.operands[2]
+        left, right = condition.operands
+        is_nan = _direction(condition) == "NE" and left == right and _plain(rest) == _plain(left)
+        is_zero = _direction(condition) == "EQ" and left == rest
+        if not (is_nan or is_zero):
+            break
+        value, operation = rest, _owner(rest)
+    return value

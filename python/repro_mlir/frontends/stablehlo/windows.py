@@ -1,0 +1,208 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Reductions of windows, prefix reductions among them, and their gradients."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as hlo
+
+from . import emit
+from .bodies import apply_elementwise, combination
+from .calls import Builder, Calls
+from .rules import Unsupported, rule
+
+_MOST_POSITIONS = 1024
+"""Of a window that is written out position by position."""
+
+_STEPS = {
+    "add": ("arith.addf", "arith.addi"),
+    "mul": ("arith.mulf", "arith.muli"),
+    "maximum": ("arith.maximumf", "arith.maxsi"),
+    "minimum": ("arith.minimumf", "arith.minsi"),
+}
+"""The operation on floats, and on integers."""
+
+
+class _Window:
+    """The window of an operation: sizes, strides, dilations and padding for each dimension."""
+
+    def __init__(self, operation: ir.Operation) -> None:
+        attributes = operation.attributes
+        self.sizes = list(ir.DenseI64ArrayAttr(attributes["window_dimensions"]))
+        rank = len(self.sizes)
+
+        def entries(name: str) -> list[int]:
+            return list(ir.DenseI64ArrayAttr(attributes[name])) if name in attributes else [1] * rank
+
+        self.strides = entries("window_strides")
+        self.base_dilations = entries("base_dilations")
+        self.dilations = entries("window_dilations")
+        padding = np.zeros((rank, 2), np.int64)
+        if "padding" in attributes:
+            padding[:] = np.array(ir.DenseElementsAttr(attributes["padding"])).reshape(rank, 2)
+        self.low, self.high = ([int(each) for each in padding[:, side]] for side in (0, 1))
+
+    def pad(self, value: ir.Value, padding: ir.Value) -> ir.Value:
+        """The tensor with its padding and what a dilation puts between its elements."""
+        return emit.pad(value, padding, self.low, self.high, [each - 1 for each in self.base_dilations])
+
+    def positions(self) -> list[tuple[int, ...]]:
+        """All positions in a window, row-major. Unsupported where there are many."""
+        if emit.size(self.sizes) > _MOST_POSITIONS:
+            raise Unsupported(f"with such a function has at most {_MOST_POSITIONS} positions, got windows {self.sizes}")
+        return list(itertools.product(*map(range, self.sizes)))
+
+    def taken(self, padded: ir.Value, position: Sequence[int], results: Sequence[int]) -> ir.Value:
+        """The element at a position of each window."""
+        starts = [at * dilation for at, dilation in zip(position, self.dilations, strict=True)]
+        ends = [
+            start + (count - 1) * stride + 1 for start, count, stride in zip(starts, results, self.strides, strict=True)
+        ]
+        return emit.cut(padded, starts, ends, self.strides)
+
+    def scanned(self, shape: Sequence[int]) -> tuple[int, bool] | None:
+        """The dimension of a prefix reduction, and whether it begins at the end; None for other windows."""
+        wide = [dim for dim, size in enumerate(self.sizes) if size != 1]
+        plain = {*self.strides, *self.dilations, *self.base_dilations} <= {1}
+        if not plain or len(wide) != 1:
+            return None
+        dim = wide[0]
+        others = [(self.low[i], self.high[i]) for i in range(len(shape)) if i != dim]
+        edges = self.low[dim], self.high[dim]
+        last = shape[dim] - 1
+        if self.sizes[dim] != shape[dim] or any(each != (0, 0) for each in others):
+            return None
+        return {(last, 0): (dim, False), (0, last): (dim, True)}.get(edges)
+
+
+@rule("stablehlo.reduce_window")
+def reduce_window(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """repro.scan, a fold over the positions of a window, or the function position by position."""
+    window = _Window(operation)
+    count = len(operation.results)
+    values, inits = list(operation.operands)[:count], list(operation.operands)[count:]
+    results = list(ir.RankedTensorType(operation.results[0].type).shape)
+    if emit.size(results) == 0:
+        return [emit.splat(results, emit.element_of(value), 0) for value in values]
+    kind = combination(operation.regions[0])
+    if kind in _STEPS and count == 1:
+        element = emit.element_of(values[0])
+        scanned = window.scanned(emit.shape_of(values[0]))
+        if scanned is not None and _is_identity(inits[0], kind):
+            return [_scan(values[0], kind, *scanned, calls)]
+        whole = emit.ordered(kind, window.pad(values[0], inits[0]))
+        start = emit.broadcast(emit.ordered(kind, inits[0]), results, [])
+        return [emit.restored(kind, _fold(whole, start, kind, window, calls), element)]
+    padded = [window.pad(value, init) for value, init in zip(values, inits, strict=True)]
+    totals = [emit.broadcast(init, results, []) for init in inits]
+    for position in window.positions():
+        taken = [window.taken(each, position, results) for each in padded]
+        totals = apply_elementwise(operation.regions[0], [*totals, *taken])
+    return totals
+
+
+def _is_identity(init: ir.Value, kind: str) -> bool:
+    """Whether a scan may leave out its initial value: -0 + 0 alone would differ, and is no sum of a window."""
+    owner = init.owner
+    while not isinstance(owner, ir.Block) and owner.operation.name == "stablehlo.broadcast_in_dim":
+        owner = owner.operands[0].owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.constant":
+        return False
+    attribute = ir.DenseElementsAttr(owner.operation.attributes["value"])
+    if not attribute.is_splat:
+        return False
+    splat = attribute.get_splat_value()
+    element = emit.element_of(init)
+    if isinstance(element, ir.IntegerType):
+        number = ir.IntegerAttr(splat).value
+        low = 0 if emit.is_unsigned(element) else -(1 << (element.width - 1))
+        high = low + (1 << element.width) - 1
+        return bool(number == {"add": 0, "mul": 1, "maximum": low, "minimum": high}[kind])
+    expected = {"add": 0.0, "mul": 1.0, "maximum": float("-inf"), "minimum": float("inf")}[kind]
+    return bool(ir.FloatAttr(splat).value == expected)
+
+
+def _scan(value: ir.Value, kind: str, dimension: int, is_reversed: bool, calls: Calls) -> ir.Value:
+    element = emit.element_of(value)
+    along = [dimension] if is_reversed else []
+    signed = emit.reverse(emit.ordered(kind, value), along)
+
+    def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
+        described = {
+            "combine": ir.Attribute.parse(f"#repro<combine {kind}>"),
+            "dimension": ir.IntegerAttr.get(emit.i64(), dimension),
+        }
+        return build.create("repro.scan", [operands, [build.empty(build.types[0])]], build.types, described)
+
+    result = calls.call([signed], [signed.type], write)[0]
+    return emit.restored(kind, emit.reverse(result, along), element)
+
+
+def _fold(padded: ir.Value, start: ir.Value, kind: str, window: _Window, calls: Calls) -> ir.Value:
+    """A reduction over the dimensions in which a window has more than one position."""
+    wide = [dim for dim, size in enumerate(window.sizes) if size != 1]
+    element = emit.element_of(padded)
+    if isinstance(element, ir.IntegerType) and element.width == 1:
+        names = {"maximum": "arith.ori", "minimum": "arith.andi"}
+        step = names[kind]
+    else:
+        step = _STEPS[kind][isinstance(element, ir.IntegerType)]
+    rank = len(window.sizes)
+
+    def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
+        loops = [ir.AffineExpr.get_dim(dim) for dim in range(rank + len(wide))]
+        places = []
+        for dim in range(rank):
+            place: ir.AffineExpr = loops[dim] * window.strides[dim]
+            if dim in wide:
+                place = place + loops[rank + wide.index(dim)] * window.dilations[dim]
+            places.append(place)
+        # Its shape says how many positions a window has.
+        extent = build.empty(emit.tensor([window.sizes[dim] for dim in wide], build.types[0].element_type))
+        maps = [ir.AffineMap.get(len(loops), 0, each) for each in (places, loops[rank:], loops[:rank])]
+        iterators = ["parallel"] * rank + ["reduction"] * len(wide)
+
+        def compute(values: list[ir.Value]) -> list[ir.Value]:
+            return [build.scalar(step, [values[2], values[0]], build.types[0].element_type)]
+
+        return build.structured([operands[0], extent], [operands[1]], maps, iterators, compute)
+
+    return calls.call([padded, start], [start.type], write)[0]
+
+
+@rule("stablehlo.select_and_scatter")
+def select_and_scatter(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """Each window's element goes to the position that it selects; positions are added in the order of a window."""
+    value, source, init = operation.operands
+    window = _Window(operation)
+    select_region, scatter_region = operation.regions
+    if combination(scatter_region) != "add":
+        raise Unsupported("is supported with add as the function of its scatter")
+    shape, results = emit.shape_of(value), emit.shape_of(source)
+    padded = window.pad(value, init)
+    positions = window.positions()
+    chosen = window.taken(padded, positions[0], results)
+    where = emit.splat(results, emit.i64(), 0)
+    for number, position in enumerate(positions[1:], 1):
+        other = window.taken(padded, position, results)
+        keeps = apply_elementwise(select_region, [chosen, other])[0]
+        chosen = emit.select(keeps, chosen, other)
+        where = emit.select(keeps, where, emit.like(where, number))
+    zero = emit.splat([], emit.element_of(source), 0)
+    whole = emit.shape_of(padded)
+    total = emit.broadcast(init, whole, [])
+    for number, position in enumerate(positions):
+        is_here = emit.compare("EQ", where, emit.like(where, number))
+        part = emit.select(is_here, source, emit.like(source, 0))
+        low = [at * dilation for at, dilation in zip(position, window.dilations, strict=True)]
+        spans = [(count - 1) * stride + 1 for count, stride in zip(results, window.strides, strict=True)]
+        high = [extent - start - span for extent, start, span in zip(whole, low, spans, strict=True)]
+        total = hlo.add(total, emit.pad(part, zero, low, high, [stride - 1 for stride in window.strides]))
+    ends = [start + extent for start, extent in zip(window.low, shape, strict=True)]
+    return [emit.cut(total, window.low, ends)]

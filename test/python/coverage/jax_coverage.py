@@ -1,0 +1,223 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How far each of JAX's primitive harnesses gets: captured, imported, close to JAX, bit-equal on CPUs.
+
+As a script: takes every float32 harness through all stages, and writes one JSON line per harness and a table of
+counts.
+
+    python test/python/coverage/jax_coverage.py [--jobs N] [--out FILE] [--accept] [NAME ...]
+
+With --accept, the outcomes become what the test expects (jax_expected.json) and docs/coverage-jax.md says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import functools
+import json
+import multiprocessing
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from operator_coverage import PYTHON_TESTS, Outcome, cause_table, first_line
+
+EXPECTED = Path(__file__).with_name("jax_expected.json")
+"""Harness to [stage, reason] for each that is not `ok`."""
+
+DOCUMENT = PYTHON_TESTS.parents[1] / "docs" / "coverage-jax.md"
+
+STAGES = [
+    *("no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits", "crash", "timeout", "ok"),
+]
+"""Where a harness ended: in the stage that failed, or `ok`. Of `no-sample` JAX itself gives no result."""
+
+LEVELS = ("x86-64-v2",)
+"""Beside the level of the machine itself."""
+
+
+@functools.cache
+def harnesses() -> dict[str, Any]:
+    """The float32 harnesses by their names, which are made unique by their numbers where several have one."""
+    import numpy as np
+    from jax._src.internal_test_util import test_harnesses
+
+    found: dict[str, Any] = {}
+    for harness in test_harnesses.all_harnesses:
+        if harness.dtype == np.float32:
+            name = re.sub(r"__+", "_", harness.fullname).strip("_")
+            count = sum(known == name or known.startswith(f"{name}#") for known in found)
+            found[f"{name}#{count}" if count else name] = harness
+    return found
+
+
+def entries() -> list[str]:
+    """The names of all harnesses."""
+    return list(harnesses())
+
+
+def run_entry(name: str) -> Outcome:
+    """Takes a harness through all stages in this process; never raises an exception."""
+    import jax
+    import numpy as np
+    from repro_mlir.compilation.cpu import native_level
+    from repro_mlir.frontends.jax import import_function
+    from repro_mlir.program import canonicalize
+    from repro_mlir.program.canonical import to_bytes
+    from repro_mlir.reference.interpreter import Interpreter
+    from support import kit
+
+    harness = harnesses()[name]
+    stage = "no-sample"
+    try:
+        arguments = harness.dyn_args_maker(np.random.RandomState(0))
+        expected = [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(harness.dyn_fun)(*arguments))]
+        stage = "capture"
+        imported = import_function(harness.dyn_fun, *arguments)
+        stage = "import"
+        canonical = canonicalize(imported.text)
+        stage = "interpret"
+        inputs = imported.read_inputs(arguments)
+        interpreter = Interpreter(to_bytes(canonical))
+        results = interpreter.run(*inputs)
+        bits = kit.bits_of(results, interpreter.program)
+        stage = "accuracy"
+        for number, (got, want) in enumerate(zip(results, expected, strict=True)):
+            got = got.view(want.dtype) if want.dtype.kind == "u" else got.astype(want.dtype)
+            np.testing.assert_allclose(got, want, 1e-3, 1e-4, err_msg=f"result {number}", verbose=False)
+        stage = "compile"
+        where = [kit.Configuration(level, 1) for level in LEVELS] + [kit.Configuration(native_level(), 3)]
+        kit.compiled(canonical, inputs, where[0], runs=1)
+        stage = "bits"
+        kit.check(canonical, inputs, where, runs=1, want=bits)
+    except (Exception, SystemExit) as error:
+        reason = first_line(error)
+        if stage == "accuracy":
+            reason = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())[:300]
+        return Outcome(name, stage, f"{type(error).__name__}: {reason}")
+    return Outcome(name, "ok")
+
+
+def _work(pipe: Any) -> None:
+    while True:
+        pipe.send(run_entry(pipe.recv()))
+
+
+class _Worker:
+    """A process that runs one harness after the other. It is started anew, not forked: JAX has threads."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=_work, args=(other,), daemon=True)
+        self.process.start()
+        other.close()
+        self.name = ""
+        self.begin = 0.0
+
+    def start(self, name: str) -> None:
+        self.pipe.send(name)
+        self.name, self.begin = name, time.monotonic()
+
+
+def run_all(names: Sequence[str], jobs: int, limit: float = 60.0) -> Iterator[Outcome]:
+    """Runs harnesses in `jobs` processes; yields their outcomes as they end."""
+    waiting = list(reversed(names))
+    idle, running = [_Worker() for _ in range(min(jobs, len(waiting)))], []
+    while waiting or running:
+        while waiting and idle:
+            worker = idle.pop()
+            worker.start(waiting.pop())
+            running.append(worker)
+        for worker in list(running):
+            if worker.pipe.poll(0.01):
+                try:
+                    yield worker.pipe.recv()
+                    running.remove(worker)
+                    idle.append(worker)
+                    continue
+                except EOFError:
+                    worker.process.join()
+                    yield Outcome(worker.name, "crash", f"exit code {worker.process.exitcode}")
+            elif time.monotonic() - worker.begin > limit:
+                yield Outcome(worker.name, "timeout", f"more than {limit:g} s")
+            else:
+                continue
+            worker.process.kill()
+            running.remove(worker)
+            idle.append(_Worker())
+    for worker in idle:
+        worker.process.kill()
+
+
+def read_expected() -> dict[str, tuple[str, str]]:
+    """Stage and reason of each harness that is expected not to be `ok`."""
+    return {name: (stage, reason) for name, (stage, reason) in json.loads(EXPECTED.read_text()).items()}
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Counts per stage as Markdown."""
+    counts = Counter(outcome.stage for outcome in outcomes)
+    lines = ["| stage | harnesses |", "| --- | ---: |"]
+    lines += [f"| {stage} | {counts[stage]} |" for stage in STAGES if counts[stage]]
+    return "\n".join([*lines, f"| all | {len(outcomes)} |"])
+
+
+def accept(outcomes: Sequence[Outcome]) -> None:
+    """Makes `outcomes` of all harnesses what the test expects and what docs/coverage-jax.md says."""
+    import jax
+    import jaxlib
+
+    failed = sorted((o for o in outcomes if o.stage != "ok"), key=lambda o: (STAGES.index(o.stage), o.name))
+    EXPECTED.write_text(json.dumps({o.name: [o.stage, o.reason] for o in failed}, indent=1) + "\n")
+    lines = [
+        "# Coverage of JAX's primitives",
+        "",
+        "<!-- Generated by test/python/coverage/jax_coverage.py --accept; do not edit. -->",
+        "",
+        "JAX's own tests of primitives (the harnesses of float32 in `jax._src.internal_test_util.test_harnesses`) as",
+        f"programs: jax {jax.__version__}, jaxlib {jaxlib.__version__}, {datetime.date.today()}. `ok` means: captured,",
+        "imported, run by the reference interpreter with results close to those of JAX (rtol 1e-3, atol 1e-4), and",
+        f"bit-equal to it at {' and '.join(LEVELS)} with one thread and at the level of the machine with three.",
+        "",
+        table(outcomes),
+        "",
+        "## What is not ok, by cause",
+        "",
+        *cause_table(failed, STAGES),
+    ]
+    DOCUMENT.write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    """Prints the table of all harnesses, or of those named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="file for one JSON line per harness")
+    parser.add_argument("--accept", action="store_true", help="expect these outcomes from now on")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    if options.accept and options.names:
+        parser.error("--accept needs the outcomes of all harnesses")
+    outcomes = []
+    with contextlib.ExitStack() as stack:
+        out = stack.enter_context(options.out.open("w")) if options.out else None
+        for outcome in run_all(options.names or entries(), options.jobs):
+            outcomes.append(outcome)
+            line = json.dumps(asdict(outcome))
+            print(line, flush=True)
+            if out:
+                print(line, file=out, flush=True)
+    print(table(outcomes))
+    if options.accept:
+        accept(outcomes)
+
+
+if __name__ == "__main__":
+    main()
