@@ -160,9 +160,11 @@ class Calls:
     def write(self) -> None:
         """Replaces all calls, after the lowering, by what they stand for; no integer has a sign then."""
         module = self._module
-        for function in functions(module):
-            for argument in function.regions[0].blocks[0].arguments:
-                argument.set_type(signless(argument.type))
+        for operation in collect(module):
+            for region in operation.regions:
+                for block in region.blocks:
+                    for argument in block.arguments:
+                        argument.set_type(signless(argument.type))
         for operation in collect(module, ("func.call", "builtin.unrealized_conversion_cast")):
             operands = list(operation.operands)
             if operation.name == "func.call":
@@ -173,6 +175,9 @@ class Calls:
             for old, new in zip(operation.results, results, strict=True):
                 old.replace_all_uses_with(new)
             operation.erase()
+        for operation in collect(module):
+            for result in operation.results:
+                result.set_type(signless(result.type))
         for each in list(module.body.operations):
             if ir.StringAttr(each.attributes["sym_name"]).value in self._writers:
                 each.operation.erase()

@@ -23,8 +23,10 @@ from .rules import apply
 # No canonicalization: its folders evaluate functions by the host's libm, where import has not replaced them (S5).
 _EXPAND = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
 _LOWER = "builtin.module(stablehlo-legalize-to-linalg)"
-_IMPORTED = {"arith", "builtin", "func", "linalg", "math", "repro", "scf", "tensor"}
+_IMPORTED = {"arith", "builtin", "func", "linalg", "math", "repro", "tensor"}
 """Dialects of what import takes."""
+_LOOPS = {"stablehlo.while", "stablehlo.return"}
+"""What `repro-unroll-loops` makes straight lines of, with the error where it cannot."""
 
 
 def lower(source: str, num_state: int, arguments: Sequence[str], results: Sequence[str]) -> str:
@@ -100,7 +102,7 @@ def _read_scalars(module: ir.Module) -> None:
 
 def _require_imported(module: ir.Module) -> None:
     for operation in collect(module):
-        if operation.name.split(".")[0] not in _IMPORTED:
+        if operation.name.split(".")[0] not in _IMPORTED and operation.name not in _LOOPS:
             raise error_at(operation.location, f"operation {operation.name} is not supported")
 
 
@@ -116,16 +118,29 @@ def _keep_lines(module: ir.Module) -> None:
 
 
 _ALIAS = re.compile(r"#loc\d*")
-_LOCATION = re.compile(r' loc\((?:#loc\d*|unknown|"[^"]*")\)')
+_BEGIN = " loc("
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
 
 
 def _without_argument_locations(text: str) -> str:
     """Leaves out where arguments of blocks come from, which nobody reads, and what only they refer to."""
     lines = [
-        _LOCATION.sub("", line) if line.lstrip().startswith("^bb") else line for line in text.splitlines(keepends=True)
+        _without_locations(line) if line.lstrip().startswith("^bb") else line for line in text.splitlines(keepends=True)
     ]
     used = {alias for line in lines if not line.startswith("#loc") for alias in _ALIAS.findall(line)}
     return "".join(line for line in lines if not line.startswith("#loc") or line.split(" ")[0] in used)
+
+
+def _without_locations(line: str) -> str:
+    while (begin := line.find(_BEGIN)) >= 0:
+        depth, end = 1, begin + len(_BEGIN)
+        while depth:
+            token = _TOKEN.search(line, end)
+            assert token is not None
+            end = token.end()
+            depth += {"(": 1, ")": -1}.get(token[0], 0)
+        line = line[:begin] + line[end:]
+    return line
 
 
 def _name(module: ir.Module, num_state: int, arguments: Sequence[str], results: Sequence[str]) -> None:
