@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
+from repro_mlir.frontends.torch.complex_pairs import as_real
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.random_sites import RandomSites
 from support.tracing import trace
@@ -65,23 +66,23 @@ class ForwardProgram:
     gradients: list[torch.Tensor]
 
 
-def entries() -> dict[str, OpInfo]:
-    """Every OpInfo entry that takes float32 on the CPU, by name."""
+def entries(dtype: torch.dtype = torch.float32) -> dict[str, OpInfo]:
+    """Every OpInfo entry that takes an element type on the CPU, by name."""
     found = {}
     for entry in op_db:
-        if entry.supports_dtype(torch.float32, "cpu"):
+        if entry.supports_dtype(dtype, "cpu"):
             name = entry.name + (f".{entry.variant_test_name}" if entry.variant_test_name else "")
             found[name] = entry
     return found
 
 
-def _is_float(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype == torch.float32
+def _has_gradient(entry: OpInfo, dtype: torch.dtype) -> bool:
+    return entry.supports_autograd and dtype in entry.supported_backward_dtypes("cpu")
 
 
-def _samples(entry: OpInfo) -> Iterator[Any]:
+def _samples(entry: OpInfo, dtype: torch.dtype) -> Iterator[Any]:
     torch.manual_seed(0)
-    yield from entry.sample_inputs("cpu", torch.float32, requires_grad=entry.supports_autograd)
+    yield from entry.sample_inputs("cpu", dtype, requires_grad=_has_gradient(entry, dtype))
 
 
 def _function(entry: OpInfo, sample: Any) -> tuple[Callable[..., Any], list[torch.Tensor]]:
@@ -118,14 +119,14 @@ def _with_gradients(
     return run
 
 
-def choose(entry: OpInfo) -> tuple[Callable[..., Any], list[torch.Tensor]]:
+def choose(entry: OpInfo, dtype: torch.dtype = torch.float32) -> tuple[Callable[..., Any], list[torch.Tensor]]:
     """The first sample of an entry whose result has two elements, else the first, as a function and its tensors.
 
     Raises:
       NoSampleError: no such sample.
     """
     chosen = None
-    for sample in _samples(entry):
+    for sample in _samples(entry, dtype):
         forward, tensors = _function(entry, sample)
         torch.manual_seed(1)
         results = forward(*(t.detach().clone() for t in tensors))
@@ -139,20 +140,20 @@ def choose(entry: OpInfo) -> tuple[Callable[..., Any], list[torch.Tensor]]:
     return chosen
 
 
-def capture_entry(name: str) -> OperatorProgram:
+def capture_entry(name: str, dtype: torch.dtype = torch.float32) -> OperatorProgram:
     """Captures the first sample of an entry whose result has two elements (else the first), with its backward.
 
     Raises:
       NoSampleError: no such sample.
       CaptureError: the frontend does not take it.
     """
-    entry = entries()[name]
-    forward, tensors = choose(entry)
-    wanted = [t.requires_grad and _is_float(t) for t in tensors]
+    entry = entries(dtype)[name]
+    forward, tensors = choose(entry, dtype)
+    wanted = [t.requires_grad and t.dtype == dtype for t in tensors]
     tensors = [t.detach() for t in tensors]
     results = forward(*(t.clone().requires_grad_(w) for t, w in zip(tensors, wanted, strict=True)))
     cotangents = [torch.randn(r.shape, dtype=r.dtype) for r in results if r.requires_grad]
-    if entry.supports_autograd and any(wanted) and cotangents:
+    if _has_gradient(entry, dtype) and any(wanted) and cotangents:
         return _capture(name, _with_gradients(forward, wanted), [*tensors, *cotangents], True)
     return _capture(name, forward, tensors, False)
 
@@ -205,4 +206,7 @@ def _capture(
     count = len(next(node for node in graph.graph.nodes if node.op == "output").args[0])
     text = lower(graph, num_state, [f"arg{i}" for i in range(len(arguments))], [f"result{i}" for i in range(count)])
     expected = None if draws or uninitialised else [r.detach() for r in function(*(a.clone() for a in arguments))]
-    return OperatorProgram(name, text, graph, arguments, expected, has_backward)
+    if expected is not None:
+        # (Z1) the program has pairs of real numbers.
+        expected = [*map(as_real, expected)]
+    return OperatorProgram(name, text, graph, [*map(as_real, arguments)], expected, has_backward)

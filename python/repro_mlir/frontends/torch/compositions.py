@@ -65,7 +65,7 @@ def _cov(
         norm = max(norm, 0)
     centred = x - mean
     weighted = centred if weights is None else centred * weights
-    return (weighted @ centred.mT / norm).squeeze()
+    return (weighted @ centred.mH / norm).squeeze()
 
 
 def _corrcoef(x: torch.Tensor) -> torch.Tensor:

@@ -586,6 +586,17 @@ def _put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate:
     return flat.reshape(x.shape)
 
 
+@_decomposes(aten.index_put.default)
+def _index_put(
+    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
+) -> Any:
+    # The lowering makes a list of one type of them, which 32-bit indices beside none are not.
+    if all(each is not None for each in indices) or all(each is None or each.dtype != torch.int32 for each in indices):
+        return NotImplemented
+    wide = [None if each is None else each.to(torch.int64) for each in indices]
+    return aten.index_put(x, wide, values, accumulate)
+
+
 @_decomposes(aten.index_reduce.default)
 def _index_reduce(
     x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, reduce: str, *, include_self: bool = True

@@ -25,8 +25,12 @@ def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor)
 
 
+_PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+
+
 def element_of(dtype: torch.dtype) -> str:
-    """MLIR's name of an element type. ReproError for one that programs cannot hold."""
+    """MLIR's name of an element type; of a complex one, that of its parts. ReproError for one programs cannot hold."""
+    dtype = _PARTS.get(dtype, dtype)
     if dtype not in _ELEMENTS:
         found, known = str(dtype).removeprefix("torch."), (element.library for element in ELEMENTS.values())
         raise ReproError(f"expected one of the element types {', '.join(known)}, got {found}")
@@ -40,8 +44,12 @@ def dtype_of(element: str) -> torch.dtype:
 
 
 def kind_of(name: str, tensor: torch.Tensor) -> TensorType:
-    """Name, element type and shape of a tensor. ReproError for one that programs cannot hold."""
-    return TensorType(name, element_of(tensor.dtype), tuple(tensor.shape))
+    """Name, element type and shape of a tensor in programs; a complex one has its parts in a last dimension (Z1).
+
+    ReproError for one that programs cannot hold.
+    """
+    shape = (*tensor.shape, 2) if tensor.is_complex() else tuple(tensor.shape)
+    return TensorType(name, element_of(tensor.dtype), shape)
 
 
 def share(tensor: torch.Tensor, kind: TensorType, what: str) -> np.ndarray:
@@ -54,6 +62,8 @@ def share(tensor: torch.Tensor, kind: TensorType, what: str) -> np.ndarray:
     if element != kind.element:
         raise ReproError(f"{what} {kind.name}: expected elements of {kind.element}, got {element}")
     tensor = tensor.detach()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
     held = ELEMENTS[element]
     array: np.ndarray = (tensor.view(getattr(torch, held.numpy)) if held.is_bits else tensor).numpy()
     return array

@@ -29,7 +29,7 @@ from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from repro_mlir.frontends.torch import checks, foreach, fused, opmath
+from repro_mlir.frontends.torch import checks, complex_pairs, foreach, fused, opmath
 from repro_mlir.frontends.torch.attention import BlockedAttention
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.decompositions import decomposition_table
@@ -246,7 +246,11 @@ def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
     try:
         with errors_with_lines({}), tracing_environment(), torch.autocast("cpu", enabled=False):
             arguments = [node.meta["val"] for node in first.graph.nodes if node.op == "placeholder"]
-            second = _functional(first, arguments)
+            real = first
+            if complex_pairs.has_complex(first.graph):
+                real = complex_pairs.without_complex(first, arguments)
+                arguments = [*map(complex_pairs.as_real, arguments)]
+            second = _functional(real, arguments)
     finally:
         torch.set_default_dtype(former)
     second.meta.update(first.meta)

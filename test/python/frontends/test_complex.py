@@ -1,0 +1,116 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Complex numbers as pairs (Z1) and Fourier transforms (Z2): near to eager PyTorch, the same bits everywhere."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+import repro_mlir
+import torch
+from operator_checks import check, gradients
+from repro_mlir.frontends.torch import CaptureError
+from repro_mlir.frontends.torch.complex_functions import RULES, Pair
+from repro_mlir.frontends.torch.fourier import _table
+
+
+def _complex(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(3))
+
+
+def test_Z1_arithmetic_and_functions() -> None:
+    functions = {
+        "add": lambda x, y, r: x + y * (1 - 2j),
+        "sub": lambda x, y, r: torch.sub(x, y, alpha=2j),
+        "real": lambda x, y, r: (r * x, r + x, r - x, x / r, r / x),
+        "mul": lambda x, y, r: x * y,
+        "div": lambda x, y, r: x / y,
+        "pow": lambda x, y, r: (x**y, x**-3),
+        "conj": lambda x, y, r: (x.conj() * y).real,
+        "equal": lambda x, y, r: (x == y, x != x, torch.isfinite(x)),
+        "parts": lambda x, y, r: (x.abs(), x.angle(), torch.polar(r.abs(), r), torch.complex(r, r), x.sgn()),
+        "write": lambda x, y, r: x.clone().mul_(1j).add_(r)[2:],
+        "where": lambda x, y, r: torch.where(r > 0, x, 1.5),
+        "join": lambda x, y, r: torch.cat([x, r]),
+        "functions": lambda x, y, r: (torch.exp(x), torch.sqrt(x), torch.tanh(x)),
+        "sums": lambda x, y, r: (x.sum(), x.mean(), x.prod(), x.cumprod(0), x.std(), torch.linalg.vector_norm(x)),
+        "matmul": lambda x, y, r: (torch.outer(x, y) @ x, torch.vdot(x, y), torch.outer(x, y).mH @ r.to(x.dtype)),
+    }
+    check(functions, _complex(7), _complex(14)[7:] * 2, torch.randn(7), rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "name", "exp log sqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh sigmoid log1p expm1 sinc".split()
+)
+def test_Z1_functions(name: str) -> None:
+    x = torch.cat([_complex(200), _complex(50) * 5, _complex(50) * 1e-3])
+    found, wanted = RULES[name](Pair(x.real, x.imag)), getattr(torch, name)(x)
+    torch.testing.assert_close(torch.complex(found.re, found.im), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_Z1_gradients() -> None:
+    check(
+        {
+            "mul": gradients(lambda x, y: x * y.conj() + (1 + 1j) * x),
+            "abs": gradients(lambda x, y: (x / y).abs()),
+            "functions": gradients(lambda x, y: torch.exp(x) * torch.tanh(y)),
+            "matmul": gradients(lambda x, y: torch.outer(x, y) @ y),
+        },
+        _complex(4),
+        _complex(8)[4:],
+        rtol=1e-4,
+    )
+
+
+def test_Z1_divisions_do_not_overflow() -> None:
+    great, small = torch.tensor([1e30, 1e-30, 0.0, 1e30]), torch.tensor([1e30, 1e-30, 2.0, 0.0])
+    quotient = RULES["div"](Pair(great, small), Pair(great, small))
+    torch.testing.assert_close(quotient.re, torch.ones(4))
+    torch.testing.assert_close(quotient.im, torch.zeros(4))
+    by_zero = RULES["div"](
+        Pair(torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 0.0])), Pair(torch.zeros(2), torch.zeros(2))
+    )
+    assert by_zero.re[0] == torch.inf and by_zero.im[0] == -torch.inf and by_zero.re[1].isnan()
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 32, 33, 100])
+def test_Z2_tables_are_rounded_correctly(n: int) -> None:
+    cosines, sines = _table(n, n, n, True)
+    with mp.workdps(40):
+        for j in range(n):
+            angle = mp.mpf(2 * j) / n
+            assert cosines[j, 1 % n] == float(mp.cospi(angle if n > 1 else 0))
+            assert sines[j, 1 % n] == float(mp.sinpi(angle if n > 1 else 0))
+    assert np.array_equal(_table(n, n, n, False)[1], 0.0 - sines)
+
+
+def test_Z2_transforms() -> None:
+    functions = {
+        **{f"fft{n}": lambda x, r, n=n: torch.fft.fft(x, n=n) for n in (1, 7, 36)},
+        **{f"irfft{n}": lambda x, r, n=n: torch.fft.irfft(x, n=n, norm="ortho") for n in (1, 2, 7, 40)},
+        "ifft2": lambda x, r: torch.fft.ifft2(x),
+        "rfft": lambda x, r: torch.fft.rfft2(r, norm="forward"),
+        "hfft": lambda x, r: (torch.fft.hfft(x), torch.fft.ihfft(r)),
+        "stft": lambda x, r: torch.stft(r, 8, window=torch.ones(8), return_complex=True),
+        "rfft grad": gradients(lambda x, r: torch.fft.rfft(r)),
+        "irfft grad": gradients(lambda x, r: torch.fft.irfft(x)),
+    }
+    check(functions, _complex(2, 40), torch.randn(2, 40), rtol=1e-4, atol=1e-4)
+
+
+def test_Z2_of_a_great_prime_number_is_refused() -> None:
+    class Transform(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fft.fft(x).real
+
+    with pytest.raises(CaptureError, match="2053 elements: expected a number without prime factors above 1024"):
+        repro_mlir.capture(Transform(), (torch.randn(2053),))
+
+
+def test_complex_operators_that_are_not_defined_are_named() -> None:
+    class Solve(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.eigvals(x)
+
+    with pytest.raises(CaptureError, match=r"operator aten.linalg_eig\S* is not supported on complex numbers"):
+        repro_mlir.capture(Solve(), (torch.randn(3, 3),))
