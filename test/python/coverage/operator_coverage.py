@@ -102,6 +102,8 @@ def _numpy(tensor: Any) -> Any:
     import torch
 
     tensor = tensor.detach().resolve_conj().resolve_neg()
+    # A gradient of zeros may have no memory.
+    tensor = torch.zeros_like(tensor) if tensor._is_zerotensor() else tensor
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).contiguous().numpy()
 
 

@@ -465,7 +465,7 @@ def _prod(x: Pair, dim: int | None = None, keepdim: bool = False, *, dtype: Any 
 
 
 def _cumprod(x: Pair, dim: int, *, dtype: Any = None) -> Pair:
-    """Each round doubles the number of factors."""
+    """(D4)"""
     reach = 1
     while x.re.dim() and reach < x.re.shape[dim]:
         rest = x.re.shape[dim] - reach

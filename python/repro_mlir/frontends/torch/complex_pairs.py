@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Complex tensors as pairs of real ones (Z1): a graph of ATen operators without complex numbers, before it is decomposed.
+"""Complex tensors as pairs of real ones (Z1): a graph without complex numbers, before it is decomposed.
 
 A complex argument or result of the graph is a real tensor with a last dimension of 2, as `torch.view_as_real` gives it.
 """
@@ -206,7 +206,8 @@ _PARTWISE = {
     constant_pad_nd masked_fill fill full full_like new_full scalar_tensor index_fill masked_scatter take put trace
     reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
     ones ones_like new_ones view_copy permute_copy expand_copy unsqueeze_copy squeeze_copy slice_copy select_copy
-    transpose_copy t_copy unbind_copy split_copy split_with_sizes_copy alias_copy detach_copy unfold_copy as_strided_copy
+    transpose_copy t_copy unbind_copy split_copy split_with_sizes_copy alias_copy detach_copy unfold_copy
+    as_strided_copy
     reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward replication_pad1d_backward
     replication_pad2d_backward replication_pad3d_backward pixel_shuffle pixel_unshuffle _reshape_alias
     _efficientzerotensor empty_permuted nansum repeat_interleave index_reduce channel_shuffle rot90 block_diag

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
+from repro_mlir.frontends.torch.ctc import ctc_loss
 from repro_mlir.frontends.torch.errors import CaptureError
 
 
@@ -100,10 +101,67 @@ def _gaussian_nll_loss(
 def _grid_sampler(
     x: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> torch.Tensor:
+    if x.dim() == 5 and interpolation_mode in (0, 1):
+        return _grid_sampler_of_volumes(x, grid, interpolation_mode, padding_mode, align_corners)
     decomposition = torch._decomp.decomposition_table.get(torch.ops.aten.grid_sampler_2d.default)
     if x.dim() != 4 or decomposition is None:
         return torch.grid_sampler(x, grid, interpolation_mode, padding_mode, align_corners)
     return decomposition(x, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def _reflected(place: torch.Tensor, twice_low: int, twice_high: int) -> torch.Tensor:
+    """A place reflected at the bounds until it is between them."""
+    if twice_low == twice_high:
+        return torch.zeros_like(place)
+    low, span = twice_low / 2, (twice_high - twice_low) / 2
+    distance = (place - low).abs()
+    extra = torch.fmod(distance, span)
+    turns = torch.floor(distance / span)
+    return torch.where(torch.fmod(turns, 2) == 0, extra + low, span - extra + low)
+
+
+def _sampled_place(grid: torch.Tensor, size: int, padding_mode: int, align_corners: bool) -> torch.Tensor:
+    """The place along a dimension, in elements, of which the grid has -1 to 1."""
+    place = (grid + 1) / 2 * (size - 1) if align_corners else ((grid + 1) * size - 1) / 2
+    if padding_mode == 2:
+        place = _reflected(place, 0, 2 * (size - 1)) if align_corners else _reflected(place, -1, 2 * size - 1)
+    return place if padding_mode == 0 else place.clamp(0, size - 1)
+
+
+def _grid_sampler_of_volumes(
+    x: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> torch.Tensor:
+    sizes = x.shape[-3:]
+    # The grid has the last dimension first.
+    places = [_sampled_place(grid[..., 2 - i], sizes[i], padding_mode, align_corners) for i in range(3)]
+    flat = x.flatten(2)
+
+    def taken(corner: list[torch.Tensor], weight: torch.Tensor) -> torch.Tensor:
+        inside = torch.ones([], dtype=torch.bool)
+        position = torch.zeros([], dtype=torch.int64)
+        for each, size in zip(corner, sizes, strict=True):
+            inside = inside & (each >= 0) & (each <= size - 1)
+            position = position * size + each.clamp(0, size - 1).to(torch.int64)
+        shape = position.shape[1:]
+        index = position.flatten(1).unsqueeze(1).expand(-1, x.shape[1], -1)
+        values = flat.gather(2, index).unflatten(2, shape)
+        used = torch.where(inside, weight, torch.zeros([], dtype=x.dtype)).unsqueeze(1)
+        return values * used
+
+    if interpolation_mode == 1:
+        corner = [torch.round(each.detach()) for each in places]
+        return taken(corner, torch.ones([], dtype=x.dtype))
+    floors = [torch.floor(each.detach()) for each in places]
+    total: Any = None
+    for bits in range(8):
+        corner, weight = [], torch.ones([], dtype=x.dtype)
+        for i in range(3):
+            far = bits >> (2 - i) & 1
+            corner.append(floors[i] + far)
+            weight = weight * (places[i] - floors[i] if far else floors[i] + 1 - places[i])
+        term = taken(corner, weight)
+        total = term if total is None else total + term
+    return total
 
 
 def _grid_sample(
@@ -209,6 +267,7 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.corrcoef: _corrcoef,
     torch.grid_sampler: _grid_sampler,
     torch.grid_sampler_2d: _grid_sampler,
+    torch.grid_sampler_3d: _grid_sampler,
     torch.det: _det,
     torch.Tensor.det: _det,
     torch.linalg.det: _det,
@@ -222,4 +281,5 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     F.grid_sample: _grid_sample,
     F.gaussian_nll_loss: _gaussian_nll_loss,
     F.embedding_bag: _embedding_bag,
+    F.ctc_loss: ctc_loss,
 }

@@ -17,16 +17,37 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from repro_mlir.frontends.torch import convolutions, integers, linear_algebra, pooling, special_functions, views
+from repro_mlir.frontends.torch import (
+    bit_patterns,
+    convolutions,
+    counting,
+    fractional_pooling,
+    householder,
+    integers,
+    linear_algebra,
+    pooling,
+    resampling,
+    running,
+    special_functions,
+    special_polynomials,
+    views,
+)
 
 aten = torch.ops.aten
 
 _entries: dict[Any, Callable[..., Any]] = {
+    **bit_patterns.DECOMPOSITIONS,
     **convolutions.DECOMPOSITIONS,
+    **counting.DECOMPOSITIONS,
+    **fractional_pooling.DECOMPOSITIONS,
+    **householder.DECOMPOSITIONS,
     **integers.DECOMPOSITIONS,
     **linear_algebra.DECOMPOSITIONS,
     **pooling.DECOMPOSITIONS,
+    **resampling.DECOMPOSITIONS,
+    **running.DECOMPOSITIONS,
     **special_functions.DECOMPOSITIONS,
+    **special_polynomials.DECOMPOSITIONS,
     **views.DECOMPOSITIONS,
 }
 
@@ -483,7 +504,8 @@ def _nll_loss_backward(
     shape = [1] * x.dim()
     shape[axis] = x.shape[axis]
     classes = torch.arange(x.shape[axis], dtype=target.dtype).view(shape)
-    target = target.unsqueeze(axis)
+    # The target of one item may have a dimension.
+    target = target.unsqueeze(axis) if axis else target.reshape(1)
     hit = (classes == target) & (target != ignore_index)
     if 0 < gradient.dim() < x.dim():
         gradient = gradient.unsqueeze(axis)
@@ -606,30 +628,6 @@ def _index_reduce(
     shape[dim] = -1
     spread = index.reshape(shape).expand(source.shape)
     return aten.scatter_reduce.two(x, dim, spread, source, reduce, include_self=include_self)
-
-
-def _running_extreme(x: torch.Tensor, dim: int, greater: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Values and indices of a running maximum or minimum; of equals the last, NaN wins."""
-    dim %= max(x.dim(), 1)
-    if x.dim() == 0:
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
-    values, indices = [x.select(dim, 0)], [torch.zeros_like(x.select(dim, 0), dtype=torch.int64)]
-    for position in range(1, x.shape[dim]):
-        new, old = x.select(dim, position), values[-1]
-        wins = torch.isnan(new) | ((new >= old) if greater else (new <= old))
-        values.append(torch.where(wins, new, old))
-        indices.append(torch.where(wins, torch.full([], position, dtype=torch.int64), indices[-1]))
-    return torch.stack(values, dim), torch.stack(indices, dim)
-
-
-@_decomposes(aten.cummax.default)
-def _cummax(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return _running_extreme(x, dim, True)
-
-
-@_decomposes(aten.cummin.default)
-def _cummin(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return _running_extreme(x, dim, False)
 
 
 def _median_of(x: torch.Tensor, dim: int, keepdim: bool, ignore_nan: bool) -> tuple[torch.Tensor, torch.Tensor]:

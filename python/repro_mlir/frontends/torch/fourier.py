@@ -165,7 +165,7 @@ def complex_to_real(
     dim = dims[-1]
     half = last // 2 + 1
     re, im = re.narrow(dim, 0, half), im.narrow(dim, 0, half)
-    # What the elements that a real result has in its middle and at its beginning hold as imaginary parts has no meaning.
+    # The imaginary parts of the first element and of that in the middle have no meaning.
     zero = torch.zeros_like(im.narrow(dim, 0, 1))
     inner = im.narrow(dim, 1, half - 1) if last % 2 else torch.cat([im.narrow(dim, 1, half - 2), zero], dim)
     if last == 1:

@@ -19,8 +19,8 @@ aten = torch.ops.aten
 _LIMIT = 64
 
 
-def _order(matrix: torch.Tensor) -> int:
-    """The number of unrolled steps."""
+def count_steps(matrix: torch.Tensor) -> int:
+    """The number of unrolled steps; CaptureError where there would be too many."""
     count = min(matrix.shape[-2:])
     if count > _LIMIT:
         raise CaptureError(
@@ -44,7 +44,7 @@ def _identity(matrix: torch.Tensor) -> torch.Tensor:
 
 def _substitute(a: torch.Tensor, b: torch.Tensor, upper: bool, unit: bool) -> torch.Tensor:
     """Solves a x = b for triangular `a`, row by row."""
-    count = _order(a)
+    count = count_steps(a)
     rows: list[torch.Tensor] = []
     order = range(count - 1, -1, -1) if upper else range(count)
     for position in order:
@@ -79,7 +79,7 @@ def _cholesky(a: torch.Tensor, upper: bool = False) -> torch.Tensor:
     # Only the lower triangle is read.
     rest = torch.where(rows.unsqueeze(1) >= rows, a, a.mT)
     columns = []
-    for position in range(_order(a)):
+    for position in range(count_steps(a)):
         pivot = torch.sqrt(rest[..., position, position]).unsqueeze(-1)
         column = torch.where(rows >= position, rest.select(-1, position) / pivot, torch.zeros([], dtype=a.dtype))
         columns.append(column)
@@ -110,7 +110,7 @@ def _lu(a: torch.Tensor, pivot: bool = True) -> tuple[torch.Tensor, torch.Tensor
     """Packed factors and pivots (i32, from 1) of Gaussian elimination; of equal pivots the first."""
     rows, columns = torch.arange(a.shape[-2]), torch.arange(a.shape[-1])
     pivots = []
-    for position in range(_order(a)):
+    for position in range(count_steps(a)):
         if pivot:
             size = torch.where(rows >= position, a.select(-1, position).abs(), torch.full([], -1.0, dtype=a.dtype))
             chosen = size.argmax(-1, keepdim=True)
@@ -206,7 +206,7 @@ def _inverse_ex(a: torch.Tensor, *, check_errors: bool = False) -> tuple[torch.T
 def _qr(a: torch.Tensor, mode: str = "reduced") -> tuple[torch.Tensor, torch.Tensor]:
     """By Householder reflections, with LAPACK's signs."""
     rows, columns = a.shape[-2:]
-    count = _order(a)
+    count = count_steps(a)
     index = torch.arange(rows)
     zero, one = torch.zeros([], dtype=a.dtype), torch.ones([], dtype=a.dtype)
     q = _identity(a[..., :1].expand(*a.shape[:-1], rows))

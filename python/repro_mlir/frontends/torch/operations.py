@@ -113,8 +113,8 @@ class Builder:
             loc=self._location,
             ip=self._point,
         )
-        element = kind.element_type
-        body = generic.regions[0].blocks.append(*[element] * len(maps), arg_locs=[self._location] * len(maps))
+        elements = [*(ir.RankedTensorType(each.type).element_type for each in operands), kind.element_type]
+        body = generic.regions[0].blocks.append(*elements, arg_locs=[self._location] * len(maps))
         with ir.InsertionPoint(body), self._location:
             ir.Operation.create("linalg.yield", operands=[compute(list(body.arguments)[:-1])])
         return generic.result

@@ -75,7 +75,7 @@ def _adaptive_max_pool_backward(spatial: int) -> Callable[..., torch.Tensor]:
 
 def _batched(operator: Any, spatial: int) -> Callable[..., Any]:
     def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        # The lowering of three-dimensional pooling rejects or crashes on inputs without a batch.
+        # The lowering rejects or crashes on inputs without a batch.
         if x.dim() != spatial + 1:
             return NotImplemented
         result = operator(x.unsqueeze(0), *args, **kwargs)
@@ -188,6 +188,19 @@ def _adaptive_max_pool(x: torch.Tensor, output_size: Sequence[int]) -> tuple[tor
     return values, positions.expand(x.shape).gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
 
 
+def _adaptive_avg_pool(x: torch.Tensor, output_size: Sequence[int]) -> torch.Tensor:
+    """The sum of each window, a dimension after the other from the last one, divided by its number of elements.
+
+    torch-mlir's own lowering of three dimensions has a result that some of its loops have no part in.
+    """
+    counts = []
+    for axis in reversed(range(x.dim() - len(output_size), x.dim())):
+        windows = _adaptive_windows(x.shape[axis], output_size[axis - x.dim()])
+        counts.append([end - begin for begin, end in windows])
+        x = _window_sums(x, axis, windows)
+    return x / _outer(counts[::-1], x.dtype)
+
+
 def _adaptive_avg_pool_backward(spatial: int) -> Callable[..., torch.Tensor]:
     def backward(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         windows = [_adaptive_windows(x.shape[axis], gradient.shape[axis]) for axis in range(x.dim() - spatial, x.dim())]
@@ -278,7 +291,10 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.adaptive_max_pool2d_backward.default: _adaptive_max_pool_backward(2),
     aten.adaptive_max_pool3d_backward.default: _adaptive_max_pool_backward(3),
     aten.max_pool3d_with_indices.default: _batched(aten.max_pool3d_with_indices.default, 3),
+    aten.max_pool2d_with_indices.default: _batched(aten.max_pool2d_with_indices.default, 2),
+    aten.avg_pool2d.default: _batched(aten.avg_pool2d.default, 2),
     aten.avg_pool3d.default: _batched(aten.avg_pool3d.default, 3),
+    aten._adaptive_avg_pool3d.default: _adaptive_avg_pool,
     aten.avg_pool2d_backward.default: _avg_pool_backward(2),
     aten.avg_pool3d_backward.default: _avg_pool_backward(3),
     aten._adaptive_avg_pool2d_backward.default: _adaptive_avg_pool_backward(2),

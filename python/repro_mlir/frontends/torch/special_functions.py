@@ -243,6 +243,18 @@ def _log_ndtr(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x != x, x, result)
 
 
+def _erfc(x: torch.Tensor) -> torch.Tensor:
+    wide = torch.minimum(x.abs(), torch.full_like(x, 12.0)).to(_F64)
+    square = wide * wide
+    # e^(-x^2) in two factors, since f32 has fewer digits where the result has its last ones.
+    high = square.to(torch.float32)
+    half = torch.exp(high * -0.5).to(_F64)
+    tail = half * half * (1 - (square - high.to(_F64))) * _scaled_erfc(wide)
+    result = torch.where(x < 0, 2 - tail, tail).to(torch.float32)
+    result = torch.where(x.abs() < 0.5, 1 - torch.erf(x), result)
+    return torch.where(x != x, x, result)
+
+
 def _of_f32(function: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
     def evaluate(x: torch.Tensor) -> Any:
         return function(x) if x.dtype == torch.float32 else NotImplemented
@@ -254,6 +266,8 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.polygamma.default: _polygamma,
     aten.lgamma.default: _of_f32(_lgamma),
     aten.digamma.default: _of_f32(_digamma),
+    aten.erfc.default: _of_f32(_erfc),
+    aten.special_erfc.default: _of_f32(_erfc),
     aten.erfinv.default: _of_f32(_erfinv),
     aten.special_ndtri.default: _of_f32(_ndtri),
     aten.special_erfcx.default: _of_f32(_erfcx),

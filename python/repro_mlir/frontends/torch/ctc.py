@@ -1,0 +1,84 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The loss of connectionist temporal classification over all steps of the input, which autograd differentiates."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+_NEVER = -1e30
+"""Stands for the logarithm of 0, so that differences are numbers."""
+
+
+def _lengths(given: Any) -> torch.Tensor:
+    if isinstance(given, torch.Tensor):
+        return given.to(torch.int64).reshape(-1)
+    return torch.tensor([*given] if isinstance(given, Sequence) else [given], dtype=torch.int64)
+
+
+def ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> torch.Tensor:
+    """`torch.nn.functional.ctc_loss`; a target has no more labels than `targets` has along its last dimension."""
+    is_single = log_probs.dim() == 2
+    if is_single:
+        log_probs = log_probs.unsqueeze(1)
+        targets = targets.unsqueeze(0) if targets.dim() == 1 else targets
+    steps, batch, _ = log_probs.shape
+    inputs, lengths = _lengths(input_lengths), _lengths(target_lengths)
+    targets = targets.to(torch.int64)
+    most = targets.shape[-1]
+    if targets.dim() == 1:
+        # One after the other: those behind a target are not read.
+        begins = torch.cumsum(lengths, 0) - lengths
+        places = (begins.unsqueeze(1) + torch.arange(most)).clamp(max=max(most - 1, 0))
+        targets = targets[places] if most else targets.reshape(1, 0).expand(batch, 0)
+    # Labels 2 s + 1 of the path are the target's, the others blanks.
+    states = 2 * most + 1
+    position = torch.arange(states)
+    label = torch.full([batch, states], blank, dtype=torch.int64)
+    skips = torch.zeros([batch, states], dtype=torch.bool)
+    if most:
+        between = torch.full([batch, most], blank, dtype=torch.int64)
+        known = torch.arange(most) < lengths.unsqueeze(1)
+        own = torch.where(known, targets, between)
+        label = torch.cat([torch.stack([between, own], -1).reshape(batch, 2 * most), between[:, :1]], 1)
+        before = torch.cat([torch.full([batch, 2], blank, dtype=torch.int64), label[:, :-2]], 1)
+        skips = (label != blank) & (label != before) & (position >= 2)
+    never = torch.full([batch, states + 2], _NEVER, dtype=log_probs.dtype)
+    jumps = torch.stack([torch.zeros([batch, states], dtype=torch.bool)] * 2 + [~skips])
+    emitted = log_probs.gather(2, label.expand(steps, batch, states)).clamp(min=_NEVER).unbind(0)
+    begins = position < torch.where(lengths > 0, 2, 1).unsqueeze(1)
+    alpha = torch.where(begins, emitted[0], never[:, :states])
+    for step in range(1, steps):
+        wide = torch.cat([never[:, :2], alpha], 1)
+        terms = torch.stack([alpha, wide[:, 1:-1], wide[:, :-2]]).masked_fill(jumps, _NEVER)
+        greatest = terms.detach().amax(0)
+        joined = torch.log(torch.exp(terms - greatest).sum(0)) + greatest + emitted[step]
+        alpha = torch.where((step < inputs).unsqueeze(1), joined, alpha)
+    last = (2 * lengths).unsqueeze(1)
+    inner = torch.where(last > 0, alpha.gather(1, (last - 1).clamp(min=0)), never[:, :1])
+    ends = torch.cat([alpha.gather(1, last), inner], 1)
+    greatest = ends.detach().amax(1, keepdim=True)
+    loss = -(torch.log(torch.exp(ends - greatest).sum(1, keepdim=True)) + greatest).squeeze(1)
+    # (PyTorch) the gradient is that of the logits of which `log_probs` is the log_softmax, whose sums are 1.
+    sums = (torch.exp(log_probs).sum(2) * (torch.arange(steps).unsqueeze(1) < inputs)).sum(0)
+    impossible = loss > -_NEVER / 2
+    loss = torch.where(impossible, torch.full([], torch.inf, dtype=loss.dtype), loss + (sums - sums.detach()))
+    loss = torch.where(inputs > 0, loss, torch.where(lengths > 0, torch.inf, 0.0).to(loss.dtype))
+    if zero_infinity:
+        loss = torch.where(loss == torch.inf, torch.zeros([], dtype=loss.dtype), loss)
+    if reduction == "mean":
+        return (loss / lengths.clamp(min=1).to(loss.dtype)).mean()
+    if reduction == "sum":
+        return loss.sum()
+    return loss.squeeze(0) if is_single else loss
