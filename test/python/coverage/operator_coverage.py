@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How far each of PyTorch's OpInfo entries gets: captured, imported, close to eager, bit-equal on CPUs and as PTX.
 
-As a script: takes every float32 entry, forward and backward, through all stages, each in a process of its own, and
-writes one JSON line per entry and a table of counts.
+As a script: takes every entry of an element type (by default float32), forward and backward, through all stages, each
+in a process of its own, and writes one JSON line per entry and a table of counts.
 
-    python test/python/coverage/operator_coverage.py [--jobs N] [--out FILE] [--programs FOLDER] [--accept] [NAME ...]
+    python test/python/coverage/operator_coverage.py [--dtype TYPE] [--jobs N] [--out FILE] [--programs FOLDER]
+        [--accept] [NAME ...]
 
 With --programs, what was captured is kept in the folder, and not captured again where it is there already. With
---accept, the outcomes become what the test expects (expected.json) and docs/coverage.md says so.
+--accept, the outcomes become what the test expects (expected.json, or expected_TYPE.json) and docs/coverage.md, or
+docs/coverage-TYPE.md, says so.
 """
 
 from __future__ import annotations
@@ -32,10 +34,11 @@ from typing import Any
 PYTHON_TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PYTHON_TESTS.parent))
 
-EXPECTED = Path(__file__).with_name("expected.json")
-"""Entry to [stage, reason] for each that is not `ok`."""
+DTYPES = ("float32", "bfloat16", "int64", "bool", "complex64")
+"""Element types whose entries are taken."""
 
 DOCUMENT = PYTHON_TESTS.parents[1] / "docs" / "coverage.md"
+"""That of float32; others have their element type in the name."""
 
 BACKEND_TITLE = "## Entries through torch.compile"
 """The title of the last section of the document, which backend_coverage.py writes."""
@@ -77,15 +80,17 @@ def first_line(error: BaseException) -> str:
     return text[:300]
 
 
-def _captured(name: str, folder: Path | None) -> dict[str, Any]:
+def _captured(name: str, folder: Path | None, dtype: str) -> dict[str, Any]:
     """text, arguments, expected (None for random numbers) and backward of an entry; from `folder` if it is there."""
+    import torch
+
     file = folder / f"{name}.pickle" if folder else None
     if file and file.exists():
         found: dict[str, Any] = pickle.loads(file.read_bytes())
         return found
     import opinfo_capture
 
-    program = opinfo_capture.capture_entry(name)
+    program = opinfo_capture.capture_entry(name, getattr(torch, dtype))
     found = {
         "text": program.text,
         "arguments": [_numpy(a) for a in program.arguments],
@@ -107,9 +112,20 @@ def _numpy(tensor: Any) -> Any:
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).contiguous().numpy()
 
 
-def run_entry(name: str, folder: Path | None = None) -> Outcome:
-    """Takes an entry through all stages in this process; never raises an exception."""
+def compare(got: Any, want: Any, number: int, dtype: str) -> None:
+    """AssertionError unless a result is close to that of eager PyTorch; whole numbers of a type of those are equal."""
     import numpy as np
+
+    if dtype != "float32" and want.dtype.kind in "bi":
+        np.testing.assert_array_equal(got.astype(want.dtype), want, err_msg=f"result {number}", verbose=False)
+        return
+    # PyTorch rounds to bfloat16 after each operator, a program after each (V1) too, but in f32 within it.
+    rtol, atol = (2e-2, 1e-2) if dtype == "bfloat16" else (1e-3, 1e-4)
+    np.testing.assert_allclose(got.astype(want.dtype), want, rtol, atol, err_msg=f"result {number}", verbose=False)
+
+
+def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> Outcome:
+    """Takes an entry through all stages in this process; never raises an exception."""
     import torch
     from opinfo_capture import NoSampleError
     from repro_mlir.compilation import gpu as device_code
@@ -121,7 +137,7 @@ def run_entry(name: str, folder: Path | None = None) -> Outcome:
     torch.set_num_threads(1)
     stage, backward = "capture", False
     try:
-        captured = _captured(name, folder)
+        captured = _captured(name, folder, dtype)
         backward = captured["backward"]
         stage = "import"
         canonical = canonicalize(captured["text"])
@@ -132,9 +148,7 @@ def run_entry(name: str, folder: Path | None = None) -> Outcome:
         stage = "accuracy"
         if captured["expected"] is not None:
             for number, (got, want) in enumerate(zip(results, captured["expected"], strict=True)):
-                np.testing.assert_allclose(
-                    got.astype(want.dtype), want, 1e-3, 1e-4, err_msg=f"result {number}", verbose=False
-                )
+                compare(got, want, number, dtype)
         stage = "compile"
         kit.compiled(canonical, captured["arguments"], kit.configurations()[0], runs=1)
         stage = "bits"
@@ -213,9 +227,15 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join([*lines, f"| all | {len(outcomes)} | {sum(o.backward for o in outcomes)} |"])
 
 
-def read_expected() -> dict[str, tuple[str, str]]:
+def _expected_file(dtype: str) -> Path:
+    """Entry to [stage, reason] for each that is not `ok`."""
+    return Path(__file__).with_name("expected.json" if dtype == "float32" else f"expected_{dtype}.json")
+
+
+def read_expected(dtype: str = "float32") -> dict[str, tuple[str, str]]:
     """Stage and reason of each entry that is expected not to be `ok`."""
-    return {name: (stage, reason) for name, (stage, reason) in json.loads(EXPECTED.read_text()).items()}
+    found = json.loads(_expected_file(dtype).read_text())
+    return {name: (stage, reason) for name, (stage, reason) in found.items()}
 
 
 def cause_table(failed: Sequence[Outcome], stages: Sequence[str]) -> list[str]:
@@ -231,18 +251,30 @@ def cause_table(failed: Sequence[Outcome], stages: Sequence[str]) -> list[str]:
     return lines
 
 
-def accept(outcomes: Sequence[Outcome]) -> None:
-    """Makes `outcomes` of all entries what the test expects and what docs/coverage.md says."""
+_TITLES = {
+    "float32": "# Coverage of PyTorch's operators",
+    "bool": "# Coverage of PyTorch's operators on booleans",
+}
+_COMPARISONS = {
+    "float32": "close to eager PyTorch (rtol 1e-3, atol 1e-4)",
+    "complex64": "close to eager PyTorch (rtol 1e-3, atol 1e-4), as pairs (Z1)",
+    "bfloat16": "close to eager PyTorch (rtol 2e-2, atol 1e-2)",
+}
+
+
+def accept(outcomes: Sequence[Outcome], dtype: str = "float32") -> None:
+    """Makes `outcomes` of all entries what the test expects and what the document says."""
     failed = sorted((o for o in outcomes if o.stage != "ok"), key=lambda o: (STAGES.index(o.stage), o.name))
-    EXPECTED.write_text(json.dumps({o.name: [o.stage, o.reason] for o in failed}, indent=1) + "\n")
+    _expected_file(dtype).write_text(json.dumps({o.name: [o.stage, o.reason] for o in failed}, indent=1) + "\n")
     lines = [
-        "# Coverage of PyTorch's operators",
+        _TITLES.get(dtype, f"# Coverage of PyTorch's operators on {dtype}"),
         "",
         "<!-- Generated by test/python/coverage/operator_coverage.py --accept; do not edit. -->",
         "",
-        "PyTorch's own operator tests (OpInfo) as programs: of each float32 entry the first sample whose result has",
+        f"PyTorch's own operator tests (OpInfo) as programs: of each {dtype} entry the first sample whose result has",
         "two elements, forward and backward. `ok` means: captured, imported, run by the reference interpreter with",
-        "results close to eager PyTorch (rtol 1e-3, atol 1e-4), bit-equal to it on every CPU level of the machine",
+        f"results {_COMPARISONS.get(dtype, 'equal to eager PyTorch (floats: rtol 1e-3, atol 1e-4)')},",
+        "bit-equal to it on every CPU level of the machine",
         f"and as PTX for {' and '.join(DEVICES)} on the emulator, and taken by ptxas for one GPU.",
         "",
         table(outcomes),
@@ -251,15 +283,17 @@ def accept(outcomes: Sequence[Outcome]) -> None:
         "",
         *cause_table(failed, STAGES),
     ]
-    text = DOCUMENT.read_text() if DOCUMENT.exists() else ""
+    document = DOCUMENT if dtype == "float32" else DOCUMENT.with_name(f"coverage-{dtype}.md")
+    text = document.read_text() if document.exists() else ""
     # The section of the backend is that of another script.
     backend = text.partition(BACKEND_TITLE)
-    DOCUMENT.write_text("\n".join(lines) + "\n" + "".join(("\n", *backend[1:]) if backend[1] else ()))
+    document.write_text("\n".join(lines) + "\n" + "".join(("\n", *backend[1:]) if backend[1] else ()))
 
 
 def main() -> None:
     """Prints the table of all entries, or of those named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="element type of the entries")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, help="file for one JSON line per entry")
     parser.add_argument("--programs", type=Path, help="folder that keeps what was captured")
@@ -269,14 +303,16 @@ def main() -> None:
     if options.accept and options.names:
         parser.error("--accept needs the outcomes of all entries")
     import opinfo_capture
+    import torch
 
     if options.programs:
         options.programs.mkdir(parents=True, exist_ok=True)
-    run = functools.partial(run_entry, folder=options.programs)
+    run = functools.partial(run_entry, folder=options.programs, dtype=options.dtype)
+    names = options.names or list(opinfo_capture.entries(getattr(torch, options.dtype)))
     outcomes = []
     with contextlib.ExitStack() as stack:
         out = stack.enter_context(options.out.open("w")) if options.out else None
-        for outcome in run_all(options.names or list(opinfo_capture.entries()), options.jobs, run):
+        for outcome in run_all(names, options.jobs, run):
             outcomes.append(outcome)
             line = json.dumps(asdict(outcome))
             print(line, flush=True)
@@ -284,7 +320,7 @@ def main() -> None:
                 print(line, file=out, flush=True)
     print(table(outcomes))
     if options.accept:
-        accept(outcomes)
+        accept(outcomes, options.dtype)
 
 
 if __name__ == "__main__":

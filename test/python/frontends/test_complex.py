@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
-from operator_checks import check, gradients
+from operator_checks import Function, check, gradients
 from repro_mlir.frontends.torch import CaptureError
 from repro_mlir.frontends.torch.complex_functions import RULES, Pair
 from repro_mlir.frontends.torch.fourier import _table
@@ -114,3 +114,29 @@ def test_complex_operators_that_are_not_defined_are_named() -> None:
 
     with pytest.raises(CaptureError, match=r"operator aten.linalg_eig\S* is not supported on complex numbers"):
         repro_mlir.capture(Solve(), (torch.randn(3, 3),))
+
+
+def test_torch_compile_takes_and_gives_complex_tensors() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        z = torch.fft.fft(x * y.conj())
+        return [z, z.T, z.abs(), torch.view_as_real(z), z[1:]]
+
+    def update(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(y)
+        return x.sum()
+
+    def loss(function: Function, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.stack([(result.abs() ** 2).sum() for result in function(x, y)]).sum()
+
+    backend = repro_mlir.backend(threads=1)
+    compiled = torch.compile(function, backend=backend, fullgraph=True)
+    x, y = _complex(3, 8).requires_grad_(), _complex(8, 3).T
+    for got, want in zip(compiled(x, y), function(x, y), strict=True):
+        assert (got.dtype, got.shape, got.stride()) == (want.dtype, want.shape, want.stride())
+        torch.testing.assert_close(got, want)
+    found, wanted = (torch.autograd.grad(loss(each, x, y), x)[0] for each in (compiled, function))
+    torch.testing.assert_close(found, wanted)
+    changed, expected = x.detach().clone(), x.detach().clone()
+    torch.compile(update, backend=backend, fullgraph=True)(changed, y)
+    update(expected, y)
+    torch.testing.assert_close(changed, expected)

@@ -12,6 +12,7 @@ import torch
 from torch._C._dynamo import guards
 
 from repro_mlir.errors import ReproError
+from repro_mlir.frontends.torch.complex_pairs import as_real
 from repro_mlir.frontends.torch.graphs import CapturedGraph, in_order
 from repro_mlir.frontends.torch.large_results import empty
 from repro_mlir.frontends.torch.tensors import dtype_of, share
@@ -133,7 +134,7 @@ class Calls:
         values = [in_order(tensor, order) for tensor, order in zip(tensors, self._orders, strict=True)]
         states, inputs = values[: self._num_state], values[self._num_state :]
         updated = [*map(_dense, states)]
-        made = [value.as_strided(*form) for value, form in zip(outputs, self._outputs, strict=True)]
+        made = [as_real(value).as_strided(*form) for value, form in zip(outputs, self._outputs, strict=True)]
         self._executable.write(updated, [*map(_dense, inputs)], made)
         for state, value in zip(states, updated, strict=True):
             if value is not state:

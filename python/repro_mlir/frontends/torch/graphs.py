@@ -17,12 +17,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.frontends.torch.complex_pairs import as_real, has_complex, without_complex
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.random_sites import RandomSites
 from repro_mlir.frontends.torch.source_lines import is_user_file, source_name
 from repro_mlir.frontends.torch.tensors import kind_of
-from repro_mlir.frontends.torch.tracing import decompose, record
+from repro_mlir.frontends.torch.tracing import decompose, errors_with_lines, record, tracing_environment
 from repro_mlir.numerics.tensors import TensorType
 
 _RANDOM = (TensorType("seed", "i64", ()), TensorType("step", "i64", ()))
@@ -76,12 +77,13 @@ class _Output:
     Attributes:
       position: that of the output, which has the result's elements in the order of their memory where that is dense, or
         the result's own strides where it is the whole memory, too (`CapturedGraph.layouts`).
-      shape, strides: those of the result.
+      dtype, shape, strides: those of the result.
       offset: where the result starts in its memory, in elements: by these three the caller makes views of a base.
       is_dense: whether the elements of the output are those of the result in the order of their memory.
     """
 
     position: int
+    dtype: torch.dtype
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
@@ -95,6 +97,8 @@ class _Output:
     def of(self, output: torch.Tensor) -> torch.Tensor:
         if self.is_whole:
             return output
+        if self.dtype.is_complex:
+            output = torch.view_as_complex(output)
         if not self.is_dense:
             return _with_strides(output, self.strides, self.offset)
         memory = torch.empty(self.offset + output.numel(), dtype=output.dtype, device=output.device)
@@ -131,7 +135,7 @@ class CapturedGraph:
 
     def tensors(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
         """The tensors among the arguments of a call: the states, then the inputs, but for seed and step."""
-        found = [arguments[position] for position in self._positions]
+        found = [as_real(arguments[position]) for position in self._positions]
         for i in self._gaps:
             found[i] = found[i].contiguous()
         return found
@@ -264,10 +268,10 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
     states = [i for i, node in enumerate(placeholders) if node in written]
     read = [i for i, value in enumerate(arguments) if isinstance(value, torch.Tensor) and i not in states]
     positions = [*states, *read]
-    orders = [_order(arguments[i]) for i in positions]
+    parts = [*map(as_real, arguments)]
+    orders = [_order(parts[i]) for i in positions]
     given_tensors = [
-        arguments[i] if order is None else arguments[i].permute(order)
-        for i, order in zip(positions, orders, strict=True)
+        parts[i] if order is None else parts[i].permute(order) for i, order in zip(positions, orders, strict=True)
     ]
     kinds = [kind_of(f"argument{i}", value) for i, value in zip(positions, given_tensors, strict=True)]
     random = draws(module.graph)
@@ -275,10 +279,14 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
     examples, found = _examples(module, arguments, placeholders, given)
     memory = {_memory(value): i for i, value in enumerate(examples) if isinstance(value, torch.Tensor)}
     shared = Counter(_memory(value) for value in found.values())
+    real = module
+    if has_complex(module.graph):
+        with errors_with_lines({}), tracing_environment():
+            real = without_complex(module, arguments)
     results: list[Any] = []
 
     def call(run: Callable[..., Any], *values: torch.Tensor) -> list[torch.Tensor]:
-        whole = [*arguments]
+        whole = [*parts]
         for position, order, value in zip(positions, orders, values, strict=False):
             whole[position] = value if order is None else value.permute(_inverse(order))
         outputs: dict[torch.fx.Node, torch.Tensor] = {}
@@ -294,11 +302,16 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
             elif isinstance(value, torch.Tensor):
                 example = found[node]
                 order = _order(example)
-                outputs.setdefault(node, value if order is None else value.permute(order))
+                if order is None:
+                    outputs.setdefault(node, value)
+                else:
+                    # Of a complex one the parts stay behind.
+                    outputs.setdefault(node, value.permute(*order, *range(len(order), value.dim())))
                 is_dense = order is not None or example.is_contiguous()
                 offset = int(example.storage_offset()) if shared[_memory(example)] > 1 else 0
                 place = [*outputs].index(node)
-                results.append(_Output(place, tuple(example.shape), example.stride(), offset, is_dense))
+                shape = tuple(example.shape)
+                results.append(_Output(place, example.dtype, shape, example.stride(), offset, is_dense))
             elif isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
                 raise CaptureError("a number that depends on tensor values is a result: expected the tensor itself")
             else:
@@ -308,14 +321,14 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
 
     def draw(*values: torch.Tensor) -> list[torch.Tensor]:
         with RandomSites(*values[-2:]):
-            return call(torch.fx.Interpreter(module).run, *values)
+            return call(torch.fx.Interpreter(real).run, *values)
 
     tensors = given_tensors
     if random:
         tensors += [torch.zeros((), dtype=torch.int64) for _ in _RANDOM]
         graph = decompose(record(draw, tensors), tensors)
     else:
-        graph = decompose(module, tensors, call)
+        graph = decompose(real, tensors, call)
     output = next(node for node in graph.graph.nodes if node.op == "output")
     values = [node.meta["val"] for node in output.args[0][len(states) :]]
     outputs = tuple(kind_of(f"result{i}", value) for i, value in enumerate(values))
@@ -357,7 +370,7 @@ def _layouts(
     layouts = [(shape, like.stride(), like.dtype) for shape, like in found]
     for result in results:
         if isinstance(result, _Output) and result.is_whole:
-            layouts[result.position] = (result.shape, result.strides, values[result.position].dtype)
+            layouts[result.position] = (result.shape, result.strides, result.dtype)
     return tuple(layouts)
 
 
