@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-
 _NEVER = -1e30
 """Stands for the logarithm of 0, so that differences are numbers."""
 

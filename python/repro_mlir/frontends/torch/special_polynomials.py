@@ -73,7 +73,7 @@ Step = Callable[[torch.Tensor, int, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def _by_steps(first: Callable[[torch.Tensor], torch.Tensor], step: Step, beyond_is_nan: bool) -> Callable[..., Any]:
-    """The polynomial of degree 0 is 1, `first` that of degree 1, `step` makes that of k + 1 from those of k and k - 1."""
+    """The polynomial of degree 0 is 1, `first` that of 1, `step` makes that of k + 1 from those of k and k - 1."""
 
     def polynomial(x: Any, n: Any) -> Any:
         if torch.result_type(x, n) not in (torch.float32, torch.int64):
