@@ -99,8 +99,7 @@ static LogicalResult addOf(ScanOp op, ImplicitLocOpBuilder &b,
     };
     Value products = deriveProducts(b, widen(x), widen(y), widen(g), dim);
     adjoints.add(x, convertElements(b, products, element));
-  }
-  else
+  } else
     return op.emitOpError("(J1) has no derivative, but for sums and products");
   return success();
 }
