@@ -366,14 +366,13 @@ def test_J3_products_with_zeros(name: str, zeros: list[int]) -> None:
             np.testing.assert_allclose(found[i][position], want, 1e-9, 1e-12)
 
 
-@pytest.mark.parametrize("name", ["sum", "product", "greatest"])
-def test_folds_of_nothing_have_gradients(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "extents", "empty"), [("sum", "3x4", "3x0"), ("product", "4x3", "0x3"), ("greatest", "3x4", "0x4")]
+)
+def test_folds_of_nothing_have_gradients(name: str, extents: str, empty: str) -> None:
     """A fold over an extent of 0 is its initial element, whose gradient goes nowhere."""
-    text = PROGRAMS[name]
-    for extents, empty in (("3x4", "3x0"), ("4x3", "0x3")):
-        text = text.replace(f"tensor<{extents}xf64>", f"tensor<{empty}xf64>")
-    canonical = canonicalize(differentiate(text, [0], [0]))
-    interpreter = Interpreter(to_bytes(canonical))
-    (kind, gradient) = interpreter.program.body.argument_types
+    text = PROGRAMS[name].replace(f"tensor<{extents}xf64>", f"tensor<{empty}xf64>")
+    interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
+    kind, gradient = interpreter.program.body.argument_types
     found = interpreter.run(np.zeros(kind.shape), np.ones(gradient.shape))
     assert found[1].shape == kind.shape
