@@ -40,7 +40,7 @@ lit-test: build
 unit-test: build
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal test/python test/Codegen test/fuzz
 
-# Every operator of PyTorch's own tests; unit-test takes a tenth of them.
+# Every operator of PyTorch's own tests, and every backend test of ONNX; unit-test takes a sample.
 coverage: build
 	REPRO_COVERAGE=all $(BIN)/python -m pytest -q --timeout 0 test/python/coverage
 

@@ -27,7 +27,7 @@ def requirements() -> list[str]:
         *project["build-system"]["requires"],
         *BUILD_TOOLS,
         *project["project"]["dependencies"],
-        *(requirement for name in ("torch", "jax", "sign", "examples", "cuda", "test") for requirement in extras[name]),
+        *(each for name in ("torch", "onnx", "jax", "sign", "examples", "cuda", "test") for each in extras[name]),
     ]
     return list(dict.fromkeys(found))
 

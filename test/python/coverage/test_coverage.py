@@ -1,15 +1,15 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""PyTorch's operators as programs, with gradients of ours, and with its modules through torch.compile.
+"""PyTorch's operators as programs, with gradients of ours, and with its modules through torch.compile; ONNX's tests.
 
-Each entry gets as far as expected.json, expected_TYPE.json, gradient_expected.json and backend_expected.json say, no
-less and no further. A sample of the entries by default, all with REPRO_COVERAGE=all (`make coverage`).
+Each entry gets as far as the expected*.json and *_expected.json here say, no less and no further. A sample of the entries by default, all with REPRO_COVERAGE=all (`make coverage`).
 """
 
 import functools
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import ModuleType
 
 import pytest
 
@@ -17,6 +17,7 @@ pytest.importorskip("torch_mlir")
 
 import backend_coverage
 import gradient_coverage
+import onnx_coverage
 import operator_coverage
 import opinfo_capture
 import torch
@@ -63,19 +64,27 @@ def _of_gradients() -> _Coverage:
     return _Coverage(entries, gradient_coverage.STAGES, gradient_coverage.read_expected(), run, 40, least_ok=440)
 
 
-@pytest.fixture(params=[*operator_coverage.DTYPES, "gradients", "backend"])
-def coverage(request: pytest.FixtureRequest) -> _Coverage:
-    if request.param == "gradients":
-        return _of_gradients()
-    if request.param != "backend":
-        return _of_dtype(request.param)
+def _of_scripts() -> dict[str, _Coverage]:
+    """Of scripts that have `entries`, `STAGES`, `read_expected` and `run_all`."""
+    return {
+        "backend": _of(backend_coverage, every=10, least_ok=600),
+        "onnx": _of(onnx_coverage, every=80, least_ok=1500),
+    }
 
+
+def _of(script: ModuleType, every: int, least_ok: int) -> _Coverage:
     def run(names: list[str]) -> Iterable[operator_coverage.Outcome]:
-        return backend_coverage.run_all(names, JOBS)
+        found: Iterable[operator_coverage.Outcome] = script.run_all(names, JOBS)
+        return found
 
-    entries = sorted(backend_coverage.entries())
-    expected = backend_coverage.read_expected()
-    return _Coverage(entries, backend_coverage.STAGES, expected, run, 10, least_ok=600)
+    return _Coverage(sorted(script.entries()), script.STAGES, script.read_expected(), run, every, least_ok)
+
+
+@pytest.fixture(params=[*operator_coverage.DTYPES, "gradients", "backend", "onnx"])
+def coverage(request: pytest.FixtureRequest) -> _Coverage:
+    if request.param in operator_coverage.DTYPES:
+        return _of_dtype(request.param)
+    return _of_gradients() if request.param == "gradients" else _of_scripts()[request.param]
 
 
 def test_entries_get_as_far_as_expected(coverage: _Coverage) -> None:

@@ -13,13 +13,12 @@ import pytest
 import repro_mlir
 from repro_mlir.cli.main import main
 from repro_mlir.errors import ReproError
+from repro_mlir.frontends.onnx import load
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("torch_mlir")
 
-from onnx import TensorProto, helper, numpy_helper
-from repro_mlir.frontends.onnx import load
-
+TensorProto, helper, numpy_helper = onnx.TensorProto, onnx.helper, onnx.numpy_helper
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
 WEIGHT = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
@@ -103,6 +102,28 @@ def test_what_PyTorch_would_round_is_computed_by_the_program() -> None:
         assert run(program, zero, target=target)["y"].tobytes() == run(given, zero, X, target=target)["y"].tobytes()
 
 
+def test_bytes_within_a_graph() -> None:
+    """Quantized activations are UINT8, which no program has: their numbers go from operator to operator."""
+    scale, zero = np.array(0.02, np.float32), np.array(100, np.uint8)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        helper.make_node("Transpose", ["q"], ["t"]),
+        helper.make_node("DequantizeLinear", ["t", "scale", "zero"], ["y"]),
+        helper.make_node("Cast", ["t"], ["numbers"], to=F32),
+    ]
+    program = load(model_of(nodes, {"x": (F32, [2, 3])}, ["y", "numbers"], {"scale": scale, "zero": zero}))
+    quantized = np.clip(np.rint(X / scale) + 100, 0, 255).T
+    assert quantized.max() == 200 and quantized.min() == 0
+    expected = (quantized - 100).astype(np.float32) * scale
+    for target in ("reference", "cpu", "cpu:x86-64-v2"):
+        outputs = run(program, X, target=target)
+        np.testing.assert_array_equal(outputs["y"], expected)
+        np.testing.assert_array_equal(outputs["numbers"], quantized)
+    with pytest.raises(ReproError, match=r"node 2 \(Add\): the element type UINT8 is not supported here"):
+        load(model_of([*nodes[:2], helper.make_node("Add", ["t", "t"], ["y"])], {"x": (F32, [2, 3])}, ["y"],
+                      {"scale": scale, "zero": zero}))  # fmt: skip
+
+
 def test_inputs_that_decide_shapes_can_be_fixed() -> None:
     model = model_of(
         [helper.make_node("Reshape", ["x", "shape"], ["y"], name="last")],
@@ -175,10 +196,7 @@ def test_loops_are_unrolled_within_limits(monkeypatch: pytest.MonkeyPatch) -> No
     [
         ([helper.make_node("NonZero", ["x"], ["y"], name="n")], r"node n \(NonZero\): the values of 'x' decide"),
         ([helper.make_node("Unique", ["x"], ["y"], name="u")], r"node u \(Unique\): .*depends on tensor values"),
-        (
-            [helper.make_node("RandomNormalLike", ["x"], ["y"])],
-            r"node 0 \(RandomNormalLike\): operator .*not supported",
-        ),
+        ([helper.make_node("RandomNormalLike", ["x"], ["y"])], r"node 0 \(RandomNormalLike\): operator .* not"),
         ([helper.make_node("Nothing", ["x"], ["y"])], "no valid ONNX model: .*Nothing"),
         ([helper.make_node("Relu", ["other"], ["y"])], "no valid ONNX model: "),
         ([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.UINT8)], "output 'y': the element type UINT8"),
@@ -199,7 +217,7 @@ def test_sizes_are_asked_for() -> None:
         load(linear(), sizes={"rows": 2})
     with pytest.raises(ReproError, match="expected 2 as dimension 0, got the example's 5"):
         load(linear(2), inputs={"x": np.zeros((5, 3))})
-    with pytest.raises(ReproError, match="which is too large"):
+    with pytest.raises(ReproError, match="too large"):
         load(linear(), sizes={"batch": 1 << 60})
 
 
@@ -214,7 +232,7 @@ def test_tensors_in_files_beside_the_model(tmp_path: Path) -> None:
     with pytest.raises(ReproError, match="cannot read"):
         load(path)
     model = onnx.load(path, load_external_data=False)
-    with pytest.raises(ReproError, match="'fc.weight' is in a file beside the model"):
+    with pytest.raises(ReproError, match=r"'fc\.weight' is in a file beside the model"):
         load(model)
     outside = "../weights", str(tmp_path / "weights"), "", "link"
     os.symlink(tmp_path / "weights", path.parent / "link")
@@ -228,7 +246,7 @@ def test_tensors_in_files_beside_the_model(tmp_path: Path) -> None:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    """Every damage is an error of ours, or a model."""
+    """Every damage is an error of ours, or another model."""
     path = tmp_path / "damaged.onnx"
     data = linear(2).SerializeToString()
     rng = np.random.default_rng(0)

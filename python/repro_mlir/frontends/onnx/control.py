@@ -61,6 +61,8 @@ def _scan(call: Call) -> Any:
     if call.version < 9:
         if inputs[0] is not None:
             raise OnnxError("sequence lengths are not supported")
+        if any(call.attribute("directions", [])):
+            raise OnnxError("directions of version 8 are not supported")
         return _scan_of_batches(call, inputs[1:])
     split = len(inputs) - count
     axes = call.attribute("scan_input_axes", [0] * count)

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.nodes import Call, Operator
-from repro_mlir.frontends.onnx.values import dtype_of
+from repro_mlir.frontends.onnx.values import Unsigned, dtype_of, dtype_of_tensor
 
 
 def _unary(function: Callable[[torch.Tensor], torch.Tensor]) -> Operator:
@@ -117,9 +117,12 @@ _ROUNDED_TO_MOST = 464.0
 """The greatest number that is rounded to the greatest of E4M3FN, 448."""
 
 
-def _cast_to(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tensor:
+def _cast_to(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tensor | Unsigned:
     if dtype is x.dtype:
         return x
+    if dtype is torch.uint8:
+        # Of integers the low bits.
+        return Unsigned(x.to(torch.int32) & 255)
     if dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
         most = torch.finfo(dtype).max
         wide = x if x.dtype in (torch.float32, torch.float64) else x.to(torch.float32)
@@ -135,16 +138,20 @@ def _cast_to(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tenso
     return x.to(dtype)
 
 
-def _cast(call: Call) -> torch.Tensor:
-    return _cast_to(call.tensor(), dtype_of(call.attribute("to")), bool(call.attribute("saturate", 1)))
+def _source(call: Call) -> torch.Tensor:
+    return call.integers(0) if call.kind(0) is torch.uint8 else call.tensor()
 
 
-def _cast_like(call: Call) -> torch.Tensor:
-    return _cast_to(call.tensor(), call.tensor(1).dtype, bool(call.attribute("saturate", 1)))
+def _cast(call: Call) -> torch.Tensor | Unsigned:
+    return _cast_to(_source(call), dtype_of(call.attribute("to")), bool(call.attribute("saturate", 1)))
+
+
+def _cast_like(call: Call) -> torch.Tensor | Unsigned:
+    return _cast_to(_source(call), call.kind(1), bool(call.attribute("saturate", 1)))
 
 
 def _bit_cast(call: Call) -> torch.Tensor:
-    dtype = dtype_of(call.attribute("to"))
+    dtype = dtype_of_tensor(call.attribute("to"))
     x = call.tensor()
     if dtype.itemsize != x.dtype.itemsize:
         raise OnnxError(f"expected an element type of {x.dtype.itemsize} bytes, got {dtype.itemsize}")
@@ -171,65 +178,63 @@ def _mean(call: Call) -> torch.Tensor:
     return functools.reduce(torch.add, call.tensors()) / len(call)
 
 
+_UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "Abs": torch.abs,
+    "Acos": torch.acos,
+    "Acosh": torch.acosh,
+    "Asin": torch.asin,
+    "Asinh": torch.asinh,
+    "Atan": torch.atan,
+    "Atanh": torch.atanh,
+    "BitwiseNot": torch.bitwise_not,
+    "Ceil": torch.ceil,
+    "Cos": torch.cos,
+    "Cosh": torch.cosh,
+    "Erf": torch.erf,
+    "Exp": torch.exp,
+    "Floor": torch.floor,
+    "HardSwish": F.hardswish,
+    "Identity": lambda x: x,
+    "IsNaN": torch.isnan,
+    "Log": torch.log,
+    "Mish": F.mish,
+    "Neg": torch.neg,
+    "Not": torch.logical_not,
+    "Reciprocal": torch.reciprocal,
+    "Relu": torch.relu,
+    "Round": torch.round,
+    "Sigmoid": torch.sigmoid,
+    "Sign": torch.sign,
+    "Sin": torch.sin,
+    "Sinh": torch.sinh,
+    "Softplus": F.softplus,
+    "Softsign": F.softsign,
+    "Sqrt": torch.sqrt,
+    "Tan": torch.tan,
+    "Tanh": torch.tanh,
+}
+
+_BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "Add": torch.add,
+    "And": torch.logical_and,
+    "BitwiseAnd": torch.bitwise_and,
+    "BitwiseOr": torch.bitwise_or,
+    "BitwiseXor": torch.bitwise_xor,
+    "Div": _divide,
+    "Equal": torch.eq,
+    "Greater": torch.gt,
+    "GreaterOrEqual": torch.ge,
+    "Less": torch.lt,
+    "LessOrEqual": torch.le,
+    "Mul": torch.mul,
+    "Or": torch.logical_or,
+    "Sub": torch.sub,
+    "Xor": torch.logical_xor,
+}
+
 ELEMENTWISE: dict[str, Operator] = {
-    **{
-        name: _unary(function)
-        for name, function in {
-            "Abs": torch.abs,
-            "Acos": torch.acos,
-            "Acosh": torch.acosh,
-            "Asin": torch.asin,
-            "Asinh": torch.asinh,
-            "Atan": torch.atan,
-            "Atanh": torch.atanh,
-            "BitwiseNot": torch.bitwise_not,
-            "Ceil": torch.ceil,
-            "Cos": torch.cos,
-            "Cosh": torch.cosh,
-            "Erf": torch.erf,
-            "Exp": torch.exp,
-            "Floor": torch.floor,
-            "HardSwish": F.hardswish,
-            "Identity": lambda x: x,
-            "IsNaN": torch.isnan,
-            "Log": torch.log,
-            "Mish": F.mish,
-            "Neg": torch.neg,
-            "Not": torch.logical_not,
-            "Reciprocal": torch.reciprocal,
-            "Relu": torch.relu,
-            "Round": torch.round,
-            "Sigmoid": torch.sigmoid,
-            "Sign": torch.sign,
-            "Sin": torch.sin,
-            "Sinh": torch.sinh,
-            "Softplus": F.softplus,
-            "Softsign": F.softsign,
-            "Sqrt": torch.sqrt,
-            "Tan": torch.tan,
-            "Tanh": torch.tanh,
-        }.items()
-    },
-    **{
-        name: _binary(function)
-        for name, function in {
-            "Add": torch.add,
-            "And": torch.logical_and,
-            "BitwiseAnd": torch.bitwise_and,
-            "BitwiseOr": torch.bitwise_or,
-            "BitwiseXor": torch.bitwise_xor,
-            "Div": _divide,
-            "Equal": torch.eq,
-            "Greater": torch.gt,
-            "GreaterOrEqual": torch.ge,
-            "Less": torch.lt,
-            "LessOrEqual": torch.le,
-            "Mul": torch.mul,
-            "Or": torch.logical_or,
-            "Sub": torch.sub,
-            "Xor": torch.logical_xor,
-        }.items()
-    },
+    **{name: _unary(function) for name, function in _UNARY.items()},
+    **{name: _binary(function) for name, function in _BINARY.items()},
     "Max": _variadic(torch.maximum),
     "Min": _variadic(torch.minimum),
     "Sum": _variadic(torch.add),

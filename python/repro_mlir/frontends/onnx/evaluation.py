@@ -26,11 +26,14 @@ from repro_mlir.frontends.onnx.nodes import (
     is_known,
     outside_of_trace,
 )
-from repro_mlir.frontends.onnx.operators import EXACT, EXACT_FOR_INTEGERS, OPERATORS
-from repro_mlir.frontends.onnx.values import Value, to_torch, type_proto
+from repro_mlir.frontends.onnx.operators import EXACT, EXACT_FOR_INTEGERS, OF_BYTES, OPERATORS
+from repro_mlir.frontends.onnx.values import Unsigned, Value, to_torch, type_proto
 
 MOST_CALLS = 50_000
 """Nodes that are evaluated, those of loops and functions each time: more would take too long."""
+
+MOST_KNOWN_OF_ALL = 1 << 27
+"""Elements of all such tensors."""
 
 _FEW = 4096
 """Equal elements that are numbers of the graph; more of them are a tensor of the program."""
@@ -40,6 +43,9 @@ _DEEPEST = 32
 
 _OF_FIRST = ("CastLike",)
 """Operators that read the element type alone of what follows the first input."""
+
+_OF_PAIRS = ("Gather", "GatherND")
+"""Operators that may read the whole first input for each element of the second."""
 
 OWN_DOMAINS = ("", "ai.onnx")
 
@@ -53,7 +59,7 @@ class Evaluation:
         self._versions = versions_of(model.opset_import)
         self._origins = origins
         self._kept: list[_Running] = []
-        self._calls = 0
+        self._calls = self._known = 0
 
     def run(self, graph: onnx.GraphProto, values: dict[str, Value]) -> list[Value]:
         """The outputs of a graph, given its inputs and initializers."""
@@ -87,9 +93,7 @@ class Evaluation:
         origin: str,
         depth: int,
     ) -> None:
-        self._calls += 1
-        if self._calls > MOST_CALLS:
-            raise OnnxError(f"the model runs more than {MOST_CALLS:,} nodes, those of loops each time")
+        self._spend(1)
         domain = "" if proto.domain in OWN_DOMAINS else proto.domain
         attributes = {each.name: each for each in (_resolved(each, given) for each in proto.attribute) if each}
         inputs = [_found(values, name) if name else None for name in proto.input]
@@ -108,7 +112,8 @@ class Evaluation:
             def run_graph(graph: onnx.GraphProto, arguments: Sequence[Value]) -> list[Value]:
                 return self._subgraph(graph, arguments, values, versions, given, origin, depth + 1)
 
-            outputs = _computed(operator, Call(node, inputs, run_graph))
+            outputs = _computed(operator, Call(node, inputs, run_graph, self._spend))
+            self._keep(outputs)
         else:
             if function is None:
                 function = _function_of(proto, domain, version or 0, attributes, inputs)
@@ -120,6 +125,18 @@ class Evaluation:
             if name:
                 values[name] = value
 
+    def _spend(self, count: int) -> None:
+        self._calls += count
+        if self._calls > MOST_CALLS:
+            raise OnnxError(f"the model runs more than {MOST_CALLS:,} nodes, those of loops each time")
+
+    def _keep(self, values: Sequence[Value]) -> None:
+        for value in values:
+            if isinstance(value, torch.Tensor) and is_known(value):
+                self._known += value.numel()
+        if self._known > MOST_KNOWN_OF_ALL:
+            raise OnnxError(f"more than {MOST_KNOWN_OF_ALL:,} elements would be computed before the program runs")
+
     def _subgraph(
         self,
         graph: onnx.GraphProto,
@@ -130,6 +147,8 @@ class Evaluation:
         origin: str,
         depth: int,
     ) -> list[Value]:
+        # A loop of nothing ends as well.
+        self._spend(1)
         if depth > _DEEPEST:
             raise OnnxError(f"expected at most {_DEEPEST} graphs and functions within each other")
         values = {**outer, **initial_values(graph)}
@@ -211,6 +230,12 @@ def _resolved(attribute: onnx.AttributeProto, given: Mapping[str, onnx.Attribute
 
 def _computed(operator: Operator, call: Call) -> list[Value]:
     """The outputs of an operator: real tensors where it depends on none that is traced."""
+    if call.node.operator in OF_BYTES and any(isinstance(each, Unsigned) for each in call.inputs):
+        call.inputs = [each.tensor if isinstance(each, Unsigned) else each for each in call.inputs]
+        results = _computed(operator, call)
+        return [
+            Unsigned(each) if isinstance(each, torch.Tensor) and each.dtype is torch.int32 else each for each in results
+        ]
     looked_at = call.inputs[:1] if call.node.operator in _OF_FIRST else call.inputs
     if all(map(is_known, looked_at)) and _is_exact(call):
         with outside_of_trace():
@@ -229,11 +254,18 @@ def _is_exact(call: Call) -> bool:
     if name == "ConstantOfShape" and math.prod(call.numbers(0) or []) > _FEW:
         # A program needs no memory for it.
         return False
+    if name in _OF_PAIRS:
+        size = math.prod(max(each.numel(), 1) for each in tensors)
+    else:
+        size = max(sum(each.numel() for each in tensors), _broadcast_size(tensors))
+    return name in EXACT and size <= MOST_KNOWN
+
+
+def _broadcast_size(tensors: Sequence[torch.Tensor]) -> int:
     try:
-        is_small = math.prod(torch.broadcast_shapes(*(each.shape for each in tensors))) <= MOST_KNOWN
+        return math.prod(torch.broadcast_shapes(*(each.shape for each in tensors)))
     except RuntimeError:
-        is_small = True
-    return name in EXACT and is_small
+        return 0
 
 
 def _function_of(
@@ -245,7 +277,8 @@ def _function_of(
 ) -> onnx.FunctionProto | None:
     """What the standard defines an operator by, where that is other operators."""
     try:
-        schema = onnx.defs.get_schema(proto.op_type, version, domain)
+        # Its stubs do not say all that it has.
+        schema: Any = onnx.defs.get_schema(proto.op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
     function = onnx.FunctionProto()

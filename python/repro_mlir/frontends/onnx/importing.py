@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.version_converter
 import torch
 
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
@@ -18,13 +19,14 @@ from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.evaluation import Evaluation, initial_values, versions_of
 from repro_mlir.frontends.onnx.files import read_model, require_own_tensors
 from repro_mlir.frontends.onnx.shaping import names_in_shapes
-from repro_mlir.frontends.onnx.values import Value, dtype_of, require_element, to_torch
+from repro_mlir.frontends.onnx.values import Unsigned, Value, dtype_of_tensor, to_torch
 from repro_mlir.frontends.torch.capture import capture_function
 from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.limits import limits
 
 _OLDEST = 7
+"""Before this version operators on tensors of different shapes had attributes for it."""
 
 
 def import_model(
@@ -39,7 +41,7 @@ def import_model(
         require_own_tensors(model)
     else:
         model = read_model(model)
-    _check(model)
+    model = _checked(model)
     graph = model.graph
     fixed = _fixed(graph, constants)
     examples = _examples(graph, sizes, inputs, fixed)
@@ -66,16 +68,18 @@ def import_model(
         raise OnnxError(str(error)) from None
 
 
-def _check(model: onnx.ModelProto) -> None:
-    """OnnxError for what is no model for inference."""
+def _checked(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model, with operators of a version that is known here. OnnxError for what is no model for inference."""
     if model.ByteSize() < 1 << 31:
         try:
             onnx.checker.check_model(model)
         except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
             raise OnnxError(f"no valid ONNX model: {_first_line(error)}") from None
-    version = versions_of(model.opset_import).get("")
-    if version is not None and version < _OLDEST:
-        raise OnnxError(f"expected operators of version {_OLDEST} or newer, got {version}")
+    if versions_of(model.opset_import).get("", _OLDEST) < _OLDEST:
+        try:
+            model = onnx.version_converter.convert_version(model, _OLDEST)
+        except (onnx.version_converter.ConvertError, ValueError, RuntimeError) as error:
+            raise OnnxError(f"cannot be converted to operators of version {_OLDEST}: {_first_line(error)}") from None
     if not model.graph.output:
         raise OnnxError("expected a graph with outputs")
     for value in (*model.graph.input, *model.graph.output):
@@ -85,6 +89,7 @@ def _check(model: onnx.ModelProto) -> None:
     names = [output.name for output in model.graph.output]
     if len({*names}) != len(names):
         raise OnnxError("expected outputs of different names")
+    return model
 
 
 def _first_line(error: Exception) -> str:
@@ -126,8 +131,7 @@ def _examples(
     for each in declared:
         kind = each.type.tensor_type
         try:
-            dtype = dtype_of(kind.elem_type)
-            require_element(dtype)
+            dtype = dtype_of_tensor(kind.elem_type)
         except OnnxError as error:
             raise OnnxError(f"input {each.name!r}: {error}") from None
         given = np.shape(inputs[each.name]) if each.name in inputs else None
@@ -167,10 +171,8 @@ def _shape(
 
 
 def _result(name: str, value: Value) -> torch.Tensor:
+    if isinstance(value, Unsigned):
+        raise OnnxError(f"output {name!r}: the element type UINT8 is not supported (V1)")
     if not isinstance(value, torch.Tensor):
         raise OnnxError(f"output {name!r} is no tensor")
-    try:
-        require_element(value.dtype)
-    except OnnxError as error:
-        raise OnnxError(f"output {name!r}: {error}") from None
     return value

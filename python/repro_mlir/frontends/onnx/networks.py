@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,7 @@ def _group_norm(call: Call) -> torch.Tensor:
 def _lrn(call: Call) -> torch.Tensor:
     x, size = call.tensor(), call.attribute("size")
     alpha, beta, bias = (call.attribute(n, d) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
+    call.spend(size)
     low = (size - 1) // 2
     squares = F.pad(x * x, [*[0, 0] * (x.dim() - 2), low, size - 1 - low])
     total = torch.stack([squares.narrow(1, i, x.shape[1]) for i in range(size)], -1).sum(-1)
@@ -87,11 +89,15 @@ _TAKE_ALPHA = {"Affine", "Elu", "HardSigmoid", "LeakyRelu", "ScaledTanh", "Thres
 _TAKE_BETA = {"Affine", "HardSigmoid", "ScaledTanh"}
 
 
+def _activated(name: str, alpha: Any, beta: Any, clip: Any, x: torch.Tensor) -> torch.Tensor:
+    return _ACTIVATIONS[name](x if clip is None else torch.clamp(x, -clip, clip), alpha, beta)
+
+
 def _activations(call: Call, default: list[str], directions: int) -> list[list[Callable[[torch.Tensor], torch.Tensor]]]:
     names = call.attribute("activations", default * directions)
     alphas, betas = iter(call.attribute("activation_alpha", [])), iter(call.attribute("activation_beta", []))
     clip = call.attribute("clip")
-    found = []
+    found: list[Callable[[torch.Tensor], torch.Tensor]] = []
     for name in names:
         known = {each.lower(): each for each in _ACTIVATIONS}
         if name.lower() not in known:
@@ -100,10 +106,7 @@ def _activations(call: Call, default: list[str], directions: int) -> list[list[C
         alpha = next(alphas, None) if name in _TAKE_ALPHA else None
         beta = next(betas, None) if name in _TAKE_BETA else None
 
-        def run(x: torch.Tensor, name: str = name, alpha: Any = alpha, beta: Any = beta) -> torch.Tensor:
-            return _ACTIVATIONS[name](x if clip is None else torch.clamp(x, -clip, clip), alpha, beta)
-
-        found.append(run)
+        found.append(functools.partial(_activated, name, alpha, beta, clip))
     count = len(default)
     return [found[i * count : (i + 1) * count] for i in range(directions)]
 
@@ -126,6 +129,7 @@ def _recurrent(cell: _Cell, default: list[str], gates: int) -> Operator:
         bias = torch.zeros(directions, 2 * gates * hidden, dtype=x.dtype) if bias is None else bias
         lengths = call.optional(4)
         functions = _activations(call, default, directions)
+        call.spend(steps * directions)
         of_cell = 2 if cell is _lstm_cell else 1
         initial = []
         for i in range(of_cell):

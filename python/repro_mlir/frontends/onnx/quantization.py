@@ -12,7 +12,7 @@ import torch
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.movement import axis_of
 from repro_mlir.frontends.onnx.nodes import Call, Operator
-from repro_mlir.frontends.onnx.values import dtype_of
+from repro_mlir.frontends.onnx.values import Unsigned, Value, dtype_of
 from repro_mlir.frontends.onnx.windows import Window
 
 _F8 = (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -30,20 +30,20 @@ def _spread(value: torch.Tensor, x: torch.Tensor, axis: int, block: int) -> torc
     return value.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
 
 
-def _to_integer(x: torch.Tensor, zero: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
-    """Rounded to the nearest, then moved by the zero point, within the type."""
+def _to_integer(x: torch.Tensor, zero: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | Unsigned:
+    """Rounded to the nearest, then moved by the zero point, an i32, within the type."""
     info = torch.iinfo(dtype)
     # Beyond these bounds it is saturated anyway, and is no i32.
     whole = torch.clamp(torch.round(x.to(torch.float32)), -(2.0**24), 2.0**24).to(torch.int32)
-    whole = whole if zero is None else whole + zero.to(torch.int32)
-    return torch.clamp(whole, info.min, info.max).to(dtype)
+    whole = torch.clamp(whole if zero is None else whole + zero, info.min, info.max)
+    return Unsigned(whole) if dtype is torch.uint8 else whole.to(dtype)
 
 
-def _quantize(call: Call) -> torch.Tensor:
-    x, zero = call.tensor(0), call.optional(2)
+def _quantize(call: Call) -> torch.Tensor | Unsigned:
+    x = call.tensor(0)
     axis, block = call.attribute("axis", 1), call.attribute("block_size", 0)
     number = call.attribute("output_dtype", 0)
-    dtype = zero.dtype if zero is not None else dtype_of(number) if number else torch.uint8
+    dtype = call.kind(2) if call.has(2) else dtype_of(number) if number else torch.uint8
     precision = call.attribute("precision", 0)
     computed = dtype_of(precision) if precision else None
     scale = _spread(call.tensor(1), x, axis, block)
@@ -52,54 +52,52 @@ def _quantize(call: Call) -> torch.Tensor:
         most = torch.finfo(dtype).max
         wide = scaled.to(torch.float32)
         return (torch.clamp(wide, -most, most) if call.attribute("saturate", 1) else wide).to(dtype)
-    return _to_integer(scaled, None if zero is None else _spread(zero, x, axis, block), dtype)
+    return _to_integer(scaled, _spread(call.integers(2), x, axis, block) if call.has(2) else None, dtype)
 
 
 def _dequantize(call: Call) -> torch.Tensor:
-    x, scale, zero = call.tensor(0), call.tensor(1), call.optional(2)
+    scale = call.tensor(1)
     axis, block = call.attribute("axis", 1), call.attribute("block_size", 0)
     number = call.attribute("output_dtype", 0)
     dtype = dtype_of(number) if number else scale.dtype
-    spread = _spread(scale, x, axis, block)
-    if x.dtype in _F8:
-        return (x.to(torch.float32) * spread.to(torch.float32)).to(dtype)
-    whole = x.to(torch.int32)
-    if zero is not None:
-        whole = whole - _spread(zero, x, axis, block).to(torch.int32)
+    if call.kind(0) in _F8:
+        wide = call.tensor(0).to(torch.float32)
+        return (wide * _spread(scale, wide, axis, block).to(torch.float32)).to(dtype)
+    whole = call.integers(0)
+    spread = _spread(scale, whole, axis, block)
+    if call.has(2):
+        whole = whole - _spread(call.integers(2), whole, axis, block)
     return (whole.to(torch.float32) * spread.to(torch.float32)).to(dtype)
 
 
-def _dynamic_quantize(call: Call) -> tuple[torch.Tensor, ...]:
+def _dynamic_quantize(call: Call) -> tuple[Value, ...]:
     x = call.tensor()
     zero = torch.zeros([], dtype=x.dtype)
     low, high = torch.minimum(torch.amin(x), zero), torch.maximum(torch.amax(x), zero)
     scale = (high - low) / 255
     point = torch.clamp(torch.round(-low / scale), 0, 255).to(torch.int32)
-    return _to_integer(x / scale, point, torch.uint8), scale, point.to(torch.uint8)
+    return _to_integer(x / scale, point, torch.uint8), scale, Unsigned(point)
 
 
-def _moved(value: torch.Tensor, zero: torch.Tensor | None, axis: int | None = None) -> torch.Tensor:
-    """The whole numbers that a quantized tensor stands for, before its scale."""
-    whole = value.to(torch.int32)
-    if zero is None:
+def _moved(call: Call, index: int, zero_index: int, axis: int | None = None) -> torch.Tensor:
+    """The whole numbers that a quantized input stands for, before its scale."""
+    whole = call.integers(index)
+    if not call.has(zero_index):
         return whole
-    zero = zero.to(torch.int32)
+    zero = call.integers(zero_index)
     if axis is not None and zero.dim() == 1 and zero.numel() > 1:
-        zero = zero.reshape([-1 if i == axis else 1 for i in range(value.dim())])
+        zero = zero.reshape([-1 if i == axis else 1 for i in range(whole.dim())])
     return whole - (zero.reshape(()) if zero.numel() == 1 else zero)
 
 
 def _matmul_integer(call: Call) -> torch.Tensor:
-    a, b = call.tensor(0), call.tensor(1)
-    zero = call.optional(2)
-    if zero is not None and zero.dim() == 1 and zero.numel() > 1:
-        zero = zero.unsqueeze(1)
-    return torch.matmul(_moved(a, zero), _moved(b, call.optional(3)))
+    return torch.matmul(_moved(call, 0, 2, call.integers(0).dim() - 2), _moved(call, 1, 3))
 
 
 def _convolve_integers(call: Call, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """A convolution of i32, written out: sums of integers have no order."""
     window = Window(call, w.shape[2:], x.shape[2:])
+    call.spend(math.prod(window.kernel))
     x = window.padded(x)
     groups, rank = call.attribute("group", 1), x.dim() - 2
     counts = [
@@ -124,32 +122,27 @@ def _convolve_integers(call: Call, x: torch.Tensor, w: torch.Tensor) -> torch.Te
 
 
 def _conv_integer(call: Call) -> torch.Tensor:
-    return _convolve_integers(
-        call, _moved(call.tensor(0), call.optional(2)), _moved(call.tensor(1), call.optional(3), 0)
-    )
+    return _convolve_integers(call, _moved(call, 0, 2), _moved(call, 1, 3, 0))
 
 
-def _qlinear_conv(call: Call) -> torch.Tensor:
-    x, w = _moved(call.tensor(0), call.optional(2)), _moved(call.tensor(3), call.optional(5), 0)
+def _qlinear_conv(call: Call) -> torch.Tensor | Unsigned:
+    x, w = _moved(call, 0, 2), _moved(call, 3, 5, 0)
     result, bias, scale = _convolve_integers(call, x, w), call.optional(8), call.tensor(4)
     shape = [1, -1, *[1] * (x.dim() - 2)]
     result = result if bias is None else result + bias.reshape(shape)
     factor = call.tensor(1).reshape(()) * (scale.reshape(shape) if scale.numel() > 1 else scale.reshape(()))
-    return _to_integer(
-        result.to(torch.float32) * (factor / call.tensor(6).reshape(())), call.optional(7), _kind(call, 7)
-    )
+    return _requantized(call, result, factor / call.tensor(6).reshape(()))
 
 
-def _kind(call: Call, index: int) -> torch.dtype:
-    """The element type of the result: of its zero point, or of the first input."""
-    zero = call.optional(index)
-    return call.tensor(0).dtype if zero is None else zero.dtype
+def _qlinear_matmul(call: Call) -> torch.Tensor | Unsigned:
+    result = torch.matmul(_moved(call, 0, 2, call.integers(0).dim() - 2), _moved(call, 3, 5))
+    return _requantized(call, result, (call.tensor(1) * call.tensor(4) / call.tensor(6)).to(torch.float32))
 
 
-def _qlinear_matmul(call: Call) -> torch.Tensor:
-    result = torch.matmul(_moved(call.tensor(0), call.optional(2)), _moved(call.tensor(3), call.optional(5)))
-    factor = (call.tensor(1) * call.tensor(4) / call.tensor(6)).to(torch.float32)
-    return _to_integer(result.to(torch.float32) * factor, call.optional(7), _kind(call, 7))
+def _requantized(call: Call, result: torch.Tensor, factor: torch.Tensor) -> torch.Tensor | Unsigned:
+    """Sums of i32 by a factor, as the type of the zero point, or of the first input."""
+    zero = call.integers(7) if call.has(7) else None
+    return _to_integer(result.to(torch.float32) * factor, zero, call.kind(7 if call.has(7) else 0))
 
 
 QUANTIZATION: dict[str, Operator] = {

@@ -149,6 +149,8 @@ def _resize(call: Call) -> torch.Tensor:
             index = [min(max(_NEAREST[nearest](point), 0), axis.extent - 1) for point in points]
             inner = inner.index_select(axis.axis, constant(index))
             continue
+        # An element of a smaller image is made of many.
+        call.spend(math.ceil(4 / min(axis.scale, 1.0)) if antialias else 4)
         if mode == "linear":
             taps = [_taps(axis, p, lambda t: max(1 - abs(t), 0.0), 1, antialias, exclude) for p in points]
         else:

@@ -80,6 +80,7 @@ def _stft(call: Call) -> torch.Tensor:
     if length is None or step is None or step < 1:
         raise OnnxError("expected a frame_step above 0, and a window or a frame_length")
     count = (signal.shape[1] - length) // step + 1
+    call.spend(count)
     frames = torch.stack([signal.narrow(1, i * step, length) for i in range(count)], 1)
     if window is not None:
         frames = frames * window.reshape(-1, 1)

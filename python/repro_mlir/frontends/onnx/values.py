@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx
 import torch
@@ -12,10 +14,18 @@ from onnx import numpy_helper
 
 from repro_mlir.frontends.onnx.errors import OnnxError
 
-Value = torch.Tensor | list[torch.Tensor] | None
+
+@dataclass(frozen=True)
+class Unsigned:
+    """A tensor of UINT8, which no program has: its numbers as i32."""
+
+    tensor: torch.Tensor
+
+
+Value = torch.Tensor | Unsigned | list[torch.Tensor] | None
 """Of a name in a graph: a tensor, a sequence of tensors, or nothing."""
 
-_DTYPES = {
+_DTYPES: dict[int, torch.dtype] = {
     onnx.TensorProto.FLOAT: torch.float32,
     onnx.TensorProto.DOUBLE: torch.float64,
     onnx.TensorProto.FLOAT16: torch.float16,
@@ -33,7 +43,7 @@ _NUMBERS = {dtype: number for number, dtype in _DTYPES.items()}
 
 
 def dtype_of(element: int) -> torch.dtype:
-    """PyTorch's element type. OnnxError for one that no program has."""
+    """PyTorch's element type; of UINT8 it is a name, as no tensor has it. OnnxError for one that no graph may have."""
     if element not in _DTYPES:
         known = onnx.TensorProto.DataType.values()
         name = onnx.TensorProto.DataType.Name(element) if element in known else str(element)
@@ -41,19 +51,19 @@ def dtype_of(element: int) -> torch.dtype:
     return _DTYPES[element]
 
 
-def require_element(dtype: torch.dtype) -> None:
-    """OnnxError where no tensor of a program has this element type, though values within a graph may."""
-    if dtype is torch.uint8:
+def dtype_of_tensor(element: int) -> torch.dtype:
+    """As `dtype_of`, of a tensor of a program: OnnxError for UINT8 as well."""
+    if element == onnx.TensorProto.UINT8:
         raise OnnxError("the element type UINT8 is not supported (V1)")
+    return dtype_of(element)
 
 
-def is_floating(tensor: onnx.TensorProto) -> bool:
-    return tensor.data_type in _DTYPES and _DTYPES[tensor.data_type].is_floating_point
-
-
-def to_torch(tensor: onnx.TensorProto) -> torch.Tensor:
+def to_torch(tensor: onnx.TensorProto) -> torch.Tensor | Unsigned:
     """A tensor with memory of its own. OnnxError: an element type that no program has, or data of another shape."""
-    dtype = dtype_of(tensor.data_type)
+    try:
+        dtype = dtype_of(tensor.data_type)
+    except OnnxError as error:
+        raise OnnxError(f"tensor {tensor.name!r}: {error}" if tensor.name else str(error)) from None
     try:
         array = np.ascontiguousarray(numpy_helper.to_array(tensor)).reshape(tuple(tensor.dims))
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
@@ -61,11 +71,15 @@ def to_torch(tensor: onnx.TensorProto) -> torch.Tensor:
     if dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2):
         bits = torch.from_numpy(array.view(np.int16 if array.itemsize == 2 else np.int8).copy())
         return bits.view(dtype)
+    if dtype is torch.uint8:
+        return Unsigned(torch.from_numpy(array.astype(np.int32)))
     return torch.from_numpy(array.copy())
 
 
 def type_proto(value: Value) -> onnx.TypeProto:
     """The type of a value in ONNX's terms, with its shape."""
+    if isinstance(value, Unsigned):
+        return onnx.helper.make_tensor_type_proto(onnx.TensorProto.UINT8, tuple(value.tensor.shape))
     if isinstance(value, torch.Tensor):
         return onnx.helper.make_tensor_type_proto(_NUMBERS[value.dtype], tuple(value.shape))
     if value:

@@ -111,6 +111,7 @@ def _conv_transpose(call: Call) -> torch.Tensor:
 
 def _windows(call: Call, x: torch.Tensor, window: Window, value: float) -> list[torch.Tensor]:
     """For each place of the window, all elements that are there, of a padded image."""
+    call.spend(math.prod(window.kernel))
     x = window.padded(x, value)
     rank = x.dim() - 2
     counts = [
@@ -225,6 +226,7 @@ def _max_unpool(call: Call) -> torch.Tensor:
 def _col2im(call: Call) -> torch.Tensor:
     x, image, block = call.tensor(), call.numbers(1) or [], call.numbers(2) or []
     window = Window(call, block, image)
+    call.spend(math.prod(block))
     n, rows = x.shape[:2]
     channels = rows // math.prod(block)
     padded = [extent + low + high for extent, low, high in zip(image, window.before, window.after, strict=True)]

@@ -493,8 +493,11 @@ class _Function(_Step):
     ) -> None:
         super().__init__(torch.nn.Module(), dict(inputs))
         self.function = function
-        self.parameters = {name: value for name, value in state.items() if value.is_floating_point()}
-        self.buffers = {name: value for name, value in state.items() if not value.is_floating_point()}
+        for name, value in state.items():
+            if value.is_floating_point():
+                self.parameters[name] = torch.nn.Parameter(value, requires_grad=False)
+            else:
+                self.buffers[name] = value
         self.batch_names = [*inputs]
         self.origins = origins
 
