@@ -190,11 +190,12 @@ class Calls:
 
 def functions(module: ir.Module) -> list[ir.Operation]:
     """The functions with a body."""
-    return [each.operation for each in module.body.operations if len(each.operation.regions[0].blocks)]
+    found = [each.operation for each in module.body.operations]
+    return [each for each in found if each.name == "func.func" and len(each.regions[0].blocks)]
 
 
 def collect(
-    module: ir.Module, names: Container[str] | None = None, *, is_outermost: bool = False
+    within: ir.Module | ir.Operation, names: Container[str] | None = None, *, is_outermost: bool = False
 ) -> list[ir.Operation]:
     """All operations of these names, or all, in their order; `is_outermost`: none that is within another one."""
     found: list[ir.Operation] = []
@@ -205,5 +206,5 @@ def collect(
             return ir.WalkResult.SKIP if is_outermost else ir.WalkResult.ADVANCE
         return ir.WalkResult.ADVANCE
 
-    module.operation.walk(look, ir.WalkOrder.PRE_ORDER)
+    within.operation.walk(look, ir.WalkOrder.PRE_ORDER)
     return found

@@ -13,6 +13,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from . import emit
 from .calls import Calls, functions
 from .errors import error_at
+from .ordering import approximate_top_k
 from .rules import Unsupported, rule
 
 _IDENTITIES = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
@@ -103,6 +104,8 @@ def custom_call(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
     target = ir.StringAttr(operation.attributes["call_target_name"]).value
     if target in _IDENTITIES and len(operation.operands) == len(operation.results):
         return list(operation.operands)
+    if target == "ApproxTopK":
+        return approximate_top_k(operation, calls)
     raise Unsupported(f"of {target} is not supported: it is code outside of the module")
 
 

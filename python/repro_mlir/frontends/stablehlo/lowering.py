@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
 from ..newer_mlir import for_llvm_22
-from . import convolutions, functions, ordering, scatter, slices, windows  # noqa: F401  # their rules
+from . import convolutions, emit, functions, linear_algebra, ordering, reductions, scatter, slices, windows  # noqa: F401  # their rules
 from .calls import Calls, collect
 from .calls import functions as functions_of
 from .context import new_context
@@ -49,6 +49,7 @@ def lower(source: str, num_state: int, arguments: Sequence[str], results: Sequen
             raise CaptureError(f"expected a module in StableHLO: {_first_line(error)}") from None
         inline(module)
         _require_types(module)
+        _drop_empty(module)
         calls = Calls(module)
         apply(module, calls)
         _run(module, _EXPAND)
@@ -85,6 +86,20 @@ def _require_types(module: ir.Module) -> None:
                 raise error_at(operation.location, f"operation {operation.name} of complex numbers is not supported")
             if isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape:
                 raise error_at(operation.location, f"operation {operation.name} of a dynamic shape is not supported")
+
+
+def _drop_empty(module: ir.Module) -> None:
+    """Tensors without elements are constants: slices of them would begin behind the end of others."""
+    # What is within an operation before it.
+    for operation in reversed(collect(module)):
+        kinds = [each.type for each in operation.results]
+        if kinds and all(isinstance(kind, ir.RankedTensorType) and 0 in kind.shape for kind in kinds):
+            if operation.name != "stablehlo.constant":
+                with ir.InsertionPoint(operation), operation.location:
+                    for result in operation.results:
+                        empty = emit.splat(emit.shape_of(result), emit.element_of(result), 0)
+                        result.replace_all_uses_with(empty)
+                operation.erase()
 
 
 def _read_scalars(module: ir.Module) -> None:

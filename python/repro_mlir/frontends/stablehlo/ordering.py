@@ -40,8 +40,26 @@ def top_k(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
     last = len(shape) - 1
     places = emit.iota(shape, last, ir.RankedTensorType(operation.results[1].type).element_type)
     found = _sorted([value, places], "descending", last, calls)
-    ends = [*shape[:-1], ir.IntegerAttr(operation.attributes["k"]).value]
-    return [emit.cut(each, [0] * len(shape), ends) for each in found]
+    return _first(found, operation)
+
+
+def approximate_top_k(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """Of JAX's custom call ApproxTopK: the exact result, which is one of those that it may give."""
+    comparator = str(operation.attributes["called_computations"])
+    settings = ir.DictAttr(operation.attributes["mhlo.backend_config"])
+    if "top_k_gt_" not in comparator and "top_k_lt_" not in comparator:
+        raise Unsupported(f"of ApproxTopK is supported with the comparators of JAX, got {comparator}")
+    direction = "descending" if "top_k_gt_" in comparator else "ascending"
+    dimension = ir.IntegerAttr(settings["reduction_dim"]).value
+    return _first(_sorted(list(operation.operands)[:2], direction, dimension, calls), operation)
+
+
+def _first(values: list[ir.Value], operation: ir.Operation) -> list[ir.Value]:
+    """What of each tensor has the shape of the operation's result."""
+    return [
+        emit.cut(value, [0] * len(emit.shape_of(value)), emit.shape_of(result))
+        for value, result in zip(values, operation.results, strict=True)
+    ]
 
 
 def _sorted(values: list[ir.Value], direction: str, dimension: int, calls: Calls) -> list[ir.Value]:

@@ -187,19 +187,24 @@ def select_and_scatter(operation: ir.Operation, calls: Calls) -> Sequence[ir.Val
     shape, results = emit.shape_of(value), emit.shape_of(source)
     padded = window.pad(value, init)
     positions = window.positions()
-    chosen = window.taken(padded, positions[0], results)
+    # Padding is never selected, whatever its value.
+    boolean = ir.IntegerType.get_signless(1)
+    inside = window.pad(emit.splat(shape, boolean, 1), emit.splat([], boolean, 0))
+    chosen, is_chosen = (window.taken(each, positions[0], results) for each in (padded, inside))
     where = emit.splat(results, emit.i64(), 0)
     for number, position in enumerate(positions[1:], 1):
-        other = window.taken(padded, position, results)
+        other, is_other = (window.taken(each, position, results) for each in (padded, inside))
         keeps = apply_elementwise(select_region, [chosen, other])[0]
+        keeps = hlo.or_(hlo.and_(keeps, is_chosen), hlo.not_(is_other))
         chosen = emit.select(keeps, chosen, other)
+        is_chosen = hlo.or_(is_chosen, is_other)
         where = emit.select(keeps, where, emit.like(where, number))
     zero = emit.splat([], emit.element_of(source), 0)
     whole = emit.shape_of(padded)
     total = emit.broadcast(init, whole, [])
     for number, position in enumerate(positions):
         is_here = emit.compare("EQ", where, emit.like(where, number))
-        part = emit.select(is_here, source, emit.like(source, 0))
+        part = emit.select(hlo.and_(is_here, is_chosen), source, emit.like(source, 0))
         low = [at * dilation for at, dilation in zip(position, window.dilations, strict=True)]
         spans = [(count - 1) * stride + 1 for count, stride in zip(results, window.strides, strict=True)]
         high = [extent - start - span for extent, start, span in zip(whole, low, spans, strict=True)]

@@ -1,0 +1,95 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Reductions that are more than a fold: arg-max and arg-min (D2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as hlo
+
+from . import emit
+from .calls import Builder, Calls, collect
+from .rules import Unsupported, rule
+
+_KINDS = {"GT": "max", "LT": "min"}
+
+
+@rule("stablehlo.reduce")
+def reduce(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
+    """repro.arg_reduce of the greatest or least element and its position; all else becomes a fold."""
+    kind = _arg_kind(operation)
+    if kind is None:
+        for inner in collect(operation):
+            if inner.name.startswith("chlo."):
+                raise Unsupported(f"is not supported with {inner.name} in its body")
+        return None
+    value, places, *_ = operation.operands
+    (dimension,) = ir.DenseI64ArrayAttr(operation.attributes["dimensions"])
+    element = emit.element_of(value)
+    key = emit.in_signed_order(value)
+    shape = emit.shape_of(operation.results[0])
+
+    def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
+        described = {
+            "kind": ir.Attribute.parse(f"#repro<arg_kind {kind}>"),
+            "dimension": ir.IntegerAttr.get(emit.i64(), dimension),
+        }
+        return build.create(
+            "repro.arg_reduce", [operands, [build.empty(each) for each in build.types]], build.types, described
+        )
+
+    kinds = [emit.tensor(shape, emit.element_of(key)), emit.tensor(shape, emit.i64())]
+    found, at = calls.call([key], kinds, write)
+    return [emit.from_signed_order(found, element), emit.convert(at, emit.element_of(places))]
+
+
+def _arg_kind(operation: ir.Operation) -> str | None:
+    """max or min of a reduction with JAX's body for it, over elements and their positions; None for others."""
+    if len(operation.operands) != 4 or len(ir.DenseI64ArrayAttr(operation.attributes["dimensions"])) != 1:
+        return None
+    value, places, *_ = operation.operands
+    (dimension,) = ir.DenseI64ArrayAttr(operation.attributes["dimensions"])
+    source = places.owner
+    if isinstance(source, ir.Block) or source.operation.name != "stablehlo.iota" or not emit.shape_of(value)[dimension]:
+        return None
+    if ir.IntegerAttr(source.operation.attributes["iota_dimension"]).value != dimension:
+        return None
+    steps = _steps(operation.regions[0].blocks[0])
+    for direction, kind in _KINDS.items():
+        if steps == _arg_steps(direction):
+            return kind
+    return None
+
+
+def _steps(block: ir.Block) -> list[tuple[str, ...]]:
+    """The operations of a body, each with the numbers of its operands: arguments first, then results in their order."""
+    numbers: dict[ir.Value, str] = {value: str(number) for number, value in enumerate(block.arguments)}
+    steps = []
+    for each in block.operations:
+        operation = each.operation
+        name = operation.name.removeprefix("stablehlo.")
+        if name == "compare":
+            name = hlo.ComparisonDirectionAttr(operation.attributes["comparison_direction"]).value
+        steps.append((name, *(numbers.get(value, "") for value in operation.operands)))
+        for result in operation.results:
+            numbers[result] = str(len(numbers))
+    return steps
+
+
+def _arg_steps(direction: str) -> list[tuple[str, ...]]:
+    """Of elements 0 and 2 at positions 1 and 3: the first where it is NaN, beyond the other, or equal and before."""
+    return [
+        (direction, "0", "2"),
+        ("NE", "0", "0"),
+        ("or", "4", "5"),
+        ("EQ", "0", "2"),
+        ("LT", "1", "3"),
+        ("and", "7", "8"),
+        ("or", "6", "9"),
+        ("select", "6", "0", "2"),
+        ("select", "10", "1", "3"),
+        ("return", "11", "12"),
+    ]
