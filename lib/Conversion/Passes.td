@@ -55,4 +55,19 @@ def ConvertTMTensorToRepro : Repro_Import<"convert-tm-tensor-to-repro"> {
   }];
 }
 
+def ConvertTosaToRepro : Repro_Import<"convert-tosa-to-repro"> {
+  let summary = "what upstream does not lower of TOSA, or not rightly";
+  let description = [{
+    - `tosa.scatter` becomes `repro.scatter replace` (D1): row w of batch n goes
+      to position `indices[n, w]` of the batch. An index out of range is an
+      error of the step (E1); of equal indices, which TOSA does not allow, the
+      last one wins.
+    - `tosa.fft2d` and `tosa.rfft2d` become sums of products with sines and
+      cosines, whose zeros at multiples of a quarter turn are exact: an angle is
+      a fraction of powers of two of a turn, which f32 holds exactly.
+    - The condition of `tosa.cond_if` and `tosa.while_loop` gets rank 0, of
+      which upstream reads the element.
+  }];
+}
+
 #endif // REPRO_CONVERSION_PASSES_TD

@@ -12,6 +12,7 @@
 
 #include "mlir/Conversion/TosaToArith/TosaToArith.h"
 #include "mlir/Conversion/TosaToLinalg/TosaToLinalg.h"
+#include "mlir/Conversion/TosaToSCF/TosaToSCF.h"
 #include "mlir/Conversion/TosaToTensor/TosaToTensor.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -31,7 +32,10 @@ void repro::buildImportLinalgPipeline(OpPassManager &pm) {
 }
 
 void repro::buildImportTosaPipeline(OpPassManager &pm) {
+  pm.addPass(createConvertTosaToRepro());
   OpPassManager &functions = pm.nest<func::FuncOp>();
+  // The others convert what is within loops and branches as well.
+  functions.addPass(createTosaToSCFPass());
   functions.addPass(tosa::createTosaToLinalgNamed());
   functions.addPass(tosa::createTosaToLinalg());
   functions.addPass(createTosaToArithPass());

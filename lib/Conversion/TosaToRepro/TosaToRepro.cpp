@@ -1,0 +1,285 @@
+//===- TosaToRepro.cpp - What upstream does not lower of TOSA -------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Conversion/Passes.h"
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tosa/IR/TosaOps.h"
+#include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_CONVERTTOSATOREPRO
+#include "lib/Conversion/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+//===----------------------------------------------------------------------===//
+// Scatter
+//===----------------------------------------------------------------------===//
+
+/// The destinations [n * w, 2] of indices [n, w]: batch and position.
+static Value createPlaces(OpBuilder &builder, Location loc, Value indices) {
+  auto type = cast<RankedTensorType>(indices.getType());
+  Type element = type.getElementType();
+  SmallVector<int64_t> shape(type.getShape());
+  shape.push_back(2);
+  auto placesType = RankedTensorType::get(shape, element);
+  Value empty = tensor::EmptyOp::create(builder, loc, shape, element);
+  AffineMap identity = builder.getMultiDimIdentityMap(3);
+  SmallVector<utils::IteratorType> parallel(3, utils::IteratorType::parallel);
+  auto places = linalg::GenericOp::create(
+      builder, loc, TypeRange{placesType}, ValueRange{indices},
+      ValueRange{empty}, ArrayRef{identity.getMajorSubMap(2), identity},
+      parallel, [&](OpBuilder &body, Location at, ValueRange arguments) {
+        Value batch = linalg::IndexOp::create(body, at, 0);
+        Value which = linalg::IndexOp::create(body, at, 2);
+        Value zero = arith::ConstantIndexOp::create(body, at, 0);
+        Value isBatch = arith::CmpIOp::create(
+            body, at, arith::CmpIPredicate::eq, which, zero);
+        Value number = arith::IndexCastOp::create(body, at, element, batch);
+        Value place =
+            arith::SelectOp::create(body, at, isBatch, number, arguments[0]);
+        linalg::YieldOp::create(body, at, place);
+      });
+  return tensor::CollapseShapeOp::create(
+      builder, loc, places.getResult(0),
+      SmallVector<ReassociationIndices>{{0, 1}, {2}});
+}
+
+/// [n, k, c] with the rows [n, w, c] at indices [n, w].
+static LogicalResult convertScatter(IRRewriter &rewriter, tosa::ScatterOp op) {
+  for (Value operand : op->getOperands())
+    if (auto type = dyn_cast<RankedTensorType>(operand.getType());
+        !type || !type.hasStaticShape())
+      return op.emitOpError("expected static shapes, got ")
+             << operand.getType();
+  Location loc = op.getLoc();
+  rewriter.setInsertionPoint(op);
+  Value rows = tensor::CollapseShapeOp::create(
+      rewriter, loc, op.getInput(),
+      SmallVector<ReassociationIndices>{{0, 1}, {2}});
+  Value places = createPlaces(rewriter, loc, op.getIndices());
+  rewriter.replaceOpWithNewOp<ScatterOp>(
+      op, TypeRange{op.getValuesOut().getType()}, ValueRange{rows, places},
+      ValueRange{op.getValuesIn()}, Combine::replace);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Fourier transforms
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// In the body of a sum over rows and columns: cosine and sine of the angle of
+/// one element of the input in one of the result.
+struct Angle {
+  Angle(OpBuilder &builder, Location loc, int64_t height, int64_t width)
+      : builder(builder), loc(loc) {
+    // Each part is exact, and so is their sum: extents are powers of two.
+    Value rows = fraction(1, 3, height), columns = fraction(2, 4, width);
+    turns = arith::AddFOp::create(builder, loc, rows, columns);
+    angle =
+        arith::MulFOp::create(builder, loc, turns, constant(6.283185307179586));
+  }
+
+  /// The function of the angle is zero at these quarters of a turn.
+  Value cosine() {
+    return zeroAt(math::CosOp::create(builder, loc, angle), 0.25);
+  }
+  Value sine() { return zeroAt(math::SinOp::create(builder, loc, angle), 0); }
+
+private:
+  Value constant(double value) {
+    return arith::ConstantOp::create(
+        builder, loc, builder.getF32FloatAttr(static_cast<float>(value)));
+  }
+
+  /// The product of two positions, modulo `extent`, as a part of it.
+  Value fraction(int64_t to, int64_t from, int64_t extent) {
+    Value i = linalg::IndexOp::create(builder, loc, to);
+    Value j = linalg::IndexOp::create(builder, loc, from);
+    Value size = arith::ConstantIndexOp::create(builder, loc, extent);
+    Value product = arith::MulIOp::create(builder, loc, i, j);
+    Value rest = arith::RemUIOp::create(builder, loc, product, size);
+    Value number =
+        arith::IndexCastOp::create(builder, loc, builder.getI64Type(), rest);
+    Value part =
+        arith::SIToFPOp::create(builder, loc, builder.getF32Type(), number);
+    return arith::MulFOp::create(builder, loc, part, constant(1.0 / extent));
+  }
+
+  /// `value`, but 0 where turns - first is a multiple of a half.
+  Value zeroAt(Value value, double first) {
+    Value halves = arith::MulFOp::create(
+        builder, loc,
+        arith::SubFOp::create(builder, loc, turns, constant(first)),
+        constant(2));
+    Value whole = math::FloorOp::create(builder, loc, halves);
+    Value isZero = arith::CmpFOp::create(
+        builder, loc, arith::CmpFPredicate::OEQ, halves, whole);
+    return arith::SelectOp::create(builder, loc, isZero, constant(0), value);
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  Value turns, angle;
+};
+} // namespace
+
+/// The sum over all elements of each image of what `term` makes of them.
+static Value
+createTransform(OpBuilder &builder, Location loc, ValueRange inputs,
+                RankedTensorType type,
+                function_ref<Value(OpBuilder &, ValueRange, Angle &)> term) {
+  auto source = cast<RankedTensorType>(inputs[0].getType());
+  Value zero =
+      arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+  Value empty = tensor::EmptyOp::create(builder, loc, type.getShape(),
+                                        type.getElementType());
+  Value zeros = linalg::FillOp::create(builder, loc, zero, empty).getResult(0);
+  AffineMap all = builder.getMultiDimIdentityMap(5);
+  SmallVector<AffineMap> maps(inputs.size(), all.getSubMap({0, 3, 4}));
+  maps.push_back(all.getMajorSubMap(3));
+  SmallVector<utils::IteratorType> iterators(3, utils::IteratorType::parallel);
+  iterators.append(2, utils::IteratorType::reduction);
+  auto sum = linalg::GenericOp::create(
+      builder, loc, TypeRange{type}, inputs, ValueRange{zeros}, maps, iterators,
+      [&](OpBuilder &body, Location at, ValueRange arguments) {
+        Angle angle(body, at, source.getDimSize(1), source.getDimSize(2));
+        Value value = term(body, arguments.drop_back(), angle);
+        Value total = arith::AddFOp::create(body, at, arguments.back(), value);
+        linalg::YieldOp::create(body, at, total);
+      });
+  return sum.getResult(0);
+}
+
+static LogicalResult checkTransform(Operation *op) {
+  for (Type type : op->getOperandTypes()) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || !tensor.hasStaticShape() ||
+        !tensor.getElementType().isF32() ||
+        !llvm::isPowerOf2_64(tensor.getDimSize(1)) ||
+        !llvm::isPowerOf2_64(tensor.getDimSize(2)))
+      return op->emitOpError("expected f32 and extents that are powers of two, "
+                             "got ")
+             << type;
+  }
+  return success();
+}
+
+static LogicalResult convertTransform(IRRewriter &rewriter, tosa::FFT2dOp op) {
+  if (failed(checkTransform(op)))
+    return failure();
+  Location loc = op.getLoc();
+  rewriter.setInsertionPoint(op);
+  SmallVector<Value> inputs = {op.getInputReal(), op.getInputImag()};
+  // A turn the other way changes the sign of sines.
+  bool isInverse = op.getInverse();
+  auto combine = [&](OpBuilder &b, Value x, Value y, bool isSum) -> Value {
+    if (isSum)
+      return arith::AddFOp::create(b, loc, x, y);
+    return arith::SubFOp::create(b, loc, x, y);
+  };
+  auto multiply = [&](OpBuilder &b, Value x, Value y) -> Value {
+    return arith::MulFOp::create(b, loc, x, y);
+  };
+  auto realType = cast<RankedTensorType>(op.getOutputReal().getType());
+  Value real = createTransform(
+      rewriter, loc, inputs, realType,
+      [&](OpBuilder &b, ValueRange x, Angle &angle) {
+        return combine(b, multiply(b, x[0], angle.cosine()),
+                       multiply(b, x[1], angle.sine()), !isInverse);
+      });
+  Value imaginary = createTransform(
+      rewriter, loc, inputs, realType,
+      [&](OpBuilder &b, ValueRange x, Angle &angle) {
+        return combine(b, multiply(b, x[1], angle.cosine()),
+                       multiply(b, x[0], angle.sine()), isInverse);
+      });
+  rewriter.replaceOp(op, {real, imaginary});
+  return success();
+}
+
+static LogicalResult convertTransform(IRRewriter &rewriter, tosa::RFFT2dOp op) {
+  if (failed(checkTransform(op)))
+    return failure();
+  Location loc = op.getLoc();
+  rewriter.setInsertionPoint(op);
+  auto type = cast<RankedTensorType>(op.getOutputReal().getType());
+  Value real = createTransform(
+      rewriter, loc, op.getInputReal(), type,
+      [&](OpBuilder &b, ValueRange x, Angle &angle) -> Value {
+        return arith::MulFOp::create(b, loc, x[0], angle.cosine());
+      });
+  Value imaginary =
+      createTransform(rewriter, loc, op.getInputReal(), type,
+                      [&](OpBuilder &b, ValueRange x, Angle &angle) -> Value {
+                        Value back =
+                            arith::NegFOp::create(b, loc, angle.sine());
+                        return arith::MulFOp::create(b, loc, x[0], back);
+                      });
+  rewriter.replaceOp(op, {real, imaginary});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Conditions
+//===----------------------------------------------------------------------===//
+
+/// Gives a condition of one element rank 0.
+static void dropDims(IRRewriter &rewriter, Operation *user, OpOperand &use) {
+  auto type = dyn_cast<RankedTensorType>(use.get().getType());
+  if (!type || !type.hasStaticShape() || type.getRank() == 0)
+    return;
+  rewriter.setInsertionPoint(user);
+  Value scalar = tensor::CollapseShapeOp::create(
+      rewriter, user->getLoc(), use.get(), ArrayRef<ReassociationIndices>());
+  rewriter.modifyOpInPlace(user, [&] { use.set(scalar); });
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+static LogicalResult convert(IRRewriter &rewriter, Operation *op) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](tosa::ScatterOp op) { return convertScatter(rewriter, op); })
+      .Case<tosa::FFT2dOp, tosa::RFFT2dOp>(
+          [&](auto op) { return convertTransform(rewriter, op); })
+      .Case([&](tosa::IfOp op) {
+        dropDims(rewriter, op, op.getConditionMutable());
+        return success();
+      })
+      .Case([&](tosa::WhileOp op) {
+        Operation *yield = op.getCondGraph().front().getTerminator();
+        dropDims(rewriter, yield, yield->getOpOperand(0));
+        return success();
+      })
+      .Default([](Operation *) { return success(); });
+}
+
+namespace {
+struct ConvertTosaToRepro
+    : public repro::impl::ConvertTosaToReproBase<ConvertTosaToRepro> {
+  void runOnOperation() override {
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) {
+      if (isa_and_nonnull<tosa::TosaDialect>(op->getDialect()))
+        ops.push_back(op);
+    });
+    IRRewriter rewriter(&getContext());
+    for (Operation *op : ops)
+      if (failed(convert(rewriter, op)))
+        return signalPassFailure();
+  }
+};
+} // namespace
