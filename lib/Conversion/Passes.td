@@ -65,6 +65,7 @@ def ConvertTosaToRepro : Repro_Import<"convert-tosa-to-repro"> {
     - `tosa.fft2d` and `tosa.rfft2d` become sums of products with sines and
       cosines, whose zeros at multiples of a quarter turn are exact: an angle is
       a fraction of powers of two of a turn, which f32 holds exactly.
+    - `tosa.transpose_conv2d` of floats becomes a `repro.convolution` (K2).
     - The condition of `tosa.cond_if` and `tosa.while_loop` gets rank 0, of
       which upstream reads the element.
   }];

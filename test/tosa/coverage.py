@@ -86,7 +86,7 @@ def main() -> int:
     parser.add_argument("--tests", type=Path, default=ROOT / "build" / "tosa")
     parser.add_argument("--count", type=int, default=6)
     parser.add_argument("operators", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     options.tests.mkdir(parents=True, exist_ok=True)
     rows, faults = [], []
     for group, names in OPERATORS.items():
@@ -126,10 +126,10 @@ def _report(rows: list[tuple[str, str, int, int, int, str]]) -> None:
         "",
         "Written by `make coverage-tosa` (test/tosa/coverage.py).",
         "",
-        f"Conformance tests of TOSA {VERSION}, as `{package}` generates them: of each operator that takes f32 a sample of",
-        "the positive tests of f32. The graph is imported as `repro compile` does; results are the same bits from the",
-        "reference interpreter, `cpu` and `cpu:x86-64-v2`, and the suite's own verification compares them with those of",
-        "its reference model in f64, by the tolerance of the test. repro-mlir "
+        f"Conformance tests of TOSA {VERSION}, as `{package}` generates them: of each operator that takes f32",
+        "a sample of the positive tests of f32. The graph is imported as `repro compile` does; results are the same",
+        "bits from the reference interpreter, `cpu` and `cpu:x86-64-v2`, and the suite's own verification compares them",
+        "with those of its reference model in f64, by the tolerance of the test. repro-mlir "
         f"{__version__}, {datetime.date.today().isoformat()}:",
         f"{passed} of {run} tests pass.",
         "",

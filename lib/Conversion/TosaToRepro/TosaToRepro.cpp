@@ -6,11 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Conversion/Passes.h"
+#include "dialects/Repro/IR/ImportedOps.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tosa/IR/TosaOps.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -71,6 +73,73 @@ static LogicalResult convertScatter(IRRewriter &rewriter, tosa::ScatterOp op) {
   rewriter.replaceOpWithNewOp<ScatterOp>(
       op, TypeRange{op.getValuesOut().getType()}, ValueRange{rows, places},
       ValueRange{op.getValuesIn()}, Combine::replace);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Transposed convolution
+//===----------------------------------------------------------------------===//
+
+/// `value` with dimension i of the result at `permutation[i]`.
+static Value permute(OpBuilder &builder, Location loc, Value value,
+                     ArrayRef<int64_t> permutation) {
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> shape;
+  for (int64_t dim : permutation)
+    shape.push_back(type.getDimSize(dim));
+  Value empty =
+      tensor::EmptyOp::create(builder, loc, shape, type.getElementType());
+  return linalg::TransposeOp::create(builder, loc, value, empty, permutation)
+      ->getResult(0);
+}
+
+/// (K2) Element i, with window position w, goes to i * stride + out_pad + w.
+static LogicalResult convertConvolution(IRRewriter &rewriter,
+                                        tosa::TransposeConv2DOp op) {
+  auto weight = dyn_cast<RankedTensorType>(op.getWeight().getType());
+  auto type = dyn_cast<RankedTensorType>(op.getOutput().getType());
+  auto bias = dyn_cast<RankedTensorType>(op.getBias().getType());
+  auto input = dyn_cast<RankedTensorType>(op.getInput().getType());
+  if (!weight || !type || !bias || !input || !weight.hasStaticShape() ||
+      !type.hasStaticShape() || !bias.hasStaticShape() ||
+      !input.hasStaticShape() || !isa<FloatType>(type.getElementType()))
+    return op.emitOpError("expected floats and static shapes");
+  for (Value zero : {op.getInputZp(), op.getWeightZp()})
+    if (!matchPattern(zero, m_AnyZeroFloat()))
+      return op.emitOpError("expected zero points that are constants of 0");
+  Location loc = op.getLoc();
+  rewriter.setInsertionPoint(op);
+  SmallVector<int64_t> pads, dilation(op.getStride());
+  ArrayRef<int64_t> outPad = op.getOutPad();
+  for (int64_t side : {0, 1, 2, 3})
+    pads.push_back(outPad[side] + weight.getDimSize(side < 2 ? 1 : 2) - 1);
+  auto resultType = type.clone({type.getDimSize(0), type.getDimSize(3),
+                                type.getDimSize(1), type.getDimSize(2)});
+  Value empty = tensor::EmptyOp::create(rewriter, loc, resultType.getShape(),
+                                        type.getElementType());
+  AffineMap identity = rewriter.getMultiDimIdentityMap(4);
+  AffineExpr channel = bias.getDimSize(0) == 1
+                           ? rewriter.getAffineConstantExpr(0)
+                           : rewriter.getAffineDimExpr(1);
+  SmallVector<utils::IteratorType> parallel(4, utils::IteratorType::parallel);
+  auto init = linalg::GenericOp::create(
+      rewriter, loc, TypeRange{resultType}, ValueRange{op.getBias()},
+      ValueRange{empty}, ArrayRef{AffineMap::get(4, 0, channel), identity},
+      parallel, [](OpBuilder &body, Location at, ValueRange arguments) {
+        linalg::YieldOp::create(body, at, arguments[0]);
+      });
+  Value result = ConvolutionOp::create(
+      rewriter, loc, resultType,
+      permute(rewriter, loc, op.getInput(), {0, 3, 1, 2}),
+      permute(rewriter, loc, op.getWeight(), {0, 3, 1, 2}), init.getResult(0),
+      /*strides=*/ArrayRef<int64_t>{1, 1},
+      /*padding_low=*/ArrayRef<int64_t>{pads[0], pads[2]},
+      /*padding_high=*/ArrayRef<int64_t>{pads[1], pads[3]},
+      /*input_dilation=*/dilation,
+      /*kernel_dilation=*/ArrayRef<int64_t>{1, 1},
+      /*window_reversal=*/ArrayRef<bool>{true, true},
+      /*feature_groups=*/1, /*batch_groups=*/1);
+  rewriter.replaceOp(op, permute(rewriter, loc, result, {0, 2, 3, 1}));
   return success();
 }
 
@@ -253,6 +322,9 @@ static void dropDims(IRRewriter &rewriter, Operation *user, OpOperand &use) {
 static LogicalResult convert(IRRewriter &rewriter, Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](tosa::ScatterOp op) { return convertScatter(rewriter, op); })
+      .Case([&](tosa::TransposeConv2DOp op) {
+        return convertConvolution(rewriter, op);
+      })
       .Case<tosa::FFT2dOp, tosa::RFFT2dOp>(
           [&](auto op) { return convertTransform(rewriter, op); })
       .Case([&](tosa::IfOp op) {

@@ -54,3 +54,17 @@ func.func @condition(%p: tensor<1x1xi1>, %x: tensor<3xf32>, %y: tensor<3xf32>) -
   }
   return %r : tensor<3xf32>
 }
+
+// -----
+
+// The stride is a dilation of the input, and a negative out_pad cuts off.
+// CHECK-LABEL: func.func @transposed
+// CHECK: repro.convolution strides = [1, 1] padding_low = [1, 1] padding_high = [2, 1]
+// CHECK-SAME: input_dilation = [2, 1] kernel_dilation = [1, 1] window_reversal = [true, true]
+// CHECK-SAME: tensor<1x8x4x5xf32>, tensor<6x8x3x2xf32>) outs(%{{.*}} : tensor<1x6x8x6xf32>)
+func.func @transposed(%x: tensor<1x4x5x8xf32>, %w: tensor<6x3x2x8xf32>, %b: tensor<6xf32>) -> tensor<1x8x6x6xf32> {
+  %z = "tosa.const"() <{values = dense<0.0> : tensor<1xf32>}> : () -> tensor<1xf32>
+  %r = tosa.transpose_conv2d %x, %w, %b, %z, %z {acc_type = f32, out_pad = array<i64: -1, 0, 0, 0>, stride = array<i64: 2, 1>}
+      : (tensor<1x4x5x8xf32>, tensor<6x3x2x8xf32>, tensor<6xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<1x8x6x6xf32>
+  return %r : tensor<1x8x6x6xf32>
+}
