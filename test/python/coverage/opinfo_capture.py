@@ -167,14 +167,14 @@ def capture_forward(name: str) -> ForwardProgram:
     """
     entry = entries()[name]
     forward, tensors = choose(entry)
-    sources = [i for i, t in enumerate(tensors) if t.requires_grad and _is_float(t)]
+    sources = [i for i, t in enumerate(tensors) if t.requires_grad and t.dtype == torch.float32]
     tensors = [t.detach() for t in tensors]
     inputs = [t.clone().requires_grad_(i in sources) for i, t in enumerate(tensors)]
     results = forward(*inputs)
-    positions = [i for i, r in enumerate(results) if r.requires_grad and _is_float(r)]
+    positions = [i for i, r in enumerate(results) if r.requires_grad and r.dtype == torch.float32]
     if not entry.supports_autograd or not sources or not positions:
         raise NoGradientError("autograd gives none")
-    if any(not _is_float(r) for r in results if r.requires_grad):
+    if any(r.dtype != torch.float32 for r in results if r.requires_grad):
         raise NoGradientError("of complex results")
     cotangents = [torch.randn(results[i].shape) for i in positions]
     found = torch.autograd.grad(

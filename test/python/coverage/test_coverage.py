@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """PyTorch's operators as programs, with gradients of ours, and with its modules through torch.compile; ONNX's tests.
 
-Each entry gets as far as the expected*.json and *_expected.json here say, no less and no further. A sample of the entries by default, all with REPRO_COVERAGE=all (`make coverage`).
+Each entry gets as far as the expected*.json and *_expected.json here say, no less and no further. A sample of the
+entries by default, all with REPRO_COVERAGE=all (`make coverage`).
 """
 
 import functools
