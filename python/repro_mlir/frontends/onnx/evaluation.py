@@ -29,8 +29,8 @@ from repro_mlir.frontends.onnx.nodes import (
 from repro_mlir.frontends.onnx.operators import EXACT, EXACT_FOR_INTEGERS, OF_BYTES, OPERATORS
 from repro_mlir.frontends.onnx.values import Unsigned, Value, to_torch, type_proto
 
-MOST_CALLS = 50_000
-"""Nodes that are evaluated, those of loops and functions each time: more would take too long."""
+MOST_CALLS = 20_000
+"""Nodes that are evaluated, those of loops and functions each time: a minute or two of work."""
 
 MOST_KNOWN_OF_ALL = 1 << 27
 """Elements of all such tensors."""

@@ -76,6 +76,11 @@ def _checked(model: onnx.ModelProto) -> onnx.ModelProto:
         except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
             raise OnnxError(f"no valid ONNX model: {_first_line(error)}") from None
     if versions_of(model.opset_import).get("", _OLDEST) < _OLDEST:
+        if any(node.op_type == "PRelu" for node in model.graph.node):
+            # The converter leaves it as it is.
+            raise OnnxError(
+                f"PRelu before version {_OLDEST} of the operators, with slopes of channels, is not supported"
+            )
         try:
             model = onnx.version_converter.convert_version(model, _OLDEST)
         except (onnx.version_converter.ConvertError, ValueError, RuntimeError) as error:
