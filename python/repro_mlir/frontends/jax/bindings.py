@@ -24,7 +24,7 @@ _ELEMENTS |= {f"uint{width}": f"i{width}" for width in (8, 16, 32, 64)}
 def element_of(dtype: np.dtype[Any], what: str) -> str:
     """MLIR's name of an element type. CaptureError for one that programs cannot hold."""
     if dtype.name not in _ELEMENTS:
-        raise CaptureError(f"{what} has elements of {dtype.name}, expected one of {', '.join(_ELEMENTS)}")
+        raise CaptureError(f"{what} has elements of {dtype.name}, which no program holds")
     return _ELEMENTS[dtype.name]
 
 
