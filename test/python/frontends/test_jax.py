@@ -121,9 +121,23 @@ def test_locations_are_the_users_lines() -> None:
         (lambda a, b: jnp.fft.rfft(a).real, 0, r"test_jax.py:\d+: .*complex"),
         (lambda a, b: jax.random.bits(jax.random.key(0, impl="rbg")), 0, "rng_bit_generator is not supported"),
         (lambda a, b: float(a[0]), 0, "JAX cannot trace the function"),
+        (lambda a, b: jnp.dot(a, b, precision="BF16_BF16_F32"), 0, "not supported with the algorithm"),
+        (lambda a, b: jax.pure_callback(np.sin, a, a), 0, "JAX cannot lower|not supported"),
         (3, 0, "expected a function, got a int"),
     ],
-    ids=["no tuple", "structure", "type", "count", "complex output", "complex", "rbg", "traced", "no function"],
+    ids=[
+        "no tuple",
+        "structure",
+        "type",
+        "count",
+        "complex output",
+        "complex",
+        "rbg",
+        "traced",
+        "algorithm",
+        "callback",
+        "no function",
+    ],
 )
 def test_what_is_refused_has_one_line(function: Any, state: int, message: str) -> None:
     arguments = np.ones(3, np.float32), np.ones(3, np.float32)
@@ -190,6 +204,36 @@ def test_sorts_by_several_keys_are_stable() -> None:
     check(lambda a, b: jax.lax.sort((a, b, jnp.arange(20)), num_keys=2), a, b)
     check(lambda a, b: jax.lax.top_k(b, 6), a, b)
     check(lambda a, b: jnp.sort(b, descending=True), a, b)
+
+
+def test_loops_that_are_known_become_straight_lines() -> None:
+    def function(x: jax.Array) -> Any:
+        def total(x: jax.Array) -> jax.Array:
+            return jax.lax.scan(lambda carry, row: (jnp.tanh(carry + row), None), jnp.zeros(3), x)[0].sum()
+
+        return jax.grad(total)(x), jax.lax.fori_loop(0, 3, lambda i, y: y * x[i], x[3])
+
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+    check(function, x)
+    with pytest.raises(ReproError, match=r"test_jax.py.*the number of iterations depends on values"):
+        capture(lambda x: jax.lax.while_loop(lambda y: y.sum() < 9, lambda y: y + 1, x), x)
+
+
+def test_contractions_and_windows_have_their_meaning() -> None:
+    draw = np.random.default_rng(2)
+    image, kernel = (draw.normal(size=shape).astype(np.float32) for shape in ((2, 8, 8, 4), (3, 3, 2, 6)))
+
+    def convolve(image: jax.Array, kernel: jax.Array) -> Any:
+        dimensions = ("NHWC", "HWIO", "NHWC")
+        settings: dict[str, Any] = {"dimension_numbers": dimensions, "feature_group_count": 2}
+        strided = jax.lax.conv_general_dilated(image, kernel, (2, 1), "SAME", **settings)
+        spread = jax.lax.conv_general_dilated(image, kernel, (1, 1), [(1, 0)] * 2, lhs_dilation=(2, 1), **settings)
+        largest = jax.lax.reduce_window(image, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+        return strided, spread, largest, jnp.cumsum(image, 1), jax.lax.cummax(image, 2, reverse=True)
+
+    check(convolve, image, kernel)
+    pool = jax.grad(lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (3,), (2,), "SAME").sum())
+    check(lambda x: (pool(x), jnp.argmax(x), jnp.argmin(x)), np.array([1, 5, 5, np.inf, -np.inf, 0], np.float32))
 
 
 def test_a_choice_by_data_computes_both_branches() -> None:

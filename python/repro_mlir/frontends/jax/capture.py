@@ -50,7 +50,10 @@ def capture_function(function: Callable[..., Any], arguments: Sequence[Any], sta
     output_names = _output_names(outputs, state)
     output_leaves, output_tree = jax.tree.flatten(outputs)
     output_kinds = [_kind(name, leaf) for name, leaf in zip(output_names, output_leaves, strict=True)]
-    lowered = traced.lower(lowering_platforms=(_PLATFORM,))
+    try:
+        lowered = traced.lower(lowering_platforms=(_PLATFORM,))
+    except (NotImplementedError, RuntimeError, ValueError) as error:
+        raise CaptureError(f"JAX cannot lower the function: {_first_line(error)}") from error
     text = lower(
         lowered.as_text(debug_info=True),
         len(kinds[0]),

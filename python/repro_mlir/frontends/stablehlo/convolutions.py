@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Convolutions (K2)."""
+"""Contractions: products (K1) and convolutions (K2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from . import emit
 from .calls import Builder, Calls
-from .rules import rule
+from .rules import Unsupported, rule
 
 
 @rule("stablehlo.convolution")
@@ -35,7 +35,7 @@ def convolution(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
             *numbers.kernel_spatial_dimensions,
         ],
     )
-    if isinstance(result.element_type, ir.IntegerType):
+    if any(isinstance(each, ir.IntegerType) for each in (result.element_type, emit.element_of(value))):
         value, kernel = (emit.convert(each, result.element_type) for each in (value, kernel))
     order = [numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions]
     shape = [result.shape[dim] for dim in order]
@@ -70,3 +70,21 @@ def convolution(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
     init = emit.splat(shape, result.element_type, 0)
     total = calls.call([value, kernel, init], [init.type], write)[0]
     return [emit.transpose(total, [order.index(dim) for dim in range(len(order))])]
+
+
+@rule("stablehlo.dot_general")
+def dot_general(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
+    """Factors of two types are converted to that of the result first."""
+    factors = list(operation.operands)
+    elements = [emit.element_of(factor) for factor in factors]
+    if "algorithm" in operation.attributes:
+        algorithm = hlo.DotAlgorithm(operation.attributes["algorithm"])
+        types = [algorithm.lhs_precision_type, algorithm.rhs_precision_type]
+        if types != elements or algorithm.num_primitive_operations != 1:
+            raise Unsupported(f"is not supported with the algorithm {algorithm}")
+    if elements[0] == elements[1]:
+        return None
+    result = operation.results[0].type
+    factors = [emit.convert(factor, ir.RankedTensorType(result).element_type) for factor in factors]
+    attributes = dict(operation.attributes.items())
+    return [ir.Operation.create(operation.name, results=[result], operands=factors, attributes=attributes).result]

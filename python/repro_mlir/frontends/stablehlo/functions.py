@@ -71,14 +71,15 @@ def logistic(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.reduce_precision")
 def reduce_precision(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Rounds the fraction of an f32 to nearest even; what overflows is infinite, what is subnormal then is zero."""
-    value = operation.operands[0]
-    element = emit.element_of(value)
+    """Rounds the fraction to nearest even, in f32; what overflows is infinite, what is subnormal then is zero."""
+    given = emit.element_of(operation.operands[0])
+    if isinstance(given, ir.F64Type):
+        raise Unsupported("of f64 is not supported")
+    element = ir.F32Type.get()
+    value = emit.convert(operation.operands[0], element)
     exponent, fraction = (
         ir.IntegerAttr(operation.attributes[name]).value for name in ("exponent_bits", "mantissa_bits")
     )
-    if not isinstance(element, ir.F32Type):
-        raise Unsupported(f"of {element} is not supported, expected f32")
     integer = ir.IntegerType.get_unsigned(32)
     bits = emit.bitcast(value, integer)
 
@@ -99,7 +100,7 @@ def reduce_precision(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value
         size = emit.select(is_large, number(0x7F800000), emit.select(is_small, number(0), size))
     result = emit.bitcast(hlo.or_(sign, size), element)
     is_nan = emit.compare("NE", value, value)
-    return [emit.select(is_nan, value, result)]
+    return [emit.convert(emit.select(is_nan, value, result), given)]
 
 
 @rule("chlo.square")
