@@ -187,7 +187,7 @@ def _worker(name: str, run: Callable[[str], Outcome], pipe: Any) -> None:
 
 
 def run_all(
-    names: Sequence[str], jobs: int, run: Callable[[str], Outcome] = run_entry, limit: float = 180.0
+    names: Sequence[str], jobs: int, run: Callable[[str], Outcome] = run_entry, limit: float = 300.0
 ) -> Iterator[Outcome]:
     """Runs entries, each in a process of its own; yields their outcomes as they end."""
     # Children inherit what the parent has imported.

@@ -59,6 +59,17 @@ def test_D4_running_products_counts_and_bits() -> None:
     check(functions, x, finite, lengths)
 
 
+def test_sums_of_booleans_are_whether_one_is_true() -> None:
+    functions = {
+        "scatter_add": lambda x, n: x.scatter_add(0, n, ~x),
+        "index_add": lambda x, n: x.index_add(0, n, x),
+        "index_put": lambda x, n: torch.index_put(x, [n], x, accumulate=True),
+        "scatter_reduce": lambda x, n: [x.scatter_reduce(0, n, ~x, kind) for kind in ("sum", "amin", "amax")],
+        "functions": lambda x, n: (torch.lgamma(n), x.angle(), n.reciprocal(), torch.copysign(n, -1.0), torch.erfc(x)),
+    }
+    check(functions, torch.tensor([True, False, True, True]), torch.tensor([1, 1, 1, 2]))
+
+
 def test_V4_the_bits_of_a_nan_are_canonical() -> None:
     (bits,) = check({"bits": lambda x: x.view(torch.int32)}, torch.tensor([1.0, NAN]))
     assert bits.tolist() == [0x3F800000, 0x7FC00000]

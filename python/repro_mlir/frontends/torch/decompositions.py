@@ -239,7 +239,10 @@ def _equal(x: torch.Tensor, y: torch.Tensor) -> Any:
 @_decomposes(aten.reciprocal.default)
 def _reciprocal(x: torch.Tensor) -> Any:
     # The lowering fails the step for a zero.
-    return torch.full([], 1, dtype=x.dtype) / x if x.dtype.is_floating_point else NotImplemented
+    if x.dtype.is_complex:
+        return NotImplemented
+    x = x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
+    return torch.full([], 1, dtype=x.dtype) / x
 
 
 @_decomposes(aten.trunc.default)
@@ -335,22 +338,27 @@ for _name in ("and", "or", "xor", "not"):
 
 
 def _is_negative(x: torch.Tensor) -> torch.Tensor:
-    """Sign bit of a float; that of a NaN reads as plus (V4)."""
+    """Sign bit; that of a NaN reads as plus (V4)."""
+    if not x.dtype.is_floating_point:
+        return torch.zeros_like(x) if x.dtype == torch.bool else x < 0
     return (x < 0) | ((x == 0) & (1 / x < 0))
 
 
 @_decomposes(aten.signbit.default)
 def _signbit(x: torch.Tensor) -> torch.Tensor:
-    return _is_negative(x) if x.dtype.is_floating_point else x < 0
+    return _is_negative(x)
 
 
 @_decomposes(aten.copysign.Tensor)
 def _copysign(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    if not torch.promote_types(x.dtype, y.dtype).is_floating_point:
+        x = x.to(torch.get_default_dtype())
     return torch.where(_is_negative(y), -x.abs(), x.abs())
 
 
 @_decomposes(aten.copysign.Scalar)
 def _copysign_number(x: torch.Tensor, y: float) -> torch.Tensor:
+    x = x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
     return -x.abs() if math.copysign(1.0, y) < 0 else x.abs()
 
 
@@ -376,8 +384,9 @@ def _sgn(x: torch.Tensor) -> torch.Tensor:
 
 @_decomposes(aten.angle.default)
 def _angle(x: torch.Tensor) -> Any:
-    if not x.dtype.is_floating_point:
+    if x.dtype.is_complex:
         return NotImplemented
+    x = x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
     pi = torch.full([], math.pi, dtype=x.dtype)
     return torch.where(torch.isnan(x), x, torch.where(x < 0, pi, torch.zeros([], dtype=x.dtype)))
 
@@ -531,6 +540,12 @@ def _scatter_reduce(
     x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
     # A negative dimension crashes the lowering to tm_tensor, and a mean is not one reduction.
+    if x.dtype == torch.bool:
+        # The sum of booleans is whether one is true, and the lowering compares their bits as signed.
+        wide = aten.scatter_reduce.two(
+            x.to(torch.int32), dim, index, source.to(torch.int32), reduce, include_self=include_self
+        )
+        return wide != 0
     if dim < 0:
         return aten.scatter_reduce.two(x, dim + max(x.dim(), 1), index, source, reduce, include_self=include_self)
     if reduce == "mean" and x.dim():
@@ -557,6 +572,20 @@ for _operator in (
 ):
     _entries[_operator] = _positive_dimension(_operator)
 _entries[aten.scatter_reduce.two] = _scatter_reduce
+
+
+def _or_of_booleans(operator: Any, positive: Callable[..., Any]) -> Callable[..., Any]:
+    def call(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, **options: Any) -> Any:
+        # The sum of booleans is whether one is true; (D1) that of i1 is exclusive.
+        if x.dtype == torch.bool:
+            return operator(x.to(torch.int32), dim, index, source.to(torch.int32), **options) != 0
+        return positive(x, dim, index, source, **options)
+
+    return call
+
+
+_entries[aten.scatter_add.default] = _or_of_booleans(aten.scatter_add.default, _entries[aten.scatter_add.default])
+_entries[aten.index_add.default] = _or_of_booleans(aten.index_add.default, lambda *_, **__: NotImplemented)
 
 
 @_decomposes(aten.cat.default)
@@ -612,6 +641,9 @@ def _put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate:
 def _index_put(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
 ) -> Any:
+    if accumulate and x.dtype == torch.bool:
+        # The sum of booleans is whether one is true; (D1) that of i1 is exclusive.
+        return aten.index_put(x.to(torch.int32), indices, values.to(torch.int32), True) != 0
     # The lowering makes a list of one type of them, which 32-bit indices beside none are not.
     if all(each is not None for each in indices) or all(each is None or each.dtype != torch.int32 for each in indices):
         return NotImplemented

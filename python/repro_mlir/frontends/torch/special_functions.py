@@ -26,6 +26,11 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 _SHIFT = 10
 
 
+def _as_float(x: torch.Tensor) -> torch.Tensor:
+    """(PyTorch) of whole numbers functions are those of the default type."""
+    return x if x.dtype.is_floating_point or x.dtype.is_complex else x.to(torch.get_default_dtype())
+
+
 def _polynomial(coefficients: Sequence[float], x: torch.Tensor) -> torch.Tensor:
     result = torch.full_like(x, coefficients[-1])
     for c in reversed(coefficients[:-1]):
@@ -107,6 +112,7 @@ def _digamma(x: torch.Tensor) -> torch.Tensor:
 
 
 def _polygamma(order: int, x: torch.Tensor) -> Any:
+    x = _as_float(x)
     if x.dtype != torch.float32 or not 0 <= order <= 8:
         return NotImplemented
     if order == 0:
@@ -180,6 +186,7 @@ def _bessel(order: int, scaled: bool) -> Callable[[torch.Tensor], Any]:
     tail_table = tables.I1_TAIL if order else tables.I0_TAIL
 
     def bessel(x: torch.Tensor) -> Any:
+        x = _as_float(x)
         if x.dtype != torch.float32:
             return NotImplemented
         a = x.abs()
@@ -257,6 +264,7 @@ def _erfc(x: torch.Tensor) -> torch.Tensor:
 
 def _of_f32(function: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
     def evaluate(x: torch.Tensor) -> Any:
+        x = _as_float(x)
         return function(x) if x.dtype == torch.float32 else NotImplemented
 
     return evaluate

@@ -21,6 +21,12 @@ _STEPS = 128
 """The greatest degree of polynomials that go step by step; (PyTorch) from there on those of Hermite are NaN in f32."""
 
 
+def _is_defined(x: Any, n: Any) -> bool:
+    """(PyTorch) of whole numbers the results are of the default type."""
+    kind = torch.result_type(x, n)
+    return kind is torch.float32 or not (kind.is_floating_point or kind.is_complex)
+
+
 def _operands(x: Any, n: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """x in f64 and the degree in i64, toward zero; numbers become tensors."""
     x = x if isinstance(x, torch.Tensor) else torch.full([], x, dtype=_F64)
@@ -47,8 +53,7 @@ def _binary_power(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch
 
 def _chebyshev(kind: str, shifted: bool) -> Callable[..., Any]:
     def polynomial(x: Any, n: Any) -> Any:
-        result_type = torch.result_type(x, n)
-        if result_type not in (torch.float32, torch.int64):
+        if not _is_defined(x, n):
             return NotImplemented
         x, n = _operands(x, n)
         x, n = torch.broadcast_tensors(2 * x - 1 if shifted else x, n)
@@ -76,7 +81,7 @@ def _by_steps(first: Callable[[torch.Tensor], torch.Tensor], step: Step, beyond_
     """The polynomial of degree 0 is 1, `first` that of 1, `step` makes that of k + 1 from those of k and k - 1."""
 
     def polynomial(x: Any, n: Any) -> Any:
-        if torch.result_type(x, n) not in (torch.float32, torch.int64):
+        if not _is_defined(x, n):
             return NotImplemented
         x, n = torch.broadcast_tensors(*_operands(x, n))
         if not beyond_is_nan:
