@@ -74,3 +74,24 @@ def apply_elementwise(region: ir.Region, values: Sequence[ir.Value]) -> list[ir.
 def _whole(known: dict[ir.Value, ir.Value], value: ir.Value, shape: Sequence[int]) -> ir.Value:
     # A value from outside of the body is a scalar.
     return known[value] if value in known else emit.broadcast(value, shape, [])
+
+
+def is_identity(init: ir.Value, kind: str) -> bool:
+    """Whether an initial value is a constant that a combination leaves out."""
+    owner = init.owner
+    while not isinstance(owner, ir.Block) and owner.operation.name == "stablehlo.broadcast_in_dim":
+        owner = owner.operands[0].owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.constant":
+        return False
+    attribute = ir.DenseElementsAttr(owner.operation.attributes["value"])
+    if not attribute.is_splat:
+        return False
+    splat = attribute.get_splat_value()
+    element = emit.element_of(init)
+    if isinstance(element, ir.IntegerType):
+        number = ir.IntegerAttr(splat).value
+        low = 0 if emit.is_unsigned(element) else -(1 << (element.width - 1))
+        high = low + (1 << element.width) - 1
+        return bool(number == {"add": 0, "mul": 1, "maximum": low, "minimum": high}[kind])
+    expected = {"add": 0.0, "mul": 1.0, "maximum": float("-inf"), "minimum": float("inf")}[kind]
+    return bool(ir.FloatAttr(splat).value == expected)

@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from . import emit
+from .bodies import is_identity
 from .calls import Builder, Calls, collect
 from .rules import Unsupported, rule
 
@@ -50,7 +51,7 @@ def _arg_kind(operation: ir.Operation) -> str | None:
     """max or min of a reduction with JAX's body for it, over elements and their positions; None for others."""
     if len(operation.operands) != 4 or len(ir.DenseI64ArrayAttr(operation.attributes["dimensions"])) != 1:
         return None
-    value, places, *_ = operation.operands
+    value, places, first, at = operation.operands
     (dimension,) = ir.DenseI64ArrayAttr(operation.attributes["dimensions"])
     source = places.owner
     if isinstance(source, ir.Block) or source.operation.name != "stablehlo.iota" or not emit.shape_of(value)[dimension]:
@@ -59,7 +60,7 @@ def _arg_kind(operation: ir.Operation) -> str | None:
         return None
     steps = _steps(operation.regions[0].blocks[0])
     for direction, kind in _KINDS.items():
-        if steps == _arg_steps(direction):
+        if steps == _arg_steps(direction) and is_identity(first, f"{kind}imum") and is_identity(at, "add"):
             return kind
     return None
 

@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from . import emit
-from .bodies import apply_elementwise, combination
+from .bodies import apply_elementwise, combination, is_identity
 from .calls import Builder, Calls
 from .rules import Unsupported, rule
 
@@ -94,7 +94,7 @@ def reduce_window(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
     if kind in _STEPS and count == 1:
         element = emit.element_of(values[0])
         scanned = window.scanned(emit.shape_of(values[0]))
-        if scanned is not None and _is_identity(inits[0], kind):
+        if scanned is not None and is_identity(inits[0], kind):
             return [_scan(values[0], kind, *scanned, calls)]
         whole = emit.ordered(kind, window.pad(values[0], inits[0]))
         start = emit.broadcast(emit.ordered(kind, inits[0]), results, [])
@@ -105,27 +105,6 @@ def reduce_window(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
         taken = [window.taken(each, position, results) for each in padded]
         totals = apply_elementwise(operation.regions[0], [*totals, *taken])
     return totals
-
-
-def _is_identity(init: ir.Value, kind: str) -> bool:
-    """Whether a scan may leave out its initial value: -0 + 0 alone would differ, and is no sum of a window."""
-    owner = init.owner
-    while not isinstance(owner, ir.Block) and owner.operation.name == "stablehlo.broadcast_in_dim":
-        owner = owner.operands[0].owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.constant":
-        return False
-    attribute = ir.DenseElementsAttr(owner.operation.attributes["value"])
-    if not attribute.is_splat:
-        return False
-    splat = attribute.get_splat_value()
-    element = emit.element_of(init)
-    if isinstance(element, ir.IntegerType):
-        number = ir.IntegerAttr(splat).value
-        low = 0 if emit.is_unsigned(element) else -(1 << (element.width - 1))
-        high = low + (1 << element.width) - 1
-        return bool(number == {"add": 0, "mul": 1, "maximum": low, "minimum": high}[kind])
-    expected = {"add": 0.0, "mul": 1.0, "maximum": float("-inf"), "minimum": float("inf")}[kind]
-    return bool(ir.FloatAttr(splat).value == expected)
 
 
 def _scan(value: ir.Value, kind: str, dimension: int, is_reversed: bool, calls: Calls) -> ir.Value:
