@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""MLIR modules that other tools wrote, as files: linalg and TOSA, text and bytecode.
+"""MLIR modules that other tools wrote, as files: linalg, TOSA and StableHLO, text and bytecode.
 
 A child process reads and imports them (docs/security.md): `import_module` runs there alone.
 """
@@ -69,13 +69,12 @@ def import_module(data: bytes) -> bytes:
     Raises:
       ReproError: the first error of the import, and which line it is about.
     """
-    if _is_stablehlo(data):
-        data = _import_stablehlo(data)
     try:
-        return run_prepared_passes(data, _prepare, "import", write_module)
+        source = _import_stablehlo(data) if _is_stablehlo(data) else data
+        return run_prepared_passes(source, _prepare, "import", write_module)
     except ReproError as error:
         # The parser has no name of the file.
-        raise ReproError(re.sub(r'^"?-"?:(\d+):(\d+)', r"line \1, column \2", str(error))) from None
+        raise ReproError(re.sub(r'^"?-"?:(\d+)(?::\d+)?: ', r"line \1: ", str(error))) from None
 
 
 def _is_stablehlo(data: bytes) -> bool:
@@ -87,8 +86,12 @@ def _is_stablehlo(data: bytes) -> bool:
 
 
 def _import_stablehlo(data: bytes) -> bytes:
-    """StableHLO as imported linalg."""
-    raise ReproError("StableHLO is not supported yet, expected linalg or TOSA")
+    """StableHLO as imported linalg, by MLIR as jaxlib has it."""
+    try:
+        from ..frontends.stablehlo.modules import lower_module
+    except ImportError as error:
+        raise ReproError(f"StableHLO needs jaxlib: pip install 'repro-mlir[jax]' ({error})") from None
+    return lower_module(data).encode()
 
 
 def _prepare(module: ir.Module) -> str:

@@ -122,8 +122,8 @@ class Program:
     def load(path: str | Path) -> Program:
         """Reads what `save` wrote, now or in a version before, the program of a bundle, or an MLIR module.
 
-        A module is text or bytecode of linalg or TOSA (docs/architecture.md); the initial values of a state are not in
-        it. ReproError for all else.
+        A module is text or bytecode of linalg, TOSA or StableHLO (docs/architecture.md); the initial values of a state
+        are not in it. ReproError for all else.
         """
         from ..bundle.runner.bundle import Bundle, is_bundle
         from .modules import is_module, read_module_file

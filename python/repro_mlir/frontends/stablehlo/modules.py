@@ -1,0 +1,69 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Whole modules in StableHLO that other tools wrote, text or portable artifacts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from .calls import functions
+from .context import new_context
+from .errors import CaptureError
+from .lowering import lower
+
+
+def lower_module(data: bytes) -> str:
+    """As `lower`, of a module whose function is main, or its only public one.
+
+    Without `repro.num_state` there is no state, and what has no `repro.name` is `arg0` or `result0`, by its number.
+
+    Args:
+      data: MLIR text, or a portable artifact of StableHLO (VHLO bytecode).
+    Raises:
+      CaptureError: no such module, or as `lower`.
+    """
+    with new_context() as context:
+        try:
+            if data.startswith(b"ML\xefR"):
+                module = stablehlo.deserialize_portable_artifact(context, data)
+            else:
+                module = ir.Module.parse(data.decode())
+        except (ir.MLIRError, ValueError) as error:
+            raise CaptureError(f"expected a module in StableHLO: {(str(error).splitlines() or [''])[0]}") from None
+        main = _entry(module)
+        main.attributes["sym_name"] = ir.StringAttr.get("main")
+        kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        num_state = 0
+        if "repro.num_state" in main.attributes:
+            num_state = ir.IntegerAttr(main.attributes["repro.num_state"]).value
+        arguments = _names(main, "arg_attrs", "arg", len(kind.inputs))
+        results = _names(main, "res_attrs", "result", len(kind.results))
+        text = str(module.operation.get_asm(enable_debug_info=True))
+    return lower(text, num_state, arguments, results)
+
+
+def _entry(module: ir.Module) -> Any:
+    named = {ir.StringAttr(each.attributes["sym_name"]).value: each for each in functions(module)}
+    public = [
+        name
+        for name, each in named.items()
+        if "sym_visibility" not in each.attributes or ir.StringAttr(each.attributes["sym_visibility"]).value == "public"
+    ]
+    name = "main" if "main" in named else public[0] if len(public) == 1 else None
+    if name is None:
+        shown = ", ".join(public[:5]) or "none"
+        raise CaptureError(f"expected a function main, or one public function, got {shown}")
+    return named[name]
+
+
+def _names(main: Any, key: str, role: str, count: int) -> list[str]:
+    names = [f"{role}{number}" for number in range(count)]
+    if key in main.attributes:
+        for number, entry in enumerate(ir.ArrayAttr(main.attributes[key])):
+            if "repro.name" in ir.DictAttr(entry):
+                names[number] = ir.StringAttr(ir.DictAttr(entry)["repro.name"]).value
+    return names
