@@ -140,3 +140,26 @@ def test_torch_compile_takes_and_gives_complex_tensors() -> None:
     torch.compile(update, backend=backend, fullgraph=True)(changed, y)
     update(expected, y)
     torch.testing.assert_close(changed, expected)
+
+
+class _Filter(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(_complex(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.ifft(torch.fft.fft(x) * self.weight).real
+
+
+def test_a_model_with_complex_parameters_trains() -> None:
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    ours, theirs = _Filter(), _Filter()
+    trainer = repro_mlir.Trainer(ours, torch.nn.functional.mse_loss, torch.optim.SGD(ours.parameters(), lr=0.1))
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    for _ in range(2):
+        trainer.step(x, y)
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(theirs(x), y).backward()
+        optimizer.step()
+    trainer.sync()
+    torch.testing.assert_close(ours.weight, theirs.weight)

@@ -25,6 +25,7 @@ from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, Symb
 from repro_mlir.frontends.torch.arguments import require_loss, require_model
 from repro_mlir.frontends.torch.averages import average_tensors, check_average, update_average
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
+from repro_mlir.frontends.torch.complex_pairs import as_real
 from repro_mlir.frontends.torch.contents import contents_of, frontend_identity
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.given_gradients import GivenGradients
@@ -734,7 +735,7 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
     def write_state(values: Sequence[torch.Tensor]) -> None:
         with torch.no_grad():
             for tensor, value in zip(model_tensors, values, strict=False):
-                tensor.copy_(value)
+                as_real(tensor).copy_(value)
             beside = values[num_model_state - len(step.extra) : num_model_state]
             for tensor, value in zip(step.extra_tensors(), beside, strict=True):
                 tensor.copy_(value)
