@@ -33,8 +33,8 @@ def register(commands: Commands) -> None:
     command.add_argument(
         "script",
         metavar="SCRIPT",
-        help="defines training() -> (model, loss_fn, optimizer, batches); or an ONNX model; or a module of linalg, TOSA or "
-        "StableHLO, as text or bytecode",
+        help="defines training() -> (model, loss_fn, optimizer, batches); or an ONNX model; or a module of linalg, TOSA"
+        " or StableHLO, as text or bytecode",
     )
     add_exact_digits(command)
     add_sizes(command)
