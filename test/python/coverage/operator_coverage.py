@@ -16,33 +16,23 @@ docs/coverage-TYPE.md, says so.
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import functools
-import json
 import multiprocessing
-import os
 import pickle
-import re
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-PYTHON_TESTS = Path(__file__).resolve().parents[1]
+from suite import PYTHON_TESTS, Outcome, Suite, all_lines, first_line, report
+from suite import parser as command_line
+
 sys.path.insert(0, str(PYTHON_TESTS.parent))
 
 DTYPES = ("float32", "bfloat16", "int64", "bool", "complex64")
 """Element types whose entries are taken."""
-
-DOCUMENT = PYTHON_TESTS.parents[1] / "docs" / "coverage.md"
-"""That of float32; others have their element type in the name."""
-
-BACKEND_TITLE = "## Entries through torch.compile"
-"""The title of the last section of the document, which backend_coverage.py writes."""
 
 STAGES = [
     *("no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits"),
@@ -52,33 +42,6 @@ STAGES = [
 
 DEVICES = ("sm_75", "sm_90")
 """Whose PTX runs on the emulator."""
-
-
-@dataclass
-class Outcome:
-    """How far one entry got.
-
-    Attributes:
-      name: name of the entry, with its variant.
-      stage: one of STAGES.
-      reason: what stopped it, empty for `ok`.
-      backward: whether the program contains gradients.
-    """
-
-    name: str
-    stage: str
-    reason: str = ""
-    backward: bool = False
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of a message that says something, without this checkout, the line of the call and files."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    lines[:1] = [
-        re.sub(r'"?\S+\.py"?:\d+(:\d+)?: |; (to repeat it|the program is in).*', "", line) for line in lines[:1]
-    ]
-    text = (lines[0] if lines else type(error).__name__).replace(f"{PYTHON_TESTS.parents[1]}{os.sep}", "")
-    return text[:300]
 
 
 def _captured(name: str, folder: Path | None, dtype: str) -> dict[str, Any]:
@@ -173,7 +136,7 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
     except (Exception, SystemExit) as error:
         reason = first_line(error)
         if stage == "accuracy":
-            reason = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())[:300]
+            reason = all_lines(error)
         return Outcome(name, stage, f"{type(error).__name__}: {reason}", backward)
     return Outcome(name, "ok", "", backward)
 
@@ -221,40 +184,6 @@ def run_all(
             running.remove(item)
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
-    """Counts per stage as Markdown."""
-    lines = ["| stage | entries | with backward |", "| --- | ---: | ---: |"]
-    for stage in STAGES:
-        ended = [o for o in outcomes if o.stage == stage]
-        if ended:
-            lines.append(f"| {stage} | {len(ended)} | {sum(o.backward for o in ended)} |")
-    return "\n".join([*lines, f"| all | {len(outcomes)} | {sum(o.backward for o in outcomes)} |"])
-
-
-def _expected_file(dtype: str) -> Path:
-    """Entry to [stage, reason] for each that is not `ok`."""
-    return Path(__file__).with_name("expected.json" if dtype == "float32" else f"expected_{dtype}.json")
-
-
-def read_expected(dtype: str = "float32") -> dict[str, tuple[str, str]]:
-    """Stage and reason of each entry that is expected not to be `ok`."""
-    found = json.loads(_expected_file(dtype).read_text())
-    return {name: (stage, reason) for name, (stage, reason) in found.items()}
-
-
-def cause_table(failed: Sequence[Outcome], stages: Sequence[str]) -> list[str]:
-    """The lines of a table in Markdown of outcomes that are not `ok`, by their cause."""
-    causes: dict[tuple[str, str], list[str]] = {}
-    for outcome in failed:
-        # Which source line asked for it is no part of the cause.
-        cause = re.sub(r"^\w+: (\S*\.py:\d+: )?", "", outcome.reason).replace("|", "\\|")
-        causes.setdefault((outcome.stage, cause), []).append(outcome.name)
-    lines = ["| stage | cause | entries |", "| --- | --- | --- |"]
-    for (stage, cause), names in sorted(causes.items(), key=lambda c: (stages.index(c[0][0]), -len(c[1]), c[0][1])):
-        lines.append(f"| {stage} | {cause} | {len(names)}: {', '.join(names)} |")
-    return lines
-
-
 _MEANINGS = {
     "float32": [
         "results close to eager PyTorch (rtol 1e-3, atol 1e-4), bit-equal to it on every CPU level of the machine",
@@ -267,44 +196,30 @@ _MEANINGS = {
 }
 
 
-def accept(outcomes: Sequence[Outcome], dtype: str = "float32") -> None:
-    """Makes `outcomes` of all entries what the test expects and what the document says."""
-    failed = sorted((o for o in outcomes if o.stage != "ok"), key=lambda o: (STAGES.index(o.stage), o.name))
-    _expected_file(dtype).write_text(json.dumps({o.name: [o.stage, o.reason] for o in failed}, indent=1) + "\n")
-    lines = [
-        "# Coverage of PyTorch's operators" + ("" if dtype == "float32" else f" on {dtype}"),
-        "",
-        "<!-- Generated by test/python/coverage/operator_coverage.py --accept; do not edit. -->",
-        "",
-        f"PyTorch's own operator tests (OpInfo) as programs: of each {dtype} entry the first sample whose result has",
-        "two elements, forward and backward. `ok` means: captured, imported, run by the reference interpreter with",
-        *_MEANINGS[dtype],
-        "",
-        table(outcomes),
-        "",
-        "## What is not ok, by cause",
-        "",
-        *cause_table(failed, STAGES),
-    ]
-    document = DOCUMENT if dtype == "float32" else DOCUMENT.with_name(f"coverage-{dtype}.md")
-    text = document.read_text() if document.exists() else ""
-    # The section of the backend is that of another script.
-    backend = text.partition(BACKEND_TITLE)
-    document.write_text("\n".join(lines) + "\n" + "".join(("\n", *backend[1:]) if backend[1] else ()))
+def suite(dtype: str = "float32") -> Suite:
+    """What the entries of an element type are held to."""
+    is_plain = dtype == "float32"
+    return Suite(
+        script="operator_coverage.py",
+        name="" if is_plain else dtype,
+        title="Coverage of PyTorch's operators" + ("" if is_plain else f" on {dtype}"),
+        stages=STAGES,
+        about=lambda: [
+            f"PyTorch's own operator tests (OpInfo) as programs: of each {dtype} entry the first sample whose result",
+            "has two elements, forward and backward. `ok` means: captured, imported, run by the reference interpreter",
+            "with",
+            *_MEANINGS[dtype],
+        ],
+        columns={"with backward": lambda outcome: outcome.backward},
+    )
 
 
 def main() -> None:
     """Prints the table of all entries, or of those named."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--dtype", choices=DTYPES, default="float32", help="element type of the entries")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="file for one JSON line per entry")
     parser.add_argument("--programs", type=Path, help="folder that keeps what was captured")
-    parser.add_argument("--accept", action="store_true", help="expect these outcomes from now on")
-    parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    if options.accept and options.names:
-        parser.error("--accept needs the outcomes of all entries")
     import opinfo_capture
     import torch
 
@@ -312,18 +227,7 @@ def main() -> None:
         options.programs.mkdir(parents=True, exist_ok=True)
     run = functools.partial(run_entry, folder=options.programs, dtype=options.dtype)
     names = options.names or list(opinfo_capture.entries(getattr(torch, options.dtype)))
-    outcomes = []
-    with contextlib.ExitStack() as stack:
-        out = stack.enter_context(options.out.open("w")) if options.out else None
-        for outcome in run_all(names, options.jobs, run):
-            outcomes.append(outcome)
-            line = json.dumps(asdict(outcome))
-            print(line, flush=True)
-            if out:
-                print(line, file=out, flush=True)
-    print(table(outcomes))
-    if options.accept:
-        accept(outcomes, options.dtype)
+    report(suite(options.dtype), run_all(names, options.jobs, run), options)
 
 
 if __name__ == "__main__":

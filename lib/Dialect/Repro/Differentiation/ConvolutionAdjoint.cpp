@@ -152,7 +152,7 @@ static Value getKernelGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
   return gradient;
 }
 
-static LogicalResult addOf(ConvolutionOp op, Adjoints &adjoints) {
+static LogicalResult addAdjointsOf(ConvolutionOp op, Adjoints &adjoints) {
   ImplicitLocOpBuilder b = adjoints.builderAt(op.getLoc());
   Value input = op.getInput(), kernel = op.getKernel(), init = op.getInit();
   Value g = adjoints.get(op.getResult());
@@ -187,7 +187,7 @@ namespace {
 struct ConvolutionModel
     : AdjointOpInterface::ExternalModel<ConvolutionModel, ConvolutionOp> {
   LogicalResult addAdjoints(Operation *op, Adjoints &adjoints) const {
-    return addOf(cast<ConvolutionOp>(op), adjoints);
+    return addAdjointsOf(cast<ConvolutionOp>(op), adjoints);
   }
 };
 } // namespace

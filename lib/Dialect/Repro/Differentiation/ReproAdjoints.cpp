@@ -86,8 +86,8 @@ static Value deriveProducts(ImplicitLocOpBuilder &b, Value x, Value y, Value g,
       });
 }
 
-static LogicalResult addOf(ScanOp op, ImplicitLocOpBuilder &b,
-                           Adjoints &adjoints) {
+static LogicalResult addAdjointsOf(ScanOp op, ImplicitLocOpBuilder &b,
+                                   Adjoints &adjoints) {
   Value x = op.getInputs()[0], y = op.getResult(0), g = adjoints.get(y);
   int64_t dim = op.getDimension();
   if (op.getCombine() == Combine::add)
@@ -119,8 +119,8 @@ static ValueRange sort(ImplicitLocOpBuilder &b, ValueRange inputs,
 
 /// The sort of positions tells where each element has gone; what is sorted by
 /// that is in the former order.
-static LogicalResult addOf(SortOp op, ImplicitLocOpBuilder &b,
-                           Adjoints &adjoints) {
+static LogicalResult addAdjointsOf(SortOp op, ImplicitLocOpBuilder &b,
+                                   Adjoints &adjoints) {
   int64_t dim = op.getDimension();
   Value key = op.getInputs()[0];
   Value positions = makePositions(b, getTensorType(key).getShape(), dim);
@@ -133,8 +133,8 @@ static LogicalResult addOf(SortOp op, ImplicitLocOpBuilder &b,
 }
 
 /// The element that was chosen has the gradient.
-static LogicalResult addOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
-                           Adjoints &adjoints) {
+static LogicalResult addAdjointsOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
+                                   Adjoints &adjoints) {
   RankedTensorType type = getTensorType(op.getInputs()[0]);
   int64_t dim = op.getDimension();
   AffineMap map = b.getMultiDimIdentityMap(type.getRank()).dropResult(dim);
@@ -265,8 +265,8 @@ static LogicalResult addOfProducts(ScatterOp op, ImplicitLocOpBuilder &b,
   return success();
 }
 
-static LogicalResult addOf(ScatterOp op, ImplicitLocOpBuilder &b,
-                           Adjoints &adjoints) {
+static LogicalResult addAdjointsOf(ScatterOp op, ImplicitLocOpBuilder &b,
+                                   Adjoints &adjoints) {
   Value g = adjoints.get(op.getResult(0)), indices = op.getIndices();
   Value updates = op.getUpdates(), original = op.getOutputs()[0];
   RankedTensorType type = getTensorType(updates);
@@ -310,8 +310,8 @@ static LogicalResult addOf(ScatterOp op, ImplicitLocOpBuilder &b,
 // repro.attention
 //===----------------------------------------------------------------------===//
 
-static LogicalResult addOf(AttentionOp op, ImplicitLocOpBuilder &b,
-                           Adjoints &adjoints) {
+static LogicalResult addAdjointsOf(AttentionOp op, ImplicitLocOpBuilder &b,
+                                   Adjoints &adjoints) {
   if (adjoints.get(op.getMaxima()) || adjoints.get(op.getLogarithms()))
     return op.emitOpError("(J1) has no derivative of maxima and logarithms");
   SmallVector<Type> types{op.getQuery().getType(), op.getKey().getType(),
@@ -336,21 +336,22 @@ static LogicalResult addOf(AttentionOp op, ImplicitLocOpBuilder &b,
 
 namespace {
 template <typename Op>
-struct Model : AdjointOpInterface::ExternalModel<Model<Op>, Op> {
+struct ReproModel : AdjointOpInterface::ExternalModel<ReproModel<Op>, Op> {
   LogicalResult addAdjoints(Operation *op, Adjoints &adjoints) const {
     ImplicitLocOpBuilder b = adjoints.builderAt(op->getLoc());
-    return addOf(cast<Op>(op), b, adjoints);
+    return addAdjointsOf(cast<Op>(op), b, adjoints);
   }
 };
 } // namespace
 
 template <typename... Ops>
-static void attach(MLIRContext *context) {
-  (Ops::template attachInterface<Model<Ops>>(*context), ...);
+static void attachReproModels(MLIRContext *context) {
+  (Ops::template attachInterface<ReproModel<Ops>>(*context), ...);
 }
 
 void repro::registerReproAdjoints(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, ReproDialect *) {
-    attach<ScanOp, SortOp, ArgReduceOp, ScatterOp, AttentionOp>(context);
+    attachReproModels<ScanOp, SortOp, ArgReduceOp, ScatterOp, AttentionOp>(
+        context);
   });
 }

@@ -21,14 +21,15 @@ static Value insertIntoZeros(ImplicitLocOpBuilder &b, SliceOp op,
                                        op.getMixedStrides());
 }
 
-static LogicalResult addOf(tensor::ExtractSliceOp op, ImplicitLocOpBuilder &b,
-                           Value g, Adjoints &adjoints) {
+static LogicalResult addMoved(tensor::ExtractSliceOp op,
+                              ImplicitLocOpBuilder &b, Value g,
+                              Adjoints &adjoints) {
   adjoints.add(op.getSource(), insertIntoZeros(b, op, g, op.getSourceType()));
   return success();
 }
 
-static LogicalResult addOf(tensor::InsertSliceOp op, ImplicitLocOpBuilder &b,
-                           Value g, Adjoints &adjoints) {
+static LogicalResult addMoved(tensor::InsertSliceOp op, ImplicitLocOpBuilder &b,
+                              Value g, Adjoints &adjoints) {
   if (adjoints.isActive(op.getSource()))
     adjoints.add(op.getSource(),
                  tensor::ExtractSliceOp::create(
@@ -42,8 +43,8 @@ static LogicalResult addOf(tensor::InsertSliceOp op, ImplicitLocOpBuilder &b,
   return success();
 }
 
-static LogicalResult addOf(tensor::PadOp op, ImplicitLocOpBuilder &b, Value g,
-                           Adjoints &adjoints) {
+static LogicalResult addMoved(tensor::PadOp op, ImplicitLocOpBuilder &b,
+                              Value g, Adjoints &adjoints) {
   Value padding = op.getConstantPaddingValue();
   if (!padding || adjoints.isActive(padding) || !op.getLow().empty() ||
       !op.getHigh().empty())
@@ -59,8 +60,8 @@ static LogicalResult addOf(tensor::PadOp op, ImplicitLocOpBuilder &b, Value g,
   return success();
 }
 
-static LogicalResult addOf(tensor::ConcatOp op, ImplicitLocOpBuilder &b,
-                           Value g, Adjoints &adjoints) {
+static LogicalResult addMoved(tensor::ConcatOp op, ImplicitLocOpBuilder &b,
+                              Value g, Adjoints &adjoints) {
   int64_t offset = 0, dim = op.getDim();
   for (Value input : op.getInputs()) {
     int64_t size = cast<RankedTensorType>(input.getType()).getDimSize(dim);
@@ -78,18 +79,19 @@ static LogicalResult addOfReshape(ReshapeOp op, ImplicitLocOpBuilder &b,
   return success();
 }
 
-static LogicalResult addOf(tensor::CollapseShapeOp op, ImplicitLocOpBuilder &b,
-                           Value g, Adjoints &adjoints) {
+static LogicalResult addMoved(tensor::CollapseShapeOp op,
+                              ImplicitLocOpBuilder &b, Value g,
+                              Adjoints &adjoints) {
   return addOfReshape(op, b, g, adjoints);
 }
 
-static LogicalResult addOf(tensor::ExpandShapeOp op, ImplicitLocOpBuilder &b,
-                           Value g, Adjoints &adjoints) {
+static LogicalResult addMoved(tensor::ExpandShapeOp op, ImplicitLocOpBuilder &b,
+                              Value g, Adjoints &adjoints) {
   return addOfReshape(op, b, g, adjoints);
 }
 
-static LogicalResult addOf(tensor::CastOp op, ImplicitLocOpBuilder &b, Value g,
-                           Adjoints &adjoints) {
+static LogicalResult addMoved(tensor::CastOp op, ImplicitLocOpBuilder &b,
+                              Value g, Adjoints &adjoints) {
   adjoints.add(op.getSource(),
                tensor::CastOp::create(b, op.getSource().getType(), g));
   return success();
@@ -99,8 +101,8 @@ static LogicalResult addOf(tensor::CastOp op, ImplicitLocOpBuilder &b, Value g,
 // Scalars and tensors
 //===----------------------------------------------------------------------===//
 
-static LogicalResult addOf(tensor::ExtractOp op, ImplicitLocOpBuilder &b,
-                           Value g, Adjoints &adjoints) {
+static LogicalResult addMoved(tensor::ExtractOp op, ImplicitLocOpBuilder &b,
+                              Value g, Adjoints &adjoints) {
   RankedTensorType type = op.getTensor().getType();
   if (type.getRank() == 0) {
     adjoints.add(op.getTensor(), tensor::FromElementsOp::create(b, type, g));
@@ -126,8 +128,9 @@ static LogicalResult addOf(tensor::ExtractOp op, ImplicitLocOpBuilder &b,
   return success();
 }
 
-static LogicalResult addOf(tensor::FromElementsOp op, ImplicitLocOpBuilder &b,
-                           Value g, Adjoints &adjoints) {
+static LogicalResult addMoved(tensor::FromElementsOp op,
+                              ImplicitLocOpBuilder &b, Value g,
+                              Adjoints &adjoints) {
   ArrayRef<int64_t> shape = op.getType().getShape();
   for (auto [number, element] : llvm::enumerate(op.getElements())) {
     if (!adjoints.isActive(element))
@@ -162,8 +165,8 @@ static LogicalResult addOfScalars(Op op, ImplicitLocOpBuilder &b, Value g,
   return success();
 }
 
-static LogicalResult addOf(arith::SelectOp op, ImplicitLocOpBuilder &b, Value g,
-                           Adjoints &adjoints) {
+static LogicalResult addMoved(arith::SelectOp op, ImplicitLocOpBuilder &b,
+                              Value g, Adjoints &adjoints) {
   if (!isa<RankedTensorType>(op.getType()))
     return addOfScalars(op, b, g, adjoints);
   Value zero = makeZero(b, op.getType());
@@ -176,10 +179,10 @@ static LogicalResult addOf(arith::SelectOp op, ImplicitLocOpBuilder &b, Value g,
 
 namespace {
 template <typename Op>
-struct Model : AdjointOpInterface::ExternalModel<Model<Op>, Op> {
+struct TensorModel : AdjointOpInterface::ExternalModel<TensorModel<Op>, Op> {
   LogicalResult addAdjoints(Operation *op, Adjoints &adjoints) const {
     ImplicitLocOpBuilder b = adjoints.builderAt(op->getLoc());
-    return addOf(cast<Op>(op), b, adjoints.get(op->getResult(0)), adjoints);
+    return addMoved(cast<Op>(op), b, adjoints.get(op->getResult(0)), adjoints);
   }
 };
 
@@ -196,8 +199,8 @@ struct ScalarModel : AdjointOpInterface::ExternalModel<ScalarModel<Op>, Op> {
 } // namespace
 
 template <typename... Ops>
-static void attach(MLIRContext *context) {
-  (Ops::template attachInterface<Model<Ops>>(*context), ...);
+static void attachTensorModels(MLIRContext *context) {
+  (Ops::template attachInterface<TensorModel<Ops>>(*context), ...);
 }
 
 template <typename... Ops>
@@ -207,12 +210,13 @@ static void attachScalars(MLIRContext *context) {
 
 void repro::registerTensorAdjoints(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, tensor::TensorDialect *) {
-    attach<tensor::ExtractSliceOp, tensor::InsertSliceOp, tensor::PadOp,
-           tensor::ConcatOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp,
-           tensor::CastOp, tensor::ExtractOp, tensor::FromElementsOp>(context);
+    attachTensorModels<tensor::ExtractSliceOp, tensor::InsertSliceOp,
+                       tensor::PadOp, tensor::ConcatOp, tensor::CollapseShapeOp,
+                       tensor::ExpandShapeOp, tensor::CastOp, tensor::ExtractOp,
+                       tensor::FromElementsOp>(context);
   });
   registry.addExtension(+[](MLIRContext *context, arith::ArithDialect *) {
-    attach<arith::SelectOp>(context);
+    attachTensorModels<arith::SelectOp>(context);
     attachScalars<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp,
                   arith::RemFOp, arith::NegFOp, arith::MaximumFOp,
                   arith::MinimumFOp, arith::ExtFOp, arith::TruncFOp>(context);
