@@ -186,13 +186,13 @@ def run_all(
 
 _MEANINGS = {
     "float32": [
-        "results close to eager PyTorch (rtol 1e-3, atol 1e-4), bit-equal to it on every CPU level of the machine",
+        "with results close to eager PyTorch (rtol 1e-3, atol 1e-4), bit-equal to it on every CPU level of the machine",
         f"and as PTX for {' and '.join(DEVICES)} on the emulator, and taken by ptxas for one GPU.",
     ],
-    "bfloat16": ["results close to eager PyTorch (rtol 2e-2, atol 1e-2)."],
-    "int64": ["results equal to eager PyTorch, floats among them close (rtol 1e-3, atol 1e-4)."],
-    "bool": ["results equal to eager PyTorch, floats among them close (rtol 1e-3, atol 1e-4)."],
-    "complex64": ["results close to eager PyTorch (rtol 1e-3, atol 1e-4), complex numbers as pairs (Z1)."],
+    "bfloat16": ["with results close to eager PyTorch (rtol 2e-2, atol 1e-2)."],
+    "int64": ["with results equal to eager PyTorch, floats among them close (rtol 1e-3, atol 1e-4)."],
+    "bool": ["with results equal to eager PyTorch, floats among them close (rtol 1e-3, atol 1e-4)."],
+    "complex64": ["with results close to eager PyTorch (rtol 1e-3, atol 1e-4), complex numbers as pairs (Z1)."],
 }
 
 
@@ -207,7 +207,6 @@ def suite(dtype: str = "float32") -> Suite:
         about=lambda: [
             f"PyTorch's own operator tests (OpInfo) as programs: of each {dtype} entry the first sample whose result",
             "has two elements, forward and backward. `ok` means: captured, imported, run by the reference interpreter",
-            "with",
             *_MEANINGS[dtype],
         ],
         columns={"with backward": lambda outcome: outcome.backward},
