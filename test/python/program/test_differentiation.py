@@ -316,6 +316,16 @@ def test_J2_derivatives_of_functions(name: str) -> None:
     np.testing.assert_allclose(found, np.array(want) * [1, -2], 1e-5)
 
 
+@pytest.mark.parametrize(("name", "x"), [("repro.exp", 200), ("repro.expm1", 200), ("repro.log", 0), ("math.sqrt", 0)])
+def test_J2_an_infinite_slope_times_zero_is_zero(name: str, x: float) -> None:
+    body = f"^bb0(%a: f32, %o: f32):\n%z = {name} %a : f32\nlinalg.yield %z : f32"
+    operation = _generic(body, ["(d0) -> (d0)"] * 2, "p", "%x : tensor<2xf32>", "%e", "tensor<2xf32>")
+    text = _main("%x: tensor<2xf32>", "tensor<2xf32>", f"%e = tensor.empty() : tensor<2xf32>\n{operation}")
+    interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
+    _, found = interpreter.run(np.full(2, x, np.float32), np.array([0, 1], np.float32))
+    np.testing.assert_array_equal(found, [0, np.inf])
+
+
 _POWERS = [
     (2.0, 3.0, 12.0, 8 * math.log(2)), (0.0, 2.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0), (3.0, 0.0, 0.0, math.log(3)),
     (-2.0, 3.0, 12.0, math.nan),

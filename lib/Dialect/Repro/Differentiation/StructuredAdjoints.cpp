@@ -20,6 +20,12 @@ namespace {
 /// body), an element that the body reads, or a scalar from outside of it.
 using Target = Value;
 
+/// A function may have an infinite slope at a finite operand, such as exp where
+/// it overflows and the logarithm at 0.
+bool isFunction(Operation &op) {
+  return isa<ReproDialect>(op.getDialect()) || isa<math::SqrtOp>(op);
+}
+
 /// Goes backward through a body at one point, from gradients of some of its
 /// values to that of a target.
 class PointGradient {
@@ -71,8 +77,14 @@ public:
       SmallVector<Scalar> derived =
           differentiable.buildDerivatives(g, operands, get(op.getResult(0)));
       for (auto [operand, gradient] :
-           llvm::zip_equal(op.getOperands(), derived))
+           llvm::zip_equal(op.getOperands(), derived)) {
+        if (gradient && isFunction(op)) {
+          Scalar zero = g.constant(0);
+          Scalar isZero = compare(arith::CmpFPredicate::OEQ, g, zero);
+          gradient = select(isZero, zero, gradient);
+        }
         add(operand, gradient);
+      }
     }
     Scalar found = gradients.lookup(target);
     return found ? found.get() : Value();
