@@ -53,9 +53,7 @@ class ProgramTrainer:
           ReproError: other hyper-parameters than the program has, a program without initial state, a target that is not
             there, a receipt that cannot be written or resumed.
         """
-        expected = [kind.name for kind in program.inputs[: program.num_hyper_parameters]]
-        if sorted(hyper_parameters) != sorted(expected):
-            raise ReproError(f"expected the hyper-parameters {expected}, got {sorted(hyper_parameters)}")
+        _numbers(program, hyper_parameters)
         if len(program.initial) != len(program.state):
             raise ReproError("the program has no initial state")
         self.program = program
@@ -93,8 +91,8 @@ class ProgramTrainer:
         Returns:
           the outputs by name, such as `loss`.
         Raises:
-          ReproError: inputs of other types, a check of the program that failed (E1): the state is unchanged; a trainer
-            that is closed.
+          ReproError: inputs of other types, other hyper-parameters than the program has, a check of the program that
+            failed (E1): the state is unchanged; a trainer that is closed.
         """
         if self._closed:
             raise ReproError("the trainer is closed")
@@ -103,7 +101,7 @@ class ProgramTrainer:
         if len(batch) != len(kinds) - count:
             names = ", ".join(kind.name for kind in kinds[count:])
             raise ReproError(f"expected the inputs {names}, got {len(batch)}")
-        numbers = [np.asarray(self.hyper_parameters[kind.name], kind.dtype) for kind in kinds[:count]]
+        numbers = _numbers(self.program, self.hyper_parameters)
         inputs = [as_array(value, kind, "input") for value, kind in zip([*numbers, *batch], kinds, strict=True)]
         if self._recorder is not None:
             inputs = self._recorder.take(self.program, inputs)
@@ -133,3 +131,20 @@ class ProgramTrainer:
                 recorder.seal()
             finally:
                 recorder.close()
+
+
+def _numbers(program: Program, given: Mapping[str, float]) -> list[np.ndarray]:
+    """The hyper-parameters in the order of the program's inputs.
+
+    Raises:
+      ReproError: others than the program has, or one that is no number.
+    """
+    kinds = program.inputs[: program.num_hyper_parameters]
+    expected = [kind.name for kind in kinds]
+    if sorted(given) != sorted(expected):
+        raise ReproError(f"expected the hyper-parameters {expected}, got {sorted(given)}")
+    for name, number in given.items():
+        # NumPy takes None as NaN, and reads text.
+        if number is None or isinstance(number, (str, bytes)):
+            raise ReproError(f"hyper-parameter {name}: expected a number, got {number!r}")
+    return [np.asarray(given[kind.name], kind.dtype) for kind in kinds]

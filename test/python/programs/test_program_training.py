@@ -154,6 +154,12 @@ def test_what_cannot_be_trained_is_refused() -> None:
     trainer = programs.ProgramTrainer(program, {"lr": 0.1})
     with pytest.raises(repro_mlir.ReproError, match="expected the inputs"):
         trainer.step(np.zeros((2, 3), np.float32))
+    batch = np.zeros((2, 3), np.float32), np.zeros((2, 2), np.float32)
+    wrong: list[dict[str, Any]] = [{}, {"lr": 0.1, "Lr": 0.1}, {"lr": None}, {"lr": "0.1"}]
+    for numbers in wrong:
+        trainer.hyper_parameters = numbers
+        with pytest.raises(repro_mlir.ReproError, match="hyper-parameter"):
+            trainer.step(*batch)
     trainer.close()
     with pytest.raises(repro_mlir.ReproError, match="closed"):
         trainer.step(np.zeros((2, 3), np.float32), np.zeros((2, 2), np.float32))
