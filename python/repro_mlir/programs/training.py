@@ -44,7 +44,8 @@ def training_step(
       loss: of the output and the target.
       output: the name of the output that the loss is of; by default the only one.
       train: the names of the state tensors that are trained, all f32; by default all f32 that the model does not write
-        itself.
+        itself. A program does not tell parameters from others: name them where the model has frozen ones or buffers,
+        such as the statistics of a BatchNorm in eval mode. `detach`, `no_grad` and `padding_idx` are not in it either.
     Raises:
       ReproError: a name that is not there, an output without a loss, an operation without a derivative, a parameter
         that the model writes.
