@@ -386,3 +386,22 @@ def test_folds_of_nothing_have_gradients(name: str, extents: str, empty: str) ->
     kind, gradient = interpreter.program.body.argument_types
     found = interpreter.run(np.zeros(kind.shape), np.ones(gradient.shape))
     assert found[1].shape == kind.shape
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_equal_operands_of_smooth_functions_share_the_gradient(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch_mlir")
+    from repro_mlir.frontends.interface import CaptureOptions
+    from repro_mlir.frontends.torch import capture
+
+    class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: object, y: object) -> object:
+            return getattr(torch, name)(x, y)
+
+    zeros = np.zeros(2, np.float32)
+    model = capture.capture_inference(Model(), (torch.zeros(2), torch.zeros(2)), CaptureOptions())
+    interpreter = Interpreter(to_bytes(canonicalize(differentiate(model.text, [0], [0, 1]))))
+    _, first, second = interpreter.run(zeros, zeros, np.array([1, 3], np.float32))
+    np.testing.assert_allclose(first, [0.5, 1.5], 1e-6)
+    np.testing.assert_allclose(second, [0.5, 1.5], 1e-6)

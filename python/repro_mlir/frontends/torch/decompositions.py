@@ -412,7 +412,10 @@ def _log_add(exponential: Callable[..., Any], logarithm: Callable[..., Any]) -> 
     def call(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         # The lowering's own decomposition compares in f64.
         infinite = (x == y) & torch.isinf(x)
-        return torch.where(infinite, x, torch.maximum(x, y) + logarithm(exponential(-(x - y).abs())))
+        # Equal operands have half of the gradient each: one is taken as the greater, the other as the lesser.
+        first = x >= y
+        great, small = torch.where(first, x, y), torch.where(first, y, x)
+        return torch.where(infinite, x, great + logarithm(exponential(small - great)))
 
     return call
 
