@@ -16,6 +16,7 @@ from ..execute.executable import compile
 from ..frontends.arrays import as_array
 from ..numerics.hashing import state_hash
 from ..program import Program
+from ..signals import deferred_signals
 
 if TYPE_CHECKING:
     from ..audit.receipts.options import ReceiptOptions
@@ -103,19 +104,19 @@ class ProgramTrainer:
             raise ReproError(f"expected the inputs {names}, got {len(batch)}")
         numbers = _numbers(self.program, self.hyper_parameters)
         inputs = [as_array(value, kind, "input") for value, kind in zip([*numbers, *batch], kinds, strict=True)]
-        if self._recorder is not None:
-            inputs = self._recorder.take(self.program, inputs)
-        try:
-            changed, outputs = self._executable(self.state, *inputs)
-        except ReproError:
+        # The state and its record belong together.
+        with deferred_signals():
             if self._recorder is not None:
-                self._recorder.skip()
-            raise
-        for name, array in self.state.items():
-            array[...] = changed[name]
-        if self._recorder is not None:
-            self._recorder.commit(inputs, list(outputs.values()))
-        self.steps += 1
+                inputs = self._recorder.take(self.program, inputs)
+            try:
+                _, outputs = self._executable(self.state, *inputs)
+            except ReproError:
+                if self._recorder is not None:
+                    self._recorder.skip()
+                raise
+            if self._recorder is not None:
+                self._recorder.commit(inputs, list(outputs.values()))
+            self.steps += 1
         return outputs
 
     def state_hash(self) -> str:

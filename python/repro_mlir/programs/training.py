@@ -30,8 +30,8 @@ def training_step(
     loss: Loss,
     optimizer: Optimizer,
     *,
+    train: Sequence[str],
     output: str | None = None,
-    train: Sequence[str] | None = None,
 ) -> Program:
     """A program that trains a model: forward, loss, gradients, update.
 
@@ -42,10 +42,10 @@ def training_step(
     Args:
       model: an inference program as a frontend hands it over.
       loss: of the output and the target.
+      train: the names of the state tensors that are trained, all f32. A program does not tell parameters from others,
+        so they have to be named: not what a framework would leave alone, such as the statistics of a BatchNorm in eval
+        mode, and frozen weights. `detach`, `no_grad` and `padding_idx` are not in an inference program either.
       output: the name of the output that the loss is of; by default the only one.
-      train: the names of the state tensors that are trained, all f32; by default all f32 that the model does not write
-        itself. A program does not tell parameters from others: name them where the model has frozen ones or buffers,
-        such as the statistics of a BatchNorm in eval mode. `detach`, `no_grad` and `padding_idx` are not in it either.
     Raises:
       ReproError: a name that is not there, an output without a loss, an operation without a derivative, a parameter
         that the model writes.
@@ -53,16 +53,13 @@ def training_step(
     chosen = _output(model, output)
     names = [kind.name for kind in model.state]
     written = _written(model)
-    if train is None:
-        parameters = [i for i, kind in enumerate(model.state) if kind.element == "f32" and i not in written]
-    else:
-        parameters = [_position(names, name, "state tensor") for name in train]
+    parameters = [_position(names, name, "state tensor") for name in train]
     for i in parameters:
         if model.state[i].element != "f32" or i in written:
             reason = "the model writes it" if i in written else f"it is {model.state[i]}"
             raise ReproError(f"{names[i]!r} cannot be trained: {reason}, expected f32 that an optimizer alone writes")
-    if not parameters:
-        raise ReproError("the model has no state of f32 to train")
+    if not parameters or len({*parameters}) < len(parameters):
+        raise ReproError(f"expected in train each state tensor once, and at least one of {', '.join(names)}")
 
     count = len(model.state)
     target = loss.target(model.outputs[chosen])

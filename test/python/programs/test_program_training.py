@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 
 STEPS = 4
+LINEAR = ["weight", "bias"]
 
 
 def _model() -> Any:
@@ -52,7 +53,8 @@ OPTIMIZERS: dict[str, tuple[programs.Optimizer, Callable[[Any], Any]]] = {
 def test_steps_are_those_of_pytorch(name: str) -> None:
     ours, theirs = OPTIMIZERS[name]
     model = _model()
-    program = programs.training_step(_imported(model, _batches()[0][0]), programs.cross_entropy(), ours)
+    names = [name for name, _ in model.named_parameters()]
+    program = programs.training_step(_imported(model, _batches()[0][0]), programs.cross_entropy(), ours, train=names)
     hashes = set()
     for target in ("cpu", "cpu:x86-64-v2", "reference"):
         with programs.ProgramTrainer(program, {"lr": 0.01}, target=target) as trainer:
@@ -72,7 +74,10 @@ def test_steps_are_those_of_pytorch(name: str) -> None:
 
 def test_a_training_step_has_a_receipt_that_verifies(tmp_path: Path) -> None:
     program = programs.training_step(
-        _imported(torch.nn.Linear(3, 2), torch.zeros(4, 3)), programs.mean_squared_error(), programs.adamw()
+        _imported(torch.nn.Linear(3, 2), torch.zeros(4, 3)),
+        programs.mean_squared_error(),
+        programs.adamw(),
+        train=LINEAR,
     )
     random = np.random.default_rng(0)
     batches = [(random.random((4, 3), np.float32), random.random((4, 2), np.float32)) for _ in range(3)]
@@ -89,7 +94,10 @@ def test_a_training_step_has_a_receipt_that_verifies(tmp_path: Path) -> None:
 
 def test_a_receipt_goes_on_where_it_stopped(tmp_path: Path) -> None:
     program = programs.training_step(
-        _imported(torch.nn.Linear(3, 2), torch.zeros(4, 3)), programs.mean_squared_error(), programs.sgd(momentum=0.5)
+        _imported(torch.nn.Linear(3, 2), torch.zeros(4, 3)),
+        programs.mean_squared_error(),
+        programs.sgd(momentum=0.5),
+        train=LINEAR,
     )
     random = np.random.default_rng(0)
     batches = [(random.random((4, 3), np.float32), random.random((4, 2), np.float32)) for _ in range(4)]
@@ -111,7 +119,7 @@ def test_a_receipt_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_a_failed_step_changes_nothing() -> None:
     program = programs.training_step(
-        _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), programs.cross_entropy(), programs.sgd()
+        _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), programs.cross_entropy(), programs.sgd(), train=LINEAR
     )
     trainer = programs.ProgramTrainer(program, {"lr": 0.1})
     before = trainer.state_hash()
@@ -139,16 +147,18 @@ def test_what_cannot_be_trained_is_refused() -> None:
     with pytest.raises(repro_mlir.ReproError, match="no state tensor 'wait', expected one of weight, bias"):
         programs.training_step(imported, loss, optimizer, train=["wait"])
     with pytest.raises(repro_mlir.ReproError, match="no output 'y'"):
-        programs.training_step(imported, loss, optimizer, output="y")
-    with pytest.raises(repro_mlir.ReproError, match="no state of f32 to train"):
-        programs.training_step(_imported(torch.nn.ReLU(), torch.zeros(2, 3)), loss, optimizer)
+        programs.training_step(imported, loss, optimizer, train=LINEAR, output="y")
+    for train in ([], ["bias", "weight", "bias"]):
+        with pytest.raises(repro_mlir.ReproError, match="each state tensor once, and at least one of weight, bias"):
+            programs.training_step(imported, loss, optimizer, train=train)
     with pytest.raises(repro_mlir.ReproError, match="at least 2 dimensions for the loss"):
-        programs.training_step(_imported(torch.nn.Linear(3, 2), torch.zeros(3)), programs.cross_entropy(), optimizer)
+        flat = _imported(torch.nn.Linear(3, 2), torch.zeros(3))
+        programs.training_step(flat, programs.cross_entropy(), optimizer, train=LINEAR)
     with pytest.raises(repro_mlir.ReproError, match="betas"):
         programs.adamw(betas=(1.0, 0.9))
     with pytest.raises(repro_mlir.ReproError, match="momentum"):
         programs.sgd(momentum=-1)
-    program = programs.training_step(imported, loss, optimizer)
+    program = programs.training_step(imported, loss, optimizer, train=LINEAR)
     with pytest.raises(repro_mlir.ReproError, match="hyper-parameters"):
         programs.ProgramTrainer(program, {})
     trainer = programs.ProgramTrainer(program, {"lr": 0.1})
@@ -175,6 +185,6 @@ def test_names_are_free() -> None:
             return x * self.wörter
 
     program = programs.training_step(
-        _imported(Scale(), torch.zeros(2)), programs.mean_squared_error(), programs.sgd(momentum=0.5)
+        _imported(Scale(), torch.zeros(2)), programs.mean_squared_error(), programs.sgd(momentum=0.5), train=["wörter"]
     )
     assert program.state[0].name == "wörter" and program.state[2].name == "optimizer.momentum.wörter"
