@@ -130,6 +130,27 @@ def test_stablehlo(tmp_path: Path) -> None:
         Program.load(written(tmp_path, STABLEHLO.replace("LT,", "LT")))
 
 
+@pytest.mark.parametrize(
+    ("count", "last", "message"),
+    [(1, 0, "functions that call themselves"), (40, 40, "expected at most 100,000 calls")],
+    ids=["recursion", "doubling"],
+)
+def test_calls_of_stablehlo_are_bounded(tmp_path: Path, count: int, last: int, message: str) -> None:
+    pytest.importorskip("jaxlib")
+    kind = "(tensor<4xf32>) -> tensor<4xf32>"
+
+    def function(name: str, body: str) -> str:
+        return f"func.func {name}(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{body}\nreturn %r : tensor<4xf32>\n}}\n"
+
+    text = function("@main", f"%r = func.call @f0(%x) : {kind}")
+    for i in range(count):
+        callee = f"func.call @f{min(i + 1, last)}"
+        text += function(f"private @f{i}", f"%a = {callee}(%x) : {kind}\n%r = {callee}(%a) : {kind}")
+    text += function(f"private @f{count}", "%r = stablehlo.add %x, %x : tensor<4xf32>")
+    with pytest.raises(ReproError, match=message):
+        Program.load(written(tmp_path, text))
+
+
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A module is compiled, run and shown as a program file is."""
     path = written(tmp_path, LINALG)

@@ -19,15 +19,25 @@ from .rules import Unsupported, rule
 _IDENTITIES = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
 """Custom calls that say where a tensor lies."""
 
+_MOST_CALLS = 100_000
+"""Calls that are replaced, those within called functions each time."""
+
 
 def inline(module: ir.Module) -> None:
     """Puts the bodies of called functions and of composites in their places; main alone remains.
 
-    CaptureError where a function is not there.
+    CaptureError where a function is not there, where one calls itself, and where there are too many calls.
     """
     named = {ir.StringAttr(each.attributes["sym_name"]).value: each for each in functions(module)}
     main = named.pop("main")
+    rounds = count = 0
     while found := _collect_calls(main):
+        rounds, count = rounds + 1, count + len(found)
+        if rounds > len(named) + 1:
+            # Each round is a level of calls, of which there are no more than functions.
+            raise error_at(found[0].location, "functions that call themselves are not supported")
+        if count > _MOST_CALLS:
+            raise error_at(found[0].location, f"expected at most {_MOST_CALLS:,} calls of functions")
         for operation in found:
             key = "callee" if operation.name == "func.call" else "decomposition"
             symbol = ir.FlatSymbolRefAttr(operation.attributes[key]).value
