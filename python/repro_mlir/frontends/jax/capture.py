@@ -36,7 +36,13 @@ def capture_function(function: Callable[..., Any], arguments: Sequence[Any], sta
         names.append([name for value, root in zip(part, part_roots, strict=True) for name in names_of(value, root)])
     try:
         traced = jax.jit(function, keep_unused=True).trace(*arguments)
-    except (TypeError, ValueError, NotImplementedError) as error:
+    except (
+        TypeError,
+        ValueError,
+        NotImplementedError,
+        OverflowError,
+        jax.errors.NonConcreteBooleanIndexError,
+    ) as error:
         raise CaptureError(f"JAX cannot trace the function: {_first_line(error)}") from error
     results = traced.out_info
     new_state, outputs = (), results
