@@ -135,7 +135,7 @@ class SymbolicProgram:
         return dataclasses.replace(read_signature(data), initial=self.initial)
 
 
-_CONDITION = re.compile("cannot import the program: .*?: at these sizes: (.*?)(; to repeat it: .*)?$")
+_CONDITION = re.compile("cannot import the program: (?:.*?: )?at these sizes: (.*?)(; to repeat it: .*)?$")
 
 
 class PerSize:

@@ -6,10 +6,13 @@ Each entry gets as far as the expected*.json here say, no less and no further. A
 entries by default, all with REPRO_COVERAGE=all (`make coverage`).
 """
 
-import functools
+import json
 import os
-from collections.abc import Callable, Iterable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -30,41 +33,44 @@ JOBS = int(os.environ.get("REPRO_COVERAGE_JOBS", "2"))
 
 @dataclass(frozen=True)
 class _Coverage:
-    """Entries and what runs them.
+    """The entries of a suite.
 
     Attributes:
       every: of how many entries one is run by default.
       least_ok: how many must be `ok` in all.
       least_share: of those that have a sample.
+      options: of the script.
     """
 
     suite: Suite
     entries: list[str]
-    run: Callable[[list[str]], Iterable[Outcome]]
     every: int
     least_ok: int = 0
     least_share: float = 0.0
+    options: tuple[str, ...] = ()
+
+    def run(self, names: list[str], out: Path) -> Iterator[Outcome]:
+        """Runs the script in a process of its own: it forks, which a process with the threads of others must not."""
+        script = Path(__file__).with_name(self.suite.script)
+        command = [sys.executable, str(script), "--jobs", str(JOBS), "--out", str(out), *self.options, *names]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        for line in out.read_text().splitlines():
+            yield Outcome(**json.loads(line))
 
 
 def _of_dtype(dtype: str) -> _Coverage:
-    def run(names: list[str]) -> Iterable[Outcome]:
-        return operator_coverage.run_all(names, JOBS, functools.partial(operator_coverage.run_entry, dtype=dtype))
-
     entries = sorted(opinfo_capture.entries(getattr(torch, dtype)))
+    suite = operator_coverage.suite(dtype)
     if dtype == "float32":
-        return _Coverage(operator_coverage.suite(), entries, run, 10, least_ok=600)
+        return _Coverage(suite, entries, 10, least_ok=600)
     share = 0.7 if dtype == "complex64" else 0.9
-    return _Coverage(operator_coverage.suite(dtype), entries, run, 100, least_share=share)
+    return _Coverage(suite, entries, 100, least_share=share, options=("--dtype", dtype))
 
 
 def _of(script: ModuleType, every: int, least_ok: int) -> _Coverage:
-    """Of a script that has `SUITE`, `entries` and `run_all`."""
-
-    def run(names: list[str]) -> Iterable[Outcome]:
-        found: Iterable[Outcome] = script.run_all(names, JOBS)
-        return found
-
-    return _Coverage(script.SUITE, sorted(script.entries()), run, every, least_ok)
+    """Of a script that has `SUITE` and `entries`."""
+    return _Coverage(script.SUITE, sorted(script.entries()), every, least_ok)
 
 
 _SCRIPTS: dict[str, Callable[[], _Coverage]] = {
@@ -80,10 +86,10 @@ def coverage(request: pytest.FixtureRequest) -> _Coverage:
     return _SCRIPTS[request.param]() if request.param in _SCRIPTS else _of_dtype(request.param)
 
 
-def test_entries_get_as_far_as_expected(coverage: _Coverage) -> None:
+def test_entries_get_as_far_as_expected(coverage: _Coverage, tmp_path: Path) -> None:
     chosen = coverage.entries if os.environ.get("REPRO_COVERAGE") == "all" else coverage.entries[:: coverage.every]
     expected, surprises = coverage.suite.read_expected(), []
-    for outcome in coverage.run(chosen):
+    for outcome in coverage.run(chosen, tmp_path / "outcomes"):
         stage, _ = expected.get(outcome.name, ("ok", ""))
         if outcome.stage != stage:
             surprises.append(f"{outcome.name}: expected {stage}, got {outcome.stage} {outcome.reason}")

@@ -15,9 +15,11 @@ from repro_mlir.errors import ReproError
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training, lowering_process
 from repro_mlir.frontends.torch.optimizer_rules import RULES, SGD
 from torch import nn
+from torch.nn.utils.parametrizations import orthogonal
 
 # Messages name the file by its path below the folder that it is imported from.
 NAME = Path(__file__).name
+UNSUPPORTED = "operator aten.linalg_eig is not supported on complex numbers"
 
 BATCH = (torch.randn(4, 16), torch.randint(0, 8, (4,)))
 
@@ -57,7 +59,7 @@ def test_parameter_of_another_model() -> None:
 def test_unsupported_operator_names_its_line() -> None:
     message = _error(lambda: capture_inference(_Apply(lambda x: torch.linalg.eigvals(x)), torch.randn(3, 3)))
     line = test_unsupported_operator_names_its_line.__code__.co_firstlineno + 1
-    assert message == f"{NAME}:{line}: operator aten.linalg_eig is not supported"
+    assert message == f"{NAME}:{line}: {UNSUPPORTED}"
 
 
 def test_unsupported_operator_of_a_training_step_names_its_line() -> None:
@@ -79,7 +81,7 @@ def test_unsupported_operator_of_the_loss_names_its_line() -> None:
 
     model = MLP()
     message = _error(lambda: capture_training(model, loss, torch.optim.SGD(model.parameters()), BATCH))
-    assert message == f"{NAME}:{loss.__code__.co_firstlineno + 1}: operator aten.linalg_eig is not supported"
+    assert message == f"{NAME}:{loss.__code__.co_firstlineno + 1}: {UNSUPPORTED}"
 
 
 def test_unsupported_operator_of_the_backward_pass_names_its_line() -> None:
@@ -96,7 +98,7 @@ def test_unsupported_operator_of_the_backward_pass_names_its_line() -> None:
     model = nn.Sequential(MLP(), _Apply(Odd.apply))
     message = _error(lambda: capture_training(model, F.cross_entropy, torch.optim.SGD(model.parameters()), BATCH))
     line = Odd.backward.__code__.co_firstlineno + 3
-    assert message == f"{NAME}:{line}: operator aten.linalg_eig is not supported"
+    assert message == f"{NAME}:{line}: {UNSUPPORTED}"
 
 
 def test_unsupported_operator_of_an_optimizer_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,18 +110,20 @@ def test_unsupported_operator_of_an_optimizer_names_its_line(monkeypatch: pytest
     model = nn.Linear(16, 8, bias=False)
     message = _error(lambda: capture_training(model, F.cross_entropy, torch.optim.SGD(model.parameters()), BATCH))
     line = Odd.update.__code__.co_firstlineno + 1
-    assert message == f"{NAME}:{line}: operator aten.linalg_eig is not supported"
+    assert message == f"{NAME}:{line}: {UNSUPPORTED}"
 
 
 def test_error_without_a_line_names_the_module() -> None:
     images = torch.randn(1, 1, 16, 16)
-    nested = nn.Sequential(nn.Linear(16, 16), nn.Sequential(nn.ReLU(), nn.FractionalMaxPool2d(2, output_size=2)))
+    # Its weight is made by a module of PyTorch, of which there is no line of the user's.
+    square = orthogonal(nn.Linear(16, 16))
+    nested = nn.Sequential(nn.Linear(16, 16), nn.Sequential(nn.ReLU(), square))
     message = _error(lambda: capture_inference(nested, images))
-    assert message == "module 1.1: operator aten.fractional_max_pool2d is not supported"
+    assert message == "module 1.1.parametrizations.weight.0: operator aten.linalg_matrix_exp is not supported"
     message = _error(lambda: capture_inference(nn.Sequential(nn.Sequential(nn.PixelShuffle(3))), images))
     assert message.startswith("module 0.0: RuntimeError: ")
-    message = _error(lambda: capture_inference(nn.FractionalMaxPool2d(2, output_size=2), images))
-    assert message == "model: operator aten.fractional_max_pool2d is not supported"
+    message = _error(lambda: capture_inference(square.parametrizations.weight[0], images[0, 0]))
+    assert message == "model: operator aten.linalg_matrix_exp is not supported"
 
 
 def test_control_flow_on_values() -> None:

@@ -152,7 +152,7 @@ class OfPowers(nn.Linear):
 
 class OfBits(nn.Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(x) + self.weight.view(torch.int32).sum()  # bits
+        return super().forward(x) + self.weight.view(torch.int16).sum()  # bits
 
 
 def test_what_programs_do_not_have(capfd, caplog) -> None:
