@@ -19,17 +19,14 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import pickle
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from suite import PYTHON_TESTS, Outcome, Suite, all_lines, first_line, report
+from suite import Outcome, Suite, all_lines, first_line, report
 from suite import parser as command_line
-
-sys.path.insert(0, str(PYTHON_TESTS.parent))
 
 DTYPES = ("float32", "bfloat16", "int64", "bool", "complex64")
 """Element types whose entries are taken."""

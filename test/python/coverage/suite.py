@@ -9,12 +9,14 @@ import contextlib
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-PYTHON_TESTS = Path(__file__).resolve().parents[1]
-_ROOT = PYTHON_TESTS.parents[1]
+_ROOT = Path(__file__).resolve().parents[3]
+# Of `support`, where a script runs by itself.
+sys.path.insert(0, str(_ROOT / "test"))
 
 
 @dataclass
