@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls, composites and choices become the operations in them."""
+"""Calls and composites become the operations in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 
-from . import emit
 from .calls import Calls, functions
 from .errors import error_at
 from .ordering import approximate_top_k
@@ -63,49 +62,6 @@ def _collect_calls(main: ir.Operation) -> list[ir.Operation]:
 
     main.walk(look)
     return found
-
-
-@rule("stablehlo.case", "stablehlo.if")
-def choose(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
-    """Computes every branch, and selects results: branches have no effects."""
-    index = operation.operands[0]
-    regions = list(operation.regions)
-    if operation.name == "stablehlo.if":
-        conditions = [index]
-    else:
-        # An index out of range means the last branch.
-        conditions = [emit.compare("EQ", index, emit.like(index, number)) for number in range(len(regions) - 1)]
-    branches = [_inlined(region) for region in regions]
-    values = branches[-1]
-    for condition, branch in reversed(list(zip(conditions, branches, strict=False))):
-        values = [
-            value if value == other else emit.select(condition, value, other)
-            for value, other in zip(branch, values, strict=True)
-        ]
-    return values
-
-
-def _inlined(region: ir.Region) -> list[ir.Value]:
-    """Copies the operations of a region without arguments, gives its results."""
-    known: dict[ir.Value, ir.Value] = {}
-    for each in region.blocks[0].operations:
-        operation = each.operation
-        if operation.name == "stablehlo.return":
-            return [known.get(value, value) for value in operation.operands]
-        copy = operation.clone()
-        _replace_operands(copy, known)
-        known.update(zip(operation.results, copy.operation.results, strict=True))
-    raise AssertionError("a region ends with its return")
-
-
-def _replace_operands(copy: ir.OpView | ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
-    def look(operation: ir.Operation) -> ir.WalkResult:
-        for number, value in enumerate(operation.operands):
-            if value in known:
-                operation.operands[number] = known[value]
-        return ir.WalkResult.ADVANCE
-
-    copy.operation.walk(look)
 
 
 @rule("stablehlo.custom_call")

@@ -25,7 +25,7 @@ _EXPAND = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
 _LOWER = "builtin.module(stablehlo-legalize-to-linalg)"
 _IMPORTED = {"arith", "builtin", "func", "linalg", "math", "repro", "tensor"}
 """Dialects of what import takes."""
-_LOOPS = {"stablehlo.while", "stablehlo.return"}
+_CONTROL = {f"stablehlo.{name}" for name in ("case", "if", "return", "while")}
 """What `repro-unroll-loops` makes straight lines of, with the error where it cannot."""
 
 
@@ -117,7 +117,7 @@ def _read_scalars(module: ir.Module) -> None:
 
 def _require_imported(module: ir.Module) -> None:
     for operation in collect(module):
-        if operation.name.split(".")[0] not in _IMPORTED and operation.name not in _LOOPS:
+        if operation.name.split(".")[0] not in _IMPORTED and operation.name not in _CONTROL:
             raise error_at(operation.location, f"operation {operation.name} is not supported")
 
 
