@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -92,8 +93,9 @@ class ProgramTrainer:
         Returns:
           the outputs by name, such as `loss`.
         Raises:
-          ReproError: inputs of other types, other hyper-parameters than the program has, a check of the program that
-            failed (E1): the state is unchanged; a trainer that is closed.
+          ReproError: inputs or state of other types, other hyper-parameters than the program has, a check of the program
+            that failed (E1): the state is unchanged; a record that cannot be written, after which the trainer is closed
+            and the receipt one to resume; a trainer that is closed.
         """
         if self._closed:
             raise ReproError("the trainer is closed")
@@ -102,6 +104,10 @@ class ProgramTrainer:
         if len(batch) != len(kinds) - count:
             names = ", ".join(kind.name for kind in kinds[count:])
             raise ReproError(f"expected the inputs {names}, got {len(batch)}")
+        for kind in self.program.state:
+            if kind.name not in self.state:
+                raise ReproError(f"the state has no {kind.name!r} any more")
+            as_array(self.state[kind.name], kind, "state")
         numbers = _numbers(self.program, self.hyper_parameters)
         inputs = [as_array(value, kind, "input") for value, kind in zip([*numbers, *batch], kinds, strict=True)]
         # The state and its record belong together.
@@ -115,7 +121,10 @@ class ProgramTrainer:
                     self._recorder.skip()
                 raise
             if self._recorder is not None:
-                self._recorder.commit(inputs, list(outputs.values()))
+                # After an error here the state is ahead of its record.
+                recorder, self._closed = self._recorder, True
+                recorder.commit(inputs, list(outputs.values()))
+                self._closed = False
             self.steps += 1
         return outputs
 
@@ -128,10 +137,7 @@ class ProgramTrainer:
         self._closed = True
         if self._recorder is not None:
             recorder, self._recorder = self._recorder, None
-            try:
-                recorder.seal()
-            finally:
-                recorder.close()
+            recorder.end()
 
 
 def _numbers(program: Program, given: Mapping[str, float]) -> list[np.ndarray]:
@@ -148,4 +154,9 @@ def _numbers(program: Program, given: Mapping[str, float]) -> list[np.ndarray]:
         # NumPy takes None as NaN, and reads text.
         if number is None or isinstance(number, (str, bytes)):
             raise ReproError(f"hyper-parameter {name}: expected a number, got {number!r}")
-    return [np.asarray(given[kind.name], kind.dtype) for kind in kinds]
+    with np.errstate(over="ignore"):
+        numbers = [np.asarray(given[kind.name], kind.dtype) for kind in kinds]
+    for kind, number in zip(kinds, numbers, strict=True):
+        if np.isinf(number) and not math.isinf(given[kind.name]):
+            raise ReproError(f"hyper-parameter {kind.name}: {given[kind.name]!r} is beyond the range of {kind.element}")
+    return numbers

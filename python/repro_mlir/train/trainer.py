@@ -592,10 +592,7 @@ class Trainer:
             self._settle()
             if self._recorder is not None:
                 recorder, self._recorder = self._recorder, None
-                try:
-                    recorder.seal()
-                finally:
-                    recorder.close()
+                recorder.end()
 
     def state_hash(self) -> str:
         """The hash of the present state (H3), all tensors of `program`, in hexadecimal: what two machines compare."""

@@ -188,3 +188,52 @@ def test_names_are_free() -> None:
         _imported(Scale(), torch.zeros(2)), programs.mean_squared_error(), programs.sgd(momentum=0.5), train=["wörter"]
     )
     assert program.state[0].name == "wörter" and program.state[2].name == "optimizer.momentum.wörter"
+
+
+def test_what_changes_between_steps_is_checked(tmp_path: Path) -> None:
+    program = programs.training_step(
+        _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), programs.mean_squared_error(), programs.sgd(), train=LINEAR
+    )
+    batch = np.ones((2, 3), np.float32), np.zeros((2, 2), np.float32)
+    for receipt in (None, repro_mlir.ReceiptOptions(tmp_path / "receipt")):
+        trainer = programs.ProgramTrainer(program, {"lr": 0.1}, receipt=receipt)
+        before = trainer.state["bias"]
+        for wrong in (before.astype(np.float64), before[:1]):
+            trainer.state["bias"] = wrong
+            with pytest.raises(repro_mlir.ReproError, match="bias"):
+                trainer.step(*batch)
+        del trainer.state["bias"]
+        with pytest.raises(repro_mlir.ReproError, match="the state has no 'bias' any more"):
+            trainer.step(*batch)
+        trainer.state["bias"] = before
+        trainer.hyper_parameters["lr"] = 1e39
+        with pytest.raises(repro_mlir.ReproError, match="lr: 1e[+]39 is beyond the range of f32"):
+            trainer.step(*batch)
+        trainer.hyper_parameters["lr"] = 0.1
+        trainer.step(*batch)
+        trainer.close()
+    repro_mlir.verify(tmp_path / "receipt")
+
+
+def test_a_step_that_is_not_recorded_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = programs.training_step(
+        _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), programs.mean_squared_error(), programs.sgd(), train=LINEAR
+    )
+    batch = np.ones((2, 3), np.float32), np.zeros((2, 2), np.float32)
+    options = repro_mlir.ReceiptOptions(tmp_path / "receipt", checkpoint_every=1)
+    trainer = programs.ProgramTrainer(program, {"lr": 0.1}, receipt=options)
+    trainer.step(*batch)
+
+    def fail(*_: Any) -> None:
+        raise repro_mlir.ReproError("no space left")
+
+    with monkeypatch.context() as patch, pytest.raises(repro_mlir.ReproError, match="no space"), trainer:
+        patch.setattr(trainer._recorder, "commit", fail)
+        trainer.step(*batch)
+    with pytest.raises(repro_mlir.ReproError, match="closed"):
+        trainer.step(*batch)
+    options = repro_mlir.ReceiptOptions(tmp_path / "receipt", checkpoint_every=1, resume=True)
+    with programs.ProgramTrainer(program, {"lr": 0.1}, receipt=options) as trainer:
+        assert trainer.steps == 1
+        trainer.step(*batch)
+    repro_mlir.verify(tmp_path / "receipt")

@@ -209,6 +209,13 @@ class Recorder:
         with self._writing():
             return self._writer.seal(self.steps, self._last, self._key)
 
+    def end(self) -> None:
+        """`seal`, then `close`, whatever comes of it. Raises as `seal`."""
+        try:
+            self.seal()
+        finally:
+            self.close()
+
     def close(self) -> None:
         """Ends the threads and closes the files; without `seal` the receipt is one to resume."""
         self._hashers.shutdown()
