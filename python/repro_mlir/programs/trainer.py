@@ -93,9 +93,9 @@ class ProgramTrainer:
         Returns:
           the outputs by name, such as `loss`.
         Raises:
-          ReproError: inputs or state of other types, other hyper-parameters than the program has, a check of the program
-            that failed (E1): the state is unchanged; a record that cannot be written, after which the trainer is closed
-            and the receipt one to resume; a trainer that is closed.
+          ReproError: inputs or state of other types, other hyper-parameters than the program has, a check of the
+            program that failed (E1): the state is unchanged; a record that cannot be written, after which the trainer
+            is closed and the receipt one to resume; a trainer that is closed.
         """
         if self._closed:
             raise ReproError("the trainer is closed")
@@ -156,7 +156,7 @@ def _numbers(program: Program, given: Mapping[str, float]) -> list[np.ndarray]:
             raise ReproError(f"hyper-parameter {name}: expected a number, got {number!r}")
     with np.errstate(over="ignore"):
         numbers = [np.asarray(given[kind.name], kind.dtype) for kind in kinds]
-    for kind, number in zip(kinds, numbers, strict=True):
-        if np.isinf(number) and not math.isinf(given[kind.name]):
+    for kind, converted in zip(kinds, numbers, strict=True):
+        if np.isinf(converted) and not math.isinf(given[kind.name]):
             raise ReproError(f"hyper-parameter {kind.name}: {given[kind.name]!r} is beyond the range of {kind.element}")
     return numbers

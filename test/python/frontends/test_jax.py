@@ -124,7 +124,9 @@ def test_locations_are_the_users_lines() -> None:
         (lambda a, b: a[a > 0], 0, "JAX cannot trace the function: Array boolean indices"),
         (lambda a, b: a.astype(jnp.int32) + 2**40, 0, "JAX cannot trace the function: .*overflow"),
         (lambda a, b: jnp.dot(a, b, precision="BF16_BF16_F32"), 0, "not supported with the algorithm"),
-        (lambda a, b: jax.pure_callback(np.sin, a, a), 0, "JAX cannot lower|not supported"),
+        (lambda a, b: jax.pure_callback(np.sin, a, a), 0, "a callback of Python is no part of a program"),
+        (lambda a, b: (jax.debug.print("{a}", a=a), a)[1], 0, "expected a pure function, got one that prints"),
+        (jax.jit(lambda a, b: a, static_argnums=1), 0, "expected arguments bound by functools.partial"),
         (3, 0, "expected a function, got a int"),
     ],
     ids=[
@@ -140,6 +142,8 @@ def test_locations_are_the_users_lines() -> None:
         "overflow",
         "algorithm",
         "callback",
+        "print",
+        "static",
         "no function",
     ],
 )
@@ -246,3 +250,19 @@ def test_a_choice_by_data_computes_both_branches() -> None:
 
     x = np.ones(3, np.float32)
     check(function, x, np.int32(-4), others=[(x, np.int32(i)) for i in (0, 1, 2, 7)])
+
+
+def test_reductions_of_nothing_are_their_initial_values() -> None:
+    check(lambda x: (x.sum(), x.sum(axis=0), x.prod(axis=0), x.max(axis=1)), np.zeros((0, 3), np.float32))
+
+
+def test_choices_within_choices_and_loops() -> None:
+    def scan(x: jax.Array) -> Any:
+        def body(c: jax.Array, t: jax.Array) -> Any:
+            inner = lambda c: jax.lax.cond(t > 1, lambda c: c * 0.5, lambda c: jnp.exp(-c), c)  # noqa: E731
+            c = jax.lax.cond(c.sum() > 3, inner, lambda c: c + t, c)
+            return c, c.max()
+
+        return jax.lax.scan(body, x, jnp.arange(5.0))
+
+    check(scan, np.arange(4, dtype=np.float32))

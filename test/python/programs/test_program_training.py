@@ -207,7 +207,7 @@ def test_what_changes_between_steps_is_checked(tmp_path: Path) -> None:
             trainer.step(*batch)
         trainer.state["bias"] = before
         trainer.hyper_parameters["lr"] = 1e39
-        with pytest.raises(repro_mlir.ReproError, match="lr: 1e[+]39 is beyond the range of f32"):
+        with pytest.raises(repro_mlir.ReproError, match=r"lr: 1e\+39 is beyond the range of f32"):
             trainer.step(*batch)
         trainer.hyper_parameters["lr"] = 0.1
         trainer.step(*batch)

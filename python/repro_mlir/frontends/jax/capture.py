@@ -43,7 +43,11 @@ def capture_function(function: Callable[..., Any], arguments: Sequence[Any], sta
         OverflowError,
         jax.errors.NonConcreteBooleanIndexError,
     ) as error:
-        raise CaptureError(f"JAX cannot trace the function: {_first_line(error)}") from error
+        hint = "; expected arguments bound by functools.partial in place of static ones" if _has_static(error) else ""
+        raise CaptureError(f"JAX cannot trace the function: {_first_line(error)}{hint}") from error
+    if traced.jaxpr.effects:
+        shown = ", ".join(sorted(str(each) for each in traced.jaxpr.effects))
+        raise CaptureError(f"expected a pure function, got one that prints or calls back (effects {shown})")
     results = traced.out_info
     new_state, outputs = (), results
     if state:
@@ -59,7 +63,9 @@ def capture_function(function: Callable[..., Any], arguments: Sequence[Any], sta
     try:
         lowered = traced.lower(lowering_platforms=(_PLATFORM,))
     except (NotImplementedError, RuntimeError, ValueError) as error:
-        raise CaptureError(f"JAX cannot lower the function: {_first_line(error)}") from error
+        # What a callback's lowering asks for.
+        hint = " (a callback of Python is no part of a program)" if "lowering platform" in str(error) else ""
+        raise CaptureError(f"JAX cannot lower the function: {_first_line(error)}{hint}") from error
     text = lower(
         lowered.as_text(debug_info=True),
         len(kinds[0]),
@@ -86,6 +92,10 @@ def capture_function(function: Callable[..., Any], arguments: Sequence[Any], sta
             ([_dtype(leaf) for leaf in leaves[0]], [_dtype(leaf) for leaf in output_leaves]),
         ),
     )
+
+
+def _has_static(error: Exception) -> bool:
+    return "static arguments" in str(error)
 
 
 def _argument_names(function: Callable[..., Any], count: int) -> list[str]:

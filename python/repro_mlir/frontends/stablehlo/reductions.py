@@ -21,6 +21,11 @@ _KINDS = {"GT": "max", "LT": "min"}
 @rule("stablehlo.reduce")
 def reduce(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
     """repro.arg_reduce of the greatest or least element and its position; all else becomes a fold."""
+    count = len(operation.operands) // 2
+    if not emit.size(emit.shape_of(operation.operands[0])):
+        # Of nothing: the initial values.
+        initial = zip(list(operation.operands)[count:], operation.results, strict=True)
+        return [emit.broadcast(value, emit.shape_of(result), []) for value, result in initial]
     kind = _arg_kind(operation)
     if kind is None:
         for inner in collect(operation):
