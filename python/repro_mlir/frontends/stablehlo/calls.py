@@ -12,6 +12,8 @@ from collections.abc import Callable, Container, Sequence
 
 from jaxlib.mlir import ir
 
+from ..generic_form import OperationWriter
+
 _PREFIX = "repro."
 
 Writer = Callable[["Builder", list[ir.Value]], Sequence[ir.Value]]
@@ -27,7 +29,7 @@ def signless(kind: ir.Type) -> ir.Type:
     return kind
 
 
-class Builder:
+class Builder(OperationWriter):
     """Writes operations in generic form in the place of one call.
 
     Attributes:
@@ -35,38 +37,8 @@ class Builder:
     """
 
     def __init__(self, call: ir.Operation) -> None:
+        super().__init__(ir, call)
         self.types = [ir.RankedTensorType(signless(value.type)) for value in call.results]
-        self._location = call.location
-        self._point = ir.InsertionPoint(call)
-
-    def create(
-        self,
-        name: str,
-        operands: Sequence[Sequence[ir.Value]],
-        results: Sequence[ir.Type],
-        attributes: dict[str, ir.Attribute] | None = None,
-    ) -> list[ir.Value]:
-        """Creates an operation.
-
-        Args:
-          name: `dialect.operation`.
-          operands: the values of each operand; of more than one, their numbers are written as segments.
-          results: the types of the results.
-          attributes: inherent attributes by name.
-        """
-        attributes = dict(attributes or {})
-        if len(operands) > 1:
-            attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([len(values) for values in operands])
-        return list(
-            ir.Operation.create(
-                name,
-                operands=[value for values in operands for value in values],
-                results=list(results),
-                attributes=attributes,
-                loc=self._location,
-                ip=self._point,
-            ).results
-        )
 
     def empty(self, kind: ir.Type) -> ir.Value:
         """A tensor without defined elements, for the output of an operation that does not read it."""
@@ -77,44 +49,6 @@ class Builder:
         return ir.Operation.create(
             name, operands=list(operands), results=[kind], attributes=attributes, loc=self._location
         ).result
-
-    def structured(
-        self,
-        inputs: Sequence[ir.Value],
-        outputs: Sequence[ir.Value],
-        maps: Sequence[ir.AffineMap],
-        iterators: Sequence[str],
-        compute: Callable[[list[ir.Value]], Sequence[ir.Value]],
-    ) -> list[ir.Value]:
-        """A linalg.generic.
-
-        Args:
-          inputs, outputs: tensors; the results have the types of the outputs.
-          maps: one for each of them.
-          iterators: "parallel" or "reduction" for each dimension.
-          compute: makes the elements of the results of those of the operands, at the insertion point of the body.
-        """
-        kinds = [ir.RankedTensorType(value.type) for value in (*inputs, *outputs)]
-        generic = ir.Operation.create(
-            "linalg.generic",
-            operands=[*inputs, *outputs],
-            results=[value.type for value in outputs],
-            attributes={
-                "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-                "iterator_types": ir.ArrayAttr.get(
-                    [ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators]
-                ),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(outputs)]),
-            },
-            regions=1,
-            loc=self._location,
-            ip=self._point,
-        )
-        elements = [kind.element_type for kind in kinds]
-        body = generic.regions[0].blocks.append(*elements, arg_locs=[self._location] * len(elements))
-        with ir.InsertionPoint(body), self._location:
-            ir.Operation.create("linalg.yield", operands=list(compute(list(body.arguments))))
-        return list(generic.results)
 
     def elementwise(self, operands: Sequence[ir.Value], compute: Callable[[list[ir.Value]], ir.Value]) -> ir.Value:
         """The first result, of the elements of operands that have its shape."""

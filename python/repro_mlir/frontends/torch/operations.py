@@ -18,6 +18,7 @@ import torch.fx
 from torch_mlir import ir
 
 from ...errors import ReproError
+from ..generic_form import OperationWriter
 
 if TYPE_CHECKING:
     from .extents import ExtentWriter
@@ -29,7 +30,7 @@ if "library" not in vars(_namespace):
     _namespace.library, _namespace.writers = torch.library.Library("repro", "DEF"), {}
 
 
-class Builder:
+class Builder(OperationWriter):
     """Writes operations in generic form in the place of one call.
 
     Attributes:
@@ -38,11 +39,10 @@ class Builder:
 
     def __init__(self, call: ir.Operation, shape: Sequence[Any] = (), extents: ExtentWriter | None = None) -> None:
         """`shape` is that of the first result, which `extents` writes where it has symbols."""
+        super().__init__(ir, call)
         self.types = [value.type for value in call.results]
         self._shape = shape
         self._extents = extents
-        self._location = call.location
-        self._point = ir.InsertionPoint(call)
 
     def i64(self, value: int) -> ir.Attribute:
         """An attribute of type i64."""
@@ -100,53 +100,8 @@ class Builder:
         """A result of the first type, of whose elements `compute` makes each from those at the maps of its place."""
         kind = ir.RankedTensorType(self.types[0])
         maps = [*maps, ir.AffineMap.get_identity(kind.rank)]
-        generic = ir.Operation.create(
-            "linalg.generic",
-            operands=[*operands, self.empty(kind)],
-            results=[kind],
-            attributes={
-                "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-                "iterator_types": ir.ArrayAttr.get([self.attribute("#linalg.iterator_type<parallel>")] * kind.rank),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 1]),
-            },
-            regions=1,
-            loc=self._location,
-            ip=self._point,
-        )
-        elements = [*(ir.RankedTensorType(each.type).element_type for each in operands), kind.element_type]
-        body = generic.regions[0].blocks.append(*elements, arg_locs=[self._location] * len(maps))
-        with ir.InsertionPoint(body), self._location:
-            ir.Operation.create("linalg.yield", operands=[compute(list(body.arguments)[:-1])])
-        return generic.result
-
-    def create(
-        self,
-        name: str,
-        operands: Sequence[Sequence[ir.Value]],
-        results: Sequence[ir.Type],
-        attributes: dict[str, ir.Attribute] | None = None,
-    ) -> list[ir.Value]:
-        """Creates an operation.
-
-        Args:
-          name: `dialect.operation`.
-          operands: the values of each operand; of more than one, their numbers are written as segments.
-          results: the types of the results.
-          attributes: inherent attributes by name.
-        """
-        attributes = dict(attributes or {})
-        if len(operands) > 1:
-            attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([len(values) for values in operands])
-        return list(
-            ir.Operation.create(
-                name,
-                operands=[value for values in operands for value in values],
-                results=results,
-                attributes=attributes,
-                loc=self._location,
-                ip=self._point,
-            ).results
-        )
+        parallel = ["parallel"] * kind.rank
+        return self.structured(operands, [self.empty(kind)], maps, parallel, lambda values: [compute(values[:-1])])[0]
 
 
 class Writer(Protocol):

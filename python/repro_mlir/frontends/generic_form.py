@@ -1,0 +1,86 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Operations of any dialect, written in generic form by whichever MLIR a frontend comes with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class OperationWriter:
+    """Writes operations in the place of another one, which has their location."""
+
+    def __init__(self, ir: Any, operation: Any) -> None:
+        """`ir` is the module of MLIR's bindings that `operation` is of."""
+        self._ir = ir
+        self._location = operation.location
+        self._point = ir.InsertionPoint(operation)
+
+    def create(
+        self,
+        name: str,
+        operands: Sequence[Sequence[Any]],
+        results: Sequence[Any],
+        attributes: dict[str, Any] | None = None,
+    ) -> list[Any]:
+        """Creates an operation; gives its results.
+
+        Args:
+          name: `dialect.operation`.
+          operands: the values of each operand; of more than one, their numbers are written as segments.
+          results: the types of the results.
+          attributes: inherent attributes by name.
+        """
+        attributes = dict(attributes or {})
+        if len(operands) > 1:
+            counts = [len(values) for values in operands]
+            attributes["operandSegmentSizes"] = self._ir.DenseI32ArrayAttr.get(counts)
+        return list(
+            self._ir.Operation.create(
+                name,
+                operands=[value for values in operands for value in values],
+                results=list(results),
+                attributes=attributes,
+                loc=self._location,
+                ip=self._point,
+            ).results
+        )
+
+    def structured(
+        self,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        maps: Sequence[Any],
+        iterators: Sequence[str],
+        compute: Callable[[list[Any]], Sequence[Any]],
+    ) -> list[Any]:
+        """A linalg.generic; gives its results.
+
+        Args:
+          inputs, outputs: tensors; the results have the types of the outputs.
+          maps: one for each of them.
+          iterators: "parallel" or "reduction" for each dimension.
+          compute: makes the elements of the results of those of the operands, at the insertion point of the body.
+        """
+        ir = self._ir
+        kinds = [ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators]
+        generic = ir.Operation.create(
+            "linalg.generic",
+            operands=[*inputs, *outputs],
+            results=[value.type for value in outputs],
+            attributes={
+                "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+                "iterator_types": ir.ArrayAttr.get(kinds),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(outputs)]),
+            },
+            regions=1,
+            loc=self._location,
+            ip=self._point,
+        )
+        elements = [ir.RankedTensorType(value.type).element_type for value in (*inputs, *outputs)]
+        body = generic.regions[0].blocks.append(*elements, arg_locs=[self._location] * len(elements))
+        with ir.InsertionPoint(body), self._location:
+            ir.Operation.create("linalg.yield", operands=list(compute(list(body.arguments))))
+        return list(generic.results)
