@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ReproError
 from ..files.regular import open_regular, read_regular
+from ..frontends.entry_point import entry_point
 from ..limits import limits
 from .canonical import write_module
 from .importing import run_prepared_passes
@@ -99,7 +100,7 @@ def _prepare(module: ir.Module) -> str:
     from .. import ir
 
     functions = [each for each in module.body.operations if each.operation.name == "func.func"]
-    main = _entry([each.operation for each in functions])
+    main = entry_point(ir, [each.operation for each in functions])
     attributes = main.attributes
     attributes["sym_name"] = ir.StringAttr.get("main")
     for other in functions:
@@ -118,23 +119,6 @@ def _prepare(module: ir.Module) -> str:
 def _named(ir: Any, given: list[Any], name: str) -> Any:
     entries = {each.name: each.attr for attributes in given for each in attributes}
     return ir.DictAttr.get({"repro.name": ir.StringAttr.get(name)} | entries)
-
-
-def _entry(functions: list[Any]) -> Any:
-    from .. import ir
-
-    names = {ir.StringAttr(each.attributes["sym_name"]).value: each for each in functions}
-    if "main" in names:
-        return names["main"]
-    public = [
-        name
-        for name, each in names.items()
-        if "sym_visibility" not in each.attributes or ir.StringAttr(each.attributes["sym_visibility"]).value == "public"
-    ]
-    if len(public) != 1:
-        shown = ", ".join(public[:5]) or "none"
-        raise ReproError(f"expected a function main, or one public function, got {shown}")
-    return names[public[0]]
 
 
 def _dialects(module: ir.Module) -> set[str]:

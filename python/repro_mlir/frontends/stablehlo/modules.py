@@ -10,6 +10,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from ..entry_point import entry_point
 from .calls import functions
 from .context import new_context
 from .errors import CaptureError
@@ -34,7 +35,7 @@ def lower_module(data: bytes) -> str:
                 module = ir.Module.parse(data.decode())
         except (ir.MLIRError, ValueError) as error:
             raise CaptureError(f"expected a module in StableHLO: {(str(error).splitlines() or [''])[0]}") from None
-        main = _entry(module)
+        main = entry_point(ir, functions(module))
         main.attributes["sym_name"] = ir.StringAttr.get("main")
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         num_state = 0
@@ -44,20 +45,6 @@ def lower_module(data: bytes) -> str:
         results = _names(main, "res_attrs", "result", len(kind.results))
         text = str(module.operation.get_asm(enable_debug_info=True))
     return lower(text, num_state, arguments, results)
-
-
-def _entry(module: ir.Module) -> Any:
-    named = {ir.StringAttr(each.attributes["sym_name"]).value: each for each in functions(module)}
-    public = [
-        name
-        for name, each in named.items()
-        if "sym_visibility" not in each.attributes or ir.StringAttr(each.attributes["sym_visibility"]).value == "public"
-    ]
-    name = "main" if "main" in named else public[0] if len(public) == 1 else None
-    if name is None:
-        shown = ", ".join(public[:5]) or "none"
-        raise CaptureError(f"expected a function main, or one public function, got {shown}")
-    return named[name]
 
 
 def _names(main: Any, key: str, role: str, count: int) -> list[str]:

@@ -1,0 +1,34 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Which function of a module that another tool wrote is the program, whichever MLIR has read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ReproError
+
+
+def entry_point(ir: Any, functions: Sequence[Any]) -> Any:
+    """The function main, else the only public one.
+
+    Args:
+      ir: the module of MLIR's bindings that they are of.
+      functions: those that may be it, `func.func`s.
+    Raises:
+      ReproError: there is no such function.
+    """
+    named = {ir.StringAttr(each.attributes["sym_name"]).value: each for each in functions}
+    public = [name for name, each in named.items() if _is_public(ir, each)]
+    name = "main" if "main" in named else public[0] if len(public) == 1 else None
+    if name is None:
+        shown = ", ".join(public[:5]) or "none"
+        raise ReproError(f"expected a function main, or one public function, got {shown}")
+    return named[name]
+
+
+def _is_public(ir: Any, function: Any) -> bool:
+    key = "sym_visibility"
+    return key not in function.attributes or ir.StringAttr(function.attributes[key]).value == "public"
