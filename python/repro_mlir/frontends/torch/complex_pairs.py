@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from repro_mlir.frontends.torch import complex_functions, fourier
 from repro_mlir.frontends.torch.complex_functions import Pair
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.interpreters import NodeInterpreter
 from repro_mlir.frontends.torch.source_lines import origin_of_node
 
 aten = torch.ops.aten
@@ -104,21 +105,12 @@ def _name(operator: Any) -> str:
     return schema.name.removeprefix("aten::") if schema is not None else str(operator)
 
 
-class _OnPairs(torch.fx.Interpreter):
+class _OnPairs(NodeInterpreter):
     """Runs a functional graph; what is complex in it is a `Pair`."""
-
-    def __init__(self, module: torch.fx.GraphModule) -> None:
-        super().__init__(module)
-        # Messages are one line.
-        self.extra_traceback = False
-
-    def run_node(self, node: torch.fx.Node) -> Any:
-        self._node = node
-        return super().run_node(node)
 
     def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = super().placeholder(target, args, kwargs)
-        return _split(given) if _is_complex(self._node.meta.get("val")) else given
+        return _split(given) if _is_complex(self.current.meta.get("val")) else given
 
     def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = super().get_attr(target, args, kwargs)
@@ -134,7 +126,7 @@ class _OnPairs(torch.fx.Interpreter):
         return pytree.tree_map(_joined, super().output(target, args, kwargs))
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        expected = self._node.meta.get("val")
+        expected = self.current.meta.get("val")
         leaves = pytree.tree_leaves((args, kwargs))
         if not any(isinstance(leaf, Pair) for leaf in leaves) and not any(
             map(_is_complex, pytree.tree_leaves(expected))
@@ -147,7 +139,7 @@ class _OnPairs(torch.fx.Interpreter):
         if found is NotImplemented:
             name = str(target).removesuffix(".default")
             reason = f"operator {name} is not supported on complex numbers"
-            origin = origin_of_node(self._node)
+            origin = origin_of_node(self.current)
             raise CaptureError(f"{origin}: {reason}" if origin else reason)
         return found
 
@@ -163,7 +155,7 @@ class _OnPairs(torch.fx.Interpreter):
             return rule(*args, **kwargs)
         if name.startswith("as_strided"):
             # Of a contiguous tensor alone the memory is that of its parts.
-            if not self._node.all_input_nodes[0].meta["val"].is_contiguous():
+            if not self.current.all_input_nodes[0].meta["val"].is_contiguous():
                 return NotImplemented
             args = (args[0].map(_contiguous), *args[1:])
         if target.overloadpacket in _PARTWISE:
@@ -171,7 +163,7 @@ class _OnPairs(torch.fx.Interpreter):
         return NotImplemented
 
     def _write(self, argument: Any, value: Any) -> None:
-        node = self._node.args[0]
+        node = self.current.args[0]
         assert isinstance(node, torch.fx.Node) and node.op == "placeholder"
         position = [each for each in node.graph.nodes if each.op == "placeholder"].index(node)
         self._given[position].copy_(_joined(value) if isinstance(argument, Pair) else value)

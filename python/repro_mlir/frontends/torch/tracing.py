@@ -34,6 +34,7 @@ from repro_mlir.frontends.torch.attention import BlockedAttention
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.interpreters import NodeInterpreter
 from repro_mlir.frontends.torch.repeats import Repeats, only_computes
 from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_node, origin_of_traceback
 
@@ -113,17 +114,8 @@ def _require_kept(tensor: torch.Tensor, dims: Any = None) -> None:
             torch._check(tensor.shape[dim] != 1)
 
 
-class _SecondStage(torch.fx.Interpreter):
+class _SecondStage(NodeInterpreter):
     """Runs the first stage's graph with its list operators expanded and low precision computed in f32."""
-
-    def __init__(self, module: torch.fx.GraphModule) -> None:
-        super().__init__(module)
-        # Messages are one line.
-        self.extra_traceback = False
-
-    def run_node(self, node: torch.fx.Node) -> Any:
-        self._node = node
-        return super().run_node(node)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if target is torch.ops.aten._linalg_check_errors.default:
@@ -145,10 +137,10 @@ class _SecondStage(torch.fx.Interpreter):
                 _require_one_type(target, args)
             if target in _SQUEEZES:
                 _require_kept(*args)
-            return opmath.call_in_f32(target, args, kwargs, self._node.meta.get("val"))
+            return opmath.call_in_f32(target, args, kwargs, self.current.meta.get("val"))
         except Exception as error:
             reason = str(error) if isinstance(error, CaptureError) else _first_line(error)
-            raise _located(origin_of_node(self._node), reason) from None
+            raise _located(origin_of_node(self.current), reason) from None
 
 
 class _SecondStageOfPure(_SecondStage):
@@ -182,7 +174,7 @@ class _SecondStageOfPure(_SecondStage):
 
         if not all(isinstance(leaf, _PLAIN) for leaf in leaves):
             return self._repeats.uncopied(call, leaves)
-        expected = pytree.tree_map_only(torch.Tensor, _element_type, self._node.meta.get("val"))
+        expected = pytree.tree_map_only(torch.Tensor, _element_type, self.current.meta.get("val"))
         exact = tuple(map(_exact, leaves))
         return self._repeats.call((target, spec, exact, str(expected)), call, leaves)
 
