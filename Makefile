@@ -46,12 +46,12 @@ coverage: build
 
 # Conformance tests of TOSA, in an environment of its own; writes docs/coverage-tosa.md.
 coverage-tosa: build
-	$(BIN)/python test/tosa/environment.py build/environments/tosa
+	$(BIN)/python test/environment.py test/tosa/requirements.txt build/environments/tosa
 	$(BIN)/python test/tosa/coverage.py build/environments/tosa
 
-# Models of transformers, torchvision and timm, in an environment of their own; half an hour of compilation.
+# Models of transformers, torchvision, timm, flax and equinox, in an environment of their own; half an hour of compilation.
 models-test: build
-	$(BIN)/python test/models/environment.py build/environments/models
+	$(BIN)/python test/environment.py test/models/requirements.txt build/environments/models --over
 	build/environments/models/bin/python -m pytest -q -n $(JOBS) test/models
 
 # repro serve under 10,000 requests at 8 concurrent, with faults; see docs/serving.md.

@@ -1,0 +1,42 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Makes an environment of their own for tests whose packages clash with ours.
+
+python test/environment.py REQUIREMENTS FOLDER [--over]
+
+With --over, the packages of the requirements lie over those of the environment that runs this.
+"""
+
+import argparse
+import hashlib
+import subprocess
+import sysconfig
+import venv
+from pathlib import Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("requirements", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--over", action="store_true")
+    options = parser.parse_args()
+    base = sysconfig.get_path("purelib") if options.over else ""
+    made = options.folder / "made"
+    wanted = hashlib.sha256(options.requirements.read_bytes() + base.encode()).hexdigest()
+    if made.exists() and made.read_text() == wanted:
+        return
+    venv.create(options.folder, with_pip=True, clear=True)
+    python = options.folder / "bin" / "python"
+    if base:
+        command = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+        own = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+        # With the .pth files of the other one, of which one leads to the build tree.
+        (own / "base.pth").write_text(f"import site; site.addsitedir({base!r})\n")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", options.requirements], check=True)
+    made.write_text(wanted)
+
+
+if __name__ == "__main__":
+    main()
