@@ -17,7 +17,7 @@ from flax import nnx
 from repro_mlir.frontends.jax import import_function
 from repro_mlir.program import program_of
 
-TARGETS = ("reference", "cpu", "cpu:x86-64-v2")
+TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 STEPS = 2
 X, Y = jax.random.normal(jax.random.key(1), (4, 8, 8, 1)), jnp.arange(4) % 3
 OPTIMIZER = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-2))

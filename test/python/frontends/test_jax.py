@@ -22,7 +22,7 @@ from repro_mlir.frontends.interface import ImportedProgram
 from repro_mlir.frontends.jax import capture, import_function
 from repro_mlir.program import program_of
 
-TARGETS = ("reference", "cpu", "cpu:x86-64-v2")
+TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 
 
 def run(imported: ImportedProgram[Any], state: tuple[Any, ...], inputs: tuple[Any, ...], steps: int = 1) -> Any:

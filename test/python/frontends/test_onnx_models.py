@@ -98,7 +98,7 @@ def test_what_PyTorch_would_round_is_computed_by_the_program() -> None:
     program = load(model_of([exponent, *nodes], {"x": (F32, [2, 3])}, ["y"]))
     given = load(model_of(nodes, {"x": (F32, [2, 3]), "c": (F32, [2, 3])}, ["y"]))
     zero = np.zeros_like(X)
-    for target in ("reference", "cpu", "cpu:x86-64-v2"):
+    for target in ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator"):
         assert run(program, zero, target=target)["y"].tobytes() == run(given, zero, X, target=target)["y"].tobytes()
 
 
@@ -115,7 +115,7 @@ def test_bytes_within_a_graph() -> None:
     quantized = np.clip(np.rint(X / scale) + 100, 0, 255).T
     assert quantized.max() == 200 and quantized.min() == 0
     expected = (quantized - 100).astype(np.float32) * scale
-    for target in ("reference", "cpu", "cpu:x86-64-v2"):
+    for target in ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator"):
         outputs = run(program, X, target=target)
         np.testing.assert_array_equal(outputs["y"], expected)
         np.testing.assert_array_equal(outputs["numbers"], quantized)

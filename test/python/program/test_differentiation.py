@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Gradients of imported programs, (J1) to (J4): compared with finite differences in f64, and bit by bit on CPUs."""
+"""Gradients of imported programs, (J1) to (J4): compared with finite differences in f64, and bit by bit on CPUs and as PTX."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from repro_mlir.program import canonicalize
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.program.differentiation import differentiate
 from repro_mlir.reference.interpreter import Interpreter
-from support import kit
+from support import device_kit, kit
 
 STEP = 1e-6
 
@@ -276,16 +276,19 @@ def test_J1_gradients_are_those_of_finite_differences(name: str) -> None:
     found = interpreter.run(*arguments, gradient)
     np.testing.assert_array_equal(found[0], result)
     for i, argument in enumerate(arguments):
-        want = np.zeros_like(argument)
+        expected = np.zeros_like(argument)
         for position in np.ndindex(argument.shape):
             results = []
             for sign in (1, -1):
                 moved = [each.copy() for each in arguments]
                 moved[i][position] += sign * STEP
                 results.append(plain.run(*moved)[0])
-            want[position] = np.sum((results[0] - results[1]) * gradient) / (2 * STEP)
-        np.testing.assert_allclose(found[1 + i], want, 1e-6, 1e-6, err_msg=f"argument {i}")
-    kit.check(canonical, [*arguments, gradient], want=kit.bits_of(found, interpreter.program))
+            expected[position] = np.sum((results[0] - results[1]) * gradient) / (2 * STEP)
+        np.testing.assert_allclose(found[1 + i], expected, 1e-6, 1e-6, err_msg=f"argument {i}")
+    want = kit.bits_of(found, interpreter.program)
+    kit.check(canonical, [*arguments, gradient], want=want)
+    device = device_kit.run(canonical, [*arguments, gradient], "sm_90")
+    kit.compare(interpreter.program, want, device, "sm_90")
 
 
 FUNCTIONS = {

@@ -17,7 +17,7 @@ from repro_mlir.files.tensor_file import write_tensors
 from repro_mlir.untrusted import import_module
 
 OPT = Path(_repro.__file__).parent / "repro-opt"
-TARGETS = ("reference", "cpu", "cpu:x86-64-v2")
+TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 
 LINALG = """
 module {

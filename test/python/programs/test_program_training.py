@@ -56,7 +56,7 @@ def test_steps_are_those_of_pytorch(name: str) -> None:
     names = [name for name, _ in model.named_parameters()]
     program = programs.training_step(_imported(model, _batches()[0][0]), programs.cross_entropy(), ours, train=names)
     hashes = set()
-    for target in ("cpu", "cpu:x86-64-v2", "reference"):
+    for target in ("cpu", "cpu:x86-64-v2", "ptx-emulator", "reference"):
         with programs.ProgramTrainer(program, {"lr": 0.01}, target=target) as trainer:
             losses = [float(trainer.step(*batch)["loss"]) for batch in _batches()]
             hashes.add(trainer.state_hash())
