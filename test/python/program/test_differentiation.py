@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Gradients of imported programs, (J1) to (J4): compared with finite differences in f64, and bit by bit on CPUs and as PTX."""
+"""Gradients of imported programs, (J1) to (J4): finite differences in f64; bit by bit on CPUs and as PTX."""
 
 import math
 from collections.abc import Sequence

@@ -11,6 +11,9 @@ import pytest
 import repro_mlir
 from repro_mlir import programs
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.program import import_program
+from repro_mlir.program.differentiation import differentiate
+from repro_mlir.reference.interpreter import Interpreter
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -237,3 +240,14 @@ def test_a_step_that_is_not_recorded_ends_the_run(tmp_path: Path, monkeypatch: p
         assert trainer.steps == 1
         trainer.step(*batch)
     repro_mlir.verify(tmp_path / "receipt")
+
+
+@pytest.mark.parametrize("name", ["LogSigmoid", "Softplus", "GELU", "SiLU", "Sigmoid", "Tanh", "Mish", "ELU"])
+def test_slopes_at_zero_are_those_of_pytorch(name: str) -> None:
+    """Where logits of a last layer of zeros are."""
+    imported = _imported(getattr(torch.nn, name)(), torch.zeros(1))
+    data = import_program(differentiate(imported.text, [0], [0]))
+    _, slope = Interpreter(data).run(np.zeros(1, np.float32), np.ones(1, np.float32))
+    x = torch.zeros(1, requires_grad=True)
+    getattr(torch.nn, name)()(x).backward()
+    np.testing.assert_allclose(slope, x.grad.numpy(), 1e-6)

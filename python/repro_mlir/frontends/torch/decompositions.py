@@ -424,6 +424,18 @@ _entries[aten.logaddexp.default] = _log_add(torch.exp, torch.log1p)
 _entries[aten.logaddexp2.default] = _log_add(torch.exp2, lambda x: torch.log2(1 + x))
 
 
+@_decomposes(aten.log_sigmoid_forward.default)
+def _log_sigmoid_forward(x: torch.Tensor) -> Any:
+    if x.is_complex():
+        return NotImplemented
+    wide = x.float() if x.dtype.itemsize == 2 else x
+    # As min(0, x) - log1p(exp(-|x|)), whose gradient at 0 would be lost with those of the corners of both.
+    is_negative = wide < 0
+    distance = torch.exp(torch.where(is_negative, wide, -wide))
+    result = torch.where(is_negative, wide, torch.zeros([], dtype=wide.dtype)) - torch.log1p(distance)
+    return result.to(x.dtype), distance.to(x.dtype)
+
+
 @_decomposes(aten.logcumsumexp.default)
 def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
     if x.is_complex():
