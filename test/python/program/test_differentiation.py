@@ -408,3 +408,17 @@ def test_equal_operands_of_smooth_functions_share_the_gradient(name: str) -> Non
     _, first, second = interpreter.run(zeros, zeros, np.array([1, 3], np.float32))
     np.testing.assert_allclose(first, [0.5, 1.5], 1e-6)
     np.testing.assert_allclose(second, [0.5, 1.5], 1e-6)
+
+
+def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> None:
+    """As in a body: exp overflows in what is not taken."""
+    body = """%a = tensor.extract %x[] : tensor<f32>
+%limit = arith.constant 0.0 : f32
+%c = arith.cmpf olt, %a, %limit : f32
+%e = repro.exp %a : f32
+%s = arith.select %c, %e, %a : f32
+%r = tensor.from_elements %s : tensor<f32>"""
+    text = _main("%x: tensor<f32>", "tensor<f32>", body)
+    interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
+    _, found = interpreter.run(np.array(200, np.float32), np.array(3, np.float32))
+    assert found == 3

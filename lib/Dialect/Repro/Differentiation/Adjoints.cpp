@@ -65,6 +65,34 @@ Type repro::getDerivativeType(Type type) {
   return type;
 }
 
+/// A function may have an infinite slope at a finite operand, such as exp where
+/// it overflows and the logarithm at 0.
+static bool isFunction(Operation &op) {
+  return isa<ReproDialect>(op.getDialect()) || isa<math::SqrtOp>(op);
+}
+
+SmallVector<Scalar>
+repro::deriveOperands(DerivativeOpInterface op, Scalar gradient,
+                      llvm::function_ref<Value(Value)> lookUp) {
+  auto get = [&](Value value) {
+    Scalar scalar(gradient.getBuilder(), lookUp(value));
+    if (!isa<FloatType>(value.getType()))
+      return scalar;
+    return scalar.convert(getDerivativeType(value.getType()));
+  };
+  SmallVector<Scalar> operands = llvm::map_to_vector(op->getOperands(), get);
+  SmallVector<Scalar> derived =
+      op.buildDerivatives(gradient, operands, get(op->getResult(0)));
+  if (!isFunction(*op.getOperation()))
+    return derived;
+  Scalar zero = gradient.constant(0);
+  Scalar isZero = compare(arith::CmpFPredicate::OEQ, gradient, zero);
+  for (Scalar &each : derived)
+    if (each)
+      each = select(isZero, zero, each);
+  return derived;
+}
+
 //===----------------------------------------------------------------------===//
 // Tensors
 //===----------------------------------------------------------------------===//

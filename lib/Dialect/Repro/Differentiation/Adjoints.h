@@ -41,6 +41,11 @@ private:
 /// (J2) The type in which derivatives of floats of `type` are computed.
 Type getDerivativeType(Type type);
 
+/// (J2) The gradients of the operands of an operation on scalars, given that of
+/// its result, where `lookUp` gives the values of its operands and result.
+SmallVector<Scalar> deriveOperands(DerivativeOpInterface op, Scalar gradient,
+                                   llvm::function_ref<Value(Value)> lookUp);
+
 //===----------------------------------------------------------------------===//
 // Tensors
 //===----------------------------------------------------------------------===//

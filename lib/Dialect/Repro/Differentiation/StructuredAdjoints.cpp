@@ -20,12 +20,6 @@ namespace {
 /// body), an element that the body reads, or a scalar from outside of it.
 using Target = Value;
 
-/// A function may have an infinite slope at a finite operand, such as exp where
-/// it overflows and the logarithm at 0.
-bool isFunction(Operation &op) {
-  return isa<ReproDialect>(op.getDialect()) || isa<math::SqrtOp>(op);
-}
-
 /// Goes backward through a body at one point, from gradients of some of its
 /// values to that of a target.
 class PointGradient {
@@ -67,24 +61,13 @@ public:
       auto differentiable = dyn_cast<DerivativeOpInterface>(op);
       if (!differentiable)
         return op.emitOpError("(J2) has no derivative");
-      auto get = [&](Value value) {
-        Scalar scalar(b, point.lookupOrDefault(value));
-        if (!isa<FloatType>(value.getType()))
-          return scalar;
-        return scalar.convert(getDerivativeType(value.getType()));
-      };
-      SmallVector<Scalar> operands = llvm::map_to_vector(op.getOperands(), get);
       SmallVector<Scalar> derived =
-          differentiable.buildDerivatives(g, operands, get(op.getResult(0)));
+          deriveOperands(differentiable, g, [&](Value value) {
+            return point.lookupOrDefault(value);
+          });
       for (auto [operand, gradient] :
-           llvm::zip_equal(op.getOperands(), derived)) {
-        if (gradient && isFunction(op)) {
-          Scalar zero = g.constant(0);
-          Scalar isZero = compare(arith::CmpFPredicate::OEQ, g, zero);
-          gradient = select(isZero, zero, gradient);
-        }
+           llvm::zip_equal(op.getOperands(), derived))
         add(operand, gradient);
-      }
     }
     Scalar found = gradients.lookup(target);
     return found ? found.get() : Value();

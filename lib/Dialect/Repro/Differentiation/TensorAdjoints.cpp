@@ -148,17 +148,10 @@ static LogicalResult addMoved(tensor::FromElementsOp op,
 template <typename Op>
 static LogicalResult addOfScalars(Op op, ImplicitLocOpBuilder &b, Value g,
                                   Adjoints &adjoints) {
-  auto derivatives = cast<DerivativeOpInterface>(op.getOperation());
-  auto get = [&](Value value) {
-    Scalar scalar(b, value);
-    return isa<FloatType>(value.getType())
-               ? scalar.convert(getDerivativeType(value.getType()))
-               : scalar;
-  };
-  SmallVector<Scalar> operands = llvm::map_to_vector(op->getOperands(), get);
-  Value result = op->getResult(0);
-  SmallVector<Scalar> found =
-      derivatives.buildDerivatives(get(g), operands, get(result));
+  Type type = getDerivativeType(g.getType());
+  SmallVector<Scalar> found = deriveOperands(
+      cast<DerivativeOpInterface>(op.getOperation()),
+      Scalar(b, g).convert(type), [](Value value) { return value; });
   for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), found))
     if (gradient && adjoints.isActive(operand))
       adjoints.add(operand, gradient.convert(operand.getType()).get());
