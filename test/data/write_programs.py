@@ -3,7 +3,7 @@
 
 """Writes programs, the inputs of a step of each and what it gives into a new folder beside this file.
 
-    python test/data/write_programs.py programs
+    python test/data/write_programs.py programs-2
 
 What is written once stays as it is: later versions read it (test/python/program/test_stored_corpus.py).
 """
@@ -54,6 +54,29 @@ func.func @main(%seen: tensor<i64> {repro.name = "seen"}, %table: tensor<5xf32> 
 """
 
 
+AGAIN = """
+#id = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<6xf32> {repro.name = "x"}) -> (tensor<6xf32>, tensor<6xf32>)
+    attributes {repro.num_state = 0 : i64} {
+  %e = tensor.empty() : tensor<6xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<6xf32>) outs(%e : tensor<6xf32>) {
+  ^bb0(%a: f32, %out: f32):
+    %s = repro.exp %a : f32
+    linalg.yield %s : f32
+  } -> tensor<6xf32>
+  %kept = repro.barrier %x : tensor<6xf32>
+  %1 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%kept : tensor<6xf32>) outs(%e : tensor<6xf32>) {
+  ^bb0(%a: f32, %out: f32):
+    %s = repro.exp %a : f32
+    linalg.yield %s : f32
+  } -> tensor<6xf32>
+  return %0, %1 : tensor<6xf32>, tensor<6xf32>
+}
+"""
+
+
 class Attention(torch.nn.Module):
     """Without parameters, so that the program has no state."""
 
@@ -66,8 +89,11 @@ def eighths(shape: tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng(len(shape)).integers(-16, 17, shape).astype(np.float32) / 8
 
 
-def programs() -> Iterator[tuple[str, Program, list[list[np.ndarray]]]]:
-    """Name, program, and the inputs of each of several steps that begin in the same state."""
+Written = Iterator[tuple[str, Program, list[list[np.ndarray]]]]
+"""Name, program, and the inputs of each of several steps that begin in the same state."""
+
+
+def programs() -> Written:
     yield "every-operation", every_operator.every_operator(), every_operator.inputs(2)
     forms = read_signature(to_bytes(MANY_FORMS))
     yield "forms", forms, [[eighths((5, 7)).astype(np.float16), eighths((3, 5, 2)) > 0]]
@@ -78,6 +104,13 @@ def programs() -> Iterator[tuple[str, Program, list[list[np.ndarray]]]]:
     yield "checks", Program(**vars(checks) | {"initial": (np.array(3),)}), given
     arrays = [eighths(shape) for shape in ((2, 3, 4), (2, 5, 4), (2, 5, 6))]
     yield "inference", repro_mlir.capture(Attention().eval(), tuple(map(torch.from_numpy, arrays))), [arrays]
+
+
+def programs_2() -> Written:
+    yield "computed-again", read_signature(to_bytes(AGAIN)), [[eighths((6,))]]
+
+
+FOLDERS = {"programs": programs, "programs-2": programs_2}
 
 
 def record(program: Program, steps: list[list[np.ndarray]]) -> dict[str, object]:
@@ -103,7 +136,7 @@ def write(folder: Path) -> None:
     os.chdir(HERE)
     folder.mkdir()
     expected = {}
-    for name, program, steps in programs():
+    for name, program, steps in FOLDERS[folder.name]():
         program.save(folder / f"{name}.repro")
         np.savez_compressed(
             folder / f"{name}.npz",

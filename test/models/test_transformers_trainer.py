@@ -199,6 +199,19 @@ class LooksAtGradients(transformers.TrainerCallback):
     def on_pre_optimizer_step(self, *args: Any, **kwargs: Any) -> None: ...
 
 
+def test_activation_checkpointing_keeps_less_and_changes_no_bit(tmp_path: Path) -> None:
+    """With dropout, of which the masks are drawn again."""
+    found = []
+    for is_on in (False, True):
+        model = dropout_model().train()
+        args = arguments(tmp_path, activation_checkpointing=is_on, max_steps=2)
+        trainer = ReproTrainer(model=model, args=args, train_dataset=examples("transformers/gpt2"))
+        trainer.train()
+        program = trainer.compiled.program
+        found.append((state_of(model), program.data.count(b"repro.barrier") > 0))
+    assert found == [(found[0][0], False), (found[0][0], True)]
+
+
 class OtherLoss(ReproTrainer):
     def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
         raise AssertionError
@@ -209,7 +222,6 @@ REFUSED: dict[str, dict[str, Any]] = {
     "bf16 or fp16": {"bf16": True},
     "bf16_full_eval or fp16_full_eval": {"bf16_full_eval": True},
     "torch_compile": {"torch_compile": True},
-    "activation_checkpointing": {"activation_checkpointing": True},
     "auto_find_batch_size": {"auto_find_batch_size": True},
     "label_smoothing_factor": {"label_smoothing_factor": 0.1},
     "an optimizer that updates within backward": {"optim": "lomo"},

@@ -322,6 +322,14 @@ def movements() -> Iterator[Case]:
             ],
         )
 
+        def barrier(b: Builder, v: Value, t: str = t) -> list[Value]:
+            """(V5) what is given too, and what reads it a last time."""
+            again = b.op(f"repro.barrier {v.name} : {v.type}", v.shape, t)
+            tail = f"[1, 2] [3, 4] [1, 1] : {v.type} to tensor<3x4x{t}>"
+            return [again, *(b.op(f"tensor.extract_slice {x.name}{tail}", (3, 4), t) for x in (v, again))]
+
+        yield one("barrier", barrier)
+
         def scalars(b: Builder, v: Value, t: str = t, zero: str = zero) -> list[Value]:
             at = [b.constant(str(i), None, "index").name for i in (3, 5)]
             element = b.op(f"tensor.extract {v.name}[{at[0]}, {at[1]}] : {v.type}", None, t)

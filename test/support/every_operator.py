@@ -155,6 +155,7 @@ def every_operator() -> Program:
     place = f"{padded.name}[0, 1] [3, 8] [1, 1] : {flat.type} into {padded.type}"
     op(f"tensor.insert_slice {flat.name} into {place}", (4, 10))
     op(f"tensor.cast {joined.name} : {joined.type} to {joined.type}", (3, 14))
+    op(f"repro.barrier {joined.name} : {joined.type}", (3, 14))
     # What depends on data.
     body = (
         "%i = linalg.index 0 : index\n%n = arith.constant 6 : index\n%k = arith.index_cast %x0 : i64 to index\n"

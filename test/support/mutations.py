@@ -58,6 +58,7 @@ _OPERATIONS = ["fold", "arg_reduce", "scatter", "scan", "sort", "random", "yield
 _OPERATIONS = [f"repro.{name}" for name in _OPERATIONS] + [
     "arith.addf",
     "math.fma",
+    "repro.barrier",
     "func.return",
     "linalg.yield",
     "cf.br",

@@ -481,6 +481,10 @@ class _Maker:
         text = f"tensor.expand_shape {v.name} {groups} output_shape {shape} : {v.type} into {tensor(shape, v.element)}"
         return [self.b.op(text, shape, v.element)]
 
+    def barrier(self) -> list[Value]:
+        v = self.any()
+        return [self.b.op(f"repro.barrier {v.name} : {v.type}", v.shape, v.element)]
+
     def scalars(self) -> list[Value]:
         element = self.any().element
         if self.choose.random() < 0.5:
@@ -571,7 +575,7 @@ class _Maker:
 
 
 _STEPS = [_Maker.generic] * 6 + [_Maker.fold] * 5 + [_Maker.matmul] * 2 + [_Maker.slice] * 2
-_STEPS += [_Maker.insert, _Maker.pad, _Maker.concat, _Maker.collapse, _Maker.expand, _Maker.scalars]
+_STEPS += [_Maker.insert, _Maker.pad, _Maker.concat, _Maker.collapse, _Maker.expand, _Maker.barrier, _Maker.scalars]
 _STEPS += [_Maker.scan, _Maker.sort, _Maker.arg, _Maker.scatter, _Maker.random]
 
 

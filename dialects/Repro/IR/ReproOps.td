@@ -305,6 +305,30 @@ def Repro_RandomOp : Repro_StructuredOp<"random"> {
 }
 
 //===----------------------------------------------------------------------===//
+// What is computed again
+//===----------------------------------------------------------------------===//
+
+def Repro_BarrierOp : Repro_Op<"barrier", [
+    Pure, SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<BufferizableOpInterface,
+      ["bufferizesToMemoryRead", "bufferizesToMemoryWrite",
+       "getAliasingValues", "bufferize"]>]> {
+  let summary = "its operand, for what is computed again (V5)";
+  let description = [{
+    (V5) gives its operand. An operation on the result is not merged with an
+    equal one on the operand, so that what a training step computes again, to
+    keep less in memory, is computed again. It costs nothing when it runs.
+
+    ```mlir
+    %0 = repro.barrier %x : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$operand);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($operand)";
+}
+
+//===----------------------------------------------------------------------===//
 // Elementary functions (S5)
 //===----------------------------------------------------------------------===//
 

@@ -80,6 +80,9 @@ class ReproTrainer(transformers.Trainer):
         if isinstance(optimizer, AcceleratedOptimizer):
             optimizer = optimizer.optimizer
         if self._compiled is None or self._compiled[0] is not self.model or self._compiled[1] is not optimizer:
+            if self.args.activation_checkpointing and getattr(self.model, "_require_grads_hooks", ()):
+                # Hooks for checkpoints that are reentrant, which a step does not have.
+                self.model.disable_input_require_grads()
             clip_norm = self.args.max_grad_norm if self.args.max_grad_norm > 0 else None
             trainer = Trainer(self.model, None, optimizer, clip_norm=clip_norm, seed=self.args.seed, **self._options)
             self._compiled = self.model, optimizer, trainer
@@ -193,8 +196,6 @@ def _refused(trainer: transformers.Trainer) -> Iterator[str]:
         ),
         ("tf32", args.tf32, "the accuracy of products is defined"),
         ("torch_compile", args.torch_compile, "the step is compiled as a whole"),
-        ("activation_checkpointing", args.activation_checkpointing, "the compiler plans the memory of the whole step"),
-        ("gradient_checkpointing", args.gradient_checkpointing, "the compiler plans the memory of the whole step"),
         ("use_liger_kernel", args.use_liger_kernel, "a program has no kernels of others"),
         ("auto_find_batch_size", args.auto_find_batch_size, "the batch size would depend on the machine's memory"),
         ("label_smoothing_factor", args.label_smoothing_factor, "the loss is the model's: smooth it there"),

@@ -32,6 +32,7 @@ def training_step(
     *,
     train: Sequence[str],
     output: str | None = None,
+    recompute: Sequence[str] = (),
 ) -> Program:
     """A program that trains a model: forward, loss, gradients, update.
 
@@ -46,9 +47,12 @@ def training_step(
         so they have to be named: not what a framework would leave alone, such as the statistics of a BatchNorm in eval
         mode, and frozen weights. `detach`, `no_grad` and `padding_idx` are not in an inference program either.
       output: the name of the output that the loss is of; by default the only one.
+      recompute: (J5) which of the model's operations are computed again for the gradients, instead of being kept: glob
+        patterns of where they come from, a node (`/layers.0/*`), a module (`module layers.0*`) or a line
+        (`model.py:12`), as errors name it. A step takes less memory and more time, and has the same bits.
     Raises:
       ReproError: a name that is not there, an output without a loss, an operation without a derivative, a parameter
-        that the model writes.
+        that the model writes, a pattern that describes no operation.
     """
     chosen = _output(model, output)
     names = [kind.name for kind in model.state]
@@ -64,7 +68,7 @@ def training_step(
     count = len(model.state)
     target = loss.target(model.outputs[chosen])
     with_loss = _with_loss(model, loss, chosen, target)
-    with_gradients = differentiate(with_loss, [count], parameters)
+    with_gradients = differentiate(with_loss, [count], parameters, recompute)
     slots = [
         TensorType(f"optimizer.{slot}.{names[i]}", "f32", model.state[i].shape)
         for slot in optimizer.slots

@@ -500,6 +500,7 @@ def _forms() -> dict[str, _Form]:
     add("linalg", "generic", _ANY, _ANY, _MAIN, *_ITERATION, _SEGMENTED)
     add("repro", "fold", _SOME, _SOME, _MAIN, *_ITERATION, ("order", _BodyReader.order), _SEGMENTED)
     add("tensor", "cast splat", 1, 1, _MAIN)
+    add("repro", "barrier", 1, 1, _MAIN)
     add("tensor", "empty", 0, 1, _MAIN)
     add("tensor", "from_elements", _ANY, 1, _MAIN)
     add("tensor", "extract_slice", 1, 1, _MAIN, *_SLICED, _SEGMENTED)

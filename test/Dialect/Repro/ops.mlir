@@ -204,6 +204,15 @@ func.func @R2_random(%seed: i64, %step: i64, %e: tensor<4x8xf32>, %m: memref<8xi
   return %0 : tensor<4x8xf32>
 }
 
+// CHECK-LABEL: func @V5_barrier
+// CHECK: repro.barrier %{{.*}} : tensor<4x8xf32>
+// CHECK: repro.barrier %{{.*}} : tensor<?xi1>
+func.func @V5_barrier(%x: tensor<4x8xf32>, %y: tensor<?xi1>) -> (tensor<4x8xf32>, tensor<?xi1>) {
+  %0 = repro.barrier %x : tensor<4x8xf32>
+  %1 = repro.barrier %y : tensor<?xi1>
+  return %0, %1 : tensor<4x8xf32>, tensor<?xi1>
+}
+
 // CHECK-LABEL: func @S5_functions
 // CHECK: repro.acos %{{.*}} : f32
 // CHECK: repro.acos %{{.*}} : vector<4xf32>

@@ -114,6 +114,11 @@ static unsigned countFullInputs(linalg::GenericOp op) {
   return count;
 }
 
+/// Whether to compute a result again costs less than to store it.
+static bool isCheap(linalg::GenericOp op) {
+  return getBodyCost(op) <= cheapCost && countFullInputs(op) <= 1;
+}
+
 /// Replaces inputs, maps and the body's arguments at once.
 static void setInputs(Operation *op, ValueRange inputs,
                       ArrayRef<AffineMap> maps) {
@@ -448,7 +453,7 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
     return true;
   if (!once)
     return cost <= cheapCost && fullInputs <= 1;
-  if (cost <= cheapCost && fullInputs <= 1)
+  if (isCheap(producer))
     return true;
   // The fused operation also stores the producer's result for its other users,
   // so it has to be the first of them.
@@ -480,8 +485,7 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
     std::optional<AffineMap> loops = getFusedLoops(*operand, producer);
     if (!loops)
       continue;
-    bool isCheap =
-        getBodyCost(producer) <= cheapCost && countFullInputs(producer) <= 1;
+    bool producerIsCheap = isCheap(producer);
     if (auto fold = dyn_cast<FoldOp>(consumer)) {
       if (!fuseIntoFold(fold, *operand, producer, *loops))
         continue;
@@ -499,7 +503,7 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
     bool usedTwice = llvm::count_if(consumer->getOperands(), [&](Value value) {
                        return value.getDefiningOp() == producer;
                      }) > 1;
-    if ((!isOnlyUse && isCheap) || usedTwice) {
+    if ((!isOnlyUse && producerIsCheap) || usedTwice) {
       auto copy = cast<linalg::GenericOp>(rewriter.clone(*producer));
       operand->set(
           copy->getResult(cast<OpResult>(operand->get()).getResultNumber()));
@@ -522,6 +526,30 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
     return result;
   }
   return nullptr;
+}
+
+/// (V5) What is cheap is computed again behind a barrier, not stored for it:
+/// its other users compute it from what it reads as well. Returns the first
+/// barrier of these, or null where the value is not cheap.
+static Operation *moveBarrier(BarrierOp barrier) {
+  auto producer = barrier.getOperand().getDefiningOp<linalg::GenericOp>();
+  if (!producer || producer->getNumResults() != 1 ||
+      producer.getNumParallelLoops() != producer.getNumLoops() ||
+      !isCheap(producer) || hasGatherOrCheck(producer) ||
+      producer.getNumDpsInputs() == 0 ||
+      !llvm::all_of(producer.getDpsInputs(), [](Value input) {
+        return isa<RankedTensorType>(input.getType());
+      }))
+    return nullptr;
+  OpBuilder builder(barrier);
+  IRMapping mapping;
+  for (Value input : producer.getDpsInputs())
+    mapping.map(input, BarrierOp::create(builder, barrier.getLoc(), input));
+  Operation *first =
+      mapping.lookup(producer.getDpsInputs().front()).getDefiningOp();
+  barrier.replaceAllUsesWith(builder.clone(*producer, mapping)->getResult(0));
+  barrier.erase();
+  return first;
 }
 
 /// Moves reshapes out from between element-wise operations, which then have one
@@ -580,6 +608,11 @@ void FuseElementwise::runOnOperation() {
   moveReshapes(function);
   // Producers come before their consumers and are complete when one is reached.
   for (Operation *op = &body.front(); op;) {
+    if (auto barrier = dyn_cast<BarrierOp>(op))
+      if (Operation *first = moveBarrier(barrier)) {
+        op = first;
+        continue;
+      }
     if (!isa<linalg::GenericOp, FoldOp>(op)) {
       op = op->getNextNode();
       continue;

@@ -92,7 +92,8 @@ def ReproFuseElementwise : Pass<"repro-fuse-elementwise", "::mlir::func::FuncOp"
   let description = [{
     Element-wise producers fuse into element-wise consumers and into the bodies
     of folds where this saves memory traffic and repeats no expensive work. The
-    operations on each element and the order of folds stay what they were.
+    operations on each element and the order of folds stay what they were. A
+    barrier on what is cheap to compute moves to what that reads (V5).
   }];
   let dependentDialects = ["::mlir::affine::AffineDialect",
                            "::mlir::linalg::LinalgDialect",

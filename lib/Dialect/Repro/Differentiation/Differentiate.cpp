@@ -8,6 +8,7 @@
 
 #include "Adjoints.h"
 #include "Dialect/Repro/Differentiation/Passes.h"
+#include "Recomputation.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -79,7 +80,8 @@ struct Differentiate
         choose(main, results, ends.getOperands(), "result");
     FailureOr<SmallVector<Value>> sources =
         choose(main, arguments, block.getArguments(), "argument");
-    if (failed(outputs) || failed(sources))
+    FailureOr<SetVector<Operation *>> named = findNamed(main, recompute);
+    if (failed(outputs) || failed(sources) || failed(named))
       return failure();
 
     Adjoints adjoints(block, *sources);
@@ -107,6 +109,8 @@ struct Differentiate
       if (failed(differentiable.addAdjoints(adjoints)))
         return failure();
     }
+    if (!named->empty())
+      computeAgain(*named, operations.back());
     ImplicitLocOpBuilder at = adjoints.builderAt(ends.getLoc());
     SmallVector<Value> returned(ends.getOperands());
     for (auto [position, source] : llvm::zip_equal(arguments, *sources)) {

@@ -16,7 +16,8 @@ def ReproDifferentiate : Pass<"repro-differentiate", "::mlir::ModuleOp"> {
     (J1) `main` gets a further argument for each result that `results` names,
     the gradient of it, and a further result for each argument that `arguments`
     names: the product of the former gradients with the Jacobian. All are
-    tensors of floats. What is computed on the way is used, not computed again.
+    tensors of floats. What is computed on the way is used, not computed again,
+    unless `recompute` names where it comes from (J5).
     Reductions of gradients are `linalg.generic`s: `convert-linalg-to-repro`
     makes folds of them.
 
@@ -41,7 +42,10 @@ def ReproDifferentiate : Pass<"repro-differentiate", "::mlir::ModuleOp"> {
     ListOption<"results", "results", "int64_t",
                "positions of the results of which gradients are given">,
     ListOption<"arguments", "arguments", "int64_t",
-               "positions of the arguments of which gradients are computed">
+               "positions of the arguments of which gradients are computed">,
+    ListOption<"recompute", "recompute", "std::string",
+               "glob patterns of locations, their names or FILE:LINE, whose "
+               "operations are computed again for the gradients">
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",

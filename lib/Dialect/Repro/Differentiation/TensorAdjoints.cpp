@@ -97,6 +97,12 @@ static LogicalResult addMoved(tensor::CastOp op, ImplicitLocOpBuilder &b,
   return success();
 }
 
+static LogicalResult addMoved(BarrierOp op, ImplicitLocOpBuilder &, Value g,
+                              Adjoints &adjoints) {
+  adjoints.add(op.getOperand(), g);
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Scalars and tensors
 //===----------------------------------------------------------------------===//
@@ -220,6 +226,7 @@ void repro::registerTensorAdjoints(DialectRegistry &registry) {
                   math::RoundEvenOp>(context);
   });
   registry.addExtension(+[](MLIRContext *context, ReproDialect *) {
+    attachTensorModels<BarrierOp>(context);
     attachScalars<AcosOp, AcoshOp, AsinOp, AsinhOp, AtanOp, AtanhOp, CbrtOp,
                   CosOp, CoshOp, ErfOp, ErfcOp, ExpOp, Exp10Op, Exp2Op, Expm1Op,
                   LogOp, Log10Op, Log1pOp, Log2Op, RsqrtOp, SinOp, SinhOp,

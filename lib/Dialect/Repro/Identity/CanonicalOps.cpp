@@ -130,6 +130,7 @@ static llvm::StringMap<CanonicalOp> makeTable() {
   add(Place::program, scanned, {"repro.scan"});
   add(Place::program, sorted, {"repro.sort"});
   add(Place::program, drawn, {"repro.random"});
+  add(Place::program, {}, {"repro.barrier"});
   return table;
 }
 

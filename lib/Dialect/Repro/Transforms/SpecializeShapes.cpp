@@ -336,6 +336,8 @@ static SmallVector<Value> getDestinations(Operation *op) {
     return llvm::to_vector(destined.getDpsInits());
   if (auto select = dyn_cast<arith::SelectOp>(op))
     return {select.getTrueValue()};
+  if (op->hasTrait<OpTrait::SameOperandsAndResultType>())
+    return {op->getOperand(0)};
   // The dialect is not registered; its outputs come last.
   if (op->getName().getStringRef().starts_with("tm_tensor."))
     return llvm::to_vector(op->getOperands().take_back(op->getNumResults()));

@@ -22,6 +22,8 @@ import torch
 import torch.fx.traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from repro_mlir.frontends.torch.recomputation import recomputation_mark
+
 _LIBRARIES = tuple(
     os.path.join(os.path.realpath(path), "")
     for path in (
@@ -157,8 +159,8 @@ class SourceLines(TorchDispatchMode):
     """Records where each operator comes from as its node's `stack_trace`, and the module that calls it (`module_of`).
 
     Where it comes from is the innermost frame of user code; without one, the innermost module; without that, the phase.
-    An operator of the backward pass has what the forward operator has whose gradient it computes. The caller holds
-    `torch.fx.traceback.preserve_node_meta`.
+    An operator of the backward pass has what the forward operator has whose gradient it computes. One that is computed
+    again has its mark (`recomputation`). The caller holds `torch.fx.traceback.preserve_node_meta`.
     """
 
     def __init__(self, boundary: types.CodeType, modules: Mapping[int, str]) -> None:
@@ -192,5 +194,5 @@ class SourceLines(TorchDispatchMode):
             # The autograd node of this operator was made just before it was dispatched.
             self._origins.setdefault(torch.autograd._get_sequence_nr() - 1, (origin, module))
         torch.fx.traceback.set_stack_trace([origin])
-        with torch.fx.traceback.annotate({_MODULE: module}):
+        with torch.fx.traceback.annotate({_MODULE: module} | recomputation_mark()):
             return function(*args, **(kwargs or {}))

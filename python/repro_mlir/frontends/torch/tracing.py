@@ -35,6 +35,7 @@ from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.interpreters import NodeInterpreter
+from repro_mlir.frontends.torch.recomputation import insert_barriers
 from repro_mlir.frontends.torch.repeats import Repeats, only_computes
 from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_node, origin_of_traceback
 
@@ -243,6 +244,8 @@ def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
                 real = complex_pairs.without_complex(first, arguments)
                 arguments = [*map(complex_pairs.as_real, arguments)]
             second = _functional(real, arguments)
+            insert_barriers(second.graph)
+            second.recompile()
     finally:
         torch.set_default_dtype(former)
     second.meta.update(first.meta)

@@ -379,3 +379,39 @@ func.func @before_transposition(%t: tensor<3x5x7xf32>, %at: tensor<4xindex>) -> 
   } -> tensor<4xf32>
   return %r : tensor<4xf32>
 }
+
+// -----
+
+#id = affine_map<(i) -> (i)>
+
+// (V5) A barrier on what is cheap moves to what that reads: the sum is not stored for it.
+
+// CHECK-LABEL: func.func @barrier_on_cheap
+// CHECK: %[[FIRST:.*]] = linalg.generic {{.*}} ins(%arg0 :
+// CHECK: arith.addf
+// CHECK: repro.exp
+// CHECK: %[[BARRIER:.*]] = repro.barrier %arg0
+// CHECK: %[[SECOND:.*]] = linalg.generic {{.*}} ins(%[[BARRIER]] :
+// CHECK: arith.addf
+// CHECK: repro.exp
+// CHECK: return %[[FIRST]], %[[SECOND]]
+func.func @barrier_on_cheap(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %e = tensor.empty() : tensor<8xf32>
+  %sum = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %first = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%sum : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = repro.exp %a : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %again = repro.barrier %sum : tensor<8xf32>
+  %second = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%again : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = repro.exp %a : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %first, %second : tensor<8xf32>, tensor<8xf32>
+}

@@ -1,0 +1,59 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(J5), (V5): a training step that computes again what `recompute` names has the same bits, and a smaller arena."""
+
+from typing import Any
+
+import pytest
+import repro_mlir
+from repro_mlir import programs
+from repro_mlir.compilation.cache import cached_compile
+from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.frontends.interface import CaptureOptions
+from repro_mlir.program import Program
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+ROWS, WIDTH, LAYERS = 64, 16, 4
+
+
+def _step(recompute: list[str]) -> Program:
+    from repro_mlir.frontends.torch import capture
+
+    torch.manual_seed(0)
+    layers = ((torch.nn.Linear(WIDTH, WIDTH), torch.nn.GELU()) for _ in range(LAYERS))
+    model = torch.nn.Sequential(*(part for layer in layers for part in layer)).eval()
+    imported = capture.capture_inference(model, (torch.zeros(ROWS, WIDTH),), CaptureOptions())
+    names = [name for name, _ in model.named_parameters()]
+    loss = programs.mean_squared_error()
+    return programs.training_step(imported, loss, programs.sgd(), train=names, recompute=recompute)
+
+
+def _arena(program: Program) -> int:
+    return CpuBackend(cached_compile(program.data, "x86-64-v2"), 1).arena_bytes
+
+
+@pytest.mark.parametrize("pattern", ["module [012456]", "module [135]"])
+def test_no_bit_changes_and_less_is_kept(pattern: str) -> None:
+    kept, again = _step([]), _step([pattern])
+    assert kept.hash != again.hash
+    random = torch.Generator().manual_seed(1)
+    batch = [torch.randn(ROWS, WIDTH, generator=random) for _ in range(2)]
+    hashes = set()
+    for program in (kept, again):
+        for target in ("cpu", "cpu:x86-64-v2", "ptx-emulator", "reference"):
+            with programs.ProgramTrainer(program, {"lr": 0.1}, target=target) as trainer:
+                trainer.step(*batch)
+                trainer.step(*batch)
+                hashes.add(trainer.state_hash())
+    assert len(hashes) == 1
+    # Of each layer one of its two tensors at least.
+    assert _arena(again) <= _arena(kept) - 2 * ROWS * WIDTH * 4
+
+
+@pytest.mark.parametrize("pattern", ["module 9", "a b,c{d}'\""])
+def test_a_pattern_that_names_nothing_is_refused(pattern: str) -> None:
+    with pytest.raises(repro_mlir.ReproError, match=r"\(J5\) no operation comes from"):
+        _step([pattern])
