@@ -113,4 +113,4 @@ def test_checkpoints_of_jax() -> None:
     shapes = (WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH)
     weights = [[random.standard_normal(shape, np.float32) for shape in shapes] for _ in range(LAYERS)]
     x = random.standard_normal((ROWS, WIDTH), np.float32)
-    _check(step(layer), step(jax.checkpoint(layer)), x)
+    _check(step(layer), step(jax.remat(layer)), x)

@@ -9,6 +9,7 @@ Every import counts, also one inside of a function or for types only.
 import ast
 import functools
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -415,3 +416,15 @@ def test_a_pickled_hook_needs_no_torch_mlir() -> None:
 def test_the_public_names_are_those_of_their_modules() -> None:
     assert repro_mlir.capture.__module__ == "repro_mlir.frontends.torch.programs"
     assert repro_mlir.initialize.__module__ == "repro_mlir.frontends.torch.initialization"
+
+
+def test_no_name_that_is_loaded_on_first_use_is_that_of_a_module() -> None:
+    """To import the module would set the name: which of the two a user gets would depend on what was used first."""
+    found = []
+    for path in PACKAGE.rglob("__init__.py"):
+        homes = re.search(r"\n_HOMES[^=]* = (\{.*?\})\n", path.read_text(), re.DOTALL)
+        if homes:
+            names = set(ast.literal_eval(homes[1]))
+            assert names
+            found.append(names & {each.stem for each in path.parent.iterdir()})
+    assert len(found) >= 4 and not any(found)

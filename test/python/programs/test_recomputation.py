@@ -3,8 +3,6 @@
 
 """(J5), (V5): a training step that computes again what `recompute` names has the same bits, and a smaller arena."""
 
-from typing import Any
-
 import pytest
 import repro_mlir
 from repro_mlir import programs

@@ -99,9 +99,8 @@ SmallVector<Operation *> Recomputation::findMissing(Operation *user) const {
           missing.insert(value.getDefiningOp()))
         reached.push_back(value.getDefiningOp());
   SmallVector<Operation *> ordered = missing.takeVector();
-  llvm::sort(ordered, [](Operation *a, Operation *b) {
-    return a->isBeforeInBlock(b);
-  });
+  llvm::sort(ordered,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   return ordered;
 }
 

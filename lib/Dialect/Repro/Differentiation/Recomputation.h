@@ -13,8 +13,8 @@
 namespace mlir::repro {
 
 /// The operations whose location has a name, or a file and line, that one of
-/// the glob patterns describes. Fails after an error for a pattern that is none,
-/// or describes no operation.
+/// the glob patterns describes. Fails after an error for a pattern that is
+/// none, or describes no operation.
 FailureOr<SetVector<Operation *>> findNamed(func::FuncOp main,
                                             ArrayRef<std::string> patterns);
 

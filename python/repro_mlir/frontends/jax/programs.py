@@ -36,7 +36,7 @@ def import_function(function: Callable[..., Any], *arguments: Any, state: int = 
       ReproError: JAX is not installed; what cannot be captured, see the message.
     """
     try:
-        from .capture import capture_function
+        from .functions import capture_function
     except ImportError as error:
         raise ReproError(f"functions of JAX need it: pip install 'repro-mlir[jax]' ({error})") from None
     return capture_function(function, arguments, state)
