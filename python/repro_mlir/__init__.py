@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from .lazy_imports import load_on_first_use
 from .reimport import share_bindings
+from .shared_libraries import load_apart
 
 if TYPE_CHECKING:
     from .audit.difference.find import diff
@@ -98,4 +99,5 @@ __all__ = [
 ]
 
 share_bindings(__name__)
+load_apart()
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

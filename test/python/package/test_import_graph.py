@@ -25,7 +25,10 @@ PACKAGE = Path(__file__).resolve().parents[3] / "python" / "repro_mlir"
 # Made by nanobind and MLIR's build.
 FOREIGN = ("_mlir_libs", "dialects", "ir", "passmanager")
 
-GROUND = {"command_line", "errors", "lazy_imports", "limits", "printing", "progress", "reimport", "signals"}
+GROUND = {
+    *("command_line", "errors", "lazy_imports", "limits", "printing", "progress", "reimport", "shared_libraries"),
+    "signals",
+}
 """Modules beside the rooms, which every room may import; they import nothing but each other."""
 
 ALLOWED = {
@@ -40,8 +43,9 @@ ALLOWED = {
     "execute": {"bundle.runner", "compilation", "frontends", "numerics", "program", "reference"},
     "frontends.torch": {"files", "frontends", "numerics", "program"},
     "frontends.onnx": {"files", "frontends", "frontends.torch", "numerics", "program"},
-    "frontends.stablehlo": {"frontends"},
+    "frontends.stablehlo": {"frontends", "numerics"},
     "frontends.jax": {"frontends", "frontends.stablehlo", "numerics", "program"},
+    "frontends.tensorflow": {"frontends", "frontends.stablehlo", "numerics", "program"},
     "audit": {"numerics"},
     "audit.operators": {"audit", "execute", "numerics", "program", "reference"},
     "audit.receipts": {
@@ -250,6 +254,9 @@ def test_nobody_else_names_torch() -> None:
         # Distributions whose versions the command prints.
         ("cli.main", "torch"),
         ("cli.main", "torch-mlir"),
+        # Libraries that are kept from TensorFlow's LLVM.
+        ("shared_libraries", "torch_mlir._mlir_libs"),
+        ("shared_libraries", "libTorchMLIRAggregateCAPI.so"),
         ("bundle.runner.packing", "frontends/torch/tensors.py"),
         ("bundle.runner.packing", "repro_mlir/frontends/torch/__init__.py"),
     }
@@ -358,11 +365,12 @@ def run_without(names: tuple[str, ...], code: str, data: bytes = b"") -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
-def test_only_their_frontends_import_jax_and_its_mlir() -> None:
+def test_only_their_frontends_import_jax_its_mlir_and_tensorflow() -> None:
     for each in imports():
         root = each.module.split(".")[0]
-        if not each.own and root in ("jax", "jaxlib"):
-            assert within(each.importer, "frontends.jax" if root == "jax" else "frontends.stablehlo"), each
+        owners = {"jax": "jax", "jaxlib": "stablehlo", "tensorflow": "tensorflow"}
+        if not each.own and root in owners:
+            assert within(each.importer, f"frontends.{owners[root]}"), each
 
 
 def test_everything_else_can_be_imported_without_frameworks() -> None:
@@ -371,15 +379,17 @@ def test_everything_else_can_be_imported_without_frameworks() -> None:
         for name in sources()
         if name
         and not name.endswith("__main__")
-        and not any(within(name, f"frontends.{framework}") for framework in ("jax", "onnx", "stablehlo", "torch"))
+        and not any(
+            within(name, f"frontends.{framework}") for framework in ("jax", "onnx", "stablehlo", "tensorflow", "torch")
+        )
         # Each needs its package.
         and not name.startswith("integrations.")
     ]
     modules += [f"repro_mlir.frontends.torch{name}" for name in ("", ".programs", ".script")]
     modules += [f"repro_mlir.frontends.onnx{name}" for name in ("", ".programs")]
-    modules += [f"repro_mlir.frontends.jax{name}" for name in ("", ".programs")]
+    modules += [f"repro_mlir.frontends.{each}{name}" for each in ("jax", "tensorflow") for name in ("", ".programs")]
     run_without(
-        ("jax", "jaxlib", "torch", "torch_mlir"),
+        ("jax", "jaxlib", "tensorflow", "torch", "torch_mlir"),
         f"""
 for name in {modules}:
     importlib.import_module(name)
@@ -394,6 +404,12 @@ try:
     repro_mlir.frontends.jax.capture(None)
 except repro_mlir.ReproError as error:
     assert "pip install 'repro-mlir[jax]'" in str(error), error
+else:
+    raise AssertionError
+try:
+    repro_mlir.frontends.tensorflow.capture(None)
+except repro_mlir.ReproError as error:
+    assert "pip install tensorflow-cpu 'repro-mlir[jax]'" in str(error), error
 else:
     raise AssertionError
 """,

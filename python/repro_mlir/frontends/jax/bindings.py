@@ -12,20 +12,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...numerics.elements import ELEMENTS
 from ...numerics.tensors import TensorType
+from ..stablehlo.arrays import checked
 from ..stablehlo.errors import CaptureError
-
-_ELEMENTS = {element.library: element.name for element in ELEMENTS.values()}
-# Integers have no sign in a program (V1): an operation has.
-_ELEMENTS |= {f"uint{width}": f"i{width}" for width in (8, 16, 32, 64)}
-
-
-def element_of(dtype: np.dtype[Any], what: str) -> str:
-    """MLIR's name of an element type. CaptureError for one that programs cannot hold."""
-    if dtype.name not in _ELEMENTS:
-        raise CaptureError(f"{what} has elements of {dtype.name}, which no program holds")
-    return _ELEMENTS[dtype.name]
 
 
 def names_of(tree: Any, root: str) -> list[str]:
@@ -43,12 +32,7 @@ def array_of(leaf: Any, kind: TensorType) -> np.ndarray:
     array = np.asarray(leaf)
     # As JAX takes it: without 64 bits where those are off.
     array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
-    if array.shape != kind.shape or element_of(array.dtype, kind.name) != kind.element:
-        raise CaptureError(
-            f"{kind.name} has shape {list(array.shape)} of {array.dtype.name}, expected {list(kind.shape)} of "
-            f"{kind.element}"
-        )
-    return array.view(kind.dtype)
+    return checked(array, kind)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ import numpy as np
 
 from ...numerics.tensors import TensorType
 from ..interface import ImportedProgram
+from ..stablehlo.arrays import element_of
 from ..stablehlo.errors import CaptureError
 from ..stablehlo.lowering import lower
-from .bindings import Captured, array_of, element_of, names_of
+from .bindings import Captured, array_of, names_of
 
 _PLATFORM = "tpu"
 """Whose lowerings are operations of StableHLO: those for CPUs and GPUs call libraries and kernels."""

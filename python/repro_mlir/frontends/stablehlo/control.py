@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 
+from . import emit
 from .calls import Calls, functions
 from .errors import error_at
 from .ordering import approximate_top_k
@@ -75,10 +76,17 @@ def custom_call(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
     raise Unsupported(f"of {target} is not supported: it is code outside of the module")
 
 
-@rule("stablehlo.rng", "stablehlo.rng_bit_generator")
-def random(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Which bits these give is a matter of the implementation."""
-    raise Unsupported("is not supported: its bits are not defined, expected keys of threefry2x32, JAX's default")
+@rule("stablehlo.set_dimension_size")
+def set_size(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """The size that the dimension has."""
+    value, size = operation.operands
+    extent = emit.shape_of(value)[ir.IntegerAttr(operation.attributes["dimension"]).value]
+    if isinstance(size.owner, ir.Block) or size.owner.operation.name != "stablehlo.constant":
+        raise Unsupported("of a size that depends on values is not supported")
+    given = ir.IntegerAttr(ir.DenseElementsAttr(size.owner.operation.attributes["value"]).get_splat_value()).value
+    if given != extent:
+        raise Unsupported(f"is not supported with the size {given} of {extent}")
+    return [value]
 
 
 @rule("sdy.sharding_constraint")

@@ -26,6 +26,8 @@ _FUNCTIONS = {
     "chlo.erfc": "erfc",
     "chlo.sinh": "sinh",
     "chlo.tan": "tan",
+    # Of HLO, where StableHLO has none.
+    "mhlo.erf": "erf",
     "stablehlo.atan2": "atan2",
     "stablehlo.cbrt": "cbrt",
     "stablehlo.cosine": "cos",
@@ -107,6 +109,12 @@ def reduce_precision(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value
 def square(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
     """x * x."""
     return [hlo.multiply(operation.operands[0], operation.operands[0])]
+
+
+@rule("mhlo.copy")
+def copy(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
+    """Its operand."""
+    return list(operation.operands)
 
 
 @rule("stablehlo.optimization_barrier")

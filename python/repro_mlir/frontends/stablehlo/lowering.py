@@ -12,12 +12,24 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
 from ..newer_mlir import for_llvm_22
-from . import convolutions, emit, functions, linear_algebra, ordering, reductions, scatter, slices, windows  # noqa: F401  # their rules
+from . import (  # noqa: F401  # their rules
+    convolutions,
+    emit,
+    functions,
+    linear_algebra,
+    normalization,
+    ordering,
+    random,
+    reductions,
+    scatter,
+    slices,
+    windows,
+)
 from .calls import Calls, collect
 from .calls import functions as functions_of
 from .context import new_context
 from .control import inline
-from .errors import CaptureError, error_at, place_of
+from .errors import NODE, CaptureError, error_at, node_of, place_of
 from .rules import apply
 
 # No canonicalization: its folders evaluate functions by the host's libm, where import has not replaced them (S5).
@@ -122,13 +134,15 @@ def _require_imported(module: ir.Module) -> None:
 
 
 def _keep_lines(module: ir.Module) -> None:
-    """Leaves of each location the user's line."""
+    """Leaves of each location the user's line, else the node."""
     known: dict[str, ir.Location] = {}
     for operation in collect(module):
         text = str(operation.location)
         if text not in known:
             place = place_of(text)
             known[text] = ir.Location.unknown() if place is None else ir.Location.file(*place)
+            if place is None and (node := node_of(text)) is not None:
+                known[text] = ir.Location.name(f"{NODE}{node}")
         operation.location = known[text]
 
 

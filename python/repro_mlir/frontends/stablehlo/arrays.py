@@ -1,0 +1,35 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Element types and arrays of frameworks whose functions come as StableHLO."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...numerics.elements import ELEMENTS
+from ...numerics.tensors import TensorType
+from .errors import CaptureError
+
+_ELEMENTS = {element.library: element.name for element in ELEMENTS.values()}
+# Integers have no sign in a program (V1): an operation has.
+_ELEMENTS |= {f"uint{width}": f"i{width}" for width in (8, 16, 32, 64)}
+
+
+def element_of(dtype: np.dtype[Any], what: str) -> str:
+    """MLIR's name of an element type. CaptureError for one that programs cannot hold."""
+    if dtype.name not in _ELEMENTS:
+        raise CaptureError(f"{what} has elements of {dtype.name}, which no program holds")
+    return _ELEMENTS[dtype.name]
+
+
+def checked(array: np.ndarray, kind: TensorType) -> np.ndarray:
+    """An array of a framework as one of a program. CaptureError for another shape or element type."""
+    if array.shape != kind.shape or element_of(array.dtype, kind.name) != kind.element:
+        raise CaptureError(
+            f"{kind.name} has shape {list(array.shape)} of {array.dtype.name}, expected {list(kind.shape)} of "
+            f"{kind.element}"
+        )
+    return array.view(kind.dtype)

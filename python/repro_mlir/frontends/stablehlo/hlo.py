@@ -1,0 +1,180 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""HLO, as XLA keeps it, as imported linalg; state are the parameters that some results stand for the new values of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxlib import _jax
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as hlo
+
+from ...numerics.elements import ELEMENTS
+from ...numerics.tensors import TensorType
+from .calls import collect, functions
+from .context import new_context
+from .errors import NODE, CaptureError
+from .lowering import lower
+
+Place = tuple[str, int, int]
+"""File, line and column."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a parameter of the HLO is.
+
+    Attributes:
+      name: for `repro.name`.
+      is_state: whether it is state, else an input.
+      value: of a constant of the program, which is neither.
+    """
+
+    name: str
+    is_state: bool = False
+    value: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program of HLO.
+
+    Attributes:
+      text: as `lower` gives it.
+      state, inputs, outputs: the tensors, in the order of the parameters and results.
+    """
+
+    text: str
+    state: tuple[TensorType, ...]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+
+
+def lower_hlo(
+    module: bytes,
+    parameters: Sequence[Parameter],
+    outputs: Sequence[str],
+    place_of_node: Callable[[str], Place | None],
+) -> Lowered:
+    """Lowers an HLO module whose results are the outputs, then new values of parameters, by its table of aliases.
+
+    Args:
+      module: an HloModuleProto, with the names of nodes as its metadata.
+      parameters: one for each.
+      outputs: names for those of the results that are no new values.
+      place_of_node: the user's line of a node of the framework's graph. KeyError where there is no such node.
+    Raises:
+      CaptureError: as `lower`; parameters and results that are others than said here.
+    """
+    with new_context() as context, ir.Location.unknown():
+        parsed = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module), context)
+        (main,) = (each for each in functions(parsed) if ir.StringAttr(each.attributes["sym_name"]).value == "main")
+        kinds = _arrange(parsed, main, parameters, outputs)
+        _place(parsed, place_of_node)
+        text = str(parsed.operation.get_asm(enable_debug_info=True))
+    state = [each.name for each in parameters if each.is_state]
+    inputs = [each.name for each in parameters if not each.is_state and each.value is None]
+    lowered = lower(text, len(state), [*state, *inputs], [*state, *outputs])
+    names = [*state, *inputs, *outputs]
+    tensors = [TensorType(name, _element(name, kind), shape) for name, (kind, shape) in zip(names, kinds, strict=True)]
+    ends = len(state), len(state) + len(inputs)
+    return Lowered(lowered, *map(tuple, (tensors[: ends[0]], tensors[ends[0] : ends[1]], tensors[ends[1] :])))
+
+
+def _arrange(
+    module: ir.Module, main: ir.Operation, parameters: Sequence[Parameter], outputs: Sequence[str]
+) -> list[tuple[str, tuple[int, ...]]]:
+    """Puts the state first, among arguments and results, and constants in the places of theirs.
+
+    Returns:
+      element type and shape of state, inputs and outputs.
+    """
+    block = main.regions[0].blocks[0]
+    returned = block.operations[len(block.operations) - 1].operation
+    old, results = list(block.arguments), list(returned.operands)
+    aliases = _aliases(module)
+    if len(old) != len(parameters) or len(results) != len(outputs) + len(aliases):
+        raise CaptureError(
+            f"expected {len(parameters)} parameters and {len(outputs)} results beside the state, got {len(old)} and "
+            f"{len(results) - len(aliases)}"
+        )
+    state = [number for number, each in enumerate(parameters) if each.is_state]
+    inputs = [number for number, each in enumerate(parameters) if not each.is_state and each.value is None]
+    new = [results[aliases[number]] if number in aliases else old[number] for number in state]
+    given = [value for number, value in enumerate(results) if number not in aliases.values()]
+    kinds = [_kind(value) for value in [*(old[number] for number in [*state, *inputs]), *given]]
+    with ir.InsertionPoint(returned):
+        ir.Operation.create("func.return", operands=[*new, *given])
+    returned.erase()
+    for number in [*state, *inputs]:
+        old[number].replace_all_uses_with(block.add_argument(old[number].type, ir.Location.unknown()))
+    with ir.InsertionPoint.at_block_begin(block):
+        for value, parameter in zip(old, parameters, strict=True):
+            if parameter.value is not None:
+                value.replace_all_uses_with(_constant(value, parameter.value))
+    for number in reversed(range(len(old))):
+        block.erase_argument(number)
+    kind = ir.FunctionType.get(
+        [each.type for each in block.arguments],
+        [each.type for each in block.operations[len(block.operations) - 1].operands],
+    )
+    main.attributes["function_type"] = ir.TypeAttr.get(kind)
+    for key in ("arg_attrs", "res_attrs"):
+        if key in main.attributes:
+            del main.attributes[key]
+    return kinds
+
+
+def _aliases(module: ir.Module) -> dict[int, int]:
+    """The number of the result that is the new value of a parameter, by the number of the parameter."""
+    found: dict[int, int] = {}
+    for entry in ir.ArrayAttr(module.operation.attributes["mhlo.input_output_alias"]):
+        alias: Any = ir.DictAttr(ir.DictAttr(entry)["alias"])
+        (result,) = ir.DenseI64ArrayAttr(ir.DictAttr(entry)["output_index"])
+        found[ir.IntegerAttr(alias["parameter_number"]).value] = result
+    return found
+
+
+def _constant(value: ir.Value, array: np.ndarray) -> ir.Value:
+    kind = ir.RankedTensorType(value.type)
+    bits: Any = np.ascontiguousarray(array)
+    # Of what NumPy has no name for, such as bf16, the bits.
+    bits = bits if bits.dtype.isbuiltin else bits.view(f"uint{8 * bits.itemsize}")
+    return hlo.constant(ir.DenseElementsAttr.get(bits, type=kind.element_type, shape=kind.shape))
+
+
+def _kind(value: ir.Value) -> tuple[str, tuple[int, ...]]:
+    kind = ir.RankedTensorType(value.type)
+    return str(kind.element_type), tuple(kind.shape)
+
+
+def _element(name: str, kind: str) -> str:
+    element = kind.removeprefix("u") if kind.startswith("ui") else kind
+    if element not in ELEMENTS:
+        raise CaptureError(f"{name} has elements of {kind}, which no program holds")
+    return element
+
+
+def _place(module: ir.Module, place_of_node: Callable[[str], Place | None]) -> None:
+    """Makes the locations those of nodes, with the user's line."""
+    known: dict[str, ir.Location] = {}
+    for operation in collect(module):
+        text = str(operation.location)
+        if text not in known:
+            known[text] = _location(text, place_of_node)
+        operation.location = known[text]
+
+
+def _location(text: str, place_of_node: Callable[[str], Place | None]) -> ir.Location:
+    # The first name is that of the metadata, or of the instruction where it has none.
+    parts = text.split('"')
+    try:
+        place = place_of_node(parts[1])
+    except (IndexError, KeyError):
+        return ir.Location.unknown()
+    return ir.Location.name(f"{NODE}{parts[1]}", None if place is None else ir.Location.file(*place))

@@ -1,0 +1,25 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""TensorFlow frontend: functions with their variables, training steps among them, and SavedModels, as programs.
+
+Names are loaded on first use: importing this package imports no TensorFlow, which only captures need.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...lazy_imports import load_on_first_use
+
+if TYPE_CHECKING:
+    from .bindings import Captured
+    from .programs import capture, import_function, import_saved_model, load
+
+_HOMES = {"Captured": "bindings"} | dict.fromkeys(
+    ("capture", "import_function", "import_saved_model", "load"), "programs"
+)
+
+__all__ = ["Captured", "capture", "import_function", "import_saved_model", "load"]
+
+__getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

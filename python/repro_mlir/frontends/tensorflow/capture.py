@@ -1,0 +1,186 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Capture of TensorFlow's functions: tf.function traces them, XLA makes HLO of the graph."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.client import pywrap_tf_session
+
+from ...numerics.tensors import TensorType
+from ..interface import ImportedProgram
+from ..stablehlo.arrays import element_of
+from ..stablehlo.errors import CaptureError, users_place
+from ..stablehlo.hlo import Parameter, lower_hlo
+from .bindings import Captured, array_of, paths_of
+from .graphs import Nodes
+
+_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def capture_function(function: Callable[..., Any], arguments: Sequence[Any]) -> ImportedProgram[Captured]:
+    """As `programs.import_function`. CaptureError: see the message."""
+    if not callable(function):
+        raise CaptureError(f"expected a function, got a {type(function).__name__}")
+    roots = _argument_names(function, len(arguments))
+    names = [name for value, root in zip(arguments, roots, strict=True) for name, _ in paths_of(value, root)]
+    return capture_named(function, arguments, names, "output", has_lines=True)
+
+
+def capture_named(
+    function: Callable[..., Any], arguments: Sequence[Any], names: Sequence[str], root: str, *, has_lines: bool
+) -> ImportedProgram[Captured]:
+    """Captures `function(*arguments)`.
+
+    Args:
+      names: of the leaves of the arguments.
+      root: of the names of results.
+      has_lines: as of `Nodes`.
+    """
+    leaves = tf.nest.flatten(tuple(arguments))
+    if len(leaves) != len(names):
+        raise CaptureError("expected arguments of tensors in dictionaries, lists and tuples")
+    specs = [_spec(leaf, name) for leaf, name in zip(leaves, names, strict=True)]
+    structure = tf.nest.pack_sequence_as(tuple(arguments), specs)
+
+    def flat(*tensors: tf.Tensor) -> Any:
+        return function(*tf.nest.pack_sequence_as(structure, list(tensors)))
+
+    # Its arguments are no nests: TensorFlow would take the values of such for constants.
+    jitted = tf.function(flat, jit_compile=True)
+    try:
+        traced = jitted.get_concrete_function(*specs)
+    except (TypeError, ValueError, NotImplementedError, AttributeError, tf.errors.OpError) as error:
+        raise _untraced(error) from error
+    nodes = Nodes(traced, has_lines)
+    nodes.require_no_effects(traced)
+    variables, parameters = _parameters(traced, names)
+    outputs = [(name, leaf) for name, leaf in paths_of(traced.structured_outputs, root) if leaf is not None]
+    lowered = lower_hlo(_hlo(jitted, specs, nodes), parameters, [name for name, _ in outputs], nodes.place)
+    bindings = Captured(lowered.state, lowered.inputs, lowered.outputs, variables, structure, traced.structured_outputs)
+    return ImportedProgram(
+        text=lowered.text,
+        state=lowered.state,
+        initial=tuple(bindings.flatten_state().values()),
+        inputs=lowered.inputs,
+        outputs=lowered.outputs,
+        num_hyper_parameters=0,
+        random=None,
+        bindings=bindings,
+    )
+
+
+def _argument_names(function: Callable[..., Any], count: int) -> list[str]:
+    """The names of positional arguments as the function has them."""
+    try:
+        parameters = list(inspect.signature(getattr(function, "python_function", function)).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}.{number}" for number in range(count - len(names))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    return [*names, *(f"argument.{number}" for number in range(len(names), count))][:count]
+
+
+def _spec(leaf: Any, name: str) -> tf.TensorSpec:
+    if isinstance(leaf, tf.Variable):
+        raise CaptureError(f"{name} is a variable: expected tensors, as the function reads and assigns its state")
+    if not isinstance(leaf, tf.Tensor | tf.TensorSpec | np.ndarray | np.generic):
+        raise CaptureError(
+            f"{name} is a {type(leaf).__name__}, expected tensors; bind Python's values by functools.partial"
+        )
+    if not tf.TensorShape(leaf.shape).is_fully_defined():
+        raise CaptureError(f"{name} has the shape {leaf.shape}, expected one without unknown extents")
+    dtype = tf.as_dtype(leaf.dtype)
+    element_of(np.dtype(dtype.as_numpy_dtype), name)
+    return tf.TensorSpec(leaf.shape, dtype)
+
+
+def _parameters(traced: Any, names: Sequence[str]) -> tuple[tuple[tf.Variable, ...], list[Parameter]]:
+    """The variables of the state, and what each parameter is: the arguments, then what the function has captured."""
+    known = {id(variable.handle): variable for variable in traced.variables}
+    variables: list[tf.Variable] = []
+    parameters = [Parameter(name) for name in names]
+    used: set[str] = {*names}
+    for tensor, given in zip(traced.captured_inputs, traced.inputs[len(names) :], strict=True):
+        if tensor.dtype != tf.resource:
+            parameters.append(Parameter("constant", value=tensor.numpy()))
+            continue
+        if id(tensor) not in known:
+            raise CaptureError(f"node {given.op.name}: a resource that is no variable, such as a table, is not supported")
+        variable = known[id(tensor)]
+        name = _unused(variable.name.partition(":")[0], used)
+        variables.append(variable)
+        parameters.append(Parameter(name, is_state=True))
+    return tuple(variables), parameters
+
+
+def _unused(name: str, used: set[str]) -> str:
+    count, found = 0, name
+    while found in used:
+        count += 1
+        found = f"{name}_{count}"
+    used.add(found)
+    return found
+
+
+def _hlo(jitted: Any, specs: Any, nodes: Nodes) -> bytes:
+    try:
+        return _export(jitted, specs)
+    except (ValueError, tf.errors.OpError) as error:
+        raise _refused(str(error), nodes) from None
+
+
+def _export(jitted: Any, specs: Any) -> bytes:
+    with _unfolded(), warnings.catch_warnings():
+        # Of the device, without which TensorFlow would draw a random number to find one.
+        warnings.simplefilter("ignore")
+        return jitted.experimental_get_compiler_ir(*specs)(stage="hlo_serialized", device_name=_DEVICE)
+
+
+@contextlib.contextmanager
+def _unfolded() -> Iterator[None]:
+    """Keeps TensorFlow from folding constants: its functions of this machine would decide about bits (S5)."""
+    before = pywrap_tf_session.TF_GetXlaConstantFoldingDisabled()
+    pywrap_tf_session.TF_SetXlaConstantFoldingDisabled(True)
+    try:
+        yield
+    finally:
+        pywrap_tf_session.TF_SetXlaConstantFoldingDisabled(before)
+
+
+_NODE = re.compile(r"\{\{node ([^}]+)\}\}")
+_UNKNOWN = re.compile(r"on \S+: (\w+) \(No registered")
+
+
+def _refused(message: str, nodes: Nodes) -> CaptureError:
+    """The error of what XLA says, with the node."""
+    found = _NODE.search(message)
+    operation = _UNKNOWN.search(message)
+    said = re.sub(r"^Failed getting HLO text: '", "", message.splitlines()[0])
+    if operation is not None:
+        said = f"operation {operation[1]} is not supported: XLA cannot compile it"
+    return nodes.error(found[1], said) if found else CaptureError(f"XLA cannot compile the function: {said}")
+
+
+_LINE = re.compile(r'File "([^"]+)", line (\d+), in')
+
+
+def _untraced(error: Exception) -> CaptureError:
+    """The error of what TensorFlow says of a function that it cannot trace, with the user's line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    place = users_place([(file, int(line), 0) for file, line in reversed(_LINE.findall(str(error)))])
+    said = f"TensorFlow cannot trace the function: {lines[-1] if lines else type(error).__name__}"
+    return CaptureError(f"{place[0]}:{place[1]}: {said}" if place else said)

@@ -1,0 +1,60 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Signatures of SavedModels as functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from ..interface import ImportedProgram
+from ..stablehlo.errors import CaptureError
+from .bindings import Captured
+from .capture import capture_named
+
+
+def capture_saved_model(path: str, signature: str | None, sizes: dict[str, int]) -> ImportedProgram[Captured]:
+    """As `programs.import_saved_model`. CaptureError: see the message."""
+    try:
+        model = tf.saved_model.load(path)
+    except (OSError, ValueError, KeyError, AttributeError, tf.errors.OpError) as error:
+        raise CaptureError(f"{path}: TensorFlow cannot load the SavedModel: {str(error).splitlines()[0]}") from None
+    function = _signature(model, path, signature)
+    specs: dict[str, tf.TensorSpec] = function.structured_input_signature[1]
+    names = sorted(specs)
+    closed = [_closed(name, specs[name], sizes) for name in names]
+    if sizes:
+        raise CaptureError(f"the signature has no open dimension {next(iter(sizes))}, expected sizes of such alone")
+    # The model's variables live as long as it does: the closure keeps it.
+    return capture_named(
+        lambda *tensors: (model, function(**dict(zip(names, tensors, strict=True))))[1],
+        closed,
+        names,
+        "",
+        has_lines=False,
+    )
+
+
+def _signature(model: Any, path: str, name: str | None) -> Any:
+    signatures = dict(getattr(model, "signatures", {}))
+    if name is None:
+        name = next(iter(signatures)) if len(signatures) == 1 else "serving_default"
+    if name not in signatures:
+        shown = ", ".join(sorted(signatures)) or "none"
+        raise CaptureError(f"{path}: the SavedModel has no signature {name}, expected one of {shown}")
+    return signatures[name]
+
+
+def _closed(name: str, spec: tf.TensorSpec, sizes: dict[str, int]) -> tf.TensorSpec:
+    """The type of an input with the sizes of its open dimensions, which are taken out of `sizes`."""
+    if spec.shape.rank is None:
+        raise CaptureError(f"input {name} has an unknown rank")
+    shape = []
+    for number, extent in enumerate(spec.shape):
+        key = f"{name}.{number}"
+        if extent is None and key not in sizes:
+            raise CaptureError(f"dimension {number} of input {name} is open: expected its size, as {key} in sizes")
+        shape.append(sizes.pop(key) if extent is None else extent)
+    return tf.TensorSpec(shape, spec.dtype)
