@@ -434,6 +434,12 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   bool onlyUser = llvm::all_of(
       producer->getUsers(), [&](Operation *user) { return user == consumer; });
 
+  // What it reads of its output would be what an earlier element has written.
+  if (!once &&
+      llvm::any_of(producer.getDpsInitsMutable(), [&](OpOperand &init) {
+        return producer.payloadUsesValueFromOperand(&init);
+      }))
+    return false;
   if (hasGatherOrCheck(producer)) {
     // Gathers are made element by element: do not draw much work into that.
     if (!once || !onlyUser || isa<FoldOp>(consumer) ||
@@ -451,10 +457,10 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
     return false;
   if (once && onlyUser)
     return true;
-  if (!once)
-    return cost <= cheapCost && fullInputs <= 1;
   if (isCheap(producer))
     return true;
+  if (!once)
+    return false;
   // The fused operation also stores the producer's result for its other users,
   // so it has to be the first of them.
   if (!isa<linalg::GenericOp>(consumer))

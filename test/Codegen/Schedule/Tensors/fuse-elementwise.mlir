@@ -415,3 +415,32 @@ func.func @barrier_on_cheap(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
   } -> tensor<8xf32>
   return %first, %second : tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+#one = affine_map<(i, j) -> (0, 0)>
+
+// What a generic reads of its output is read once: it does not become a part of
+// one that uses its element again and again.
+
+// CHECK-LABEL: func.func @reads_its_output
+// CHECK: %[[SUM:.*]] = linalg.generic
+// CHECK: arith.addf
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[SUM]] :
+func.func @reads_its_output(%x: tensor<2x8xf32>, %y: tensor<1x1xf32>, %z: tensor<1x1xf32>) -> tensor<2x8xf32> {
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%y : tensor<1x1xf32>) outs(%z : tensor<1x1xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = arith.addf %o, %a : f32
+    linalg.yield %r : f32
+  } -> tensor<1x1xf32>
+  %e = tensor.empty() : tensor<2x8xf32>
+  %1 = linalg.generic {indexing_maps = [#id, #one, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %0 : tensor<2x8xf32>, tensor<1x1xf32>) outs(%e : tensor<2x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %r = arith.divf %a, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8xf32>
+  return %1 : tensor<2x8xf32>
+}
