@@ -61,6 +61,7 @@ serve-load: build
 # All 2^32 inputs of each function on the levels of this machine; resumes where it stopped (slow on x86-64-v2, which has no fma).
 check-functions: build
 	$(BIN)/python tools/functions/check.py
+	$(BIN)/python tools/functions/check_double.py
 
 # Random programs on all targets, then damaged files and messages at every reader; see docs/fuzzing.md.
 fuzz: build

@@ -81,26 +81,46 @@ def float_operations() -> Iterator[Case]:
         yield _together(f"fma-{t}", [*pair, (t, third)], [(f"%r0 = math.fma %x0, %x1, %x2 : {t}", t)])
 
 
+def _function(name: str, element: str) -> Case:
+    # Large, tiny and ordinary arguments meet different branches of an implementation.
+    ordinary = [values.random(element, (1000,), seed, span) for seed, span in ((1, 1), (2, 4), (3, 7))]
+    x = np.concatenate([_longer(element, 4), *ordinary])
+    return _together(f"{name}-{element}", [(element, x)], [(f"%r0 = repro.{name} %x0 : {element}", element)])
+
+
+def _integer_powers(t: str) -> Iterator[Case]:
+    for n in ("i32", "i64"):
+        bases = np.concatenate([values.special(t), values.random(t, (200,), 10, 2)])
+        exponents = np.array([0, 1, -1, 2, -2, 3, 5, 10, 31, 32, -17, 127, 2**31 - 1, -(2**31)], values.dtype(n))
+        i, j = (v.reshape(-1) for v in np.meshgrid(np.arange(len(bases)), np.arange(len(exponents))))
+        pair = [(t, bases[i]), (n, exponents[j])]
+        yield _together(f"powi-{t}-{n}", pair, [(f"%r0 = repro.powi %x0, %x1 : {t}, {n}", t)])
+
+
+#: The code of a function of f64 takes a compiler seconds: test_stages.py has the others, expanded but not compiled.
+_COMPILED_DOUBLE = ("exp", "sin")
+
+
+def double_functions() -> Iterator[Case]:
+    """Functions of f64, of which `float_functions` has two more."""
+    for f in FUNCTIONS:
+        if f not in _COMPILED_DOUBLE:
+            yield _function(f, "f64")
+    yield from _integer_powers("f64")
+
+
 def float_functions() -> Iterator[Case]:
     for t in FLOATS:
+        for f in _COMPILED_DOUBLE if t == "f64" else FUNCTIONS:
+            yield _function(f, t)
         if t == "f64":
             continue
-        for f in FUNCTIONS:
-            # Large, tiny and ordinary arguments meet different branches of an implementation.
-            ordinary = [values.random(t, (1000,), seed, span) for seed, span in ((1, 1), (2, 4), (3, 7))]
-            x = np.concatenate([_longer(t, 4), *ordinary])
-            yield _together(f"{f}-{t}", [(t, x)], [(f"%r0 = repro.{f} %x0 : {t}", t)])
         for f in ("atan2", "hypot", "pow"):
             a, c = _crossed(t, 5)
             a = np.concatenate([a, *(values.random(t, (500,), seed, 2) for seed in (6, 7))])
             c = np.concatenate([c, *(values.random(t, (500,), seed, 4) for seed in (8, 9))])
             yield _together(f"{f}-{t}", [(t, a), (t, c)], [(f"%r0 = repro.{f} %x0, %x1 : {t}", t)])
-        for n in ("i32", "i64"):
-            bases = np.concatenate([values.special(t), values.random(t, (200,), 10, 2)])
-            exponents = np.array([0, 1, -1, 2, -2, 3, 5, 10, 31, 32, -17, 127, 2**31 - 1, -(2**31)], values.dtype(n))
-            i, j = (v.reshape(-1) for v in np.meshgrid(np.arange(len(bases)), np.arange(len(exponents))))
-            pair = [(t, bases[i]), (n, exponents[j])]
-            yield _together(f"powi-{t}-{n}", pair, [(f"%r0 = repro.powi %x0, %x1 : {t}, {n}", t)])
+        yield from _integer_powers(t)
 
 
 def integer_operations() -> Iterator[Case]:

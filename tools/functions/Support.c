@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The f64 fma of levels without one, and with -DMAIN a program that applies
-// FUNCTION to chunks of OPERANDS arrays from its input.
+// FUNCTION to chunks of OPERANDS arrays of ELEMENTs from its input.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,12 +19,12 @@ double repro_fma(double a, double b, double c) { return fma(a, b, c); }
 #include <stdio.h>
 
 enum { kElements = 65536 };
-static float operands[OPERANDS][kElements], result[kElements];
+static ELEMENT operands[OPERANDS][kElements], result[kElements];
 
 #if OPERANDS == 1
-void FUNCTION(float *, float *);
+void FUNCTION(ELEMENT *, ELEMENT *);
 #else
-void FUNCTION(float *, float *, float *);
+void FUNCTION(ELEMENT *, ELEMENT *, ELEMENT *);
 #endif
 
 int main(void) {

@@ -121,26 +121,26 @@ def driver() -> ctypes.CDLL:
     return library
 
 
-def source_text(name: str, lanes: int) -> str:
+def source_text(name: str, lanes: int, element: str = "f32") -> str:
     """MLIR of a loop that applies one function; lanes = 0: to scalars."""
-    memref = f"memref<{ELEMENTS}xf32>"
+    memref = f"memref<{ELEMENTS}x{element}>"
     exponents = f"memref<{ELEMENTS}xi32>"
-    operands = [("%x", memref, "f32")]
+    operands = [("%x", memref, element)]
     if name in BINARY:
-        operands.append(("%y", exponents, "i32") if name == "powi" else ("%y", memref, "f32"))
+        operands.append(("%y", exponents, "i32") if name == "powi" else ("%y", memref, element))
 
-    def lane_type(element: str) -> str:
-        return f"vector<{lanes}x{element}>" if lanes else element
+    def lane_type(kind: str) -> str:
+        return f"vector<{lanes}x{kind}>" if lanes else kind
 
-    def load(value: str, memory: str, element: str) -> str:
+    def load(value: str, memory: str, kind: str) -> str:
         if lanes:
-            return f"    {value}v = vector.load {value}[%i] : {memory}, {lane_type(element)}"
+            return f"    {value}v = vector.load {value}[%i] : {memory}, {lane_type(kind)}"
         return f"    {value}v = memref.load {value}[%i] : {memory}"
 
     values = ", ".join(f"{value}v" for value, _, _ in operands)
-    types = f"{lane_type('f32')}, {lane_type('i32')}" if name == "powi" else lane_type("f32")
+    types = f"{lane_type('f32')}, {lane_type('i32')}" if name == "powi" else lane_type(element)
     store = (
-        f"vector.store %r, %z[%i] : {memref}, {lane_type('f32')}" if lanes else f"memref.store %r, %z[%i] : {memref}"
+        f"vector.store %r, %z[%i] : {memref}, {lane_type(element)}" if lanes else f"memref.store %r, %z[%i] : {memref}"
     )
     arguments = ", ".join(f"{value}: {memory}" for value, memory, _ in operands)
     body = "\n".join(load(*operand) for operand in operands)
@@ -164,18 +164,20 @@ def compiler() -> pathlib.Path:
     return pathlib.Path(os.environ.get("REPRO_OPT", ROOT / "build/python_packages/repro_mlir/_mlir_libs/repro-opt"))
 
 
-def object_of(name: str, level: str) -> pathlib.Path:
+def object_of(name: str, level: str, element: str = "f32") -> pathlib.Path:
     """Compiles one function, on vectors and on scalars, for one level."""
     triple, processor, lanes = LEVELS[level]
+    if element == "f64":
+        lanes //= 4  # One register: operations enough to keep a processor busy
     folder = BUILD / level
-    made = folder / f"{name}.o"
+    made = folder / (f"{name}.o" if element == "f32" else f"{name}_{element}.o")
     library = compiler().parent / "libReproPythonCAPI.so"
     if _is_newer(made, library if library.exists() else compiler(), pathlib.Path(__file__)):
         return made
     folder.mkdir(parents=True, exist_ok=True)
-    stem = folder / name
+    stem = made.with_suffix("")
     mlir, lowered, text, bitcode = (stem.with_suffix(s) for s in (".mlir", ".llvm.mlir", ".ll", ".bc"))
-    mlir.write_text(source_text(name, lanes) + source_text(name, 0))
+    mlir.write_text(source_text(name, lanes, element) + source_text(name, 0, element))
     pipeline = _PIPELINE.format(fma="repro-expand-fma," if level == "x86-64-v2" else "")
     _run(compiler(), f"--pass-pipeline=builtin.module({pipeline})", mlir, "-o", lowered)
     _run(_tool("mlir", "mlir-translate"), "--mlir-to-llvmir", lowered, "-o", text)
@@ -190,38 +192,44 @@ def object_of(name: str, level: str) -> pathlib.Path:
 
 
 @functools.cache
-def compiled(name: str, level: str) -> ctypes.CDLL:
+def compiled(name: str, level: str, element: str = "f32") -> ctypes.CDLL:
     """The object of a level of this machine's architecture, loaded."""
-    made = object_of(name, level)
+    made = object_of(name, level, element)
     shared = made.with_suffix(".so")
     if not _is_newer(shared, made, HERE / "Support.c"):
         _run("gcc", "-O2", "-fPIC", "-shared", HERE / "Support.c", made, "-o", shared, "-lm")
     return ctypes.CDLL(str(shared))
 
 
-def emulated(name: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.float32]:
-    """The aarch64 object on f32 (or i32) arrays of one length, under qemu."""
-    made = object_of(name, "aarch64")
+def emulated(name: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.generic]:
+    """The aarch64 object on arrays of one length, under qemu."""
+    made = object_of(name, "aarch64", _element(operands[0]))
     kind = "vector" if lanes else "scalar"
-    program = made.with_name(f"{name}_{kind}.exe")
+    program = made.with_name(f"{made.stem}_{kind}.exe")
     if not _is_newer(program, made, HERE / "Support.c"):
         flags = ["-O2", "-static", "-DMAIN", f"-DFUNCTION={name}_{kind}", f"-DOPERANDS={len(operands)}"]
+        flags.append(f"-DELEMENT={'double' if made.stem.endswith('_f64') else 'float'}")
         _run("aarch64-linux-gnu-gcc", *flags, HERE / "Support.c", made, "-o", program, "-lm")
     size = operands[0].size
     padded = [np.resize(o, -(-size // ELEMENTS) * ELEMENTS).reshape(-1, ELEMENTS) for o in operands]
     text = b"".join(chunk.tobytes() for chunks in zip(*padded, strict=True) for chunk in chunks)
     done = subprocess.run(["qemu-aarch64-static", str(program)], input=text, capture_output=True, check=True)
-    return np.frombuffer(done.stdout, np.float32)[:size]
+    return np.frombuffer(done.stdout, operands[0].dtype)[:size]
 
 
-def evaluate(name: str, level: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.float32]:
-    """The object of a level on f32 (or i32) arrays of one length."""
+def _element(x: NDArray[np.generic]) -> str:
+    return f"f{8 * x.itemsize}"
+
+
+def evaluate(name: str, level: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.generic]:
+    """The object of a level on f32 or f64 (and i32) arrays of one length."""
     if level == "aarch64" and platform.machine() != "aarch64":
         return emulated(name, *operands, lanes=lanes)
-    function = getattr(compiled(name, level), f"{name}_{'vector' if lanes else 'scalar'}")
+    kind = "vector" if lanes else "scalar"
+    function = getattr(compiled(name, level, _element(operands[0])), f"{name}_{kind}")
     size = operands[0].size
     padded = [np.resize(o, -(-size // ELEMENTS) * ELEMENTS).reshape(-1, ELEMENTS) for o in operands]
-    result = np.empty_like(padded[0], np.float32)
+    result = np.empty_like(padded[0])
     for row in range(len(result)):
         arrays = [*(p[row] for p in padded), result[row]]
         function(*(a.ctypes.data_as(ctypes.c_void_p) for a in arrays))

@@ -8,6 +8,7 @@
 #ifndef REPRO_IR_REPRO_H
 #define REPRO_IR_REPRO_H
 
+#include "dialects/Repro/IR/FunctionTraits.h"
 #include "dialects/Repro/IR/Scalar.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"

@@ -336,15 +336,23 @@ def Repro_Float : AnyTypeOf<[F32, BF16, F16, F8E4M3FN, F8E5M2]>;
 def Repro_FloatLike : TypeConstraint<
     Or<[Repro_Float.predicate, VectorOfAnyRankOf<[Repro_Float]>.predicate]>,
     "f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them">;
+def Repro_Real : AnyTypeOf<[F64, F32, BF16, F16, F8E4M3FN, F8E5M2]>;
+def Repro_RealLike : TypeConstraint<
+    Or<[Repro_Real.predicate, VectorOfAnyRankOf<[Repro_Real]>.predicate]>,
+    "f64, f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them">;
+/// Functions that (S5) lists for f64 too.
+def Repro_OfDouble : NativeOpTrait<"OfDouble"> {
+  let cppNamespace = "::mlir::repro";
+}
 
 /// Of a function, `derivatives` lists the gradients of its operands (J2): those
 /// are `x`, the result is `y` and its gradient is `g`.
-class Repro_FunctionOp<string mnemonic, string function, string derivatives>
+class Repro_FunctionOp<string mnemonic, string function, string derivatives,
+                       list<Trait> traits = []>
     : Repro_Op<mnemonic, !listconcat([Pure, SameOperandsAndResultType,
           DeclareOpInterfaceMethods<Repro_DerivativeOpInterface>],
-          ElementwiseMappable.traits)> {
+          ElementwiseMappable.traits, traits)> {
   let summary = "correctly rounded " # function;
-  let results = (outs Repro_FloatLike:$result);
   let hasFolder = 0;
   let extraClassDefinition = [{
     ::llvm::SmallVector<Scalar> $cppClass::buildDerivatives(
@@ -355,20 +363,22 @@ class Repro_FunctionOp<string mnemonic, string function, string derivatives>
 }
 
 class Repro_UnaryOp<string mnemonic, string function, string derivative>
-    : Repro_FunctionOp<mnemonic, function, derivative> {
+    : Repro_FunctionOp<mnemonic, function, derivative, [Repro_OfDouble]> {
   let description = "(S5) the correctly rounded value of " # function #
-      " of an f32; special cases as in C23 Annex F; other types by (V1).\n\n"
-      "```mlir\n%0 = repro." # mnemonic # " %x : f32\n```\n";
-  let arguments = (ins Repro_FloatLike:$operand);
+      " of an f32 or f64; special cases as in C23 Annex F; other types by "
+      "(V1).\n\n```mlir\n%0 = repro." # mnemonic # " %x : f32\n```\n";
+  let arguments = (ins Repro_RealLike:$operand);
+  let results = (outs Repro_RealLike:$result);
   let assemblyFormat = "$operand attr-dict `:` type($result)";
 }
 
 class Repro_BinaryOp<string mnemonic, string function, string derivatives>
     : Repro_FunctionOp<mnemonic, function, derivatives> {
   let description = "(S5) the correctly rounded value of " # function #
-      " of two f32; special cases as in C23 Annex F; other types by (V1).\n\n"
+      " of two f32; special cases as in C23 Annex F; narrower types by (V1).\n\n"
       "```mlir\n%0 = repro." # mnemonic # " %x, %y : f32\n```\n";
   let arguments = (ins Repro_FloatLike:$lhs, Repro_FloatLike:$rhs);
+  let results = (outs Repro_FloatLike:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
@@ -431,7 +441,7 @@ def Repro_PowOp : Repro_BinaryOp<"pow", "power",
     "derivePowerByExponent(g, x[0], x[1], y)">;
 
 def Repro_PowiOp : Repro_Op<"powi", !listconcat(
-    [Pure, AllTypesMatch<["base", "result"]>,
+    [Pure, AllTypesMatch<["base", "result"]>, Repro_OfDouble,
      DeclareOpInterfaceMethods<Repro_DerivativeOpInterface>],
     ElementwiseMappable.traits)> {
   let summary = "correctly rounded integer power";
@@ -443,9 +453,9 @@ def Repro_PowiOp : Repro_Op<"powi", !listconcat(
     %0 = repro.powi %x, %n : f32, i32
     ```
   }];
-  let arguments = (ins Repro_FloatLike:$base,
+  let arguments = (ins Repro_RealLike:$base,
                        SignlessIntegerLike:$exponent);
-  let results = (outs Repro_FloatLike:$result);
+  let results = (outs Repro_RealLike:$result);
   let assemblyFormat = "$base `,` $exponent attr-dict `:` type($base) `,` type($exponent)";
   let hasVerifier = 1;
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ElementaryFunctions.h"
+#include "DoubleFormulas.h"
 #include "Formulas.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -21,7 +22,7 @@ using namespace mlir;
 
 namespace {
 
-/// The machine of Formulas.h that emits operations.
+/// The machine of Formulas.h and DoubleFormulas.h that emits operations.
 class Emitter {
 public:
   struct F64 {
@@ -121,7 +122,11 @@ public:
   I64 shr(I64 x, int n) {
     return emit<arith::ShRUIOp>(x, constant(int64_t(n)));
   }
+  I64 sar(I64 x, int n) {
+    return emit<arith::ShRSIOp>(x, constant(int64_t(n)));
+  }
   I64 shlv(I64 x, I64 n) { return emit<arith::ShLIOp>(x, n); }
+  I64 shrv(I64 x, I64 n) { return emit<arith::ShRUIOp>(x, n); }
 
   /// 1 / sqrt(x) in f32, both operations rounded.
   F32 rsqrtEstimate(F32 x) {
@@ -246,6 +251,38 @@ Binary lookupBinary(StringRef mnemonic) {
       .Default(nullptr);
 }
 
+using DoubleFormulas = repro::functions::DoubleFormulas<Emitter>;
+using DoubleUnary = Emitter::F64 (DoubleFormulas::*)(Emitter::F64);
+
+DoubleUnary lookupDoubleUnary(StringRef mnemonic) {
+  return llvm::StringSwitch<DoubleUnary>(mnemonic)
+      .Case("acos", &DoubleFormulas::acos)
+      .Case("acosh", &DoubleFormulas::acosh)
+      .Case("asin", &DoubleFormulas::asin)
+      .Case("asinh", &DoubleFormulas::asinh)
+      .Case("atan", &DoubleFormulas::atan)
+      .Case("atanh", &DoubleFormulas::atanh)
+      .Case("cbrt", &DoubleFormulas::cbrt)
+      .Case("cos", &DoubleFormulas::cos)
+      .Case("cosh", &DoubleFormulas::cosh)
+      .Case("erf", &DoubleFormulas::erf)
+      .Case("erfc", &DoubleFormulas::erfc)
+      .Case("exp", &DoubleFormulas::exp)
+      .Case("exp10", &DoubleFormulas::exp10)
+      .Case("exp2", &DoubleFormulas::exp2)
+      .Case("expm1", &DoubleFormulas::expm1)
+      .Case("log", &DoubleFormulas::log)
+      .Case("log10", &DoubleFormulas::log10)
+      .Case("log1p", &DoubleFormulas::log1p)
+      .Case("log2", &DoubleFormulas::log2)
+      .Case("rsqrt", &DoubleFormulas::rsqrt)
+      .Case("sin", &DoubleFormulas::sin)
+      .Case("sinh", &DoubleFormulas::sinh)
+      .Case("tan", &DoubleFormulas::tan)
+      .Case("tanh", &DoubleFormulas::tanh)
+      .Default(nullptr);
+}
+
 } // namespace
 
 bool repro::isElementaryFunction(StringRef mnemonic) {
@@ -257,10 +294,23 @@ Value repro::buildFunction(OpBuilder &builder, Location loc, StringRef mnemonic,
   if (operands.empty())
     return {};
   Type type = operands.front().getType();
-  if (!getElementTypeOrSelf(type).isF32() ||
-      (isa<ShapedType>(type) && !isa<VectorType>(type)))
+  Type element = getElementTypeOrSelf(type);
+  if (isa<ShapedType>(type) && !isa<VectorType>(type))
     return {};
   Emitter emitter(builder, loc, type);
+  if (element.isF64()) {
+    DoubleFormulas formulas(emitter);
+    Emitter::F64 x = {operands.front(), &emitter};
+    if (DoubleUnary unary = lookupDoubleUnary(mnemonic);
+        unary && operands.size() == 1)
+      return (formulas.*unary)(x).value;
+    if (mnemonic == "powi" && operands.size() == 2 &&
+        emitter.hasLanes(operands.back().getType()))
+      return formulas.powi(x, emitter.integer(operands.back())).value;
+    return {};
+  }
+  if (!element.isF32())
+    return {};
   Formulas formulas(emitter);
   Emitter::F32 x = {operands.front(), &emitter};
   if (Unary unary = lookupUnary(mnemonic); unary && operands.size() == 1)

@@ -19,9 +19,10 @@ bool isElementaryFunction(llvm::StringRef mnemonic);
 /// (S5) Emits the correctly rounded value of `repro.<mnemonic>` with arith,
 /// math.fma, math.sqrt, bit operations and, for rare arguments, scf.if.
 ///
-/// The operands are f32 or vectors of f32 of any one shape; the exponent of
-/// `powi` is an integer of at most 64 bits, or a vector of them. Returns a null
-/// value for a mnemonic or operands outside of this.
+/// The operands are f32, for functions of one operand and `powi` also f64, or
+/// vectors of them of any one shape; the exponent of `powi` is an integer of at
+/// most 64 bits, or a vector of them. Returns a null value for a mnemonic or
+/// operands outside of this.
 Value buildFunction(OpBuilder &builder, Location loc, llvm::StringRef mnemonic,
                     ValueRange operands);
 

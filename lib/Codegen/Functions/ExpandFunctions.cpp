@@ -47,7 +47,7 @@ private:
         builder, op->getLoc(), op->getName().stripDialect(), op->getOperands());
     if (!result)
       return op->emitOpError(
-                 "expected f32 scalars or vectors of equal shape, and "
+                 "expected f32 or f64 scalars or vectors of equal shape, and "
                  "exponents of at most 64 bits, got ")
              << op->getOperandTypes();
     op->getResult(0).replaceAllUsesWith(result);

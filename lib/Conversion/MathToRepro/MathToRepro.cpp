@@ -23,15 +23,20 @@ using namespace mlir::repro;
 // (S5) elementary functions
 //===----------------------------------------------------------------------===//
 
-/// (S5) is a list of functions of f32 and, by (V1), of the storage types.
-static LogicalResult checkElementType(Operation *op) {
+/// (S5) is a list of functions of f32 and, by (V1), of the storage types; some
+/// are functions of f64 too.
+static LogicalResult checkElementType(Operation *op,
+                                      RegisteredOperationName function) {
   Type type = op->getResult(0).getType();
   if (isa<Float32Type, BFloat16Type, Float16Type, Float8E4M3FNType,
           Float8E5M2Type>(type))
     return success();
-  return op->emitOpError("(S5) is defined for f32, bf16, f16, f8E4M3FN and "
-                         "f8E5M2 scalars, got ")
-         << type;
+  bool ofDouble = function.hasTrait<OfDouble>();
+  if (ofDouble && isa<Float64Type>(type))
+    return success();
+  return op->emitOpError("(S5) is defined for ")
+         << (ofDouble ? "f64, " : "")
+         << "f32, bf16, f16, f8E4M3FN and f8E5M2 scalars, got " << type;
 }
 
 /// The exact operations of the math dialect: (S1), (S4), (I1).
@@ -49,13 +54,15 @@ static LogicalResult replaceFunction(RewriterBase &rewriter, Operation *op) {
     name = "pow";
   else if (isa<math::FPowIOp>(op))
     name = "powi";
-  std::string function = ("repro." + name).str();
-  if (!RegisteredOperationName::lookup(function, op->getContext()))
+  auto function = RegisteredOperationName::lookup(("repro." + name).str(),
+                                                  op->getContext());
+  if (!function)
     return op->emitOpError("(S5) is not on the list of elementary functions");
-  if (failed(checkElementType(op)))
+  if (failed(checkElementType(op, *function)))
     return failure();
-  OperationState state(op->getLoc(), function, op->getOperands(),
-                       op->getResultTypes());
+  OperationState state(op->getLoc(), *function);
+  state.addOperands(op->getOperands());
+  state.addTypes(op->getResultTypes());
   rewriter.replaceOp(op, rewriter.create(state));
   return success();
 }
@@ -218,7 +225,8 @@ static LogicalResult convertMathOp(RewriterBase &rewriter, Operation *op) {
   if (isExact(op))
     return success();
   if (isa<math::SincosOp>(op)) {
-    if (failed(checkElementType(op)))
+    if (failed(checkElementType(op, *RegisteredOperationName::lookup(
+                                        "repro.sin", op->getContext()))))
       return failure();
     replaceSincos(rewriter, op);
     return success();

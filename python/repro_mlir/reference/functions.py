@@ -1,13 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # See https://llvm.org/LICENSE.txt for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S5) the correctly rounded f32 elementary functions, by MPFR.
+"""(S5) the correctly rounded elementary functions of f32 and f64, by MPFR.
 
 Independent of the compiler's expansions: MPFR (through gmpy2) computes with
-24 bits and f32's exponent range, subnormals included, and rounds once.
+the bits and the exponent range of the type, subnormals included, and rounds
+once. It does so for every element of an f64.
 
-Because MPFR takes about a microsecond per element, a first evaluation in f64 by
-NumPy settles the elements whose rounding it cannot get wrong: those where the
+Because MPFR takes about a microsecond per element, of an f32 a first evaluation
+in f64 by NumPy settles the elements whose rounding it cannot get wrong: those where the
 f64 result, moved by 2^-46 of itself in either direction, rounds to the same
 f32. *Assumption:* every f64 function that NumPy or the C library offers is
 within 2^-46 (64 units in the last place) of the exact value or returns an
@@ -30,6 +31,8 @@ F64 = NDArray[np.float64]
 
 #: Rounds to f32: 24 bits, exponents of f32 in MPFR's convention (0.1xxx * 2^e).
 F32_CONTEXT = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True, round=gmpy2.RoundToNearest)
+#: The same for f64: 53 bits.
+F64_CONTEXT = gmpy2.context(precision=53, emin=-1073, emax=1024, subnormalize=True, round=gmpy2.RoundToNearest)
 _MARGIN = 2.0**-46
 
 
@@ -91,14 +94,18 @@ _APPROXIMATE: dict[str, Callable[..., F64]] = {
 
 #: The functions of MPFR, which round as their context says.
 EXACT: dict[str, Callable[..., gmpy2.mpfr]] = {
-    name: getattr(gmpy2, {"rsqrt": "rec_sqrt"}.get(name, name)) for name in _APPROXIMATE if name not in ("pow", "powi")
+    name: getattr(gmpy2, name) for name in _APPROXIMATE if name not in ("pow", "powi", "rsqrt")
 }
 EXACT["pow"] = lambda x, y: x**y
 EXACT["powi"] = lambda x, n: x ** gmpy2.mpz(n)
+# MPFR has +inf for -0.
+EXACT["rsqrt"] = lambda x: gmpy2.rec_sqrt(x) if x else 1 / x
 
 #: Names of every function of (S5).
 NAMES: tuple[str, ...] = tuple(sorted(_APPROXIMATE))
 BINARY: frozenset[str] = frozenset({"atan2", "hypot", "pow", "powi"})
+#: Those of them that are functions of f64 too.
+DOUBLE: tuple[str, ...] = tuple(name for name in NAMES if name not in ("atan2", "hypot", "pow"))
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -109,16 +116,27 @@ def round_exact(name: str, *operands: float) -> float:
         return float(EXACT[name](*exact))
 
 
-def evaluate(name: str, *operands: NDArray[np.generic]) -> F32:
-    """The correctly rounded `repro.<name>` of f32 arrays.
+def _evaluate_double(name: str, x: F64, *rest: NDArray[np.generic]) -> F64:
+    function = EXACT[name]
+    with gmpy2.context(F64_CONTEXT):
+        operands = zip(map(gmpy2.mpfr, x.ravel().tolist()), *(n.ravel().tolist() for n in rest), strict=True)
+        result = np.fromiter((float(function(*values)) for values in operands), np.float64, count=x.size)
+    result[np.isnan(result)] = np.uint64(0x7FF8000000000000).view(np.float64)
+    return result.reshape(x.shape)
+
+
+def evaluate(name: str, *operands: NDArray[np.generic]) -> F32 | F64:
+    """The correctly rounded `repro.<name>` of f32 arrays, or of an f64 array.
 
     Args:
         name: mnemonic of the function, one of NAMES.
-        operands: f32 arrays of one shape (or that broadcast); the exponent of
-            `powi` is an integer array.
+        operands: f32 arrays of one shape (or that broadcast), for the functions
+            of DOUBLE an f32 or f64 array; the exponent of `powi` is an integer
+            array.
 
     Returns:
-        An f32 array of the common shape. A NaN is the positive quiet NaN (V4).
+        An f32 array of the common shape, an f64 array for f64. A NaN is the
+        positive quiet NaN (V4).
 
     Raises:
         ValueError: unknown name, wrong number or element type of operands.
@@ -129,12 +147,15 @@ def evaluate(name: str, *operands: NDArray[np.generic]) -> F32:
     if len(operands) != expected:
         raise ValueError(f"{name}: expected {expected} operands, got {len(operands)}")
     arrays = np.broadcast_arrays(*operands)
+    types = {"f32": np.float32} | ({"f64": np.float64} if name in DOUBLE else {})
     for position, array in enumerate(arrays):
         integer = name == "powi" and position == 1
         if integer and array.dtype.kind not in "iu":
             raise ValueError(f"powi: expected an integer exponent, got {array.dtype}")
-        if not integer and array.dtype != np.float32:
-            raise ValueError(f"{name}: expected f32 operands, got {array.dtype}")
+        if not integer and array.dtype not in types.values():
+            raise ValueError(f"{name}: expected {' or '.join(types)} operands, got {array.dtype}")
+    if arrays[0].dtype == np.float64:
+        return _evaluate_double(name, *arrays)
     shape = arrays[0].shape
     with np.errstate(all="ignore"):
         wide = [a.ravel().astype(np.int64 if a.dtype.kind in "iu" else np.float64) for a in arrays]

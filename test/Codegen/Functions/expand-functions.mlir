@@ -89,3 +89,16 @@ func.func @every(%x: f32, %y: f32) -> f32 {
   %26 = repro.pow %25, %y : f32
   return %26 : f32
 }
+
+// -----
+
+// Functions of f64 are integer arithmetic that is rounded by its bits, without fma.
+// CHECK-LABEL: func.func @double
+// CHECK-NOT: {{repro\.|call|math.fma}}
+// CHECK: arith.muli %{{.*}} : vector<8xi64>
+// CHECK: arith.bitcast %{{.*}} : vector<8xi64> to vector<8xf64>
+// CHECK: return
+func.func @double(%x: vector<8xf64>) -> vector<8xf64> {
+  %0 = repro.exp %x : vector<8xf64>
+  return %0 : vector<8xf64>
+}

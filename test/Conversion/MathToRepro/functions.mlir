@@ -24,6 +24,17 @@ func.func @unary(%x: f32) -> f32 {
   return %i : f32
 }
 
+// CHECK: func.func @double(%[[X:[a-z0-9]+]]: f64)
+func.func @double(%x: f64) -> f64 {
+  // CHECK-NEXT: %[[A:.*]] = repro.exp %[[X]] : f64
+  %a = math.exp %x : f64
+  // CHECK-NEXT: repro.sin %[[A]] : f64
+  // CHECK-NEXT: repro.cos %[[A]] : f64
+  %s, %c = math.sincos %a : f64
+  %0 = arith.addf %s, %c : f64
+  return %0 : f64
+}
+
 // The host's libm must not see the constant.
 // CHECK: func.func @constant
 func.func @constant() -> f32 {

@@ -1238,14 +1238,14 @@ func.func @R2_range_negative(%seed: i64, %step: i64, %o: tensor<8xi64>) {
 
 func.func @S5_f64(%x: f64) {
   // expected-error @+1 {{operand #0 must be f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them, but got 'f64'}}
-  %0 = repro.exp %x : f64
+  %0 = repro.pow %x, %x : f64
   return
 }
 
 // -----
 
 func.func @S5_tensor(%x: tensor<4xf32>) {
-  // expected-error @+1 {{operand #0 must be f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them}}
+  // expected-error @+1 {{operand #0 must be f64, f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them}}
   %0 = repro.exp %x : tensor<4xf32>
   return
 }

@@ -330,6 +330,15 @@ func.func @S5_functions(%x: f32, %y: f32, %v: vector<4xf32>, %w: vector<4xf32>, 
   return
 }
 
+// CHECK-LABEL: func @S5_functions_of_double
+// CHECK: repro.erf %{{.*}} : f64
+// CHECK: repro.log1p %{{.*}} : vector<4xf64>
+func.func @S5_functions_of_double(%x: f64, %v: vector<4xf64>) {
+  %0 = repro.erf %x : f64
+  %1 = repro.log1p %v : vector<4xf64>
+  return
+}
+
 // CHECK-LABEL: func @V1_storage_types
 // CHECK: repro.exp %{{.*}} : bf16
 // CHECK: repro.exp %{{.*}} : f16

@@ -64,7 +64,9 @@ def check(case: catalogue.Case, pipeline: str) -> None:
     kit.compare(kit.read(case.program), want, got, f"{case.name} after {pipeline}")
 
 
-@pytest.mark.parametrize("case", list(catalogue.float_functions()), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [*catalogue.float_functions(), *catalogue.double_functions()], ids=lambda case: case.name
+)
 def test_expanded_functions_S5(case: catalogue.Case) -> None:
     check(case, EXPAND)
 

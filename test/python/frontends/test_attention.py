@@ -292,7 +292,7 @@ def test_shapes_that_do_not_fit_are_an_error_with_their_line_K5() -> None:
         "could not|must match|broadcast": (q[:1].expand(3, 3, 6, 4), k, v),
         r"expected query \[.., L, E\]": (q, k, v[:, :, :4]),
         "expected query, key and value of one element type": (q, k.double(), v),
-        r"expected floats of at most 32 bits \(S5\) for attention by blocks, got torch.float64": (
+        r"expected floats of at most 32 bits \(K5\) for attention by blocks, got torch.float64": (
             q.double(),
             k.double(),
             v.double(),

@@ -136,7 +136,9 @@ def test_errors() -> None:
         reference.evaluate("gamma", x)
     with pytest.raises(ValueError, match="pow: expected 2 operands, got 1"):
         reference.evaluate("pow", x)
-    with pytest.raises(ValueError, match="exp: expected f32 operands, got float64"):
-        reference.evaluate("exp", x.astype(np.float64))
+    with pytest.raises(ValueError, match="exp: expected f32 or f64 operands, got float16"):
+        reference.evaluate("exp", x.astype(np.float16))
+    with pytest.raises(ValueError, match="pow: expected f32 operands, got float64"):
+        reference.evaluate("pow", x.astype(np.float64), x.astype(np.float64))
     with pytest.raises(ValueError, match="powi: expected an integer exponent, got float32"):
         reference.evaluate("powi", x, x)

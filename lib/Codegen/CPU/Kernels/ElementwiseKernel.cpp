@@ -74,11 +74,13 @@ private:
 };
 } // namespace
 
-/// Whether the body computes an elementary function (S5).
-static bool callsFunction(Block &body) {
+/// Whether the body computes an elementary function (S5) as one long chain of
+/// operations: those of f64 have many short ones.
+static bool hasLongChain(Block &body) {
   return llvm::any_of(body, [](Operation &op) {
     return isa_and_nonnull<ReproDialect>(op.getDialect()) &&
-           isElementaryFunction(op.getName().stripDialect());
+           isElementaryFunction(op.getName().stripDialect()) &&
+           !op.getResult(0).getType().isF64();
   });
 }
 
@@ -329,8 +331,8 @@ void ElementwiseKernel::expand() {
     expandTransposed();
     return;
   }
-  // Long chains of operations: two independent ones keep a processor busy.
-  if (body && callsFunction(*body) && lanes && loops.back().size >= 2 * lanes)
+  // Two independent chains keep a processor busy.
+  if (body && hasLongChain(*body) && lanes && loops.back().size >= 2 * lanes)
     lanes *= 2;
 
   // A work item is a part of a long innermost loop or a group of inner loops.

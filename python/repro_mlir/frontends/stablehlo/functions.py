@@ -42,21 +42,24 @@ _FUNCTIONS = {
     "stablehlo.tanh": "tanh",
 }
 
+#: Those that are no functions of f64 (S5).
+_OF_F32 = ("atan2", "pow")
+
 
 @rule(*_FUNCTIONS)
 def elementary(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
     """The correctly rounded function: neither an expansion into polynomials nor a folder may come first."""
-    function = f"repro.{_FUNCTIONS[operation.name]}"
+    name = _FUNCTIONS[operation.name]
     element = emit.element_of(operation.results[0])
     if isinstance(element, ir.IntegerType):
         # The power of integers is exact.
         return None
-    if isinstance(element, ir.F64Type):
-        raise Unsupported("of f64 is not supported: elementary functions are those of f32 (S5)")
+    if isinstance(element, ir.F64Type) and name in _OF_F32:
+        raise Unsupported(f"of f64 is not supported: {name} is a function of f32 (S5)")
 
     def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
         kind = build.types[0].element_type
-        return [build.elementwise(operands, lambda values: build.scalar(function, values, kind))]
+        return [build.elementwise(operands, lambda values: build.scalar(f"repro.{name}", values, kind))]
 
     return calls.call(list(operation.operands), [operation.results[0].type], write)
 

@@ -140,7 +140,7 @@ def _check(
             f"expected query, key and value of one element type, got {query.dtype}, {key.dtype}, {value.dtype}"
         )
     if not query.is_floating_point() or query.dtype == torch.float64:
-        raise CaptureError(f"expected floats of at most 32 bits (S5) for attention by blocks, got {query.dtype}")
+        raise CaptureError(f"expected floats of at most 32 bits (K5) for attention by blocks, got {query.dtype}")
     if enable_gqa and any(x.shape[-3] == 0 or query.shape[-3] % x.shape[-3] for x in (key, value)):
         raise CaptureError(f"expected heads of key and value that divide those of query, got {shapes}")
     if is_causal and mask is not None:
