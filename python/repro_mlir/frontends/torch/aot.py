@@ -19,6 +19,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import ImportedProgram
 from repro_mlir.frontends.torch.compositions import Compositions
+from repro_mlir.frontends.torch.control_flow import make_counters_known
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.graphs import CapturedGraph, capture_graph, draws, is_random, reads_written
 from repro_mlir.frontends.torch.source_lines import is_user_file, source_name
@@ -65,6 +66,7 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
             "defined; expected the model itself, in one process"
         )
     _warn_of_break(module)
+    make_counters_known(module)
     if not options.fallback:
         # Dynamo would run further forms in eager mode, with no more than a line in its log.
         torch._dynamo.config.fail_on_recompile_limit_hit = True

@@ -14,16 +14,26 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
+from repro_mlir.frontends.torch.control_flow import ControlFlow
 from repro_mlir.frontends.torch.ctc import ctc_loss
 from repro_mlir.frontends.torch.errors import CaptureError
 
 
 class Compositions(TorchFunctionMode):
-    """Replaces the functions of this module while it is active."""
+    """Replaces the functions of this module, and those of control_flow.py, while it is active."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._control_flow = ControlFlow()
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        operator = self._control_flow.operators.get(function)
+        if operator is not None:
+            # In the functions that it calls others are replaced, too.
+            with self:
+                return operator(*args, **(kwargs or {}))
         return _COMPOSITIONS.get(function, function)(*args, **(kwargs or {}))
 
 

@@ -32,6 +32,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from repro_mlir.frontends.torch import checks, complex_pairs, foreach, fused, opmath
 from repro_mlir.frontends.torch.attention import BlockedAttention
 from repro_mlir.frontends.torch.compositions import Compositions
+from repro_mlir.frontends.torch.control_flow import calls_of_operators
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.interpreters import NodeInterpreter
@@ -220,7 +221,12 @@ def first_stage(
     """
     modules = {} if modules is None else modules
     with errors_with_lines(modules), tracing_environment():
-        with _through_compiled_functions(), enable_python_dispatcher(), without_other_random_numbers():
+        with (
+            _through_compiled_functions(),
+            calls_of_operators(),
+            enable_python_dispatcher(),
+            without_other_random_numbers(),
+        ):
             first = make_fx(
                 _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
             )(*arguments)

@@ -1,0 +1,103 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Values of traced tensors that follow from constants alone, such as the counter of a loop."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
+from torch.utils._python_dispatch import _disable_current_modes
+
+aten = torch.ops.aten
+
+_MOST_ELEMENTS = 1024
+_DEEPEST = 256
+
+_EXACT = {
+    getattr(aten, name)
+    for name in (
+        *("arange", "full", "full_like", "lift_fresh_copy", "lift_fresh", "new_full", "new_ones", "new_zeros"),
+        *("ones", "ones_like", "scalar_tensor", "zeros", "zeros_like", "fill", "_to_copy", "clone", "detach", "alias"),
+        *("expand", "permute", "reshape", "select", "slice", "squeeze", "t", "transpose", "unsqueeze", "view"),
+        *("_unsafe_view", "cat", "stack", "where", "add", "sub", "rsub", "mul", "neg", "abs", "sign", "maximum"),
+        *("minimum", "clamp", "amax", "amin", "all", "any", "eq", "ne", "lt", "le", "gt", "ge", "logical_and"),
+        *("logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"),
+    )
+}
+"""Operators whose results are rounded at most once, so that they are the program's whoever computes them."""
+
+_EXACT_OF_ONE = {aten.sum, aten.prod, aten.mean}
+"""The same where an operand has one element, or no floats."""
+
+
+class KnownValues:
+    """The values of tensors of a trace."""
+
+    def __init__(self) -> None:
+        self._values: dict[torch.fx.Node, Any] = {}
+
+    def truth(self, tensor: torch.Tensor) -> bool | None:
+        """Whether a tensor of one element is true; None where that is not known before the program runs."""
+        mode = get_proxy_mode()
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            value = self._find(tensor, mode)
+            return None if value is None else bool(value)
+
+    def _find(self, tensor: torch.Tensor, mode: Any) -> torch.Tensor | None:
+        """The value of a tensor that depends on constants alone, as far as it is small and exact; None of others."""
+        if isinstance(tensor, FunctionalTensor):
+            tensor = torch._from_functional_tensor(tensor.elem)
+        if not isinstance(tensor, FakeTensor):
+            return None
+        if tensor.constant is not None:
+            return tensor.constant
+        slot = None if mode is None else get_proxy_slot(tensor, mode.tracer, None)
+        if mode is None or slot is None:
+            return None
+        value = self._value(slot.proxy.node, mode.tracer.root, 0)
+        return value if isinstance(value, torch.Tensor) else None
+
+    def _value(self, node: torch.fx.Node, root: Any, depth: int) -> Any:
+        if _is_written(node):
+            return None
+        if node not in self._values:
+            self._values[node] = self._computed(node, root, depth) if depth < _DEEPEST else None
+        return self._values[node]
+
+    def _computed(self, node: torch.fx.Node, root: Any, depth: int) -> Any:
+        if node.op == "get_attr":
+            constant = getattr(root, str(node.target))
+            return constant if _is_small(constant) and not isinstance(constant, FakeTensor) else None
+        packet = getattr(node.target, "overloadpacket", None)
+        if node.op != "call_function" or packet not in _EXACT | _EXACT_OF_ONE or not _is_small(node.meta.get("val")):
+            return None
+        values = {each: self._value(each, root, depth + 1) for each in node.all_input_nodes}
+        if any(value is None for value in values.values()):
+            return None
+        if packet in _EXACT_OF_ONE and any(v.numel() != 1 and v.is_floating_point() for v in values.values()):
+            return None
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+        return node.target(*args, **kwargs)  # type: ignore[operator]  # it is an operator
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() <= _MOST_ELEMENTS
+
+
+def _is_written(node: torch.fx.Node) -> bool:
+    """Whether an operator writes to the memory of a node's tensor."""
+    return any(operator._schema.is_mutable for operator in _readers(node))
+
+
+def _readers(node: torch.fx.Node) -> Iterator[torch._ops.OpOverload]:
+    """The operators that read a node's tensor, or views of it."""
+    for user in node.users:
+        if isinstance(user.target, torch._ops.OpOverload):
+            yield user.target
+            if user.target.is_view:
+                yield from _readers(user)
