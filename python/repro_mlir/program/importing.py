@@ -59,6 +59,10 @@ def run_prepared_passes(
         return read(module)
 
 
+_DEPENDS_ON_VALUES = "the number of iterations depends on values"
+"""Of a loop of the user's (repro-unroll-loops): nothing is wrong with the compiler that anybody would repeat."""
+
+
 def run_passes(text: str, passes: str, stage: str, read: Callable[[ir.Module], T]) -> T:
     """As `run_prepared_passes`, of text from a frontend; errors say how to repeat them."""
     from . import debugging
@@ -66,5 +70,7 @@ def run_passes(text: str, passes: str, stage: str, read: Callable[[ir.Module], T
     try:
         return run_prepared_passes(text, lambda _: passes, stage, read)
     except ReproError as error:
+        if _DEPENDS_ON_VALUES in str(error):
+            raise ReproError(f"cannot {stage} the program: {error}: expected one that follows from constants") from None
         repeat = debugging.how_to_repeat(text, f"builtin.module({passes})", ["--allow-unregistered-dialect"])
         raise ReproError(f"cannot {stage} the program: {error}{repeat}") from None

@@ -191,6 +191,15 @@ def test_loops_are_unrolled_within_limits(monkeypatch: pytest.MonkeyPatch) -> No
         load(loop(60, depth=6))
 
 
+def test_long_loops_are_refused_before_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise AssertionError("a node of the loop was evaluated")
+
+    monkeypatch.setattr("repro_mlir.frontends.onnx.evaluation.Evaluation._subgraph", fail)
+    with pytest.raises(ReproError, match=r"\(Loop\): the model runs more than 20,000 nodes"):
+        load(loop(10**9))
+
+
 @pytest.mark.parametrize(
     "nodes, message",
     [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import onnx
 import torch
 
 from repro_mlir.frontends.onnx.errors import OnnxError
@@ -33,6 +34,8 @@ def _loop(call: Call) -> Any:
     condition: Any = call.inputs[1] if call.has(1) else constant(True, torch.bool)
     carried = [*call.inputs[2:]]
     rows: list[list[torch.Tensor]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    if most is not None and is_known(condition) and elements(condition)[0] and _runs_on(body):
+        call.require(most * (1 + len(body.node)))
     step = 0
     while most is None or step < most:
         if not is_known(condition):
@@ -47,6 +50,16 @@ def _loop(call: Call) -> Any:
     if any(not row for row in rows):
         raise OnnxError("a loop of no steps gives no rows")
     return *carried, *(torch.stack(row) for row in rows)
+
+
+def _runs_on(body: onnx.GraphProto) -> bool:
+    """Whether the condition of a loop is the one that its body is given: it takes all steps or none."""
+    copies = {node.output[0]: node.input[0] for node in body.node if node.op_type == "Identity" and not node.domain}
+    condition = body.output[0].name
+    # Each name is written once, so this ends.
+    while condition in copies:
+        condition = copies[condition]
+    return bool(condition == body.input[1].name)
 
 
 def _tensor(value: Any) -> torch.Tensor:

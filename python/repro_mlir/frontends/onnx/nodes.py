@@ -96,6 +96,11 @@ class Call:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def require(self, count: int) -> None:
+        """OnnxError where so many operations, each of which is told when it is evaluated, would be too many."""
+        self.spend(count)
+        self.spend(-count)
+
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
 
