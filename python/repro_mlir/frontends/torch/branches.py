@@ -177,7 +177,8 @@ class _Checks(TorchDispatchMode):
                     f"{function} writes to a tensor from outside of a branch that depends on tensor values: expected "
                     "the new value as a result of the branch"
                 )
-        guarded = tuple(self._guarded(argument.name, function, value) for argument, value in zip(schema, args))
+        given = zip((argument.name for argument in schema), args, strict=False)
+        guarded = tuple(self._guarded(name, function, value) for name, value in given)
         kwargs = {name: self._guarded(name, function, value) for name, value in kwargs.items()}
         results = function(*guarded, **kwargs)
         self._own.add(results, (args, kwargs))
