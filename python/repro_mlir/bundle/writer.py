@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,8 +145,8 @@ def write_bundle(
         "compiler": f"repro-mlir {_repro.__version__}",
         "num_hyper_parameters": program.num_hyper_parameters,
         "state": states,
-        "inputs": [_describe(kind) for kind in program.inputs],
-        "outputs": [_describe(kind) for kind in program.outputs],
+        "inputs": [kind.as_json() for kind in program.inputs],
+        "outputs": [kind.as_json() for kind in program.outputs],
         "targets": targets,
         "steps": len(steps),
         "initial_state": state_hash(
@@ -186,10 +187,6 @@ def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
     return key.hex()
 
 
-def _describe(kind: TensorType) -> dict[str, Any]:
-    return {"name": kind.name, "element": kind.element, "shape": list(kind.shape)}
-
-
 def _describe_state(program: Program, seed: int) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
     """The entries of the manifest, and the member with the tensors that must be stored, if any must."""
     entries, kinds, arrays = [], [], []
@@ -198,7 +195,7 @@ def _describe_state(program: Program, seed: int) -> tuple[list[dict[str, Any]], 
         if description is None:
             kinds.append(kind)
             arrays.append(array)
-        entries.append({**_describe(kind), "initial": description or {"from": "file"}})
+        entries.append({**kind.as_json(), "initial": description or {"from": "file"}})
     return entries, {STATE: write_tensors(kinds, arrays)} if kinds else {}
 
 
@@ -216,4 +213,4 @@ def _recorded(kinds: Sequence[TensorType], steps: Steps) -> bytes:
     stacked = []
     for i, kind in enumerate(kinds):
         stacked.append(np.stack([as_array(inputs[i], kind, "input") for inputs in steps]))
-    return write_tensors([TensorType(k.name, k.element, (len(steps), *k.shape)) for k in kinds], stacked)
+    return write_tensors([replace(kind, shape=(len(steps), *kind.shape)) for kind in kinds], stacked)

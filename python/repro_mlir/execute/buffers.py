@@ -52,7 +52,11 @@ def address(tensor: Tensor, value: np.ndarray, *, writable: bool) -> int:
     """
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{tensor}: expected a NumPy array, got {type(value).__name__}")
-    if value.dtype != tensor.dtype:
+    # Integers have no sign in a program (V1).
+    found = (
+        np.dtype(f"i{value.dtype.itemsize}") if value.dtype.kind == "u" and tensor.dtype.kind == "i" else value.dtype
+    )
+    if found != tensor.dtype:
         raise TypeError(f"{tensor}: expected elements {tensor.dtype} ({tensor.element}), got {value.dtype}")
     if not value.flags.c_contiguous:
         raise ValueError(f"{tensor}: expected a C-contiguous array, got strides {value.strides}")

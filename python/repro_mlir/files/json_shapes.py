@@ -56,6 +56,12 @@ def number(least: int) -> Shape:
     return check
 
 
+def true(value: Any, where: str) -> None:
+    """The value true alone: what is not so has no key."""
+    if value is not True:
+        raise ReproError(f"{where}: expected true, got {_shown(value)}")
+
+
 def choice(*texts: str) -> Shape:
     """One of some strings."""
 

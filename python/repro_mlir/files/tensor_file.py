@@ -26,10 +26,15 @@ from .regular import read_regular
 _HEADER_BYTES = 1 << 24
 """The most bytes of a header."""
 
+_UNSIGNED = {"U8": "i8", "U16": "i16", "U32": "i32", "U64": "i64"}
+_ELEMENTS = {element.safetensors: element.name for element in ELEMENTS.values()} | _UNSIGNED
+_NAMES = {(name, dtype in _UNSIGNED): dtype for dtype, name in _ELEMENTS.items()}
+"""The format's names of element types, by MLIR's and whether they are unsigned."""
+
 _ENTRIES = shapes.mapping(
     shapes.record(
         {
-            "dtype": shapes.choice(*(element.safetensors for element in ELEMENTS.values())),
+            "dtype": shapes.choice(*_ELEMENTS),
             "shape": shapes.array(shapes.number(0)),
             "data_offsets": shapes.array(shapes.number(0)),
         }
@@ -45,7 +50,7 @@ def tensor_header(kinds: Sequence[TensorType], metadata: Mapping[str, str] | Non
     for kind in kinds:
         begin, end = end, end + kind.nbytes
         header[kind.name] = {
-            "dtype": ELEMENTS[kind.element].safetensors,
+            "dtype": _NAMES[kind.element, kind.unsigned],
             "shape": list(kind.shape),
             "data_offsets": [begin, end],
         }
@@ -84,7 +89,7 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
         if kind.name not in found:
             raise ReproError(f"{where}: no tensor {kind.name}")
         dtype, shape, offsets = (found[kind.name][key] for key in ("dtype", "shape", "data_offsets"))
-        known = ELEMENTS[kind.element].safetensors
+        known = _NAMES[kind.element, kind.unsigned]
         if dtype != known or shape != list(kind.shape):
             raise ReproError(
                 f"{where}: tensor {kind.name}: expected shape {list(kind.shape)} of {known}, got {shape} of {dtype}"
@@ -107,8 +112,10 @@ def load_tensors(kinds: Sequence[TensorType], path: str | Path) -> tuple[np.ndar
 def read_all_tensors(data: bytes, where: str) -> tuple[list[TensorType], tuple[np.ndarray, ...], dict[str, str]]:
     """All tensors of a file, as it names them, and its metadata. ReproError for data of another format."""
     found, metadata, _ = _parsed(data, where)
-    elements = {element.safetensors: element.name for element in ELEMENTS.values()}
-    kinds = [TensorType(name, elements[entry["dtype"]], tuple(entry["shape"])) for name, entry in found.items()]
+    kinds = [
+        TensorType(name, _ELEMENTS[entry["dtype"]], tuple(entry["shape"]), entry["dtype"] in _UNSIGNED)
+        for name, entry in found.items()
+    ]
     try:
         return kinds, read_tensors(kinds, data, where), metadata
     except (ValueError, OverflowError):

@@ -30,7 +30,9 @@ def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
         return _number(value, kind, what)
     array = _shared(value, kind, what)
     if array.dtype != kind.dtype:
-        raise ReproError(f"{what} {kind.name}: expected elements of {kind.element} ({kind.dtype}), got {array.dtype}")
+        raise ReproError(
+            f"{what} {kind.name}: expected elements of {kind.shown_element} ({kind.dtype}), got {array.dtype}"
+        )
     if array.shape != kind.shape:
         raise ReproError(f"{what} {kind.name}: expected shape {list(kind.shape)}, got {list(array.shape)}")
     return array
@@ -42,13 +44,13 @@ def _number(value: bool | int | float, kind: TensorType, what: str) -> np.ndarra
     if (
         ELEMENTS[kind.element].is_bits
         or (wanted == "b") != isinstance(value, bool)
-        or (wanted == "i" and value != int(value))
+        or (wanted in "iu" and value != int(value))
     ):
-        raise ReproError(f"{what} {kind.name}: expected elements of {kind.element}, got the number {value!r}")
+        raise ReproError(f"{what} {kind.name}: expected elements of {kind.shown_element}, got the number {value!r}")
     try:
         return np.array(value, kind.dtype)
     except OverflowError:
-        raise ReproError(f"{what} {kind.name}: {value!r} does not fit {kind.element}") from None
+        raise ReproError(f"{what} {kind.name}: {value!r} does not fit {kind.shown_element}") from None
 
 
 def _shared(value: Any, kind: TensorType, what: str) -> np.ndarray:

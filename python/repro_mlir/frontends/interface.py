@@ -75,17 +75,20 @@ class SymbolicImport:
     Attributes:
       text: as of an ImportedProgram, with symbols (docs/architecture.md).
       initial: as of an ImportedProgram.
+      unsigned: role ("state", "input" or "output") and name of the tensors of unsigned integers.
     """
 
     text: str = field(repr=False)
     initial: tuple[np.ndarray, ...] = field(repr=False)
+    unsigned: frozenset[tuple[str, str]] = frozenset()
 
 
 class Bindings(Protocol):
     """What ties a program to the user's objects: where the inputs of a step come from, and where its state goes.
 
-    Arrays are what `as_array` takes, NumPy's or the framework's: f64, f32, f16, i8 to i64 and i1 as themselves, bf16
-    and f8 of NumPy as their bits. Each has the shape and element type of its `TensorType`.
+    Arrays are what `as_array` takes, NumPy's or the framework's: f64, f32, f16, i8 to i64 and i1 as themselves,
+    unsigned integers where the framework has them, bf16 and f8 of NumPy as their bits. Each has the shape and element
+    type of its `TensorType`.
     """
 
     def hyper_parameters(self) -> Sequence[Any]:

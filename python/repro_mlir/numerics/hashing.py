@@ -65,7 +65,9 @@ def _plain_bytes(array: np.ndarray, element: str) -> bytes | memoryview:
     """`tensor_bytes`, in place where the memory already holds them: to see that takes less time than to copy all."""
     if sys.byteorder == "little" and array.dtype.isnative and array.flags.c_contiguous and array.size and array.ndim:
         known = ELEMENTS.get(element)
-        if known is not None and array.dtype.name == known.numpy and is_canonical(array, element):
+        # Of integers the bits count (V1).
+        sign = "u" if known is not None and known.format is None else ""
+        if known is not None and array.dtype.name.removeprefix(sign) == known.numpy and is_canonical(array, element):
             return array.reshape(-1).view(np.uint8).data
     return tensor_bytes(array, element)
 

@@ -3,14 +3,15 @@
 
 """Tensors of a program as NumPy arrays.
 
-A NumPy array holds f64, f32, f16, i8 to i64 and i1 (as bool) as themselves and bf16, f8E4M3FN and f8E5M2 as their bits
-in unsigned integers.
+A NumPy array holds f64, f32, f16, i8 to i64 (signed, or unsigned where the framework has them so) and i1 (as bool) as
+themselves, and bf16, f8E4M3FN and f8E5M2 as their bits in unsigned integers.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,20 +23,29 @@ from .elements import ELEMENTS
 LONGEST_NAME = 1000
 """Characters of a tensor's name."""
 
+_UNSIGNED = {f"i{width}": np.dtype(f"uint{width}") for width in (8, 16, 32, 64)}
+
 
 @dataclass(frozen=True)
 class TensorType:
     """Name, element type (MLIR's name) and shape of a state tensor, an input or an output.
 
     ReproError for a name that a terminal would not show as it is: more than LONGEST_NAME characters, one that is not
-    printable (controls, line ends, marks of direction), or two spaces in a row.
+    printable (controls, line ends, marks of direction), or two spaces in a row, and for an `unsigned` that cannot be.
+
+    Attributes:
+      unsigned: whether the user's arrays have unsigned integers. A program does not know that (V1): it is no part of
+        what makes types equal.
     """
 
     name: str
     element: str
     shape: tuple[int, ...]
+    unsigned: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.unsigned is not False and (self.unsigned is not True or self.element not in _UNSIGNED):
+            raise ReproError(f"expected unsigned elements of {', '.join(_UNSIGNED)}, got {self.element}")
         name = self.name
         if not name.isprintable() or "  " in name or len(name) > LONGEST_NAME:
             raise ReproError(
@@ -46,7 +56,22 @@ class TensorType:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy type that holds the elements."""
-        return ELEMENTS[self.element].dtype
+        return _UNSIGNED[self.element] if self.unsigned else ELEMENTS[self.element].dtype
+
+    @property
+    def shown_element(self) -> str:
+        """The element type for people, such as `ui8`."""
+        return f"u{self.element}" if self.unsigned else self.element
+
+    def as_json(self) -> dict[str, Any]:
+        """As files have it: `unsigned` only where it is so."""
+        described = {"name": self.name, "element": self.element, "shape": list(self.shape)}
+        return described | ({"unsigned": True} if self.unsigned else {})
+
+    @staticmethod
+    def of_json(value: Mapping[str, Any]) -> TensorType:
+        """What `as_json` gave. ReproError, KeyError or TypeError for what it gives of none."""
+        return TensorType(value["name"], value["element"], tuple(value["shape"]), value.get("unsigned", False))
 
     @property
     def nbytes(self) -> int:
@@ -54,7 +79,7 @@ class TensorType:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def __str__(self) -> str:
-        return f"{self.name}: {'x'.join([*map(str, self.shape), self.element])}"
+        return f"{self.name}: {'x'.join([*map(str, self.shape), self.shown_element])}"
 
 
 def from_bytes(data: bytes | memoryview, kind: TensorType) -> np.ndarray:

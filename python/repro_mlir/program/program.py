@@ -103,9 +103,9 @@ class Program:
             "format": _FORMAT,
             "numerics": _NUMERICS,
             "num_hyper_parameters": self.num_hyper_parameters,
-            "state": [_describe(kind) for kind in self.state],
-            "inputs": [_describe(kind) for kind in self.inputs],
-            "outputs": [_describe(kind) for kind in self.outputs],
+            "state": [kind.as_json() for kind in self.state],
+            "inputs": [kind.as_json() for kind in self.inputs],
+            "outputs": [kind.as_json() for kind in self.outputs],
         }
         members = {
             _PROGRAMS[_FORMAT]: self.data,
@@ -159,8 +159,7 @@ class Program:
             raise ReproError(f"{path}: expected {_WHAT}")
         try:
             state, inputs, outputs = (
-                tuple(TensorType(t["name"], t["element"], tuple(t["shape"])) for t in signature[key])
-                for key in ("state", "inputs", "outputs")
+                tuple(map(TensorType.of_json, signature[key])) for key in ("state", "inputs", "outputs")
             )
             count = signature["num_hyper_parameters"]
         except (AttributeError, KeyError, TypeError):
@@ -181,10 +180,6 @@ def _within(path: str | Path) -> Iterator[None]:
         yield
     except ReproError as error:
         raise type(error)(f"{path}: {error}") from None
-
-
-def _describe(kind: TensorType) -> dict[str, Any]:
-    return {"name": kind.name, "element": kind.element, "shape": list(kind.shape)}
 
 
 def read_untrusted(data: bytes, path: str | Path, *, is_text: bool, seconds: float | None = None) -> bytes:

@@ -49,12 +49,14 @@ class SymbolicProgram:
     Attributes:
       text: MLIR text of the imported module, with symbols (docs/architecture.md).
       initial: the initial value of each state tensor; do not write to them.
+      unsigned: as of a SymbolicImport.
     Raises:
       ReproError: text that is no module with symbols.
     """
 
     text: str = field(repr=False)
     initial: tuple[np.ndarray, ...] = field(repr=False)
+    unsigned: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
 
     def __post_init__(self) -> None:
         _examine(self.text)
@@ -132,7 +134,12 @@ class SymbolicProgram:
                 raise
             at = ", ".join(f"{name} = {size}" for name, size in chosen.items())
             raise ReproError(f"{at}: {found[1]}") from None
-        return dataclasses.replace(read_signature(data), initial=self.initial)
+        program = read_signature(data)
+        state, inputs, outputs = (
+            tuple(dataclasses.replace(kind, unsigned=(role, kind.name) in self.unsigned) for kind in kinds)
+            for role, kinds in (("state", program.state), ("input", program.inputs), ("output", program.outputs))
+        )
+        return dataclasses.replace(program, state=state, inputs=inputs, outputs=outputs, initial=self.initial)
 
 
 _CONDITION = re.compile("cannot import the program: (?:.*?: )?at these sizes: (.*?)(; to repeat it: .*)?$")
@@ -169,7 +176,8 @@ def symbolic_program_of(imported: SymbolicImport) -> SymbolicProgram:
     """The program of what a frontend hands over. ReproError for text that is no module with symbols."""
     names = _examine(imported.text)
     pairs = zip(imported.initial, names.elements, strict=False)
-    return SymbolicProgram(imported.text, tuple(canonical_of(value, element) for value, element in pairs))
+    initial = tuple(canonical_of(value, element) for value, element in pairs)
+    return SymbolicProgram(imported.text, initial, imported.unsigned)
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,9 @@ def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
         return np.asarray(from_bits(array, element))
     if element.name == "f16" and array.dtype == np.float16:
         return array.astype(np.float32)
+    if accepted.kind == "i" and array.dtype == np.dtype(f"u{accepted.itemsize}"):
+        # Integers have no sign (V1).
+        array = array.view(accepted)
     if array.dtype != accepted:
         raise ProgramError(f"{what}: expected {accepted} for {kind}, got {array.dtype}")
     if element.is_storage:

@@ -99,7 +99,6 @@ def run_entry(name: str) -> Outcome:
     import repro_mlir
     from repro_mlir.frontends.onnx import load
     from repro_mlir.frontends.onnx.shaping import names_in_shapes
-    from repro_mlir.numerics.elements import ELEMENTS
 
     stage = "capture"
     try:
@@ -117,7 +116,7 @@ def run_entry(name: str) -> Outcome:
             varying = {name: value for name, value in given.items() if name not in fixed}
             program = load(model, inputs=varying, constants=fixed)
             arguments = [
-                np.ascontiguousarray(array).view(ELEMENTS[kind.element].dtype).reshape(np.shape(array))
+                np.ascontiguousarray(array).view(kind.dtype).reshape(np.shape(array))
                 for kind, array in zip(program.inputs, varying.values(), strict=True)
             ]
             stage = "interpret"

@@ -28,7 +28,7 @@ from typing import Any
 from suite import Outcome, Suite, all_lines, first_line, report
 from suite import parser as command_line
 
-DTYPES = ("float32", "bfloat16", "int64", "bool", "complex64")
+DTYPES = ("float32", "bfloat16", "int64", "uint8", "bool", "complex64")
 """Element types whose entries are taken."""
 
 STAGES = [
@@ -188,6 +188,7 @@ _MEANINGS = {
     ],
     "bfloat16": ["with results close to eager PyTorch (rtol 2e-2, atol 1e-2)."],
     "int64": ["with results equal to eager PyTorch, floats among them close (rtol 1e-3, atol 1e-4)."],
+    "uint8": ["with results equal to eager PyTorch, floats among them close (rtol 1e-3, atol 1e-4)."],
     "bool": ["with results equal to eager PyTorch, floats among them close (rtol 1e-3, atol 1e-4)."],
     "complex64": ["with results close to eager PyTorch (rtol 1e-3, atol 1e-4), complex numbers as pairs (Z1)."],
 }

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
-from repro_mlir.frontends.torch.complex_pairs import as_real
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.random_sites import RandomSites
+from repro_mlir.frontends.torch.representation import represented
 from support.tracing import trace
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
@@ -208,5 +208,5 @@ def _capture(
     expected = None if draws or uninitialised else [r.detach() for r in function(*(a.clone() for a in arguments))]
     if expected is not None:
         # (Z1) the program has pairs of real numbers.
-        expected = [*map(as_real, expected)]
-    return OperatorProgram(name, text, graph, [*map(as_real, arguments)], expected, has_backward)
+        expected = [*map(represented, expected)]
+    return OperatorProgram(name, text, graph, [*map(represented, arguments)], expected, has_backward)

@@ -10,7 +10,7 @@ import numpy as np
 import repro_mlir
 import torch
 import torch.utils._pytree as pytree
-from repro_mlir.frontends.torch.complex_pairs import as_real
+from repro_mlir.frontends.torch.representation import represented
 from repro_mlir.reference.interpreter import Interpreter
 from support import kit
 
@@ -47,8 +47,8 @@ def check(
 ) -> list[torch.Tensor]:
     """Captures functions of the arguments and compares; gives the results, complex ones as pairs (Z1)."""
     program = repro_mlir.capture(_Module(functions), arguments)
-    wanted = [as_real(each) for each in _Module(functions)(*(a.clone() for a in arguments))]
-    given = [*map(_numpy, map(as_real, arguments))]
+    wanted = [represented(each) for each in _Module(functions)(*(a.clone() for a in arguments))]
+    given = [*map(_numpy, map(represented, arguments))]
     known = kit.read(program.text)
     results = Interpreter(known).run(*given)
     for name, got, want in zip(_names(functions, arguments), results, wanted, strict=True):

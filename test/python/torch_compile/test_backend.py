@@ -741,8 +741,24 @@ def test_what_cannot_be_captured_names_the_line() -> None:
 
     with pytest.raises(BackendCompilerFailed, match=r"test_backend\.py:\d+: operator aten\._linalg_eigh is not"):
         compiled(function)(torch.eye(4))
-    with pytest.raises(BackendCompilerFailed, match=r"expected one of the element types .*, got uint8"):
-        compiled(lambda x: x * 2)(torch.ones(4, dtype=torch.uint8))
+    with pytest.raises(BackendCompilerFailed, match=r"expected one of the element types .*, got float8_e5m2fnuz"):
+        compiled(lambda x: x.clone())(torch.ones(4).to(torch.float8_e5m2fnuz))
+
+
+def test_unsigned_integers() -> None:
+    """Results in other orders of memory, at offsets and of one's own memory have the type that PyTorch gives."""
+
+    def function(x: torch.Tensor) -> list[torch.Tensor]:
+        y = x + 200
+        x.mul_(3)
+        return [y, y.t(), y[1:], x > 100, x.float() / 255, y.to(torch.uint16), x]
+
+    x = torch.arange(0, 240, 10, dtype=torch.uint8).reshape(4, 6)
+    given, own = x.clone(), x.clone()
+    for found, expected in zip(compiled(function, fullgraph=True)(given), function(own), strict=True):
+        assert found.dtype is expected.dtype and found.stride() == expected.stride()
+        assert torch.equal(found, expected)
+    assert torch.equal(given, own)
 
 
 @torch._dynamo.config.patch(capture_scalar_outputs=True)

@@ -41,7 +41,8 @@ _SEAL_MAGIC = b"repro-seal-v1\0\0\0"
 _SIGNATURE = b"repro-signature\0"
 
 _TENSOR = shapes.record(
-    {"name": shapes.text, "element": shapes.choice(*ELEMENTS), "shape": shapes.array(shapes.number(0))}
+    {"name": shapes.text, "element": shapes.choice(*ELEMENTS), "shape": shapes.array(shapes.number(0))},
+    {"unsigned": shapes.true},
 )
 _STEP_TENSORS = {
     "inputs": shapes.array(_TENSOR),
@@ -177,12 +178,12 @@ def _check_names(kinds: Sequence[TensorType], where: str) -> None:
 
 def tensors_as_json(kinds: Sequence[TensorType]) -> list[dict[str, Any]]:
     """Names and types of tensors as JSON."""
-    return [{"name": kind.name, "element": kind.element, "shape": list(kind.shape)} for kind in kinds]
+    return [kind.as_json() for kind in kinds]
 
 
 def tensors_from_json(value: list[dict[str, Any]]) -> tuple[TensorType, ...]:
     """What `tensors_as_json` gave. ReproError for tensors that none can be."""
-    return tuple(TensorType(each["name"], each["element"], tuple(each["shape"])) for each in value)
+    return tuple(map(TensorType.of_json, value))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ...errors import ReproError
 from ...files import tensor_record
 from ...files.regular import open_regular
 from ...files.tensor_record import size_of
+from ...numerics.elements import ELEMENTS
 from ...numerics.formats import element_type, from_bits
 from ...numerics.tensors import TensorType
 from .form import Header, Record
@@ -125,7 +126,9 @@ def loss_of(record: Record, header: Header) -> float | None:
     for kind in () if record.program is None else header.programs[record.program].signature.outputs:
         if kind.name == "loss" and not kind.shape and record.loss is not None:
             (value,) = StoredInputs([kind]).decode(record.loss, f"step {record.step}: loss")
-            return float(from_bits(value, element_type(kind.element))) if kind.dtype.kind == "u" else float(value)
+            return (
+                float(from_bits(value, element_type(kind.element))) if ELEMENTS[kind.element].is_bits else float(value)
+            )
     return None
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -93,8 +93,7 @@ class Bundle:
         self.program: str = manifest["program"]
         self.compiler: str = manifest["compiler"]
         self.state, self.inputs, self.outputs = (
-            tuple(TensorType(t["name"], t["element"], tuple(t["shape"])) for t in manifest[key])
-            for key in ("state", "inputs", "outputs")
+            tuple(map(TensorType.of_json, manifest[key])) for key in ("state", "inputs", "outputs")
         )
         self.num_hyper_parameters: int = manifest["num_hyper_parameters"]
         self.architectures: list[str] = list(manifest["targets"])
@@ -193,7 +192,7 @@ class Bundle:
 
     @cached_property
     def _recorded(self) -> tuple[np.ndarray, ...]:
-        kinds = [TensorType(kind.name, kind.element, (self.steps, *kind.shape)) for kind in self.inputs]
+        kinds = [replace(kind, shape=(self.steps, *kind.shape)) for kind in self.inputs]
         return read_tensors(kinds, self._data[INPUTS], f"{self.path}: {INPUTS}") if self.steps and kinds else ()
 
     def recorded_inputs(self, step: int) -> list[np.ndarray]:

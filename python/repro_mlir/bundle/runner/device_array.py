@@ -18,7 +18,9 @@ from ...errors import ReproError
 from ...numerics.elements import ELEMENTS
 from ...numerics.tensors import TensorType
 
+# Of dlpack.h.
 _CUDA, _CUDA_MANAGED = 2, 13
+_UINT = 1
 
 
 class DeviceArray:
@@ -82,7 +84,7 @@ def device_pointer(value: Any, kind: TensorType, what: str, ordinal: int) -> int
         raise ReproError(f"{what} {kind.name}: expected an array on the GPU, got a {type(value).__name__}")
     shape, fits, contiguous, pointer = found
     if not fits:
-        raise ReproError(f"{what} {kind.name}: expected elements of {kind.element} ({kind.dtype}), got {element}")
+        raise ReproError(f"{what} {kind.name}: expected elements of {kind.shown_element} ({kind.dtype}), got {element}")
     if shape != kind.shape:
         raise ReproError(f"{what} {kind.name}: expected shape {list(kind.shape)}, got {list(shape)}")
     if not contiguous:
@@ -138,6 +140,7 @@ def _from_dlpack(value: Any, kind: TensorType) -> tuple[tuple[int, ...], bool, b
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else _strides(shape, 1)
     relevant = [(s, e) for s, e, n in zip(strides, _strides(shape, 1), shape, strict=True) if n != 1]
-    fits = (tensor.code, tensor.bits) == ELEMENTS[kind.element].dlpack and tensor.lanes == 1
+    code, bits = ELEMENTS[kind.element].dlpack
+    fits = (tensor.code, tensor.bits) == (_UINT if kind.unsigned else code, bits) and tensor.lanes == 1
     element = f"DLPack type {tensor.code} of {tensor.bits} bits"
     return shape, fits, all(s == e for s, e in relevant), int(tensor.data or 0) + tensor.byte_offset, element

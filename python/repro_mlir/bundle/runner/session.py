@@ -126,7 +126,9 @@ class Session:
 
     def state(self) -> dict[str, np.ndarray]:
         """Copies of the states, by name."""
-        return {kind.name: self._execution.read("state", i) for i, kind in enumerate(self.bundle.state)}
+        return {
+            kind.name: self._execution.read("state", i).view(kind.dtype) for i, kind in enumerate(self.bundle.state)
+        }
 
     def on_device(self, space: str = "state") -> dict[str, DeviceArray]:
         """The states, inputs or outputs by name where they are on the GPU, without a copy.
@@ -134,11 +136,9 @@ class Session:
         They are for torch.as_tensor(..., device="cuda"), cupy.asarray and the like, until the session is closed; the
         next step changes them.
         """
-        plan = self._execution.plan
-        return {
-            kind.name: DeviceArray(kind, self._execution.address(space, i), self)
-            for i, kind in enumerate(plan.tensors(space))
-        }
+        # The plan does not know which integers are unsigned.
+        kinds = {"state": self.bundle.state, "input": self.bundle.inputs, "output": self.bundle.outputs}[space]
+        return {kind.name: DeviceArray(kind, self._execution.address(space, i), self) for i, kind in enumerate(kinds)}
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
         """One step.
@@ -165,7 +165,9 @@ class Session:
         self._execution.finish()
         del kept
         self.steps += 1
-        return {kind.name: self._execution.read("output", i) for i, kind in enumerate(self.bundle.outputs)}
+        return {
+            kind.name: self._execution.read("output", i).view(kind.dtype) for i, kind in enumerate(self.bundle.outputs)
+        }
 
     def replay(self, steps: int) -> float:
         """Runs steps on the inputs that are there, without a look at their outputs or checks; returns seconds per step

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.nodes import Call, Operator
-from repro_mlir.frontends.onnx.values import Unsigned, dtype_of, dtype_of_tensor
+from repro_mlir.frontends.onnx.values import dtype_of
 
 
 def _unary(function: Callable[[torch.Tensor], torch.Tensor]) -> Operator:
@@ -117,12 +117,9 @@ _ROUNDED_TO_MOST = 464.0
 """The greatest number that is rounded to the greatest of E4M3FN, 448."""
 
 
-def _cast_to(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tensor | Unsigned:
+def _cast_to(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tensor:
     if dtype is x.dtype:
         return x
-    if dtype is torch.uint8:
-        # Of integers the low bits.
-        return Unsigned(x.to(torch.int32) & 255)
     if dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
         most = torch.finfo(dtype).max
         wide = x if x.dtype in (torch.float32, torch.float64) else x.to(torch.float32)
@@ -138,20 +135,16 @@ def _cast_to(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tenso
     return x.to(dtype)
 
 
-def _source(call: Call) -> torch.Tensor:
-    return call.integers(0) if call.kind(0) is torch.uint8 else call.tensor()
+def _cast(call: Call) -> torch.Tensor:
+    return _cast_to(call.tensor(), dtype_of(call.attribute("to")), bool(call.attribute("saturate", 1)))
 
 
-def _cast(call: Call) -> torch.Tensor | Unsigned:
-    return _cast_to(_source(call), dtype_of(call.attribute("to")), bool(call.attribute("saturate", 1)))
-
-
-def _cast_like(call: Call) -> torch.Tensor | Unsigned:
-    return _cast_to(_source(call), call.kind(1), bool(call.attribute("saturate", 1)))
+def _cast_like(call: Call) -> torch.Tensor:
+    return _cast_to(call.tensor(), call.kind(1), bool(call.attribute("saturate", 1)))
 
 
 def _bit_cast(call: Call) -> torch.Tensor:
-    dtype = dtype_of_tensor(call.attribute("to"))
+    dtype = dtype_of(call.attribute("to"))
     x = call.tensor()
     if dtype.itemsize != x.dtype.itemsize:
         raise OnnxError(f"expected an element type of {x.dtype.itemsize} bytes, got {dtype.itemsize}")

@@ -26,14 +26,17 @@ from repro_mlir.frontends.onnx.nodes import (
     is_known,
     outside_of_trace,
 )
-from repro_mlir.frontends.onnx.operators import EXACT, EXACT_FOR_INTEGERS, OF_BYTES, OPERATORS
-from repro_mlir.frontends.onnx.values import Unsigned, Value, to_torch, type_proto
+from repro_mlir.frontends.onnx.operators import EXACT, EXACT_FOR_INTEGERS, OPERATORS
+from repro_mlir.frontends.onnx.values import Value, to_torch, type_proto
 
 MOST_CALLS = 20_000
 """Nodes that are evaluated, those of loops and functions each time: a minute or two of work."""
 
 MOST_KNOWN_OF_ALL = 1 << 27
 """Elements of all such tensors."""
+
+_FEW_OPERATORS = (torch.uint16, torch.uint32, torch.uint64)
+"""Element types for which PyTorch has hardly any operators on real tensors."""
 
 _FEW = 4096
 """Equal elements that are numbers of the graph; more of them are a tensor of the program."""
@@ -230,12 +233,6 @@ def _resolved(attribute: onnx.AttributeProto, given: Mapping[str, onnx.Attribute
 
 def _computed(operator: Operator, call: Call) -> list[Value]:
     """The outputs of an operator: real tensors where it depends on none that is traced."""
-    if call.node.operator in OF_BYTES and any(isinstance(each, Unsigned) for each in call.inputs):
-        call.inputs = [each.tensor if isinstance(each, Unsigned) else each for each in call.inputs]
-        results = _computed(operator, call)
-        return [
-            Unsigned(each) if isinstance(each, torch.Tensor) and each.dtype is torch.int32 else each for each in results
-        ]
     looked_at = call.inputs[:1] if call.node.operator in _OF_FIRST else call.inputs
     if all(map(is_known, looked_at)) and _is_exact(call):
         with outside_of_trace():
@@ -249,6 +246,8 @@ def _is_exact(call: Call) -> bool:
     """Whether PyTorch computes the bits that a program would, in bounded memory."""
     tensors = [each for each in call.inputs if isinstance(each, torch.Tensor)]
     name = call.node.operator
+    if any(each.dtype in _FEW_OPERATORS for each in tensors):
+        return False
     if name in EXACT_FOR_INTEGERS:
         return not any(each.is_floating_point() for each in tensors)
     if name == "ConstantOfShape" and math.prod(call.numbers(0) or []) > _FEW:

@@ -19,7 +19,7 @@ from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.evaluation import Evaluation, initial_values, versions_of
 from repro_mlir.frontends.onnx.files import read_model, require_own_tensors
 from repro_mlir.frontends.onnx.shaping import names_in_shapes
-from repro_mlir.frontends.onnx.values import Unsigned, Value, dtype_of_tensor, to_torch
+from repro_mlir.frontends.onnx.values import Value, dtype_of, to_torch
 from repro_mlir.frontends.torch.capture import capture_function
 from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.errors import CaptureError
@@ -104,7 +104,7 @@ def _first_line(error: Exception) -> str:
 
 def _is_weight(value: torch.Tensor) -> bool:
     """Whether a tensor may be state: other integers are numbers of the graph."""
-    return value.is_floating_point() or value.dtype is torch.int8
+    return value.is_floating_point() or value.dtype in (torch.int8, torch.uint8)
 
 
 def _fixed(graph: onnx.GraphProto, constants: Mapping[str, Any]) -> dict[str, Value]:
@@ -136,7 +136,7 @@ def _examples(
     for each in declared:
         kind = each.type.tensor_type
         try:
-            dtype = dtype_of_tensor(kind.elem_type)
+            dtype = dtype_of(kind.elem_type)
         except OnnxError as error:
             raise OnnxError(f"input {each.name!r}: {error}") from None
         given = np.shape(inputs[each.name]) if each.name in inputs else None
@@ -176,8 +176,6 @@ def _shape(
 
 
 def _result(name: str, value: Value) -> torch.Tensor:
-    if isinstance(value, Unsigned):
-        raise OnnxError(f"output {name!r}: the element type UINT8 is not supported (V1)")
     if not isinstance(value, torch.Tensor):
         raise OnnxError(f"output {name!r} is no tensor")
     return value

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.nodes import Call, Operator, constant, outside_of_trace, sized
-from repro_mlir.frontends.onnx.values import Unsigned, Value, dtype_of_tensor
+from repro_mlir.frontends.onnx.values import Value, dtype_of
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -170,7 +170,7 @@ def _constant(call: Call) -> Value:
             if call.attribute(key) is not None:
                 return constant(call.attribute(key), dtype)
     value = call.attribute("value")
-    if not isinstance(value, torch.Tensor | Unsigned):
+    if not isinstance(value, torch.Tensor):
         raise OnnxError("expected a constant of numbers: strings and sparse tensors are not supported")
     return value
 
@@ -182,8 +182,6 @@ def _constant_of_shape(call: Call) -> torch.Tensor:
         raise OnnxError(f"expected extents of 0 or more, got {shape[:8]}")
     if value is None:
         return torch.zeros(shape)
-    if not isinstance(value, torch.Tensor):
-        raise OnnxError("the element type UINT8 is not supported here")
     return torch.full(shape, value.item(), dtype=value.dtype)
 
 
@@ -197,7 +195,7 @@ def _range(call: Call) -> torch.Tensor:
 
 def _eye_like(call: Call) -> torch.Tensor:
     x = call.tensor()
-    dtype = x.dtype if call.attribute("dtype") is None else dtype_of_tensor(call.attribute("dtype"))
+    dtype = x.dtype if call.attribute("dtype") is None else dtype_of(call.attribute("dtype"))
     rows, columns = sized(x.shape)
     offset = call.attribute("k", 0)
     with outside_of_trace():

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.frontends.onnx.errors import OnnxError
-from repro_mlir.frontends.onnx.values import Unsigned, Value, to_torch
+from repro_mlir.frontends.onnx.values import Value, to_torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Node:
     Attributes:
       origin: what messages and locations call it.
       version: of the operators of its domain.
-      attributes: Python's numbers, strings and lists of them, real tensors (or `Unsigned`), and graphs.
+      attributes: Python's numbers, strings and lists of them, real tensors, and graphs.
     """
 
     origin: str
@@ -44,7 +44,7 @@ def is_known(value: Value) -> bool:
     """Whether a value is the same in each step: a real tensor, not one that is traced."""
     if isinstance(value, list):
         return all(map(is_known, value))
-    return not isinstance(value.tensor if isinstance(value, Unsigned) else value, FakeTensor)
+    return not isinstance(value, FakeTensor)
 
 
 def outside_of_trace() -> contextlib.AbstractContextManager[Any]:
@@ -111,8 +111,6 @@ class Call:
     def tensor(self, index: int = 0) -> torch.Tensor:
         value = self.inputs[index] if index < len(self.inputs) else None
         if not isinstance(value, torch.Tensor):
-            if isinstance(value, Unsigned):
-                raise OnnxError("the element type UINT8 is not supported here")
             found = "a sequence" if isinstance(value, list) else "nothing"
             raise OnnxError(f"expected a tensor as input {index}, got {found}")
         return value
@@ -122,13 +120,11 @@ class Call:
 
     def integers(self, index: int) -> torch.Tensor:
         """The numbers of a tensor of integers, as i32."""
-        value = self.inputs[index] if index < len(self.inputs) else None
-        return value.tensor if isinstance(value, Unsigned) else self.tensor(index).to(torch.int32)
+        return self.tensor(index).to(torch.int32)
 
     def kind(self, index: int) -> torch.dtype:
-        """The element type of an input; of UINT8 PyTorch's name of it."""
-        value = self.inputs[index] if index < len(self.inputs) else None
-        return torch.uint8 if isinstance(value, Unsigned) else self.tensor(index).dtype
+        """The element type of an input."""
+        return self.tensor(index).dtype
 
     def tensors(self) -> list[torch.Tensor]:
         return [self.tensor(index) for index in range(len(self.inputs))]

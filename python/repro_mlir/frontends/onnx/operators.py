@@ -42,13 +42,6 @@ EXACT = {
 }
 """Operators whose results are rounded once, if at all: they have the same bits everywhere."""
 
-OF_BYTES = {
-    *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Max", "Min"),
-    *("MaxPool", "Pad", "Reshape", "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose"),
-    *("Unsqueeze", "Where"),
-}
-"""Operators that treat numbers of UINT8 as those of any other type."""
-
 EXACT_FOR_INTEGERS = {
     *("ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "CumSum", "Mod"),
     *("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ScatterElements", "ScatterND", "Sum", "TopK"),

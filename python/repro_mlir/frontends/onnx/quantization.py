@@ -12,7 +12,7 @@ import torch
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.movement import axis_of
 from repro_mlir.frontends.onnx.nodes import Call, Operator
-from repro_mlir.frontends.onnx.values import Unsigned, Value, dtype_of
+from repro_mlir.frontends.onnx.values import Value, dtype_of
 from repro_mlir.frontends.onnx.windows import Window
 
 _F8 = (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -30,16 +30,16 @@ def _spread(value: torch.Tensor, x: torch.Tensor, axis: int, block: int) -> torc
     return value.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
 
 
-def _to_integer(x: torch.Tensor, zero: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | Unsigned:
+def _to_integer(x: torch.Tensor, zero: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
     """Rounded to the nearest, then moved by the zero point, an i32, within the type."""
     info = torch.iinfo(dtype)
     # Beyond these bounds it is saturated anyway, and is no i32.
     whole = torch.clamp(torch.round(x.to(torch.float32)), -(2.0**24), 2.0**24).to(torch.int32)
     whole = torch.clamp(whole if zero is None else whole + zero, info.min, info.max)
-    return Unsigned(whole) if dtype is torch.uint8 else whole.to(dtype)
+    return whole.to(dtype)
 
 
-def _quantize(call: Call) -> torch.Tensor | Unsigned:
+def _quantize(call: Call) -> torch.Tensor:
     x = call.tensor(0)
     axis, block = call.attribute("axis", 1), call.attribute("block_size", 0)
     number = call.attribute("output_dtype", 0)
@@ -76,7 +76,7 @@ def _dynamic_quantize(call: Call) -> tuple[Value, ...]:
     low, high = torch.minimum(torch.amin(x), zero), torch.maximum(torch.amax(x), zero)
     scale = (high - low) / 255
     point = torch.clamp(torch.round(-low / scale), 0, 255).to(torch.int32)
-    return _to_integer(x / scale, point, torch.uint8), scale, Unsigned(point)
+    return _to_integer(x / scale, point, torch.uint8), scale, point.to(torch.uint8)
 
 
 def _moved(call: Call, index: int, zero_index: int, axis: int | None = None) -> torch.Tensor:
@@ -125,7 +125,7 @@ def _conv_integer(call: Call) -> torch.Tensor:
     return _convolve_integers(call, _moved(call, 0, 2), _moved(call, 1, 3, 0))
 
 
-def _qlinear_conv(call: Call) -> torch.Tensor | Unsigned:
+def _qlinear_conv(call: Call) -> torch.Tensor:
     x, w = _moved(call, 0, 2), _moved(call, 3, 5, 0)
     result, bias, scale = _convolve_integers(call, x, w), call.optional(8), call.tensor(4)
     shape = [1, -1, *[1] * (x.dim() - 2)]
@@ -134,12 +134,12 @@ def _qlinear_conv(call: Call) -> torch.Tensor | Unsigned:
     return _requantized(call, result, factor / call.tensor(6).reshape(()))
 
 
-def _qlinear_matmul(call: Call) -> torch.Tensor | Unsigned:
+def _qlinear_matmul(call: Call) -> torch.Tensor:
     result = torch.matmul(_moved(call, 0, 2, call.integers(0).dim() - 2), _moved(call, 3, 5))
     return _requantized(call, result, (call.tensor(1) * call.tensor(4) / call.tensor(6)).to(torch.float32))
 
 
-def _requantized(call: Call, result: torch.Tensor, factor: torch.Tensor) -> torch.Tensor | Unsigned:
+def _requantized(call: Call, result: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
     """Sums of i32 by a factor, as the type of the zero point, or of the first input."""
     zero = call.integers(7) if call.has(7) else None
     return _to_integer(result.to(torch.float32) * factor, zero, call.kind(7 if call.has(7) else 0))

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import onnx
 import torch
@@ -14,15 +12,7 @@ from onnx import numpy_helper
 
 from repro_mlir.frontends.onnx.errors import OnnxError
 
-
-@dataclass(frozen=True)
-class Unsigned:
-    """A tensor of UINT8, which no program has: its numbers as i32."""
-
-    tensor: torch.Tensor
-
-
-Value = torch.Tensor | Unsigned | list[torch.Tensor] | None
+Value = torch.Tensor | list[torch.Tensor] | None
 """Of a name in a graph: a tensor, a sequence of tensors, or nothing."""
 
 _DTYPES: dict[int, torch.dtype] = {
@@ -37,13 +27,16 @@ _DTYPES: dict[int, torch.dtype] = {
     onnx.TensorProto.INT32: torch.int32,
     onnx.TensorProto.INT64: torch.int64,
     onnx.TensorProto.UINT8: torch.uint8,
+    onnx.TensorProto.UINT16: torch.uint16,
+    onnx.TensorProto.UINT32: torch.uint32,
+    onnx.TensorProto.UINT64: torch.uint64,
     onnx.TensorProto.BOOL: torch.bool,
 }
 _NUMBERS = {dtype: number for number, dtype in _DTYPES.items()}
 
 
 def dtype_of(element: int) -> torch.dtype:
-    """PyTorch's element type; of UINT8 it is a name, as no tensor has it. OnnxError for one that no graph may have."""
+    """PyTorch's element type. OnnxError for one that no program has."""
     if element not in _DTYPES:
         known = onnx.TensorProto.DataType.values()
         name = onnx.TensorProto.DataType.Name(element) if element in known else str(element)
@@ -51,14 +44,7 @@ def dtype_of(element: int) -> torch.dtype:
     return _DTYPES[element]
 
 
-def dtype_of_tensor(element: int) -> torch.dtype:
-    """As `dtype_of`, of a tensor of a program: OnnxError for UINT8 as well."""
-    if element == onnx.TensorProto.UINT8:
-        raise OnnxError("the element type UINT8 is not supported (V1)")
-    return dtype_of(element)
-
-
-def to_torch(tensor: onnx.TensorProto) -> torch.Tensor | Unsigned:
+def to_torch(tensor: onnx.TensorProto) -> torch.Tensor:
     """A tensor with memory of its own. OnnxError: an element type that no program has, or data of another shape."""
     try:
         dtype = dtype_of(tensor.data_type)
@@ -71,15 +57,11 @@ def to_torch(tensor: onnx.TensorProto) -> torch.Tensor | Unsigned:
     if dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2):
         bits = torch.from_numpy(array.view(np.int16 if array.itemsize == 2 else np.int8).copy())
         return bits.view(dtype)
-    if dtype is torch.uint8:
-        return Unsigned(torch.from_numpy(array.astype(np.int32)))
     return torch.from_numpy(array.copy())
 
 
 def type_proto(value: Value) -> onnx.TypeProto:
     """The type of a value in ONNX's terms, with its shape."""
-    if isinstance(value, Unsigned):
-        return onnx.helper.make_tensor_type_proto(onnx.TensorProto.UINT8, tuple(value.tensor.shape))
     if isinstance(value, torch.Tensor):
         return onnx.helper.make_tensor_type_proto(_NUMBERS[value.dtype], tuple(value.shape))
     if value:

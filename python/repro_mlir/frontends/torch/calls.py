@@ -12,9 +12,9 @@ import torch
 from torch._C._dynamo import guards
 
 from repro_mlir.errors import ReproError
-from repro_mlir.frontends.torch.complex_pairs import as_real
 from repro_mlir.frontends.torch.graphs import CapturedGraph, in_order
 from repro_mlir.frontends.torch.large_results import empty
+from repro_mlir.frontends.torch.representation import represented
 from repro_mlir.frontends.torch.tensors import dtype_of, share
 from repro_mlir.numerics.tensors import TensorType, is_canonical
 
@@ -134,7 +134,7 @@ class Calls:
         values = [in_order(tensor, order) for tensor, order in zip(tensors, self._orders, strict=True)]
         states, inputs = values[: self._num_state], values[self._num_state :]
         updated = [*map(_dense, states)]
-        made = [as_real(value).as_strided(*form) for value, form in zip(outputs, self._outputs, strict=True)]
+        made = [represented(value).as_strided(*form) for value, form in zip(outputs, self._outputs, strict=True)]
         self._executable.write(updated, [*map(_dense, inputs)], made)
         for state, value in zip(states, updated, strict=True):
             if value is not state:
@@ -165,7 +165,7 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
 
 def _fits(tensor: torch.Tensor, kind: TensorType, order: tuple[int, ...] | None) -> bool:
     """Whether the memory of a tensor is that of the program's."""
-    if tensor.dtype is not dtype_of(kind.element) or not tensor.is_cpu or tensor.layout is not torch.strided:
+    if tensor.dtype is not dtype_of(kind) or not tensor.is_cpu or tensor.layout is not torch.strided:
         return False
     if tensor.is_neg():
         return False

@@ -25,7 +25,6 @@ from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, Symb
 from repro_mlir.frontends.torch.arguments import require_loss, require_model
 from repro_mlir.frontends.torch.averages import average_tensors, check_average, update_average
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
-from repro_mlir.frontends.torch.complex_pairs import as_real
 from repro_mlir.frontends.torch.contents import contents_of, frontend_identity
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.given_gradients import GivenGradients
@@ -42,12 +41,14 @@ from repro_mlir.frontends.torch.loss_scaling import (
 from repro_mlir.frontends.torch.modes import evaluation_mode
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
 from repro_mlir.frontends.torch.random_sites import RandomSites, current_sites
+from repro_mlir.frontends.torch.representation import represented
 from repro_mlir.frontends.torch.reshapes import replace_views
 from repro_mlir.frontends.torch.results import Results, check_returns
 from repro_mlir.frontends.torch.sizes import Sizes
 from repro_mlir.frontends.torch.source_lines import module_names, origin_of_node, phase
 from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import first_stage, second_stage
+from repro_mlir.frontends.torch.unsigned import is_unsigned
 from repro_mlir.numerics.philox import signed_seed
 from repro_mlir.numerics.tensors import TensorType
 
@@ -201,7 +202,20 @@ def capture_symbolic(
         if not str(error).endswith("is not supported"):
             raise
         raise CaptureError(f"{error} where sizes are dynamic") from None
-    return SymbolicImport(text=text, initial=_initial_values(entries))
+    output = next(node for node in traced.first.graph.nodes if node.op == "output")
+    results = [node.meta["val"] for node in output.args[0][len(traced.own) + len(traced.random) :]]
+    roles = (
+        ("state", [entry.name for entry in entries], [entry.initial for entry in entries]),
+        ("input", step.batch_names, step.batch),
+        ("output", step.output_names, results),
+    )
+    unsigned = {
+        (role, name)
+        for role, names, tensors in roles
+        for name, tensor in zip(names, tensors, strict=True)
+        if is_unsigned(tensor)
+    }
+    return SymbolicImport(text=text, initial=_initial_values(entries), unsigned=frozenset(unsigned))
 
 
 def _require_known_extents(graph: torch.fx.Graph, sizes: Sizes) -> None:
@@ -735,7 +749,7 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
     def write_state(values: Sequence[torch.Tensor]) -> None:
         with torch.no_grad():
             for tensor, value in zip(model_tensors, values, strict=False):
-                as_real(tensor).copy_(value)
+                represented(tensor).copy_(represented(value))
             beside = values[num_model_state - len(step.extra) : num_model_state]
             for tensor, value in zip(step.extra_tensors(), beside, strict=True):
                 tensor.copy_(value)

@@ -150,7 +150,7 @@ class Captured:
             want = next(expected)
             if not isinstance(leaf, torch.Tensor):
                 raise CaptureError(f"{want.name} is a {type(leaf).__name__}, expected a tensor")
-            dtype = dtype_of(want.element)
+            dtype = dtype_of(want)
             if tuple(leaf.shape) != want.shape or leaf.dtype != dtype:
                 raise CaptureError(
                     f"{want.name} has shape {list(leaf.shape)} of {leaf.dtype}, expected {list(want.shape)} of {dtype}"

@@ -7,6 +7,7 @@ They are functions whose gradient is one operator without a lowering, or that lo
 arguments.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -268,6 +269,56 @@ def _set_item(x: torch.Tensor, index: Any, value: Any) -> None:
         x[index] = value
 
 
+def _require_no_bytes(x: torch.Tensor, mode: str) -> None:
+    if x.dtype is torch.uint8:
+        raise CaptureError(
+            f"{mode} interpolation of uint8 has weights of PyTorch's own, which depend on the processor: expected "
+            "floats, as of x.float()"
+        )
+
+
+_LINEAR = {
+    "linear": torch.ops.aten.upsample_linear1d.default,
+    "bilinear": torch.ops.aten.upsample_bilinear2d.default,
+    "trilinear": torch.ops.aten.upsample_trilinear3d.default,
+}
+
+
+def _interpolate(
+    input: torch.Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> torch.Tensor:
+    if mode not in ("nearest", "nearest-exact", "area"):
+        _require_no_bytes(input, mode)
+    is_given = scale_factor is not None and not (align_corners or recompute_scale_factor or antialias)
+    # Of sizes that are left open nothing is known.
+    if mode in _LINEAR and is_given and all(isinstance(extent, int) for extent in input.shape):
+        rank = input.dim() - 2
+        factors = [*scale_factor] if isinstance(scale_factor, tuple | list) else [scale_factor] * rank
+        sizes = [math.floor(extent * factor) for extent, factor in zip(input.shape[2:], factors, strict=True)]
+        kept = [size == extent for size, extent in zip(sizes, input.shape[2:], strict=True)]
+        if any(is_kept and factor != 1 for is_kept, factor in zip(kept, factors, strict=True)):
+            # (PyTorch) a dimension that keeps its size is copied, whatever the factor.
+            scales = [None if is_kept else factor for is_kept, factor in zip(kept, factors, strict=True)]
+            found: torch.Tensor = torch._decomp.decomposition_table[_LINEAR[mode]](input, sizes, False, *scales)
+            return found
+    return F.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+
+
+def _weighted(function: Any) -> Callable[..., torch.Tensor]:
+    def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        _require_no_bytes(x, "weighted")
+        found: torch.Tensor = function(x, *args, **kwargs)
+        return found
+
+    return call
+
+
 _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.cdist: _cdist,
     torch.pdist: _pdist,
@@ -292,4 +343,9 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     F.gaussian_nll_loss: _gaussian_nll_loss,
     F.embedding_bag: _embedding_bag,
     F.ctc_loss: ctc_loss,
+    F.interpolate: _interpolate,
 }
+for _name in ("upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+    _packet = getattr(torch.ops.aten, _name)
+    for _function in (_packet, _packet.default, _packet.vec, getattr(torch._C._nn, _name)):
+        _COMPOSITIONS[_function] = _weighted(_function)

@@ -10,6 +10,7 @@ can differ from the program.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from repro_mlir.errors import ReproError
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.lowering import lower
+from repro_mlir.frontends.torch.representation import represented
 from repro_mlir.frontends.torch.source_lines import module_of
 from repro_mlir.frontends.torch.tensors import element_of, to_tensor
 from repro_mlir.numerics.tensors import TensorType
@@ -64,7 +66,7 @@ class EagerGraph:
         are names of `nodes`."""
         program = self._program
         tensors = [
-            to_tensor(array.copy(), kind.element)
+            represented(to_tensor(array.copy(), kind.element))
             for array, kind in zip(arrays, (*program.state, *program.inputs), strict=True)
         ]
         kept: dict[str, Any] = dict.fromkeys(wanted)
@@ -72,7 +74,10 @@ class EagerGraph:
             results = _Keeping(self._module, kept).run(*tensors)
         kinds = (*program.state, *program.outputs)
         return (
-            [_array(value, kind) for value, kind in zip(results, kinds, strict=True)],
+            [
+                _array(value, replace(kind, unsigned=False)).view(kind.dtype)
+                for value, kind in zip(results, kinds, strict=True)
+            ],
             {name: _array(value, self.nodes[name]) for name, value in kept.items()},
         )
 

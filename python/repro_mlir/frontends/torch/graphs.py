@@ -17,10 +17,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.frontends.interface import ImportedProgram
-from repro_mlir.frontends.torch.complex_pairs import as_real, has_complex, without_complex
+from repro_mlir.frontends.torch.constant_indices import bound_indices
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.random_sites import RandomSites
+from repro_mlir.frontends.torch.representation import represent, represented
 from repro_mlir.frontends.torch.source_lines import is_user_file, source_name
 from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import decompose, errors_with_lines, record, tracing_environment
@@ -99,6 +100,9 @@ class _Output:
             return output
         if self.dtype.is_complex:
             output = torch.view_as_complex(output)
+        elif output.dtype is not self.dtype:
+            # An unsigned one, by its bits.
+            output = output.view(self.dtype)
         if not self.is_dense:
             return _with_strides(output, self.strides, self.offset)
         memory = torch.empty(self.offset + output.numel(), dtype=output.dtype, device=output.device)
@@ -135,7 +139,7 @@ class CapturedGraph:
 
     def tensors(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
         """The tensors among the arguments of a call: the states, then the inputs, but for seed and step."""
-        found = [as_real(arguments[position]) for position in self._positions]
+        found = [represented(arguments[position]) for position in self._positions]
         for i in self._gaps:
             found[i] = found[i].contiguous()
         return found
@@ -263,12 +267,13 @@ def _concrete(value: Any) -> Any:
 
 def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:
     _name_origins(module.graph)
+    bound_indices(module.graph)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     written = {node.args[0] for node in module.graph.nodes if node.target is torch.ops.aten.copy_.default}
     states = [i for i, node in enumerate(placeholders) if node in written]
     read = [i for i, value in enumerate(arguments) if isinstance(value, torch.Tensor) and i not in states]
     positions = [*states, *read]
-    parts = [*map(as_real, arguments)]
+    parts = [*map(represented, arguments)]
     orders = [_order(parts[i]) for i in positions]
     given_tensors = [
         parts[i] if order is None else parts[i].permute(order) for i, order in zip(positions, orders, strict=True)
@@ -279,10 +284,8 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
     examples, found = _examples(module, arguments, placeholders, given)
     memory = {_memory(value): i for i, value in enumerate(examples) if isinstance(value, torch.Tensor)}
     shared = Counter(_memory(value) for value in found.values())
-    real = module
-    if has_complex(module.graph):
-        with errors_with_lines({}), tracing_environment():
-            real = without_complex(module, arguments)
+    with errors_with_lines({}), tracing_environment():
+        real = represent(module, arguments)
     results: list[Any] = []
 
     def call(run: Callable[..., Any], *values: torch.Tensor) -> list[torch.Tensor]:

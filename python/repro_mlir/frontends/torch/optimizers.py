@@ -147,7 +147,7 @@ class OptimizerProgram:
         packed = struct.pack(self._format, *values)
         if packed != self._packed:
             self._tensors = [
-                torch.tensor(number, dtype=torch.float64).to(dtype_of(kind.element))
+                torch.tensor(number, dtype=torch.float64).to(dtype_of(kind))
                 for number, kind in zip(values, self.hyper_parameters, strict=True)
             ]
             self._packed = packed

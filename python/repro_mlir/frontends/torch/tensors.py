@@ -18,7 +18,9 @@ from repro_mlir.numerics.tensors import TensorType
 _DTYPES = {
     name: getattr(torch, element.library) for name, element in ELEMENTS.items() if hasattr(torch, element.library)
 }
-_ELEMENTS = {dtype: element for element, dtype in _DTYPES.items()}
+# Integers have no sign in a program (V1).
+_UNSIGNED = {getattr(torch, f"uint{width}"): f"i{width}" for width in (8, 16, 32, 64) if hasattr(torch, f"uint{width}")}
+_ELEMENTS = {dtype: element for element, dtype in _DTYPES.items()} | _UNSIGNED
 
 
 def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
@@ -37,9 +39,9 @@ def element_of(dtype: torch.dtype) -> str:
     return _ELEMENTS[dtype]
 
 
-def dtype_of(element: str) -> torch.dtype:
-    """PyTorch's element type for MLIR's name of it."""
-    dtype: torch.dtype = _DTYPES[element]
+def dtype_of(kind: TensorType) -> torch.dtype:
+    """PyTorch's element type of a tensor."""
+    dtype: torch.dtype = getattr(torch, kind.dtype.name) if kind.unsigned else _DTYPES[kind.element]
     return dtype
 
 
@@ -49,7 +51,7 @@ def kind_of(name: str, tensor: torch.Tensor) -> TensorType:
     ReproError for one that programs cannot hold.
     """
     shape = (*tensor.shape, 2) if tensor.is_complex() else tuple(tensor.shape)
-    return TensorType(name, element_of(tensor.dtype), shape)
+    return TensorType(name, element_of(tensor.dtype), shape, tensor.dtype in _UNSIGNED)
 
 
 def share(tensor: torch.Tensor, kind: TensorType, what: str) -> np.ndarray:
@@ -60,7 +62,7 @@ def share(tensor: torch.Tensor, kind: TensorType, what: str) -> np.ndarray:
         raise ReproError(f"{what} {kind.name}: expected a dense tensor that has its values in memory, got {form}")
     element = element_of(tensor.dtype)
     if element != kind.element:
-        raise ReproError(f"{what} {kind.name}: expected elements of {kind.element}, got {element}")
+        raise ReproError(f"{what} {kind.name}: expected elements of {kind.shown_element}, got {element}")
     tensor = tensor.detach()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())

@@ -29,15 +29,17 @@ from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from repro_mlir.frontends.torch import checks, complex_pairs, foreach, fused, opmath
+from repro_mlir.frontends.torch import checks, foreach, fused, opmath
 from repro_mlir.frontends.torch.attention import BlockedAttention
 from repro_mlir.frontends.torch.compositions import Compositions
+from repro_mlir.frontends.torch.constant_indices import bound_indices
 from repro_mlir.frontends.torch.control_flow import calls_of_operators
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.interpreters import NodeInterpreter
 from repro_mlir.frontends.torch.recomputation import insert_barriers
 from repro_mlir.frontends.torch.repeats import Repeats, only_computes
+from repro_mlir.frontends.torch.representation import represent, represented
 from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_node, origin_of_traceback
 
 
@@ -230,6 +232,7 @@ def first_stage(
             first = make_fx(
                 _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
             )(*arguments)
+    bound_indices(first.graph)
     first.meta["constants"] = _constants(first)
     first.meta["default_dtype"] = torch.get_default_dtype()
     return first
@@ -245,11 +248,7 @@ def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
     try:
         with errors_with_lines({}), tracing_environment(), torch.autocast("cpu", enabled=False):
             arguments = [node.meta["val"] for node in first.graph.nodes if node.op == "placeholder"]
-            real = first
-            if complex_pairs.has_complex(first.graph):
-                real = complex_pairs.without_complex(first, arguments)
-                arguments = [*map(complex_pairs.as_real, arguments)]
-            second = _functional(real, arguments)
+            second = _functional(represent(first, arguments), [*map(represented, arguments)])
             insert_barriers(second.graph)
             second.recompile()
     finally:

@@ -1,0 +1,36 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Tensors of types that no program has, by tensors that stand for them: complex (Z1) and unsigned (V1)
+ones; and operators that quantize, by others."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch.fx
+
+from repro_mlir.frontends.torch.complex_pairs import as_real, has_complex, without_complex
+from repro_mlir.frontends.torch.quantization import has_quantizing, without_quantizing
+from repro_mlir.frontends.torch.unsigned import as_signed, has_unsigned, without_unsigned
+
+
+def represented(value: Any) -> Any:
+    """The tensor that a program has for a tensor, in its memory; everything else as it is."""
+    return as_signed(as_real(value))
+
+
+def represent(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
+    """A graph of ATen operators on the tensors that programs have; the caller's trace environment keeps the lines.
+
+    Args:
+      arguments: tensors that give shapes and element types, as the graph has them.
+    Returns:
+      a graph whose arguments and results are as `represented` makes them.
+    Raises:
+      CaptureError: an operator is not defined for complex or unsigned numbers.
+    """
+    if has_quantizing(graph.graph):
+        graph = without_quantizing(graph, arguments)
+    if has_complex(graph.graph):
+        graph, arguments = without_complex(graph, arguments), [*map(as_real, arguments)]
+    return without_unsigned(graph, arguments) if has_unsigned(graph.graph) else graph
