@@ -245,6 +245,11 @@ def test_contractions_and_windows_have_their_meaning() -> None:
     check(lambda x: (pool(x), jnp.argmax(x), jnp.argmin(x)), np.array([1, 5, 5, np.inf, -np.inf, 0], np.float32))
 
 
+def test_a_reduction_over_no_dimension_gives_its_operand() -> None:
+    total = lambda x, start: jax.lax.reduce(x, start, jax.lax.add, ())  # noqa: E731
+    check(lambda x: (total(x, 0.0), total(x[0], 2.0), jnp.sum(x[2])), np.array([1, 3, -0.0, np.inf], np.float32))
+
+
 def test_a_choice_by_data_computes_both_branches() -> None:
     def function(x: jax.Array, i: jax.Array) -> jax.Array:
         return jax.lax.switch(i, [jnp.sin, lambda x: x * 2, lambda x: -x], x)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reductions that are more than a fold: arg-max and arg-min (D2)."""
+"""Reductions that are no fold: arg-max and arg-min (D2), and those of nothing or over no dimension."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ def reduce(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
     count = len(operation.operands) // 2
     if not emit.size(emit.shape_of(operation.operands[0])):
         # Of nothing: the initial values.
-        initial = zip(list(operation.operands)[count:], operation.results, strict=True)
-        return [emit.broadcast(value, emit.shape_of(result), []) for value, result in initial]
+        pairs = zip(list(operation.operands)[count:], operation.results, strict=True)
+        return [emit.broadcast(value, emit.shape_of(result), []) for value, result in pairs]
+    if not len(ir.DenseI64ArrayAttr(operation.attributes["dimensions"])):
+        # As XLA: an initial value has to be an identity.
+        return list(operation.operands)[:count]
     kind = _arg_kind(operation)
     if kind is None:
         for inner in collect(operation):
