@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The build outside of pip needs what scikit-build-core would bring.
 BUILD_TOOLS = ["cmake>=3.24", "ninja>=1.11"]
 UNLOCKED = "torch=="
+EXTRAS = "torch", "onnx", "jax", "keras", "sign", "examples", "cuda", "test"
 
 
 def requirements() -> list[str]:
@@ -27,7 +28,11 @@ def requirements() -> list[str]:
         *project["build-system"]["requires"],
         *BUILD_TOOLS,
         *project["project"]["dependencies"],
-        *(each for name in ("torch", "onnx", "jax", "sign", "examples", "cuda", "test") for each in extras[name]),
+        *(
+            each
+            for name in ("torch", "onnx", "jax", "keras", "sign", "examples", "cuda", "test")
+            for each in extras[name]
+        ),
     ]
     return list(dict.fromkeys(found))
 

@@ -62,7 +62,9 @@ class ProgramTrainer:
         self.hyper_parameters = dict(hyper_parameters)
         self.state = program.initial_state()
         self.steps = 0
+        self._target, self._threads = target, threads
         self._executable = compile(program, target, threads)
+        self._executables = {id(program): (program, self._executable)}
         self._recorder: Any = None
         self._closed = False
         if receipt is not None:
@@ -83,6 +85,21 @@ class ProgramTrainer:
             # The receipt is one to resume.
             recorder, self._recorder, self._closed = self._recorder, None, True
             recorder.close()
+
+    def go_on_with(self, program: Program) -> None:
+        """Makes the steps that follow those of another program, such as that of a batch of another size.
+
+        Args:
+          program: with the state tensors and hyper-parameters of the former one; each is compiled once.
+        Raises:
+          ReproError: a program with others, or one that cannot be compiled.
+        """
+        _numbers(program, self.hyper_parameters)
+        if program.state != self.program.state:
+            raise ReproError("expected a program with the state tensors of the former one")
+        if id(program) not in self._executables:
+            self._executables[id(program)] = program, compile(program, self._target, self._threads)
+        self.program, self._executable = self._executables[id(program)]
 
     def step(self, *batch: Any) -> dict[str, np.ndarray]:
         """One step.

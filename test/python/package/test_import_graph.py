@@ -46,6 +46,7 @@ ALLOWED = {
     "frontends.stablehlo": {"frontends", "numerics"},
     "frontends.jax": {"frontends", "frontends.stablehlo", "numerics", "program"},
     "frontends.tensorflow": {"frontends", "frontends.stablehlo", "numerics", "program"},
+    "frontends.keras": {"frontends", "frontends.jax", "frontends.torch", "numerics"},
     "audit": {"numerics"},
     "audit.operators": {"audit", "execute", "numerics", "program", "reference"},
     "audit.receipts": {
@@ -67,7 +68,7 @@ ALLOWED = {
     "torch_compile": {"execute", "frontends", "frontends.torch", "numerics", "program"},
     "programs": {"audit.receipts", "execute", "frontends", "numerics", "program"},
     "train": {"audit.receipts", "execute", "frontends", "frontends.torch", "numerics", "program"},
-    "integrations": {"audit.receipts", "files", "train"},
+    "integrations": {"audit.receipts", "files", "frontends.keras", "program", "programs", "train"},
     "cli": {
         "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation", "execute",
         "files", "frontends.onnx", "frontends.torch", "generation", "integrations", "numerics", "program", "serving",
@@ -220,8 +221,8 @@ def test_only_the_frontend_imports_torch() -> None:
             continue
         if not each.own and each.module.split(".")[0] in ("torch", "torch_mlir", "functorch"):
             is_type = each.importer in USERS_OF_MODELS and each.kind == "types"
-            # ONNX models are evaluated on PyTorch's tensors.
-            owners = "frontends.torch", "frontends.onnx"
+            # ONNX models are evaluated on PyTorch's tensors; Keras runs on PyTorch.
+            owners = "frontends.torch", "frontends.onnx", "frontends.keras.on_torch"
             assert any(within(each.importer, owner) for owner in owners) or is_type, each
 
 
@@ -231,10 +232,18 @@ def test_only_its_frontend_imports_onnx() -> None:
             assert within(each.importer, "frontends.onnx"), each
 
 
+def test_only_its_frontend_imports_keras() -> None:
+    """Beside the integration of its trainer."""
+    for each in imports():
+        if not each.own and each.module.split(".")[0] == "keras":
+            assert within(each.importer, "frontends.keras") or each.importer == "integrations.keras", each
+
+
 def test_who_imports_the_frontend_of_torch() -> None:
     """Those that take PyTorch's models, users of scripts (which give such models), PyTorch as a side of `diff`."""
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
     known = [name for name in found if not within(name, "frontends.torch") and not within(name, "frontends.onnx")]
+    known.remove("frontends.keras.on_torch")
     assert {*known} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
         "cli.compile", "cli.dispute", "cli.inputs", "cli.train", "cli.verify", "inference", "torch_compile",
@@ -251,6 +260,8 @@ def test_nobody_else_names_torch() -> None:
         ("", "torch_compile"),
         # By which the frontend of a tensor is found.
         ("frontends.tensors", "torch"),
+        # Keras' name of its backend.
+        ("frontends.keras.backends", "torch"),
         # Distributions whose versions the command prints.
         ("cli.main", "torch"),
         ("cli.main", "torch-mlir"),
@@ -263,7 +274,7 @@ def test_nobody_else_names_torch() -> None:
     for name, path in sources().items():
         if within(name, "frontends.torch") or within(name, "integrations") or name in USERS_OF_MODELS:
             continue
-        if within(name, "frontends.onnx"):
+        if within(name, "frontends.onnx") or name == "frontends.keras.on_torch":
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
@@ -370,7 +381,12 @@ def test_only_their_frontends_import_jax_its_mlir_and_tensorflow() -> None:
         root = each.module.split(".")[0]
         owners = {"jax": "jax", "jaxlib": "stablehlo", "tensorflow": "tensorflow"}
         if not each.own and root in owners:
-            assert within(each.importer, f"frontends.{owners[root]}"), each
+            # Keras runs on JAX.
+            is_owner = within(each.importer, f"frontends.{owners[root]}")
+            assert is_owner or (root, each.importer) == ("jax", "frontends.keras.on_jax"), each
+
+
+FRAMEWORKS = "jax", "keras", "onnx", "stablehlo", "tensorflow", "torch"
 
 
 def test_everything_else_can_be_imported_without_frameworks() -> None:
@@ -379,17 +395,16 @@ def test_everything_else_can_be_imported_without_frameworks() -> None:
         for name in sources()
         if name
         and not name.endswith("__main__")
-        and not any(
-            within(name, f"frontends.{framework}") for framework in ("jax", "onnx", "stablehlo", "tensorflow", "torch")
-        )
+        and not any(within(name, f"frontends.{framework}") for framework in FRAMEWORKS)
         # Each needs its package.
         and not name.startswith("integrations.")
     ]
     modules += [f"repro_mlir.frontends.torch{name}" for name in ("", ".programs", ".script")]
     modules += [f"repro_mlir.frontends.onnx{name}" for name in ("", ".programs")]
     modules += [f"repro_mlir.frontends.{each}{name}" for each in ("jax", "tensorflow") for name in ("", ".programs")]
+    modules.append("repro_mlir.frontends.keras")
     run_without(
-        ("jax", "jaxlib", "tensorflow", "torch", "torch_mlir"),
+        ("jax", "jaxlib", "keras", "tensorflow", "torch", "torch_mlir"),
         f"""
 for name in {modules}:
     importlib.import_module(name)

@@ -149,11 +149,12 @@ def capture_function(
     origins: Mapping[int, str],
     options: CaptureOptions = _DEFAULTS,
 ) -> ImportedProgram[Captured]:
-    """Captures a function of tensors by name, without gradients: inference of a model that is no module.
+    """Captures a function of tensors by name, without gradients: inference of a model that is no module, or a step.
 
     Args:
-      function: `function(state, inputs)` gives the outputs; it writes to none of its arguments.
-      state: the state tensors, which stay as they are.
+      function: `function(state, inputs)` gives the outputs; it writes to none of these tensors. An entry of `state`
+        that it replaces has a new value after the step.
+      state: the state tensors.
       inputs: examples of the inputs, of which the shapes and element types count.
       origins: what messages and locations call the operators that a method of an object calls, by the object's id.
       options: as for `capture_inference`.
@@ -525,9 +526,12 @@ class _Function(_Step):
         batch: Any,
     ) -> list[torch.Tensor]:
         results = Results()
+        values = {**parameters, **buffers}
         with torch.no_grad():
-            for name, value in self.function({**parameters, **buffers}, batch).items():
+            for name, value in self.function(values, batch).items():
                 results.append(name, value)
+        for own in (parameters, buffers):
+            own.update({name: values[name] for name in own})
         return self.give(results)
 
 

@@ -1,0 +1,33 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Keras frontend: functions that read and write Keras' variables as programs, on its backends JAX and PyTorch.
+
+Names are loaded on first use: importing this package imports no Keras, which only captures need.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...lazy_imports import load_on_first_use
+
+if TYPE_CHECKING:
+    from .backends import backend
+    from .capture import Imported, import_function
+    from .scope import Scope
+    from .steps import evaluation_step, state_of, training_step
+
+_HOMES = {
+    "Imported": "capture",
+    "Scope": "scope",
+    "backend": "backends",
+    "evaluation_step": "steps",
+    "import_function": "capture",
+    "state_of": "steps",
+    "training_step": "steps",
+}
+
+__all__ = ["Imported", "Scope", "backend", "evaluation_step", "import_function", "state_of", "training_step"]
+
+__getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

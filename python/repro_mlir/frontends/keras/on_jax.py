@@ -1,0 +1,62 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Keras on JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ...errors import ReproError
+from ...numerics.tensors import TensorType
+from ..interface import ImportedProgram
+from ..jax.programs import import_function as import_jax
+from .backends import Pure
+
+# JAX's arrays do not change.
+SHARES_MEMORY = False
+
+
+def import_function(
+    function: Pure, state: Mapping[str, Any], inputs: Mapping[str, Any], seed: int | None
+) -> ImportedProgram[Any]:
+    if seed is not None:
+        raise ReproError(
+            "seed belongs to Keras' backend torch: on jax the random numbers are those of the model's seed generators"
+        )
+
+    # JAX's names of tensors begin with those of the arguments.
+    def step(variables: Mapping[str, Any], batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        new, output = function(_under("variables", variables), _under("batch", batch))
+        return _inside(new), _inside(output)
+
+    return import_jax(step, _inside(state), _inside(inputs), state=1)
+
+
+def _under(root: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{root}.{name}": value for name, value in values.items()}
+
+
+def _inside(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.partition(".")[2]: value for name, value in values.items()}
+
+
+def read_inputs(program: ImportedProgram[Any], inputs: Mapping[str, Any]) -> list[np.ndarray]:
+    return program.read_inputs((_inside(inputs),))
+
+
+def gradients(function: Callable[[Sequence[Any]], tuple[Any, Any]], values: Sequence[Any]) -> tuple[Any, list[Any]]:
+    found, beside = jax.grad(function, has_aux=True)(list(values))
+    return beside, found
+
+
+def array_of(value: Any, kind: TensorType) -> np.ndarray:
+    return np.array(value).view(kind.dtype)
+
+
+def value_of(array: np.ndarray, kind: TensorType, like: Any) -> Any:
+    return jax.numpy.array(array.view(like.dtype))

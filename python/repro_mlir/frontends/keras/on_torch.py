@@ -1,0 +1,79 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Keras on PyTorch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import torch
+from keras.src.backend.torch import random as keras_random
+
+from ...numerics.tensors import TensorType
+from ..arrays import as_array
+from ..interface import CaptureOptions, ImportedProgram
+from ..tensors import module_of
+from ..torch.capture import capture_function
+from .backends import Pure
+
+SHARES_MEMORY = True
+
+
+def import_function(
+    function: Pure, state: Mapping[str, Any], inputs: Mapping[str, Any], seed: int | None
+) -> ImportedProgram[Any]:
+    def traced(variables: dict[str, torch.Tensor], batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        # The optimizers of this backend write to the tensors of their variables.
+        new, outputs = function({name: value.clone() for name, value in variables.items()}, batch)
+        variables.update({name: value.detach() for name, value in new.items()})
+        return outputs
+
+    values = {name: value.detach() for name, value in state.items()}
+    with _without_generators():
+        return capture_function(traced, values, inputs, {}, CaptureOptions(seed=seed or 0))
+
+
+def read_inputs(program: ImportedProgram[Any], inputs: Mapping[str, Any]) -> list[np.ndarray]:
+    return program.read_inputs(dict(inputs))
+
+
+def gradients(function: Callable[[Sequence[Any]], tuple[Any, Any]], values: Sequence[Any]) -> tuple[Any, list[Any]]:
+    with torch.enable_grad():
+        leaves = [value.detach().requires_grad_() for value in values]
+        scalar, beside = function(leaves)
+        found = torch.autograd.grad(scalar, leaves, allow_unused=True)
+    return keras.tree.map_structure(_detached, beside), list(found)
+
+
+def array_of(value: Any, kind: TensorType) -> np.ndarray:
+    return as_array(value.detach(), kind, "state")
+
+
+def value_of(array: np.ndarray, kind: TensorType, like: Any) -> Any:
+    framework = module_of(like)
+    assert framework is not None
+    return framework.to_tensor(array.copy(), kind.element)
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+@contextlib.contextmanager
+def _without_generators() -> Iterator[None]:
+    """Lets Keras' random functions draw from no generator of PyTorch: a program has numbers of its own (R1)."""
+
+    def advance(seed: Any) -> None:
+        keras_random.draw_seed(seed)
+
+    former = keras_random.torch_seed_generator
+    keras_random.torch_seed_generator = advance
+    try:
+        yield
+    finally:
+        keras_random.torch_seed_generator = former

@@ -1,0 +1,56 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Keras' variables during a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import keras
+
+from .backends import backend
+from .errors import CaptureError
+
+
+class Scope(keras.StatelessScope):
+    """In which variables have the values of a trace; one that has none is an error, as its value would be a constant.
+
+    Args:
+      values: pairs of a variable and its value.
+    """
+
+    def __init__(self, values: Iterable[tuple[Any, Any]] = ()) -> None:
+        super().__init__(state_mapping=list(values), initialize_variables=False)
+
+    def get_current_value(self, variable: Any) -> Any:
+        if id(variable) not in self.state_mapping:
+            raise CaptureError(
+                f"the step reads the variable {variable.path}, which is no part of its state: expected an attribute of "
+                "the model or of one of its layers, so that Keras knows it"
+            )
+        return self.state_mapping[id(variable)]
+
+    def add_update(self, update: tuple[Any, Any]) -> None:
+        # Refuses others.
+        self.get_current_value(update[0])
+        super().add_update(update)
+
+    def gradients(self, function: Callable[[], tuple[Any, Any]], variables: Sequence[Any]) -> tuple[Any, list[Any]]:
+        """What `function()` gives beside a scalar, and the gradient of the scalar for each variable.
+
+        What it writes to other variables is their value afterwards.
+        """
+        keys = [id(variable) for variable in variables]
+        others = {key: value for key, value in self.state_mapping.items() if key not in keys}
+
+        def run(values: Sequence[Any]) -> tuple[Any, Any]:
+            with Scope() as inner:
+                inner.state_mapping = {**others, **dict(zip(keys, values, strict=True))}
+                scalar, beside = function()
+                return scalar, (beside, {key: inner.state_mapping[key] for key in others})
+
+        (beside, changed), found = backend().gradients(run, [self.state_mapping[key] for key in keys])
+        self.state_mapping.update(changed)
+        return beside, found

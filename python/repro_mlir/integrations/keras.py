@@ -1,0 +1,194 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Keras' `fit` and `evaluate` with compiled steps (docs/keras.md)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import numpy as np
+
+from ..audit.receipts.options import ReceiptOptions
+from ..errors import ReproError
+from ..frontends import keras as frontend
+from ..program import Program, program_of
+from ..programs.trainer import ProgramTrainer
+
+
+def fit(
+    model: keras.Model,
+    *args: Any,
+    target: str = "cpu",
+    threads: int | None = None,
+    seed: int | None = None,
+    receipt: ReceiptOptions | None = None,
+    **kwargs: Any,
+) -> keras.callbacks.History:
+    """As `model.fit(*args, **kwargs)`, with steps that have the same bits on every target and with any threads.
+
+        keras.utils.set_random_seed(0)
+        fit(model, x, y, epochs=3, validation_data=(x_test, y_test), callbacks=[...], target="cpu")
+
+    Forward, loss, gradients, update and metrics are one program, validation is another; a batch of another size, such
+    as the last one, has programs of its own. Data and their order, callbacks, logs and the history are Keras'. The
+    variables of the model, the optimizer and the metrics have their new values where Keras' own steps give them, and
+    what is written to them between steps counts from the next step on. Of all else, such as `optimizer.clipnorm`, the
+    steps of a call have what was there at the first one.
+
+    Args:
+      model: compiled by `model.compile`, on the backend jax or torch.
+      args, kwargs: as for `model.fit`.
+      target, threads: as for `repro_mlir.compile`.
+      seed: on the backend torch that of the random numbers (dropout), 0 by default: they depend on it and on the
+        optimizer's iteration. On jax they are those of the model's seed generators.
+      receipt: where and how a receipt of the training steps is written; it is finished at the end, and cannot be
+        resumed.
+    Raises:
+      ReproError: what a step cannot honour, see the message; a target that is not there; a receipt that cannot be
+        written.
+    """
+    if receipt is not None and receipt.resume:
+        raise ReproError("a run of Keras goes on from what its callbacks keep: begin a new receipt, without resume")
+    with _compiled_steps(model, target, threads, seed, receipt):
+        return model.fit(*args, **kwargs)
+
+
+def evaluate(
+    model: keras.Model, *args: Any, target: str = "cpu", threads: int | None = None, **kwargs: Any
+) -> Any:
+    """As `model.evaluate(*args, **kwargs)`, with compiled steps; arguments and errors as of `fit`."""
+    with _compiled_steps(model, target, threads, None, None):
+        return model.evaluate(*args, **kwargs)
+
+
+@contextmanager
+def _compiled_steps(
+    model: keras.Model, target: str, threads: int | None, seed: int | None, receipt: ReceiptOptions | None
+) -> Iterator[None]:
+    """A block in which Keras' loops over batches call steps of ours."""
+    if model.steps_per_execution != 1:
+        raise ReproError(f"expected compile(steps_per_execution=1), got {model.steps_per_execution}")
+    if model.run_eagerly:
+        raise ReproError("run_eagerly=True cannot be honoured: a step is compiled as a whole")
+    former = model.train_function, model.test_function
+    training = _Steps(model, target, threads, seed, receipt, training=True)
+    evaluation = _Steps(model, target, threads, None, None, training=False)
+    model.train_function, model.test_function = training.function, evaluation.function
+    try:
+        yield
+    except BaseException as error:
+        training.end(error)
+        raise
+    finally:
+        model.train_function, model.test_function = former
+    training.end(None)
+
+
+class _Steps:
+    """The training steps, or those of evaluations, of a call of `fit`."""
+
+    def __init__(
+        self,
+        model: keras.Model,
+        target: str,
+        threads: int | None,
+        seed: int | None,
+        receipt: ReceiptOptions | None,
+        *,
+        training: bool,
+    ) -> None:
+        self._model = model
+        self._training = training
+        self._seed = seed
+        self._options: dict[str, Any] = dict(target=target, threads=threads, receipt=receipt)
+        self._backend = frontend.backend()
+        self._trainer: ProgramTrainer | None = None
+        self._captured: dict[Any, tuple[frontend.Imported, Program]] = {}
+        # The variables, and on JAX the values that were given to Keras.
+        self._variables: list[Any] = []
+        self._given: list[Any] = []
+        self.function = self._on_shared_memory if self._backend.SHARES_MEMORY else self._on_values
+
+    def end(self, error: BaseException | None) -> None:
+        """Finishes the receipt; after an error it is left as it is."""
+        if self._trainer is not None:
+            self._trainer.__exit__(None if error is None else type(error))
+
+    def _on_shared_memory(self, data: Any) -> Any:
+        """What the loop of Keras' PyTorch trainer calls."""
+        variables = self._present()
+        return self._run([variable.value for variable in variables], data[0])
+
+    def _on_values(self, state: Sequence[Sequence[Any]], iterator: Iterator[Any]) -> Any:
+        """What the loop of Keras' JAX trainer calls: while it runs the variables themselves have no values."""
+        batch = next(iterator)
+        values = [*itertools.chain(*state)]
+        try:
+            self._present()
+            logs = self._run(values, batch)
+        except BaseException:
+            for variable, value in zip(self._variables, values, strict=True):
+                variable.assign(value)
+            self._model._jax_state = None
+            raise
+        rest = iter(self._given)
+        return logs, tuple(list(itertools.islice(rest, len(part))) for part in state)
+
+    def _present(self) -> list[Any]:
+        """The variables. ReproError where they are others than those of the first step."""
+        variables = [*itertools.chain(*frontend.state_of(self._model, training=self._training))]
+        if not self._variables:
+            self._variables = variables
+        if [*map(id, variables)] != [*map(id, self._variables)]:
+            raise ReproError(
+                "the model has other variables, or other trainable ones, than at the first step: expected changes "
+                "between two calls of fit"
+            )
+        return variables
+
+    def _run(self, values: Sequence[Any], batch: Any) -> Any:
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+        arguments = dict(x=x, y=y, sample_weight=sample_weight)
+        imported, program = self._program(values, arguments)
+        if self._trainer is None:
+            self._trainer = ProgramTrainer(program, {}, **self._options)
+            self._place_random_numbers(imported)
+        trainer = self._trainer
+        trainer.go_on_with(program)
+        kinds = {kind.name: kind for kind in program.state}
+        for number, (name, value) in enumerate(zip(imported.names, values, strict=True)):
+            if self._backend.SHARES_MEMORY:
+                trainer.state[name] = self._backend.array_of(value, kinds[name])
+            elif not self._given or value is not self._given[number]:
+                trainer.state[name][...] = self._backend.array_of(value, kinds[name])
+        outputs = trainer.step(*imported.read_inputs(arguments))
+        if not self._backend.SHARES_MEMORY:
+            self._given = [
+                self._backend.value_of(trainer.state[name], kinds[name], value)
+                for name, value in zip(imported.names, values, strict=True)
+            ]
+        return imported.outputs_of(outputs)
+
+    def _program(self, values: Sequence[Any], arguments: dict[str, Any]) -> tuple[frontend.Imported, Program]:
+        """The program for batches of this form."""
+        leaves = keras.tree.flatten(arguments)
+        form = tuple(None if leaf is None else (*leaf.shape, str(leaf.dtype)) for leaf in leaves)
+        if form not in self._captured:
+            step = frontend.training_step if self._training else frontend.evaluation_step
+            state = [*zip(self._variables, values, strict=True)]
+            imported = frontend.import_function(step(self._model), state, arguments, self._seed)
+            if self._captured and imported.program.random != next(iter(self._captured.values()))[0].program.random:
+                raise ReproError("batches of one form draw random numbers, those of another one do not")
+            self._captured[form] = imported, program_of(imported.program)
+        return self._captured[form]
+
+    def _place_random_numbers(self, imported: frontend.Imported) -> None:
+        """Lets the random numbers of a step depend on how many steps the optimizer has seen."""
+        if imported.program.random is not None and self._training and self._trainer is not None:
+            step = imported.program.state[imported.program.random[1]].name
+            self._trainer.state[step][...] = int(np.asarray(keras.ops.convert_to_numpy(self._model.optimizer.iterations)))

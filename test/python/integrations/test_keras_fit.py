@@ -1,0 +1,217 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`fit` and `evaluate` of Keras' models: the bits of every target, close to Keras itself, on both backends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+# A process has one backend: the tests run once more in another one, with the other backend.
+BACKEND = os.environ.setdefault("KERAS_BACKEND", "torch")
+keras = pytest.importorskip("keras")
+pytest.importorskip("torch_mlir")
+pytest.importorskip("jax")
+
+import repro_mlir
+from repro_mlir import ReceiptOptions, ReproError
+from repro_mlir.integrations.keras import evaluate, fit
+
+TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
+X = np.random.RandomState(0).standard_normal((10, 8, 8, 1)).astype(np.float32)
+Y = np.arange(10) % 3
+FLAT = X.reshape(10, 64)[:, :6]
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="the other process")
+def test_the_other_backend() -> None:
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def convolutional(dropout: float, rate: float = 1e-2) -> Any:
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
+    model = keras.Sequential([
+        # A bias before a BatchNormalization has a gradient of rounding alone, which AdamW divides by itself.
+        keras.Input((8, 8, 1)), layers.Conv2D(4, 3, use_bias=False), layers.BatchNormalization(), layers.ReLU(),
+        layers.MaxPooling2D(), layers.Flatten(), layers.Dropout(dropout, seed=3), layers.Dense(3),
+    ])  # fmt: skip
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.AdamW(rate), loss, metrics=["accuracy"])
+    return model
+
+
+def dense(loss: Any = "mse", **options: Any) -> Any:
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss, **options)
+    return model
+
+
+def tensors(model: Any) -> list[np.ndarray]:
+    return [keras.ops.convert_to_numpy(each.value) for each in (*model.variables, *model.optimizer.variables)]
+
+
+def assert_close(ours: Any, theirs: Any) -> None:
+    for got, want in zip(tensors(ours), tensors(theirs), strict=True):
+        np.testing.assert_allclose(got, want, 1e-3, 1e-4)
+
+
+def test_bits_are_those_of_every_target() -> None:
+    found = []
+    for target in TARGETS:
+        model = convolutional(0.5)
+        history = fit(model, X[:8], Y[:8], batch_size=4, verbose=0, target=target).history
+        found.append([*map(np.ndarray.tobytes, tensors(model)), history])
+    assert all(each == found[0] for each in found[1:])
+
+
+def test_steps_are_those_of_keras(tmp_path: Path) -> None:
+    """With callbacks, a learning rate of each epoch, shuffled samples and validation."""
+    models = convolutional(0), convolutional(0)
+    histories = []
+    for number, (model, train) in enumerate(zip(models, (fit, keras.Model.fit), strict=True)):
+        kept = str(tmp_path / f"{number}.weights.h5")
+        callbacks = [
+            keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5),
+            keras.callbacks.ModelCheckpoint(kept, save_weights_only=True),
+            keras.callbacks.EarlyStopping("loss", patience=0, min_delta=10.0),
+        ]
+        keras.utils.set_random_seed(1)
+        histories.append(
+            train(model, X, Y, batch_size=4, epochs=9, verbose=0, callbacks=callbacks, validation_split=0.2)
+        )
+    ours, theirs = (history.history for history in histories)
+    assert histories[0].epoch == histories[1].epoch == [0, 1] and [*ours] == [*theirs]
+    for name, values in theirs.items():
+        np.testing.assert_allclose(ours[name], values, 1e-4)
+    assert_close(*models)
+    loaded = convolutional(0)
+    loaded.load_weights(tmp_path / "0.weights.h5")
+    assert all(map(np.array_equal, loaded.get_weights(), models[0].get_weights()))
+    np.testing.assert_allclose(evaluate(models[0], X, Y, verbose=0), models[0].evaluate(X, Y, verbose=0), 1e-5)
+    np.testing.assert_allclose(models[0].predict(X, verbose=0), models[1].predict(X, verbose=0), 1e-3, 1e-4)
+
+
+def test_random_numbers_advance() -> None:
+    model = convolutional(0.5, rate=0.0)
+    calls = [fit(model, X, Y, batch_size=10, epochs=2, verbose=0, shuffle=False).history["loss"] for _ in range(2)]
+    # The weights stay as they are.
+    assert len({*calls[0], *calls[1]}) == 4
+
+
+def test_what_is_written_between_steps_counts() -> None:
+    class Write(keras.callbacks.Callback):  # type: ignore[name-defined, misc]
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.model.set_weights([weight * 0.5 for weight in self.model.get_weights()])
+            self.model.optimizer.learning_rate = 0.05
+
+    models = dense(), dense()
+    for model, train in zip(models, (fit, keras.Model.fit), strict=True):
+        train(model, FLAT, Y, batch_size=5, epochs=2, verbose=0, callbacks=[Write()], shuffle=False)
+    assert_close(*models)
+
+
+def test_weights_of_samples_and_classes() -> None:
+    for name, weights in {"sample_weight": np.linspace(0, 1, 10), "class_weight": {0: 0.5, 1: 2.0, 2: 1.0}}.items():
+        models = [dense(weighted_metrics=["mae"]) for _ in range(2)]
+        logs = [
+            train(model, FLAT, Y, verbose=0, shuffle=False, **{name: weights}).history
+            for model, train in zip(models, (fit, keras.Model.fit), strict=True)
+        ]
+        np.testing.assert_allclose([*logs[0].values()], [*logs[1].values()], 1e-5)
+        assert_close(*models)
+
+
+def test_several_inputs_outputs_and_losses() -> None:
+    def make() -> Any:
+        keras.utils.set_random_seed(0)
+        layers = keras.layers
+        a, b = keras.Input((6,), name="a"), keras.Input((), name="b", dtype="int32")
+        joined = layers.Concatenate()([a, layers.Embedding(3, 2)(b)])
+        outputs = {
+            "value": layers.Dense(1, name="value", kernel_regularizer="l2")(joined),
+            "free": layers.Dense(2, name="free")(joined),
+        }
+        model = keras.Model([a, b], outputs)
+        model.compile("adam", {"value": "mae", "free": None}, metrics={"value": ["mse"]})
+        return model
+
+    models = make(), make()
+    logs = [
+        train(model, [FLAT, Y.astype(np.int32)], {"value": Y[:, None], "free": FLAT[:, :2]}, verbose=0, shuffle=False).history
+        for model, train in zip(models, (fit, keras.Model.fit), strict=True)
+    ]
+    assert [*logs[0]] == [*logs[1]]
+    np.testing.assert_allclose([*logs[0].values()], [*logs[1].values()], 1e-5)
+    assert_close(*models)
+
+
+def test_a_run_has_a_receipt(tmp_path: Path) -> None:
+    """Of programs for two sizes of a batch."""
+    path = tmp_path / "run.receipt"
+    fit(dense(), FLAT, Y, batch_size=4, epochs=2, verbose=0, receipt=ReceiptOptions(path, checkpoint_every=2))
+    repro_mlir.verify(path, target="reference")
+
+
+class OwnStep(keras.Model):  # type: ignore[name-defined, misc]
+    def train_step(self, *arguments: Any) -> Any:
+        raise AssertionError
+
+    def call(self, x: Any) -> Any:
+        return x
+
+
+def _frozen() -> Any:
+    model = dense()
+
+    class Freeze(keras.callbacks.Callback):  # type: ignore[name-defined, misc]
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            model.layers[0].trainable = False
+
+    fit(model, FLAT, Y, batch_size=5, epochs=2, verbose=0, callbacks=[Freeze()])
+
+
+def _own_step() -> Any:
+    model = OwnStep()
+    model.compile("sgd", "mse")
+    fit(model, FLAT, FLAT, verbose=0)
+
+
+def _unknown_variable() -> Any:
+    hidden = {"scale": keras.Variable(2.0)}
+    model = dense(loss=lambda y, found: keras.ops.mean(found * hidden["scale"]))
+    before = model.get_weights()
+    try:
+        fit(model, FLAT, Y, verbose=0)
+    finally:
+        assert all(map(np.array_equal, model.get_weights(), before))
+
+
+REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
+    "run_eagerly": ("run_eagerly", lambda: fit(dense(run_eagerly=True), FLAT, Y)),
+    "execution": ("steps_per_execution", lambda: fit(dense(steps_per_execution=2, jit_compile=False), FLAT, Y)),
+    "resume": ("without resume", lambda: fit(dense(), FLAT, Y, receipt=ReceiptOptions("never", resume=True))),
+    "own step": ("OwnStep.train_step cannot be honoured", _own_step),
+    "frozen": ("other trainable ones", _frozen),
+    "unknown variable": ("reads the variable", _unknown_variable),
+}
+if BACKEND == "jax":
+    REFUSED["seed"] = ("seed belongs to", lambda: fit(dense(), FLAT, Y, seed=1, verbose=0))
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_step_cannot_honour_is_refused(case: str) -> None:
+    message, run = REFUSED[case]
+    with pytest.raises(ReproError, match=message):
+        run()
