@@ -28,11 +28,7 @@ def requirements() -> list[str]:
         *project["build-system"]["requires"],
         *BUILD_TOOLS,
         *project["project"]["dependencies"],
-        *(
-            each
-            for name in ("torch", "onnx", "jax", "keras", "sign", "examples", "cuda", "test")
-            for each in extras[name]
-        ),
+        *(each for name in EXTRAS for each in extras[name]),
     ]
     return list(dict.fromkeys(found))
 
