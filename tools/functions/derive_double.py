@@ -59,7 +59,10 @@ def tables() -> dict[str, tuple[str, list[mp.mpf]]]:
         "InverseOdd": ("1 / (2 j + 1)", [1 / mp.mpf(2 * j + 1) for j in range(39)]),
         "Inverse": ("1 / j; 1 for 0", [1 / mp.mpf(max(j, 1)) for j in range(42)]),
         "Erf": ("erf(j / 8)", [mp.erf(mp.mpf(j) / 8) for j in range(49)]),
-        "Erfcx": ("erfc(j / 4) e^(j^2 / 16)", [mp.erfc(mp.mpf(j) / 4) * mp.exp(mp.mpf(j * j) / 16) for j in range(111)]),
+        "Erfcx": (
+            "erfc(j / 4) e^(j^2 / 16)",
+            [mp.erfc(mp.mpf(j) / 4) * mp.exp(mp.mpf(j * j) / 16) for j in range(111)],
+        ),
         "ErfSlope": ("erf'(j / 8)", [2 / mp.sqrt(mp.pi) * mp.exp(-((mp.mpf(j) / 8) ** 2)) for j in range(49)]),
         "ArcTangent": ("atan(j / 8)", [mp.atan(mp.mpf(j) / 8) for j in range(9)]),
     }

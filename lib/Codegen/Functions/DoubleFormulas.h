@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (S5) the correctly rounded f64 functions, over the machine of Formulas.h. Each
-// is computed in integers of 168 bits and more and rounded once; docs/functions.md
-// has the methods and the error bounds, which getError() gives.
+// (S5) the correctly rounded f64 functions, over the machine of Formulas.h.
+// Each is computed in integers of 168 bits and more and rounded once;
+// docs/functions.md has the methods and the error bounds, which getError()
+// gives.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,9 +25,6 @@ namespace mlir::repro::functions {
 template <typename M>
 class DoubleFormulas : public FixedPoint<M> {
   using Base = FixedPoint<M>;
-  using typename Base::Fixed;
-  using typename Base::Scaled;
-  using typename Base::Sum;
   using Base::c;
   using Base::exactReal;
   using Base::i;
@@ -50,6 +48,9 @@ class DoubleFormulas : public FixedPoint<M> {
   using Base::shiftRight;
   using Base::sum;
   using Base::unit;
+  using typename Base::Fixed;
+  using typename Base::Scaled;
+  using typename Base::Sum;
 
 public:
   using typename Base::F64;
@@ -71,7 +72,8 @@ public:
     F64 v = clamp(x, -1076.0, 1025.0);
     F64 t = v + c(kRoundShift);
     // 2^-1075 is a tie between 0 and the least f64 above it.
-    Fixed a = sum(7).plusReal(m.abs(v - (t - c(kRoundShift))), 8, unit(8))
+    Fixed a = sum(7)
+                  .plusReal(m.abs(v - (t - c(kRoundShift))), 8, unit(8))
                   .value(0.51);
     I64 sign = m.sar(m.bits(v - (t - c(kRoundShift))), 63);
     a = multiply(a, load(kLongLn2, 7), 7);
@@ -108,10 +110,7 @@ public:
     Leading f = leading(v);
     Mask small = m.ieq(p.n, i(0));
     // x (sinh(r)/r + (cosh(r) - 1)/r)
-    Fixed factor = sum(6)
-                       .plus(p.sinh)
-                       .plusSigned(p.cosh, p.sign)
-                       .value(1.25);
+    Fixed factor = sum(6).plus(p.sinh).plusSigned(p.cosh, p.sign).value(1.25);
     Fixed near = multiply(f.mantissa, factor, 7);
     // 2^n (e^r - 2^-n) or -(1 - 2^n e^r)
     I64 below = m.sar(p.n, 63);
@@ -160,8 +159,8 @@ public:
     Fixed square = inverseSquare(p.n);
     Fixed far = sum(6).plus(e).minusProduct(inverse, square).value(1.5);
     Fixed near = multiply(f.mantissa, p.sinh, 7);
-    Scaled d = normalize(sum(6).plus(e).plusProduct(inverse, square).value(2.9),
-                         0.7);
+    Scaled d =
+        normalize(sum(6).plus(e).plusProduct(inverse, square).value(2.9), 0.7);
     Fixed r = reciprocal(d.mantissa, this->approximate(d.mantissa), 6);
     Fixed q = multiply(select(small, near, far), r, 7);
     I64 exponent = m.iselect(small, f.exponent + i(1), i(0)) - d.exponent;
@@ -173,11 +172,12 @@ public:
   //===--------------------------------------------------------------------===//
 
   F64 log(F64 x) {
-    return logSpecial(x, 0.0, roundLog(logarithm(binade(x)), kLongLn2, nullptr));
+    return logSpecial(x, 0.0,
+                      roundLog(logarithm(binade(x)), kLongLn2, nullptr));
   }
   F64 log2(F64 x) {
-    return logSpecial(
-        x, 0.0, roundLog(logarithm(binade(x)), kLongOne, &kLongLog2E));
+    return logSpecial(x, 0.0,
+                      roundLog(logarithm(binade(x)), kLongOne, &kLongLog2E));
   }
   F64 log10(F64 x) {
     return logSpecial(
@@ -195,8 +195,8 @@ public:
     F64 scale = m.real(m.shl(i(1023) - m.iselect(huge, i(0), b.k), 52));
     b.low = m.select(m.either(small, huge), c(0.0), low * scale);
     b.f = m.select(small, x, b.f);
-    return keepZero(x, logSpecial(x, -1.0, roundLog(logarithm(b), kLongLn2,
-                                                    nullptr)));
+    return keepZero(
+        x, logSpecial(x, -1.0, roundLog(logarithm(b), kLongLn2, nullptr)));
   }
 
   F64 asinh(F64 x) {
@@ -207,10 +207,8 @@ public:
     I64 e = f.exponent & (m.sar(f.exponent, 63) ^ i(-1));
     F64 v = m.real(m.bits(clamp(a, 0.0, kLargest)) - m.shl(e, 52));
     Fixed fixed = sum(7).plusReal(v, 8, unit(8)).value(2.01);
-    Fixed square = sum(7)
-                       .plusProduct(fixed, fixed)
-                       .plus(inverseSquare(e))
-                       .value(5.1);
+    Fixed square =
+        sum(7).plusProduct(fixed, fixed).plus(inverseSquare(e)).value(5.1);
     F64 scale = m.real(m.shl(i(1023) - smaller(e, 500), 52));
     F64 real = v * v + scale * scale;
     Fixed root = multiply(square, reciprocalRoot(square, real, 7), 7);
@@ -259,15 +257,14 @@ public:
     Fixed near = multiply(fixedG, r, 7);
     near.bound = 2.1;
     F64 power = m.select(direct, m.real(m.shl(k + i(1023), 52)), c(0.0));
-    Fixed small = multiply(
-        near, sum(7).plusReal(power, 8, unit(8)).value(1.01), 7);
+    Fixed small =
+        multiply(near, sum(7).plusReal(power, 8, unit(8)).value(1.01), 7);
     Fixed total = sum(7).plus(fixed).plus(root).value(4.3);
     AreaSum area = logarithmOf(total, f.real + m.sqrt(real));
     Fixed s = select(direct, small, area.s);
     s.bound = 0.1745;
     Fixed result = areaOf(direct, near, s, area.k + f.exponent, area.sign);
-    F64 y = round(result, 0.14,
-                  m.iselect(direct, k + i(1), i(1)), i(0));
+    F64 y = round(result, 0.14, m.iselect(direct, k + i(1), i(1)), i(0));
     y = m.select(m.eq(x, c(1.0)), c(0.0), y);
     y = m.select(m.lt(x, c(kInfinity)), y, x);
     return m.select(m.le(c(1.0), x), y, c(kNaN));
@@ -294,8 +291,8 @@ public:
     Fixed difference = sum(7).plus(top).minus(bottom).magnitude(0.81, sign);
     Fixed quarter = shiftRight(sum(7).plus(top).plus(bottom).value(4.8), 2, 7);
     Fixed r = reciprocal(quarter, (n + d * scale) * c(0.25), 7);
-    Fixed s = select(direct, fixed,
-                     shiftRight(multiply(difference, r, 7), 2, 7));
+    Fixed s =
+        select(direct, fixed, shiftRight(multiply(difference, r, 7), 2, 7));
     s.bound = 0.2042;
     Fixed result = areaOf(direct, f.mantissa, s, k, sign);
     // Half of log((1 + a) / (1 - a))
@@ -326,7 +323,7 @@ public:
     // y(0) + h (w_1 + w_2 + ...) whose terms have the signs of powers of h.
     Fixed twoC = sum(6).plusMultiple(j, load(kLongQuarter, 6), 48).value(12.1);
     Fixed ch = multiply(h, twoC, 6);
-    ch.bound = 0.7422;
+    ch.bound = 0.7501;
     Fixed hh = multiply(h, h, 6);
     Fixed twoHh = sum(6).plus(hh).plus(hh).value(0.00784);
     Fixed odd = sum(6).plus(slope).plusProduct(twoC, start).value(12.1);
@@ -343,10 +340,8 @@ public:
     for (int n = 3; n <= 40; ++n) {
       Fixed &older = last[(n - 1) & 1], &newer = last[n & 1];
       double bound = ch.bound * newer.bound + twoHh.bound * older.bound;
-      Fixed next = sum(6)
-                       .plusProduct(ch, newer)
-                       .plusProduct(twoHh, older)
-                       .value(bound);
+      Fixed next =
+          sum(6).plusProduct(ch, newer).plusProduct(twoHh, older).value(bound);
       older = multiply(next, load(kLongInverse[n], 6), 6);
       sums[(n - 1) & 1].plus(older);
       bounds[(n - 1) & 1] += older.bound;
@@ -358,10 +353,11 @@ public:
     w.error += 0x1p-165;
     // e^-(2 c h + h^2): at most 0.75 above or below 0
     I64 side;
-    Fixed exponent = sum(6).plus(hh).plusSigned(ch, sign).magnitude(0.75, side);
+    Fixed exponent = sum(6).plus(hh).plusSigned(ch, sign).magnitude(0.7501, side);
     Fixed decay = smallPower(exponent, side ^ i(-1));
     Fixed y = sum(6).plus(start).plusSigned(multiply(h, w, 6), sign).value(2.2);
-    Fixed value = multiply(select(first, multiply(f.mantissa, w, 6), y), decay, 6);
+    Fixed value =
+        multiply(select(first, multiply(f.mantissa, w, 6), y), decay, 6);
     F64 result = round(value, 0.06, m.iselect(first, f.exponent, i(0)), i(0));
     return keepZeroAndNaN(x, m.copysign(result, x));
   }
@@ -475,7 +471,8 @@ public:
     I64 below;
     Fixed r = sum(7).plus(y).minus(load(kLongHalf, 1)).magnitude(0.5001, below);
     I64 exponent = negateIf(flip, whole);
-    Power p = powerOf(multiply(r, load(kLongLn2, 7), 7), below ^ flip, exponent);
+    Power p =
+        powerOf(multiply(r, load(kLongLn2, 7), 7), below ^ flip, exponent);
     // What is within 2^-141 of a multiple of 2^-140 is exact: a tie, or no
     // neighbour of one.
     Sum snapped = sum(6);
@@ -518,16 +515,17 @@ public:
                      .plus(a.leading)
                      .minusProduct(a.leading, sineTail(a.square))
                      .value(2.0);
-    Fixed cosine =
-        sum(6).plus(one()).minusProduct(a.square, cosineTail(a.square)).value(
-            1.01);
+    Fixed cosine = sum(6)
+                       .plus(one())
+                       .minusProduct(a.square, cosineTail(a.square))
+                       .value(1.01);
     Scaled s = normalize(sine, 0.34);
     Scaled t = normalize(cosine, 0.7);
     s.exponent = s.exponent + a.exponent;
     Fixed n = select(odd, t.mantissa, s.mantissa);
     Fixed d = select(odd, s.mantissa, t.mantissa);
-    I64 exponent = m.iselect(odd, t.exponent - s.exponent,
-                             s.exponent - t.exponent);
+    I64 exponent =
+        m.iselect(odd, t.exponent - s.exponent, s.exponent - t.exponent);
     Fixed q = multiply(n, reciprocal(d, this->approximate(d), 6), 6);
     I64 sign = m.shl(a.quadrant, 63) ^ (a.sign & i(kSignBit)) ^ signBit(x);
     return keepZero(x, finite(x, round(q, 0.49, exponent, sign)));
@@ -538,14 +536,16 @@ public:
     Mask steep = m.lt(c(1.0), a);
     F64 bounded = m.select(m.lt(a, c(0x1p1023)), a, c(0x1p1023));
     Leading f = leading(bounded);
-    // |x| or its inverse as a quotient of a number of at most 1 and one in [1, 2)
+    // |x| or its inverse as a quotient of a number of at most 1 and one in [1,
+    // 2)
     I64 down = i(1023) - f.exponent;
     down = down & (m.sar(down, 63) ^ i(-1));
     F64 inverse = m.real(m.shl(down, 52));
     Fixed denominator = select(steep, f.mantissa, one());
-    Fixed numerator = sum(6).plusReal(m.select(steep, inverse, a), 7, unit(7))
-                          .value(1.01);
-    F64 quotient = m.select(steep, c(1.0), a) / m.select(steep, bounded, c(1.0));
+    Fixed numerator =
+        sum(6).plusReal(m.select(steep, inverse, a), 7, unit(7)).value(1.01);
+    F64 quotient =
+        m.select(steep, c(1.0), a) / m.select(steep, bounded, c(1.0));
     Arc arc = arcTangent(numerator, f.mantissa, denominator, quotient);
     Fixed far = sum(6).plus(load(kLongHalfPi, 6)).minus(arc.angle).value(1.58);
     Mask direct = m.both(arc.direct, m.le(a, c(1.0)));
@@ -579,8 +579,8 @@ public:
                     .plus(load(kLongHalfPi, 6))
                     .plusSigned(h.arc.angle, negative ^ i(-1))
                     .value(2.1);
-    Mask direct = m.both(h.arc.direct, m.either(m.lt(x, c(-2.0)),
-                                                m.lt(c(0.0), x)));
+    Mask direct =
+        m.both(h.arc.direct, m.either(m.lt(x, c(-2.0)), m.lt(c(0.0), x)));
     Fixed high = select(direct, h.arc.relative, h.arc.angle);
     Fixed opposite =
         sum(6).plus(load(kLongHalfPi, 6)).minus(h.arc.angle).value(1.58);
@@ -643,8 +643,7 @@ public:
     Fixed root = sum(7).plus(vSquare).plusProduct(vSquare, s).value(2.01);
     root.error += 0x1p-172;
     F64 result = round(root, 0.99, q - i(400), i(0));
-    Mask ordinary =
-        m.both(m.unequal(x, c(0.0)), m.lt(m.abs(x), c(kInfinity)));
+    Mask ordinary = m.both(m.unequal(x, c(0.0)), m.lt(m.abs(x), c(kInfinity)));
     return m.select(ordinary, m.copysign(result, x), x);
   }
 
@@ -727,7 +726,8 @@ private:
   Fixed powerOfTwo(I64 n) {
     I64 over = n + i(200);
     n = n - (over & m.sar(over, 63));
-    return sum(7).plusReal(m.real(m.shl(n + i(1023), 52)), 8, unit(8))
+    return sum(7)
+        .plusReal(m.real(m.shl(n + i(1023), 52)), 8, unit(8))
         .value(1.01);
   }
   /// 2^-2n, n >= 0
@@ -758,10 +758,15 @@ private:
   };
   Logarithm logarithm(Binade b) {
     I64 sign;
-    Fixed f = sum(6).plusReal(b.f, 7, unit(7)).plusReal(b.low, 7, unit(7))
+    Fixed f = sum(6)
+                  .plusReal(b.f, 7, unit(7))
+                  .plusReal(b.low, 7, unit(7))
                   .magnitude(0.42, sign);
-    Fixed d = sum(6).plus(this->load(kLongOne, 0)).plus(one())
-                  .plusSigned(f, sign).value(2.5);
+    Fixed d = sum(6)
+                  .plus(this->load(kLongOne, 0))
+                  .plus(one())
+                  .plusSigned(f, sign)
+                  .value(2.5);
     // (2 + f) / 2 in [0.85, 1.21)
     Fixed half = shiftRight(d, 1, 6);
     Fixed r = reciprocal(half, b.f * c(0.5) + c(1.0), 6);
@@ -771,8 +776,8 @@ private:
     Fixed z = multiply(s, s, 6);
     Fixed tail = series(kLongInverseOdd, 1, 1, 32, z, 5, false, 6);
     tail.error += 0x1p-168;
-    Fixed factor = sum(6).plus(r).plusProduct(r, multiply(z, tail, 6))
-                       .value(1.25);
+    Fixed factor =
+        sum(6).plus(r).plusProduct(r, multiply(z, tail, 6)).value(1.25);
     Leading l = leading(b.f);
     return {b.k, b.f, sign, l.exponent, l.mantissa, f, factor};
   }
@@ -814,7 +819,8 @@ private:
         shiftRight(absoluteDifference(total, power, result.sign), 1, 7);
     Fixed d = shiftRight(sum(7).plus(total).plus(power).value(8.4), 2, 7);
     F64 realD = (real + m.select(large, c(4.0), c(2.0))) * c(0.25);
-    result.s = shiftRight(multiply(difference, reciprocal(d, realD, 7), 7), 1, 7);
+    result.s =
+        shiftRight(multiply(difference, reciprocal(d, realD, 7), 7), 1, 7);
     return result;
   }
   /// |a - b|
@@ -824,7 +830,8 @@ private:
     Fixed eighth = sum(7).plus(x).minus(y).magnitude(0.17, sign);
     return sum(7).plusMultiple(i(8), eighth, 8).value(1.3);
   }
-  /// leading * T where `direct`, else k log(2) / 2 +- s T with T = atanh(s) / s.
+  /// leading * T where `direct`, else k log(2) / 2 +- s T with T = atanh(s) /
+  /// s.
   Fixed areaOf(Mask direct, const Fixed &leading, const Fixed &s, I64 k,
                I64 sign) {
     Fixed z = multiply(s, s, 6);
@@ -854,7 +861,7 @@ private:
     }
     return rest.front();
   }
-  /// e^a or, where `sign` is -1, e^-a; a <= 0.75
+  /// e^a or, where `sign` is -1, e^-a; a <= 0.7501
   Fixed smallPower(const Fixed &a, I64 sign) {
     Fixed z = multiply(a, a, 6);
     Fixed odd = series(kLongInverseFactorial, 1, 2, 20, z, 0.8, false, 6);
@@ -875,7 +882,8 @@ private:
     return m.select(m.lt(c(pole), x), above, other);
   }
 
-  /// |x| = (quadrant + r) pi/2 with |r| <= 1/2; leading * 2^exponent = |r| pi/2.
+  /// |x| = (quadrant + r) pi/2 with |r| <= 1/2; leading * 2^exponent = |r|
+  /// pi/2.
   struct Angle {
     I64 quadrant;
     I64 sign; ///< of r, 0 or -1
@@ -890,8 +898,8 @@ private:
     Leading f = leading(a);
     // |x| = v * 2^(28 (q - 1)) with three digits v, q from 0 to 37 where used
     I64 q = m.shr((f.exponent + i(28)) * i(2341), 16) & i(63);
-    F64 v = m.real(m.bits(f.real) +
-                   m.shl(f.exponent - (q - i(1)) * i(kBits), 52));
+    F64 v =
+        m.real(m.bits(f.real) + m.shl(f.exponent - (q - i(1)) * i(kBits), 52));
     v = m.select(direct, c(1.0), v);
     // Digits q - 3 to q + 9 of 2 / pi, those up to the point being 0
     std::vector<I64> window(4, i(0));
@@ -932,8 +940,8 @@ private:
     Scaled s = normalize(r, 0x1p-63);
     Fixed scaled = multiply(s.mantissa, load(kLongHalfPi, 7), 7);
     Fixed angle = multiply(r, load(kLongHalfPi, 7), 6);
-    Fixed tiny = sum(6).plusReal(m.select(direct, a, c(0.0)), 7, unit(7))
-                     .value(0.7854);
+    Fixed tiny =
+        sum(6).plusReal(m.select(direct, a, c(0.0)), 7, unit(7)).value(0.7854);
     Fixed magnitude = select(direct, tiny, angle);
     magnitude.bound = 0.7854;
     Angle result;
@@ -975,8 +983,8 @@ private:
     return round(y, 0.34, m.iselect(odd, i(0), a.exponent), sign);
   }
 
-  /// atan(n / d), n in [0, 1], d in [1, 2), n <= d, to 2^-150; `relative` is the
-  /// same for `leading` in place of n where `direct` holds.
+  /// atan(n / d), n in [0, 1], d in [1, 2), n <= d, to 2^-150; `relative` is
+  /// the same for `leading` in place of n where `direct` holds.
   struct Arc {
     Fixed angle, relative;
     Mask direct;
@@ -1018,7 +1026,8 @@ private:
     return {far, relative, direct};
   }
 
-  /// Up to 1/2 atan(a / sqrt(1 - a^2)), the arc sine; else atan(sqrt((1 - a) / (1
+  /// Up to 1/2 atan(a / sqrt(1 - a^2)), the arc sine; else atan(sqrt((1 - a) /
+  /// (1
   /// + a))), half of the arc cosine.
   struct HalfArc {
     Mask low;
@@ -1047,12 +1056,12 @@ private:
     F64 scale = m.real(m.shl(k + i(1023), 52));
     scale = m.select(low, c(0.0), scale);
     Fixed shifted = sum(7).plusReal(scale, 8, unit(8)).value(1.01);
-    Fixed tangent = select(low, multiply(fixedA, root, 7),
-                           multiply(lead, shifted, 7));
+    Fixed tangent =
+        select(low, multiply(fixedA, root, 7), multiply(lead, shifted, 7));
     tangent.bound = 0.58;
-    F64 quotient = m.select(low, a, c(1.0) - a) /
-                   m.sqrt(m.select(low, c(1.0) - a * a,
-                                   (c(1.0) + a) * (c(1.0) - a)));
+    F64 quotient =
+        m.select(low, a, c(1.0) - a) /
+        m.sqrt(m.select(low, c(1.0) - a * a, (c(1.0) + a) * (c(1.0) - a)));
     F64 one = c(1.0);
     quotient = m.select(m.lt(a, one), quotient, c(0.0));
     Arc arc = arcTangent(tangent, lead, this->one(), quotient);

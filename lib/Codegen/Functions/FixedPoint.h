@@ -116,8 +116,7 @@ protected:
       return *this;
     }
     Sum &plusProduct(const Fixed &a, const Fixed &b) {
-      return product(a, b,
-                     [&](int index, I64 value) { add(index, value); });
+      return product(a, b, [&](int index, I64 value) { add(index, value); });
     }
     Sum &minusProduct(const Fixed &a, const Fixed &b) {
       signedTerms = true;
@@ -142,7 +141,8 @@ protected:
       return result;
     }
 
-    /// The magnitude of a sum in (-1, 1), below `bound`; `sign` becomes 0 or -1.
+    /// The magnitude of a sum in (-1, 1), below `bound`; `sign` becomes 0 or
+    /// -1.
     Fixed magnitude(double bound, I64 &sign) {
       signedTerms = true;
       Fixed twos = carried(0, 1, /*keepSign=*/true);
@@ -242,9 +242,8 @@ protected:
     result.error = std::max(a.error, b.error);
     for (int index = result.first; index <= std::max(a.last(), b.last());
          ++index)
-      result.digits.push_back(
-          m.iselect(mask, a.has(index) ? a.at(index) : i(0),
-                    b.has(index) ? b.at(index) : i(0)));
+      result.digits.push_back(m.iselect(mask, a.has(index) ? a.at(index) : i(0),
+                                        b.has(index) ? b.at(index) : i(0)));
     return result;
   }
 
@@ -267,8 +266,8 @@ protected:
   }
 
   /// sum of coefficients[first + step * k] z^k over k < count, of alternating
-  /// sign if `alternates`. `decay` bits of z count: a later coefficient needs as
-  /// many fewer.
+  /// sign if `alternates`. `decay` bits of z count: a later coefficient needs
+  /// as many fewer.
   template <size_t n>
   Fixed series(const LongConstant (&coefficients)[n], int first, int step,
                int count, const Fixed &z, double decay, bool alternates,
@@ -276,9 +275,9 @@ protected:
     auto lastOf = [&](int k) {
       return std::min(last, int(last + 1 - std::floor(k * decay / kBits)));
     };
-    return seriesOf([&](int k) { return load(coefficients[first + step * k],
-                                             lastOf(k)); },
-                    count, z, alternates, lastOf);
+    return seriesOf(
+        [&](int k) { return load(coefficients[first + step * k], lastOf(k)); },
+        count, z, alternates, lastOf);
   }
   template <typename Coefficient, typename LastOf>
   Fixed seriesOf(Coefficient coefficient, int count, const Fixed &z,
@@ -308,9 +307,9 @@ protected:
     for (int pass = 0; pass < passes; ++pass) {
       Mask zero = m.ieq(a.digits.front(), i(0));
       for (size_t j = 0; j < a.digits.size(); ++j)
-        a.digits[j] = m.iselect(
-            zero, j + 1 < a.digits.size() ? a.digits[j + 1] : i(0),
-            a.digits[j]);
+        a.digits[j] =
+            m.iselect(zero, j + 1 < a.digits.size() ? a.digits[j + 1] : i(0),
+                      a.digits[j]);
       exponent = exponent - m.iselect(zero, i(kBits), i(0));
     }
     I64 top = m.shr(m.bits(wholeReal(a.digits.front())), 52) - i(1023);
@@ -347,8 +346,8 @@ protected:
     // y < 1/d, and e = 1 - d y is positive: 1/d = y (1 + e + e^2 + e^3 + ...)
     F64 y0 = c(1 - 0x1p-48) / approximation;
     Fixed y = exactReal(y0, 2, 2.2);
-    Fixed e = sum(last).plus(load(kLongOne, 0)).minusProduct(d, y).value(
-        0x1p-46);
+    Fixed e =
+        sum(last).plus(load(kLongOne, 0)).minusProduct(d, y).value(0x1p-46);
     Fixed e2 = multiply(e, e, last);
     Fixed s = sum(last).plus(e).plus(e2).plusProduct(e, e2).value(0x1p-45);
     Fixed result = sum(last).plus(y).plusProduct(y, s).value(2.2);
@@ -362,8 +361,10 @@ protected:
     F64 y0 = c(1 - 0x1p-48) / m.sqrt(approximation);
     Fixed y = exactReal(y0, 2, 3.2);
     Fixed square = multiply(y, y, 4);
-    Fixed e = sum(last).plus(load(kLongOne, 0)).minusProduct(w, square).value(
-        0x1p-45);
+    Fixed e = sum(last)
+                  .plus(load(kLongOne, 0))
+                  .minusProduct(w, square)
+                  .value(0x1p-45);
     Fixed s = sum(last)
                   .plus(load(kLongThreeEighths, 1))
                   .plusProduct(e, load(kLongFiveSixteenths, 1))
@@ -375,8 +376,8 @@ protected:
     return result;
   }
 
-  /// (S1) a * 2^exponent with the bits `sign` (0 or the sign bit), rounded once:
-  /// to nearest even, to subnormals, to infinity.
+  /// (S1) a * 2^exponent with the bits `sign` (0 or the sign bit), rounded
+  /// once: to nearest even, to subnormals, to infinity.
   F64 round(const Fixed &a, double least, I64 exponent, I64 sign) {
     Scaled s = normalize(a, least);
     worst = std::max(worst, s.mantissa.error * 2);
