@@ -85,8 +85,9 @@ def _about() -> list[str]:
         "",
         "What is not close has another meaning: PyTorch's gradient of a Cholesky factor is symmetric, ours is that",
         "of the elements that are read; of `max_unpool` all of several updates of one element have its gradient,",
-        "ours the last; where a square root or a logarithm of 0 is masked afterwards, PyTorch's formula leaves out",
-        "a NaN; that of `as_strided_scatter` gives the gradient of elements that are written, ours of those kept.",
+        "ours the last; where a square root or a logarithm of 0 is masked afterwards, and of the 2-norm of zeros,",
+        "PyTorch's formula leaves out a NaN; that of `as_strided_scatter` gives the gradient of elements that are",
+        "written, ours of those kept.",
     ]
 
 

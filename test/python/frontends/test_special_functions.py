@@ -15,7 +15,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.special_functions import DECOMPOSITIONS
+from repro_mlir.program import canonicalize
+from repro_mlir.program.canonical import to_bytes
+from repro_mlir.program.differentiation import differentiate
+from repro_mlir.reference.interpreter import Interpreter
+from support.tracing import trace
 
 aten = torch.ops.aten
 INF, NAN = float("inf"), float("nan")
@@ -167,3 +173,33 @@ def test_poles_of_polygamma() -> None:
 def test_other_types_are_left_to_the_default() -> None:
     for operator in (aten.lgamma, aten.i0, aten.erfinv):
         assert DECOMPOSITIONS[operator.default](torch.ones(2, dtype=torch.float64)) is NotImplemented
+
+
+def test_own_gradients_at_single_points() -> None:
+    """Where a branch ends, or a value is one that the function sets apart."""
+
+    def functions(x: torch.Tensor) -> list[torch.Tensor]:
+        zero, one = x[:2], x[2:]
+        return [
+            torch.special.erfcx(zero),
+            torch.special.log_ndtr(zero),
+            torch.special.i1(zero),
+            torch.special.i1e(zero),
+            torch.sinc(zero),
+            torch.erfinv(zero),
+            torch.lgamma(one),
+            torch.digamma(one),
+            torch.polygamma(1, one),
+            torch.logcumsumexp(torch.stack([one[0], one[0], one[1] / 2]), 0),
+        ]
+
+    def function(x: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.cat([(i + 1.0) * result for i, result in enumerate(functions(x))])]
+
+    x = torch.tensor([0.0, -0.0, 1.0, 2.0])
+    weights = torch.linspace(1, 2, 21)
+    text = differentiate(lower(trace(function, [x]), 0, ["x"], ["y"]), [0], [0])
+    _, got = Interpreter(to_bytes(canonicalize(text))).run(x.numpy(), weights.numpy())
+    given = x.clone().requires_grad_()
+    (want,) = torch.autograd.grad(function(given), given, weights)
+    np.testing.assert_allclose(got, want.numpy(), 1e-5)

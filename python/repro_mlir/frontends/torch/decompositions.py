@@ -451,14 +451,27 @@ def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
     while reach < x.shape[dim]:
         rest = x.shape[dim] - reach
         before, after = greatest.narrow(dim, 0, rest), greatest.narrow(dim, reach, rest)
-        distance = torch.where(before == after, torch.zeros([], dtype=before.dtype), before - after)
-        factor = torch.exp(-distance.abs())
+        # Of two infinities it is no difference. At ties all gradients are those of one side.
+        endless = (before == after) & (before.abs() == math.inf)
+        distance = torch.where(endless, torch.zeros([], dtype=before.dtype), before - after)
+        factor = torch.exp(torch.where(distance > 0, -distance, distance))
         earlier, later = total.narrow(dim, 0, rest), total.narrow(dim, reach, rest)
         joined = torch.where(distance > 0, earlier + later * factor, earlier * factor + later)
         total = torch.cat([total.narrow(dim, 0, reach), joined], dim)
-        greatest = torch.cat([greatest.narrow(dim, 0, reach), torch.maximum(before, after)], dim)
+        greatest = torch.cat([greatest.narrow(dim, 0, reach), torch.where(distance > 0, before, after)], dim)
         reach *= 2
     return (greatest + torch.log(total)).to(x.dtype)
+
+
+@_decomposes(aten.sinc.default)
+def _sinc(x: torch.Tensor) -> Any:
+    if not x.dtype.is_floating_point:
+        return NotImplemented
+    turned = math.pi * x
+    one = torch.ones([], dtype=x.dtype)
+    # The quotient has a gradient of zero at 0, which 0 / 0 would make NaN.
+    divisor = torch.where(turned == 0, one, turned)
+    return torch.where(turned == 0, one, torch.sin(turned) / divisor)
 
 
 @_decomposes(aten.renorm.default)

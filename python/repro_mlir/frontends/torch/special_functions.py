@@ -22,6 +22,7 @@ aten = torch.ops.aten
 _F64 = torch.float64
 #: Bernoulli numbers B2, B4, ... B16.
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+_EULER = 0.5772156649015329
 #: Recurrences move arguments up to here, where the asymptotic series are exact to f64.
 _SHIFT = 10
 
@@ -29,6 +30,11 @@ _SHIFT = 10
 def _as_float(x: torch.Tensor) -> torch.Tensor:
     """(PyTorch) of whole numbers functions are those of the default type."""
     return x if x.dtype.is_floating_point or x.dtype.is_complex else x.to(torch.get_default_dtype())
+
+
+def _magnitude(x: torch.Tensor) -> torch.Tensor:
+    """|x|, -0 of -0, with the derivative 1 at 0."""
+    return torch.where(x < 0, -x, x)
 
 
 def _polynomial(coefficients: Sequence[float], x: torch.Tensor) -> torch.Tensor:
@@ -82,10 +88,11 @@ def _lgamma(x: torch.Tensor) -> torch.Tensor:
     positive = stirling - torch.where(low, _log(torch.where(low, product, one)), one * 0)
     # DLMF 5.5.3
     sine, _ = _turn(x)
-    reflected = math.log(math.pi) - _log((wide * sine).abs()) - positive
+    reflected = math.log(math.pi) - _log(torch.where(x < 0, (wide * sine).abs(), one)) - positive
     result = torch.where(x < 0, reflected, positive).to(torch.float32)
     infinite = (a == math.inf) | ((x <= 0) & (x == torch.floor(x)))
-    result = torch.where((x == 1) | (x == 2), torch.zeros_like(x), result)
+    # Zeros, with the derivatives there.
+    result = torch.where(x == 1, (1 - x) * _EULER, torch.where(x == 2, (x - 2) * (1 - _EULER), result))
     return torch.where(infinite, torch.full_like(x, math.inf), result)
 
 
@@ -104,6 +111,7 @@ def _digamma(x: torch.Tensor) -> torch.Tensor:
     series = [b / (2 * j + 2) for j, b in enumerate(_BERNOULLI)]
     value = _log(y) - 0.5 * inverse - z * _polynomial(series, z) - torch.where(low, total, total * 0)
     sine, cosine = _turn(x)
+    sine = torch.where(negative, sine, torch.ones_like(sine))
     value = torch.where(negative, value - math.pi * cosine / sine, value)
     result = value.to(torch.float32)
     result = torch.where(x == math.inf, x, result)
@@ -145,6 +153,7 @@ def _polygamma(order: int, x: torch.Tensor) -> Any:
         slope = [k * c for k, c in enumerate(derivative)][1:]
         derivative = [-a - b for a, b in zip([*slope, 0.0, 0.0], [0.0, 0.0, *slope], strict=True)]
     sine, cosine = _turn(x)
+    sine = torch.where(negative, sine, torch.ones_like(sine))
     reflected = (-1) ** order * value - math.pi ** (order + 1) * _polynomial(derivative, cosine / sine)
     result = torch.where(negative, reflected, value).to(torch.float32)
     pole = (x <= 0) & (x == torch.floor(x))
@@ -167,7 +176,9 @@ def _erfinv(x: torch.Tensor) -> torch.Tensor:
     inside = x.abs() < 1
     product = torch.where(inside, (1 - wide) * (1 + wide), torch.ones_like(wide))
     result = _inverse_error(wide, product).to(torch.float32)
-    beyond = torch.where(x.abs() == 1, x * math.inf, torch.full_like(x, math.nan))
+    ends = x.abs() == 1
+    # (J2) the product has a gradient at the ends alone.
+    beyond = torch.where(ends, torch.where(ends, x, torch.ones_like(x)) * math.inf, torch.full_like(x, math.nan))
     return torch.where(inside, result, beyond)
 
 
@@ -190,7 +201,8 @@ def _bessel(order: int, scaled: bool) -> Callable[[torch.Tensor], Any]:
         if x.dtype != torch.float32:
             return NotImplemented
         a = x.abs()
-        wide = a.to(_F64)
+        # What is zero at 0 has the derivative of its right side there; the sign of a zero is a's.
+        wide = torch.where(x == 0, _magnitude(x) + a, a).to(_F64) if order else a.to(_F64)
         # DLMF 10.25.2 up to 8
         near = torch.where(a < 8, wide, torch.zeros_like(wide))
         quarter = near * near * 0.25
@@ -224,7 +236,7 @@ def _exp_of_square(x: torch.Tensor) -> torch.Tensor:
 
 def _scaled_erfc(x: torch.Tensor) -> torch.Tensor:
     """e^(x^2) erfc(x) of an f64 x."""
-    a = torch.minimum(x.abs(), torch.full_like(x, 1e30))
+    a = torch.minimum(_magnitude(x), torch.full_like(x, 1e30))
     positive = _polynomial(tables.ERFCX, (a - 4) / (a + 4)) / (a + 4)
     grown = _exp_of_square(torch.minimum(a, torch.full_like(a, 10.0)))
     return torch.where(x < 0, 2 * grown - positive, positive)
