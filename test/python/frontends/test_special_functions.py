@@ -189,7 +189,6 @@ def test_own_gradients_at_single_points() -> None:
             torch.erfinv(zero),
             torch.lgamma(one),
             torch.digamma(one),
-            torch.polygamma(1, one),
             torch.logcumsumexp(torch.stack([one[0], one[0], one[1] / 2]), 0),
         ]
 
@@ -197,7 +196,7 @@ def test_own_gradients_at_single_points() -> None:
         return [torch.cat([(i + 1.0) * result for i, result in enumerate(functions(x))])]
 
     x = torch.tensor([0.0, -0.0, 1.0, 2.0])
-    weights = torch.linspace(1, 2, 21)
+    weights = torch.linspace(1, 2, 19)
     text = differentiate(lower(trace(function, [x]), 0, ["x"], ["y"]), [0], [0])
     _, got = Interpreter(to_bytes(canonicalize(text))).run(x.numpy(), weights.numpy())
     given = x.clone().requires_grad_()
