@@ -76,7 +76,7 @@ def _of(script: ModuleType, every: int, least_ok: int) -> _Coverage:
 _SCRIPTS: dict[str, Callable[[], _Coverage]] = {
     "gradients": lambda: _of(gradient_coverage, every=40, least_ok=450),
     "backend": lambda: _of(backend_coverage, every=10, least_ok=600),
-    "onnx": lambda: _of(onnx_coverage, every=80, least_ok=1600),
+    "onnx": lambda: _of(onnx_coverage, every=80, least_ok=1740),
     "jax": lambda: _of(jax_coverage, every=50, least_ok=1080),
 }
 

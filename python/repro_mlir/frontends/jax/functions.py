@@ -13,7 +13,7 @@ import numpy as np
 
 from ...numerics.tensors import TensorType
 from ..interface import ImportedProgram
-from ..stablehlo.arrays import element_of
+from ..stablehlo.arrays import kind_of
 from ..stablehlo.errors import CaptureError
 from ..stablehlo.lowering import lower
 from .bindings import Captured, array_of, names_of
@@ -156,8 +156,8 @@ def _kind(name: str, leaf: Any) -> TensorType:
     dtype = _dtype(leaf)
     if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(np.shape(leaf), dtype))
-        return TensorType(name, element_of(data.dtype, name), tuple(data.shape))
-    return TensorType(name, element_of(np.dtype(dtype), name), tuple(np.shape(leaf)))
+        return kind_of(name, data.dtype, tuple(data.shape))
+    return kind_of(name, np.dtype(dtype), tuple(np.shape(leaf)))
 
 
 def _first_line(error: Exception) -> str:

@@ -25,11 +25,17 @@ def element_of(dtype: np.dtype[Any], what: str) -> str:
     return _ELEMENTS[dtype.name]
 
 
+def kind_of(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorType:
+    """Name, element type and shape of a tensor in programs. CaptureError as `element_of`."""
+    return TensorType(name, element_of(dtype, name), shape, dtype.kind == "u")
+
+
 def checked(array: np.ndarray, kind: TensorType) -> np.ndarray:
     """An array of a framework as one of a program. CaptureError for another shape or element type."""
-    if array.shape != kind.shape or element_of(array.dtype, kind.name) != kind.element:
+    found = kind_of(kind.name, array.dtype, array.shape)
+    if found != kind or found.unsigned != kind.unsigned:
         raise CaptureError(
             f"{kind.name} has shape {list(array.shape)} of {array.dtype.name}, expected {list(kind.shape)} of "
-            f"{kind.element}"
+            f"{kind.shown_element}"
         )
     return array.view(kind.dtype)
