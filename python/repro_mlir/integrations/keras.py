@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
-import numpy as np
 
 from ..audit.receipts.options import ReceiptOptions
 from ..errors import ReproError
@@ -58,9 +57,7 @@ def fit(
         return model.fit(*args, **kwargs)
 
 
-def evaluate(
-    model: keras.Model, *args: Any, target: str = "cpu", threads: int | None = None, **kwargs: Any
-) -> Any:
+def evaluate(model: keras.Model, *args: Any, target: str = "cpu", threads: int | None = None, **kwargs: Any) -> Any:
     """As `model.evaluate(*args, **kwargs)`, with compiled steps; arguments and errors as of `fit`."""
     with _compiled_steps(model, target, threads, None, None):
         return model.evaluate(*args, **kwargs)
@@ -191,4 +188,5 @@ class _Steps:
         """Lets the random numbers of a step depend on how many steps the optimizer has seen."""
         if imported.program.random is not None and self._training and self._trainer is not None:
             step = imported.program.state[imported.program.random[1]].name
-            self._trainer.state[step][...] = int(np.asarray(keras.ops.convert_to_numpy(self._model.optimizer.iterations)))
+            iterations = keras.ops.convert_to_numpy(self._model.optimizer.iterations)
+            self._trainer.state[step][...] = int(iterations)

@@ -15,15 +15,17 @@ import numpy as np
 import pytest
 
 # A process has one backend: the tests run once more in another one, with the other backend.
-BACKEND = os.environ.setdefault("KERAS_BACKEND", "torch")
-keras = pytest.importorskip("keras")
+os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND", "torch")
+pytest.importorskip("keras")
 pytest.importorskip("torch_mlir")
 pytest.importorskip("jax")
 
+import keras
 import repro_mlir
 from repro_mlir import ReceiptOptions, ReproError
 from repro_mlir.integrations.keras import evaluate, fit
 
+BACKEND = keras.config.backend()
 TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 X = np.random.RandomState(0).standard_normal((10, 8, 8, 1)).astype(np.float32)
 Y = np.arange(10) % 3
@@ -111,7 +113,7 @@ def test_random_numbers_advance() -> None:
 
 
 def test_what_is_written_between_steps_counts() -> None:
-    class Write(keras.callbacks.Callback):  # type: ignore[name-defined, misc]
+    class Write(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             self.model.set_weights([weight * 0.5 for weight in self.model.get_weights()])
             self.model.optimizer.learning_rate = 0.05
@@ -123,7 +125,8 @@ def test_what_is_written_between_steps_counts() -> None:
 
 
 def test_weights_of_samples_and_classes() -> None:
-    for name, weights in {"sample_weight": np.linspace(0, 1, 10), "class_weight": {0: 0.5, 1: 2.0, 2: 1.0}}.items():
+    given = {"sample_weight": np.linspace(0, 1, 10), "class_weight": {0: 0.5, 1: 2.0, 2: 1.0}}
+    for name, weights in given.items():
         models = [dense(weighted_metrics=["mae"]) for _ in range(2)]
         logs = [
             train(model, FLAT, Y, verbose=0, shuffle=False, **{name: weights}).history
@@ -149,7 +152,9 @@ def test_several_inputs_outputs_and_losses() -> None:
 
     models = make(), make()
     logs = [
-        train(model, [FLAT, Y.astype(np.int32)], {"value": Y[:, None], "free": FLAT[:, :2]}, verbose=0, shuffle=False).history
+        train(
+            model, [FLAT, Y.astype(np.int32)], {"value": Y[:, None], "free": FLAT[:, :2]}, verbose=0, shuffle=False
+        ).history
         for model, train in zip(models, (fit, keras.Model.fit), strict=True)
     ]
     assert [*logs[0]] == [*logs[1]]
@@ -164,7 +169,7 @@ def test_a_run_has_a_receipt(tmp_path: Path) -> None:
     repro_mlir.verify(path, target="reference")
 
 
-class OwnStep(keras.Model):  # type: ignore[name-defined, misc]
+class OwnStep(keras.Model):
     def train_step(self, *arguments: Any) -> Any:
         raise AssertionError
 
@@ -175,7 +180,7 @@ class OwnStep(keras.Model):  # type: ignore[name-defined, misc]
 def _frozen() -> Any:
     model = dense()
 
-    class Freeze(keras.callbacks.Callback):  # type: ignore[name-defined, misc]
+    class Freeze(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             model.layers[0].trainable = False
 

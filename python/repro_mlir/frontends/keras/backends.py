@@ -53,5 +53,7 @@ def backend() -> Backend:
     """The module for the backend of this process. ReproError for one that has none."""
     name = keras.config.backend()
     if name not in ("jax", "torch"):
-        raise ReproError(f"Keras runs on the backend {name}, expected jax or torch: set KERAS_BACKEND before its import")
+        raise ReproError(
+            f"Keras runs on the backend {name}, expected jax or torch: set KERAS_BACKEND before its import"
+        )
     return cast(Backend, importlib.import_module(f"{__package__}.on_{name}"))

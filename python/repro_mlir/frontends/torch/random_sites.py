@@ -176,6 +176,8 @@ class RandomSites(TorchDispatchMode):
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if kwargs.get("generator", function) is None:
+            function = _WITHOUT_GENERATOR.get(function, function)
         sample = _SAMPLERS.get(function)
         if sample is not None:
             return sample(self, *args, **{k: v for k, v in kwargs.items() if k != "generator"})
@@ -402,3 +404,12 @@ _SAMPLERS: dict[Any, Callable[..., Any]] = {
     aten.geometric_.default: _in_place(_geometric),
     aten.rrelu_with_noise.default: _rrelu,
 }
+
+_WITHOUT_GENERATOR: dict[Any, Any] = {
+    aten.rand.generator: aten.rand.default,
+    aten.randn.generator: aten.randn.default,
+    aten.randint.generator: aten.randint.default,
+    aten.randint.low_generator: aten.randint.low,
+    aten.randperm.generator: aten.randperm.default,
+}
+"""Of the operators that take a generator, those that are the same where it is None."""

@@ -174,7 +174,11 @@ class _SecondStageOfPure(_SecondStage):
         # Each by itself, as a whole graph is: PyTorch's functionalization decomposes operators too.
         @torch.func.functionalize
         def call(*values: Any) -> Any:
-            return traced(target, *pytree.tree_unflatten(values, spec))
+            args, kwargs = pytree.tree_unflatten(values, spec)
+            if target is torch.ops.aten.view.default:
+                # Strides may be others than in the first stage, as those of the gradient of a convolution's kernel.
+                return torch.reshape(*args)
+            return traced(target, args, kwargs)
 
         if not all(isinstance(leaf, _PLAIN) for leaf in leaves):
             return self._repeats.uncopied(call, leaves)
