@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test unit-test lit-test coverage coverage-tosa models-test serve-load check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test unit-test lit-test coverage coverage-keras coverage-tosa models-test serve-load check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -43,6 +43,10 @@ unit-test: build
 # Every operator of PyTorch's own tests, and every backend test of ONNX; unit-test takes a sample.
 coverage: build
 	REPRO_COVERAGE=all $(BIN)/python -m pytest -q --timeout 0 test/python/coverage
+
+# The layers of Keras' own tests on both of its backends; writes docs/coverage-keras.md.
+coverage-keras: build
+	$(BIN)/python test/python/coverage/keras_coverage.py --jobs $(JOBS) --accept
 
 # Conformance tests of TOSA, in an environment of its own; writes docs/coverage-tosa.md.
 coverage-tosa: build

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import datetime
 import functools
-import multiprocessing
 import re
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from spawned import run_spawned
 from suite import Outcome, Suite, all_lines, first_line, report
 from suite import parser as command_line
 
@@ -94,56 +93,9 @@ def run_entry(name: str) -> Outcome:
     return Outcome(name, "ok")
 
 
-def _work(pipe: Any) -> None:
-    while True:
-        pipe.send(run_entry(pipe.recv()))
-
-
-class _Worker:
-    """A process that runs one harness after the other. It is started anew, not forked: JAX has threads."""
-
-    def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_work, args=(other,), daemon=True)
-        self.process.start()
-        other.close()
-        self.name = ""
-        self.begin = 0.0
-
-    def start(self, name: str) -> None:
-        self.pipe.send(name)
-        self.name, self.begin = name, time.monotonic()
-
-
-def run_all(names: Sequence[str], jobs: int, limit: float = 60.0) -> Iterator[Outcome]:
+def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
     """Runs harnesses in `jobs` processes; yields their outcomes as they end."""
-    waiting = list(reversed(names))
-    idle, running = [_Worker() for _ in range(min(jobs, len(waiting)))], []
-    while waiting or running:
-        while waiting and idle:
-            worker = idle.pop()
-            worker.start(waiting.pop())
-            running.append(worker)
-        for worker in list(running):
-            if worker.pipe.poll(0.01):
-                try:
-                    yield worker.pipe.recv()
-                    running.remove(worker)
-                    idle.append(worker)
-                    continue
-                except EOFError:
-                    worker.process.join()
-                    yield Outcome(worker.name, "crash", f"exit code {worker.process.exitcode}")
-            elif time.monotonic() - worker.begin > limit:
-                yield Outcome(worker.name, "timeout", f"more than {limit:g} s")
-            else:
-                continue
-            worker.process.kill()
-            running.remove(worker)
-            idle.append(_Worker())
-    for worker in idle:
-        worker.process.kill()
+    yield from run_spawned(run_entry, names, jobs, limit=60.0)
 
 
 def _about() -> list[str]:
