@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test unit-test lit-test coverage coverage-keras coverage-tosa models-test serve-load check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test unit-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test serve-load check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -57,6 +57,16 @@ coverage-tosa: build
 models-test: build
 	$(BIN)/python test/environment.py test/models/requirements.txt build/environments/models --over
 	build/environments/models/bin/python -m pytest -q -n $(JOBS) test/models
+
+# Functions and SavedModels of TensorFlow, in an environment of their own; two minutes.
+tensorflow-test: build
+	$(BIN)/python test/environment.py test/tensorflow/requirements.txt build/environments/tensorflow --over
+	build/environments/tensorflow/bin/python -m pytest -q -n $(JOBS) test/tensorflow
+
+# How far operations of TensorFlow get; fails where that is not what expected_tensorflow.json says.
+coverage-tensorflow: build
+	$(BIN)/python test/environment.py test/tensorflow/requirements.txt build/environments/tensorflow --over
+	build/environments/tensorflow/bin/python test/python/coverage/tensorflow_coverage.py --jobs $(JOBS) --expect
 
 # repro serve under 10,000 requests at 8 concurrent, with faults; see docs/serving.md.
 serve-load: build

@@ -53,7 +53,8 @@ def compile(
     Args:
       model: a Program, a SymbolicProgram, or for inference a torch.nn.Module, a torch.export.ExportedProgram, or the
         path of one that torch.export.save wrote (.pt2). PyTorch reads such a file, and can be made to run code by it:
-        give none that you do not trust. Also the path of an ONNX model (.onnx).
+        give none that you do not trust. Also the path of an ONNX model (.onnx), or the folder of a
+        SavedModel of TensorFlow, for which the same holds.
       target: "cpu" (the best level of this machine), "cpu:<level>", "cuda" (the GPU of this machine), "cuda:<sm_XX>",
         "ptx-emulator" (what a GPU of sm_90 would run, on the emulator), "ptx-emulator:<sm_XX>" or "reference" (the
         interpreter that defines the bits, slow). Code for aarch64 runs in qemu where that and a cross compiler are
@@ -62,7 +63,7 @@ def compile(
       inputs: of a model, example inputs as for `capture`; an exported one has its own, and its own dynamic shapes.
       dynamic_shapes: of a model, the sizes that stay open, as for `capture`.
       sizes: of an ONNX model, the size of each dimension that has a name, as for `frontends.onnx.load`; `inputs` are
-        then examples by name.
+        then examples by name. Of a SavedModel, as for `frontends.tensorflow.load`.
     Returns:
       an Executable, or with dynamic shapes a SymbolicExecutable, which compiles each size at its first use.
     Raises:
@@ -80,8 +81,14 @@ def compile(
         if dynamic_shapes is not None:
             raise ReproError("dynamic_shapes belongs to models of PyTorch: of an ONNX model, expected sizes")
         return _compile(load_onnx(model, sizes=sizes, inputs=inputs), target, threads)
+    if is_saved_model(model):
+        from .frontends.tensorflow.programs import load as load_saved_model
+
+        if dynamic_shapes is not None or inputs is not None:
+            raise ReproError("inputs and dynamic_shapes belong to other models: of a SavedModel, expected sizes")
+        return _compile(load_saved_model(model, sizes=sizes), target, threads)
     if sizes is not None:
-        raise ReproError("sizes belongs to ONNX models")
+        raise ReproError("sizes belongs to ONNX models and SavedModels")
     if isinstance(model, str | os.PathLike):
         try:
             from .frontends.torch.exported import load
@@ -101,6 +108,11 @@ def compile(
 def is_onnx(model: object) -> bool:
     """Whether this is the path of an ONNX model."""
     return isinstance(model, str | os.PathLike) and os.fspath(model).endswith(".onnx")
+
+
+def is_saved_model(model: object) -> bool:
+    """Whether this is the folder of a SavedModel."""
+    return isinstance(model, str | os.PathLike) and os.path.isfile(os.path.join(os.fspath(model), "saved_model.pb"))
 
 
 def _compile(program: Program | SymbolicProgram, target: str, threads: int | None) -> Executable | SymbolicExecutable:

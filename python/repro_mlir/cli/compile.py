@@ -18,7 +18,7 @@ import numpy as np
 from ..command_line import positive
 from ..errors import ReproError
 from ..printing import tell
-from .file_kinds import MODULE, ONNX, SCRIPT, expect
+from .file_kinds import MODULE, ONNX, SAVED_MODEL, SCRIPT, expect
 from .options import Commands, add_command, add_exact_digits, add_no_cache, add_sizes, read_program
 
 if TYPE_CHECKING:
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro compile`."""
-    summary = "write the canonical program of a script's training step, of an ONNX model or an MLIR module"
+    summary = (
+        "write the canonical program of a script's training step, of an ONNX model, a SavedModel or an MLIR module"
+    )
     command = add_command(commands, "compile", _compile, summary)
     command.add_argument(
         "script",
         metavar="SCRIPT",
-        help="defines training() -> (model, loss_fn, optimizer, batches); or an ONNX model; or a module of linalg, TOSA"
-        " or StableHLO, as text or bytecode",
+        help="defines training() -> (model, loss_fn, optimizer, batches); or an ONNX model, or a SavedModel of "
+        "TensorFlow; or a module of linalg, TOSA or StableHLO, as text or bytecode",
     )
     add_exact_digits(command)
     add_sizes(command)
@@ -70,14 +72,14 @@ def _compile(options: argparse.Namespace) -> int:
     signer = PrivateKey(options.sign) if options.sign else None
     if options.target and not architectures:
         check_target(options.target)
-    kind = expect(options.script, SCRIPT, MODULE, ONNX)
-    is_script = kind not in (MODULE, ONNX)
+    kind = expect(options.script, SCRIPT, MODULE, ONNX, SAVED_MODEL)
+    is_script = kind not in (MODULE, ONNX, SAVED_MODEL)
     if not is_script and architectures:
         raise ReproError(f"{options.script}: expected a script for a bundle, which records inputs of its steps")
     if options.state and kind is not MODULE:
         raise ReproError(f"{options.script}: expected an MLIR module with --state: others have a state of their own")
-    if options.size and kind is not ONNX:
-        raise ReproError(f"{options.script}: expected an ONNX model with --size")
+    if options.size and kind not in (ONNX, SAVED_MODEL):
+        raise ReproError(f"{options.script}: expected an ONNX model or a SavedModel with --size")
     start = time.perf_counter()
     steps: list[list[np.ndarray]] = []
     if is_script:
@@ -106,7 +108,7 @@ def _compile(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> Program:
-    """The program of an ONNX model, or of an MLIR module with the initial state of --state."""
+    """The program of an ONNX model, a SavedModel, or an MLIR module with the initial state of --state."""
     from ..files.tensor_file import load_tensors
     from ..program.exact import exact_contractions
 

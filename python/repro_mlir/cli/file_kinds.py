@@ -41,6 +41,7 @@ RECEIPT = FileKind("a receipt", "repro verify, repro inspect, repro diff, repro 
 ANSWER = FileKind("the receipt of an answer", "repro verify --model")
 SCRIPT = FileKind("a Python script", "repro train, repro compile, repro diff --targets")
 ONNX = FileKind("an ONNX model", "repro compile, repro run, repro inspect")
+SAVED_MODEL = FileKind("a SavedModel", "repro compile, repro run, repro inspect")
 PART = FileKind("a file of a receipt", "no command: give the directory")
 STORED = FileKind("a stored module", "repro-opt")
 TENSORS = FileKind("a safetensors file", "repro run --state")
@@ -54,6 +55,8 @@ def kind_of(path: str | Path) -> FileKind | None:
     path = Path(path)
     try:
         if path.is_dir():
+            if (path / "saved_model.pb").is_file():
+                return SAVED_MODEL
             return RECEIPT if (path / HEADER).is_file() else None
         if path.name in _PARTS and (path.parent / HEADER).is_file():
             return PART

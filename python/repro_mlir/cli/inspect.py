@@ -14,16 +14,18 @@ import numpy as np
 
 from ..errors import ReproError
 from ..printing import tell
-from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, RECEIPT, expect
+from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, RECEIPT, SAVED_MODEL, expect
 from .options import Commands, add_command, add_public_key, add_sizes, read_program
 
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro inspect`."""
-    summary = "show what a program file, an ONNX model, an MLIR module, a bundle or a receipt holds"
+    summary = "show what a program file, an ONNX model, a SavedModel, an MLIR module, a bundle or a receipt holds"
     command = add_command(commands, "inspect", _inspect, summary)
     command.add_argument(
-        "program", metavar="FILE", help="written by repro compile, Program.save or train --receipt, or ONNX, or MLIR"
+        "program",
+        metavar="FILE",
+        help="written by repro compile, Program.save or train --receipt, or ONNX, SavedModel or MLIR",
     )
     add_sizes(command)
     command.add_argument("--text", action="store_true", help="print the canonical module; of a receipt, its first one")
@@ -33,8 +35,8 @@ def register(commands: Commands) -> None:
 def _inspect(options: argparse.Namespace) -> int:
     from ..program.inspection import count_operations
 
-    found = expect(options.program, PROGRAM, BUNDLE, RECEIPT, MODULE, ONNX)
-    if found is RECEIPT or Path(options.program).is_dir():
+    found = expect(options.program, PROGRAM, BUNDLE, RECEIPT, MODULE, ONNX, SAVED_MODEL)
+    if found is RECEIPT or (found is None and Path(options.program).is_dir()):
         return _inspect_receipt(options)
     if found is BUNDLE:
         return _inspect_bundle(options)

@@ -70,14 +70,15 @@ class _NoCache(argparse.Action):
 
 
 def add_sizes(command: argparse.ArgumentParser) -> None:
-    """The option --size of commands that take an ONNX model."""
+    """The option --size of commands that take an ONNX model or a SavedModel."""
     command.add_argument(
         "--size",
         action="append",
         default=[],
         type=_size,
         metavar="NAME=N",
-        help="of an ONNX model: the size of a dimension that has a name; may be given again",
+        help="the size of a dimension that an ONNX model, by its name, or a SavedModel, as <input>.<dimension>, leaves "
+        "open; may be given again",
     )
 
 
@@ -89,16 +90,21 @@ def _size(text: str) -> tuple[str, int]:
 
 
 def read_program(path: str, sizes: Sequence[tuple[str, int]]) -> Program:
-    """The program of a file, or of an ONNX model with these sizes. ReproError as their readers."""
+    """The program of a file, or of an ONNX model or SavedModel with these sizes. ReproError as their readers."""
     from ..program import Program
-    from .file_kinds import ONNX, kind_of
+    from .file_kinds import ONNX, SAVED_MODEL, kind_of
 
-    if kind_of(path) is ONNX:
+    kind = kind_of(path)
+    if kind is SAVED_MODEL:
+        from ..frontends.tensorflow.programs import load as load_saved_model
+
+        return load_saved_model(path, sizes=dict(sizes))
+    if kind is ONNX:
         from ..frontends.onnx.programs import load
 
         return load(path, sizes=dict(sizes))
     if sizes:
-        raise ReproError("--size is for ONNX models: a program has its own sizes")
+        raise ReproError("--size is for ONNX models and SavedModels: a program has its own sizes")
     return Program.load(path)
 
 

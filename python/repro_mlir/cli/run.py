@@ -14,7 +14,7 @@ from ..command_line import positive
 from ..files.npz import load_inputs, write_arrays
 from ..files.regular import write_file
 from ..printing import tell
-from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, expect
+from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, expect
 from .options import Commands, add_command, add_sizes, read_program
 from .target import add_target
 
@@ -24,7 +24,7 @@ def register(commands: Commands) -> None:
     command = add_command(commands, "run", _run, "run steps of a program file on given inputs")
     add_target(command)
     command.add_argument(
-        "program", metavar="PROGRAM", help="written by repro compile or Program.save, or ONNX, or MLIR"
+        "program", metavar="PROGRAM", help="written by repro compile or Program.save, or ONNX, SavedModel or MLIR"
     )
     add_sizes(command)
     command.add_argument("--inputs", metavar="FILE", help=".npz with each input by name, see repro inputs")
@@ -39,7 +39,7 @@ def _run(options: argparse.Namespace) -> int:
     from ..files.tensor_file import load_tensors, write_tensors
     from ..numerics.hashing import state_hash, tensor_hash
 
-    expect(options.program, PROGRAM, BUNDLE, MODULE, ONNX)
+    expect(options.program, PROGRAM, BUNDLE, MODULE, ONNX, SAVED_MODEL)
     program = read_program(options.program, options.size)
     if options.state:
         arrays = load_tensors(program.state, options.state)

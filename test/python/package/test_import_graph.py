@@ -62,7 +62,7 @@ ALLOWED = {
     "bundle": {
         "audit.receipts", "bundle.runner", "execute", "files", "frontends", "frontends.torch", "numerics", "program",
     },
-    "inference": {"execute", "frontends.onnx", "frontends.torch", "program"},
+    "inference": {"execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "program"},
     "generation": {"execute", "frontends.torch", "numerics", "program"},
     "serving": {"files", "generation", "numerics"},
     "torch_compile": {"execute", "frontends", "frontends.torch", "numerics", "program"},
@@ -71,8 +71,8 @@ ALLOWED = {
     "integrations": {"audit.receipts", "files", "frontends.keras", "program", "programs", "train"},
     "cli": {
         "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation", "execute",
-        "files", "frontends.onnx", "frontends.torch", "generation", "integrations", "numerics", "program", "serving",
-        "train",
+        "files", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "generation", "integrations",
+        "numerics", "program", "serving", "train",
     },
 }  # fmt: skip
 """What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""

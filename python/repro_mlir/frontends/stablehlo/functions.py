@@ -128,3 +128,10 @@ def barrier(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
         return build.create("repro.barrier", [operands], build.types)
 
     return [calls.call([value], [value.type], write)[0] for value in operation.operands]
+
+
+@rule("stablehlo.reshape")
+def reshape(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
+    """To the shape that it has: jaxlib's lowering does not survive that of an unsigned scalar."""
+    value = operation.operands[0]
+    return [value] if value.type == operation.results[0].type else None

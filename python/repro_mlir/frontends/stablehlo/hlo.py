@@ -81,7 +81,7 @@ def lower_hlo(
     inputs = [each.name for each in parameters if not each.is_state and each.value is None]
     lowered = lower(text, len(state), [*state, *inputs], [*state, *outputs])
     names = [*state, *inputs, *outputs]
-    tensors = [TensorType(name, _element(name, kind), shape) for name, (kind, shape) in zip(names, kinds, strict=True)]
+    tensors = [_typed(name, kind, shape) for name, (kind, shape) in zip(names, kinds, strict=True)]
     ends = len(state), len(state) + len(inputs)
     return Lowered(lowered, *map(tuple, (tensors[: ends[0]], tensors[ends[0] : ends[1]], tensors[ends[1] :])))
 
@@ -153,11 +153,11 @@ def _kind(value: ir.Value) -> tuple[str, tuple[int, ...]]:
     return str(kind.element_type), tuple(kind.shape)
 
 
-def _element(name: str, kind: str) -> str:
-    element = kind.removeprefix("u") if kind.startswith("ui") else kind
+def _typed(name: str, kind: str, shape: tuple[int, ...]) -> TensorType:
+    element = kind.removeprefix("u")
     if element not in ELEMENTS:
         raise CaptureError(f"{name} has elements of {kind}, which no program holds")
-    return element
+    return TensorType(name, element, shape, element != kind)
 
 
 def _place(module: ir.Module, place_of_node: Callable[[str], Place | None]) -> None:

@@ -62,18 +62,18 @@ class Nodes:
 
     def require_no_effects(self, function: Any) -> None:
         """CaptureError for a node that XLA would leave out."""
-        for operation in _operations(function.graph):
-            if operation.type in _DROPPED:
-                what = _DROPPED[operation.type]
-                raise self.error(
-                    operation.name, f"operation {operation.type} is {what}, for which programs have no form"
-                )
+        graph = function.graph.as_graph_def()
+        for nodes in (graph.node, *(each.node_def for each in graph.library.function)):
+            for node in nodes:
+                if what := _DROPPED.get(node.op):
+                    raise self.error(node.name, f"operation {node.op} is {what}, for which programs have no form")
 
 
 def _operations(graph: Any, seen: set[str] | None = None) -> Iterator[tf.Operation]:
     seen = set() if seen is None else seen
     yield from graph.get_operations()
     for name, function in graph._functions.items():
-        if name not in seen:
+        # Functions of TensorFlow 1 keep no graph.
+        if name not in seen and hasattr(function, "graph"):
             seen.add(name)
             yield from _operations(function.graph, seen)

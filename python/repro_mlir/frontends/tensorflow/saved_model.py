@@ -12,7 +12,7 @@ import tensorflow as tf
 from ..interface import ImportedProgram
 from ..stablehlo.errors import CaptureError
 from .bindings import Captured
-from .capture import capture_named
+from .tracing import capture_named
 
 
 def capture_saved_model(path: str, signature: str | None, sizes: dict[str, int]) -> ImportedProgram[Captured]:

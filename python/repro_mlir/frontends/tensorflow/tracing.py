@@ -16,12 +16,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 
-from ...numerics.tensors import TensorType
 from ..interface import ImportedProgram
 from ..stablehlo.arrays import element_of
 from ..stablehlo.errors import CaptureError, users_place
 from ..stablehlo.hlo import Parameter, lower_hlo
-from .bindings import Captured, array_of, paths_of
+from .bindings import Captured, paths_of
 from .graphs import Nodes
 
 _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -119,7 +118,7 @@ def _parameters(traced: Any, names: Sequence[str]) -> tuple[tuple[tf.Variable, .
             parameters.append(Parameter("constant", value=tensor.numpy()))
             continue
         if id(tensor) not in known:
-            raise CaptureError(f"node {given.op.name}: a resource that is no variable, such as a table, is not supported")
+            raise CaptureError(f"node {given.op.name}: a resource that is no variable (a table?) is not supported")
         variable = known[id(tensor)]
         name = _unused(variable.name.partition(":")[0], used)
         variables.append(variable)
@@ -170,6 +169,7 @@ def _refused(message: str, nodes: Nodes) -> CaptureError:
     found = _NODE.search(message)
     operation = _UNKNOWN.search(message)
     said = re.sub(r"^Failed getting HLO text: '", "", message.splitlines()[0])
+    said = re.sub(r"to node `\S+` with op", "of", said)
     if operation is not None:
         said = f"operation {operation[1]} is not supported: XLA cannot compile it"
     return nodes.error(found[1], said) if found else CaptureError(f"XLA cannot compile the function: {said}")
