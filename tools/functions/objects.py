@@ -138,7 +138,7 @@ def source_text(name: str, lanes: int, element: str = "f32") -> str:
         return f"    {value}v = memref.load {value}[%i] : {memory}"
 
     values = ", ".join(f"{value}v" for value, _, _ in operands)
-    types = f"{lane_type('f32')}, {lane_type('i32')}" if name == "powi" else lane_type(element)
+    types = f"{lane_type(element)}, {lane_type('i32')}" if name == "powi" else lane_type(element)
     store = (
         f"vector.store %r, %z[%i] : {memref}, {lane_type(element)}" if lanes else f"memref.store %r, %z[%i] : {memref}"
     )

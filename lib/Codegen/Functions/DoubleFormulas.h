@@ -353,7 +353,8 @@ public:
     w.error += 0x1p-165;
     // e^-(2 c h + h^2): at most 0.75 above or below 0
     I64 side;
-    Fixed exponent = sum(6).plus(hh).plusSigned(ch, sign).magnitude(0.7501, side);
+    Fixed exponent =
+        sum(6).plus(hh).plusSigned(ch, sign).magnitude(0.7501, side);
     Fixed decay = smallPower(exponent, side ^ i(-1));
     Fixed y = sum(6).plus(start).plusSigned(multiply(h, w, 6), sign).value(2.2);
     Fixed value =
