@@ -1084,7 +1084,7 @@ class _Rows:
     """Operations along the last dimension of tensors of one shape.
 
     Bodies are written for `%x0: f32`. With tensors of bf16 they compute in f32. With tensors of f64 they compute in
-    f64, for which there are no functions (S5): squares take the place of exponentials.
+    f64, where squares take the place of exponentials, whose code takes a compiler long.
     """
 
     def __init__(self, shape: tuple[int, ...], element: str = "f32") -> None:
