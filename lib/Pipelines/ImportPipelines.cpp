@@ -38,7 +38,10 @@ void repro::buildImportTosaPipeline(OpPassManager &pm) {
   functions.addPass(createTosaToSCFPass());
   functions.addPass(tosa::createTosaToLinalgNamed());
   functions.addPass(tosa::createTosaToLinalg());
-  functions.addPass(createTosaToArithPass());
+  // What scales sums of quantized numbers is in the bodies that came of it.
+  TosaToArithPassOptions arithmetic;
+  arithmetic.includeApplyRescale = true;
+  functions.addPass(createTosaToArithPass(arithmetic));
   functions.addPass(createTosaToTensorPass());
   buildImportLinalgPipeline(pm);
 }

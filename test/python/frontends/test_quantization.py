@@ -3,8 +3,10 @@
 
 """Operators of PyTorch that quantize: the integers that eager PyTorch gives, and the gradients that pass through."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import repro_mlir
 import torch
@@ -72,3 +74,32 @@ def test_quantized_types_are_refused() -> None:
 
     with pytest.raises(ReproError, match=r"test_quantization\.py:\d+: quantize_per_tensor: tensors of quantized types"):
         repro_mlir.capture(Model(), (X,))
+
+
+def test_rescaled_sums_of_a_tosa_module(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(_RESCALED)
+    program = repro_mlir.Program.load(tmp_path / "m.mlir")
+    draw = np.random.default_rng(0)
+    a, b = (draw.integers(-128, 128, shape).astype(np.int8) for shape in ((1, 4, 8), (1, 8, 5)))
+    sums = (a.astype(np.int64) - 3) @ b.astype(np.int64)
+    expected = np.clip((sums * 2**30 + 2**37) >> 38, -128, 127)
+    for target in ("reference", "cpu", "cpu:x86-64-v2"):
+        (found,) = repro_mlir.compile(program, target)({}, a, b)[1].values()
+        np.testing.assert_array_equal(found, expected)
+
+
+_RESCALED = """
+func.func @main(%a: tensor<1x4x8xi8>, %b: tensor<1x8x5xi8>) -> tensor<1x4x5xi8> {
+  %point = "tosa.const"() {values = dense<3> : tensor<1xi8>} : () -> tensor<1xi8>
+  %zero = "tosa.const"() {values = dense<0> : tensor<1xi8>} : () -> tensor<1xi8>
+  %none = "tosa.const"() {values = dense<0> : tensor<1xi32>} : () -> tensor<1xi32>
+  %factor = "tosa.const"() {values = dense<1073741824> : tensor<1xi32>} : () -> tensor<1xi32>
+  %shift = "tosa.const"() {values = dense<38> : tensor<1xi8>} : () -> tensor<1xi8>
+  %sums = tosa.matmul %a, %b, %point, %zero
+    : (tensor<1x4x8xi8>, tensor<1x8x5xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5xi32>
+  %result = tosa.rescale %sums, %factor, %shift, %none, %zero {input_unsigned = false, output_unsigned = false,
+      per_channel = false, rounding_mode = SINGLE_ROUND, scale32 = true}
+    : (tensor<1x4x5xi32>, tensor<1xi32>, tensor<1xi8>, tensor<1xi32>, tensor<1xi8>) -> tensor<1x4x5xi8>
+  return %result : tensor<1x4x5xi8>
+}
+"""
