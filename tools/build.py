@@ -50,6 +50,13 @@ def configure(bin_folder: Path, environment: dict[str, str], folder: Path, optio
     return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode
 
 
+def drop_stale_links() -> None:
+    """Removes what the build tree has of modules that are gone, or have another name now."""
+    for path in PACKAGES.rglob("*"):
+        if path.is_symlink() and not path.exists():
+            path.unlink()
+
+
 def publish(bin_folder: Path) -> None:
     """Makes `import repro_mlir` and the commands work in the environment."""
     site = Path(sysconfig.get_path("purelib"))
@@ -87,6 +94,7 @@ def main() -> int:
     command = [str(bin_folder / "ninja"), "-C", str(options.folder), "-j", str(options.jobs), *targets]
     status = subprocess.run(command, env=environment).returncode
     if status == 0 and options.folder == BUILD:
+        drop_stale_links()
         publish(bin_folder)
     return status
 

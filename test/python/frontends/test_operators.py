@@ -6,6 +6,7 @@
 import math
 
 import pytest
+import repro_mlir
 import torch
 import torch.nn.functional as F
 from repro_mlir.frontends.torch import CaptureError
@@ -24,6 +25,20 @@ def _results(function, *arguments: torch.Tensor) -> list[torch.Tensor]:
 def test_a_scalar_has_a_dimension_to_squeeze() -> None:
     (got,) = _results(lambda x: x.squeeze(0).squeeze(-1), torch.tensor(2.0))
     assert got.shape == () and got == 2.0
+
+
+def test_the_gelu_of_a_tanh_has_all_digits_of_its_constant() -> None:
+    x = torch.linspace(-6, 6, 1001)
+    program = repro_mlir.capture(_TanhGelu(), (x,))
+    executable = repro_mlir.compile(program, "reference")
+    (got,) = executable(program.initial_state(), x)[1].values()
+    expected = F.gelu(x.double(), approximate="tanh")
+    torch.testing.assert_close(torch.as_tensor(got).double(), expected, rtol=0, atol=1e-6)
+
+
+class _TanhGelu(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.gelu(x, approximate="tanh")
 
 
 @pytest.mark.parametrize(

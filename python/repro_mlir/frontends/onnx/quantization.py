@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX operators on quantized tensors, whose integers are computed as i32."""
+"""ONNX operators on quantized tensors (I2), whose integers are computed as i32."""
 
 from __future__ import annotations
 

@@ -302,6 +302,15 @@ def _hardtanh(x: torch.Tensor, min_val: float = -1, max_val: float = 1) -> Any:
     return _bound(x, min_val, max_val)
 
 
+@_decomposes(aten.gelu.default)
+def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
+    if approximate != "tanh":
+        return NotImplemented
+    # The lowering has sqrt(2 / pi) to four digits.
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
+    return 0.5 * x * (1 + torch.tanh(inner))
+
+
 @_decomposes(aten.fmax.default)
 def _fmax(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, torch.maximum(x, y)))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch's operators that quantize floats to integers, as rounding, bounds and conversions (Q1).
+"""PyTorch's operators that quantize floats to integers, as rounding, bounds and conversions (I2).
 
 Those of `quantized_decomposed` are expanded before anything else, as their integers wrap in the types that they have.
 """
