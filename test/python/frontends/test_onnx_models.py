@@ -103,7 +103,7 @@ def test_what_PyTorch_would_round_is_computed_by_the_program() -> None:
 
 
 def test_bytes_within_a_graph() -> None:
-    """Quantized activations are UINT8: their numbers go from operator to operator."""
+    """(I2) Quantized activations are UINT8: their numbers go from operator to operator."""
     scale, zero = np.array(0.02, np.float32), np.array(100, np.uint8)
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),

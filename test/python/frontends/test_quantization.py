@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators of PyTorch that quantize: the integers that eager PyTorch gives, and the gradients that pass through."""
+"""(I2) Operators of PyTorch that quantize: the integers of eager PyTorch, and the gradients that pass through."""
 
 from pathlib import Path
 from typing import Any
