@@ -60,12 +60,12 @@ models-test: build
 
 # Functions and SavedModels of TensorFlow, in an environment of their own; two minutes.
 tensorflow-test: build
-	$(BIN)/python test/environment.py test/tensorflow/requirements.txt build/environments/tensorflow --over
-	build/environments/tensorflow/bin/python -m pytest -q -n $(JOBS) test/tensorflow
+	$(BIN)/python test/environment.py test/tensorflow_frontend/requirements.txt build/environments/tensorflow --over
+	build/environments/tensorflow/bin/python -m pytest -q -n $(JOBS) test/tensorflow_frontend
 
 # How far operations of TensorFlow get; fails where that is not what expected_tensorflow.json says.
 coverage-tensorflow: build
-	$(BIN)/python test/environment.py test/tensorflow/requirements.txt build/environments/tensorflow --over
+	$(BIN)/python test/environment.py test/tensorflow_frontend/requirements.txt build/environments/tensorflow --over
 	build/environments/tensorflow/bin/python test/python/coverage/tensorflow_coverage.py --jobs $(JOBS) --expect
 
 # repro serve under 10,000 requests at 8 concurrent, with faults; see docs/serving.md.

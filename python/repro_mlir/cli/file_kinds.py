@@ -55,9 +55,10 @@ def kind_of(path: str | Path) -> FileKind | None:
     path = Path(path)
     try:
         if path.is_dir():
-            if (path / "saved_model.pb").is_file():
-                return SAVED_MODEL
-            return RECEIPT if (path / HEADER).is_file() else None
+            # To read a SavedModel runs code of it: what calls itself a receipt is none.
+            if (path / HEADER).is_file():
+                return RECEIPT
+            return SAVED_MODEL if (path / "saved_model.pb").is_file() else None
         if path.name in _PARTS and (path.parent / HEADER).is_file():
             return PART
         with open_regular(path, follow=True) as file:

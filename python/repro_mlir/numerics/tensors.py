@@ -45,7 +45,7 @@ class TensorType:
 
     def __post_init__(self) -> None:
         if self.unsigned is not False and (self.unsigned is not True or self.element not in _UNSIGNED):
-            raise ReproError(f"expected unsigned elements of {', '.join(_UNSIGNED)}, got {self.element}")
+            raise ReproError(f"expected unsigned elements of {', '.join(_UNSIGNED)}, got {foreign(str(self.element))}")
         name = self.name
         if not name.isprintable() or "  " in name or len(name) > LONGEST_NAME:
             raise ReproError(

@@ -173,7 +173,7 @@ def _first_lines(error: Exception) -> str:
 
 # Operations whose results hold elements of their operands; a generic does where it yields what it was given.
 _MOVEMENTS = frozenset(
-    ["linalg.generic", "repro.scatter"]
+    ["linalg.generic", "repro.barrier", "repro.scatter"]
     + [f"tensor.{name}" for name in ("cast", "collapse_shape", "concat", "expand_shape", "extract", "extract_slice")]
     + [f"tensor.{name}" for name in ("from_elements", "insert_slice", "pad", "splat")]
 )

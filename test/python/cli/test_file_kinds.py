@@ -109,3 +109,10 @@ def test_what_is_no_file_of_ours_is_left_to_its_reader(tmp_path: Path) -> None:
     assert kind_of("/dev/zero") is None
     (tmp_path / "receipt.json").write_text("no JSON")
     assert kind_of(tmp_path) is RECEIPT
+
+
+def test_a_receipt_with_the_file_of_a_saved_model_is_a_receipt(tmp_path: Path) -> None:
+    """To read a SavedModel runs code of it."""
+    (tmp_path / "receipt.json").write_text("{}")
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    assert kind_of(tmp_path) is RECEIPT

@@ -21,7 +21,7 @@ def test_snippets_run(tmp_path: Path) -> None:
     pytest.importorskip("jax")
     pytest.importorskip("keras")
     found = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.M | re.S)
-    # TensorFlow has an environment of its own: test/tensorflow/test_tensorflow_readme.py.
+    # TensorFlow has an environment of its own: test/tensorflow_frontend/test_tensorflow_readme.py.
     snippets = [each for each in found if "import tensorflow" not in each]
     assert (len(found), len(snippets)) == (11, 10)
     done = subprocess.run([sys.executable, "-c", "".join(snippets)], cwd=tmp_path, capture_output=True, text=True)

@@ -114,3 +114,16 @@ def test_checkpoints_of_jax() -> None:
     weights = [[random.standard_normal(shape, np.float32) for shape in shapes] for _ in range(LAYERS)]
     x = random.standard_normal((ROWS, WIDTH), np.float32)
     _check(step(layer), step(jax.remat(layer)), x)
+
+
+def test_V4_a_barrier_moves_what_a_user_gave() -> None:
+    """A NaN of other bits that goes through it is made canonical."""
+    jax = pytest.importorskip("jax")
+    from repro_mlir.frontends.jax import capture
+
+    program = capture(lambda x: jax.lax.optimization_barrier(x), np.zeros(3, np.float32))
+    assert b"repro.barrier" in program.data
+    given = np.array([0x7FC00001, 0xFFC00000, 0x3F800000], np.uint32).view(np.float32)
+    for target in TARGETS:
+        (found,) = repro_mlir.compile(program, target)({}, given)[1].values()
+        assert np.asarray(found).view(np.uint32).tolist() == [0x7FC00000, 0x7FC00000, 0x3F800000]

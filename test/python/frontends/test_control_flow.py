@@ -16,6 +16,7 @@ from repro_mlir.frontends.torch.control_flow import calls_of_operators
 from torch._higher_order_ops import associative_scan, scan, while_loop
 from torch._higher_order_ops.map import map as map_rows
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils.checkpoint import checkpoint
 
 X = torch.tensor([[0.0, -1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0]])
 W = torch.tensor([3.0, 0.0, 1.0, 1.0])
@@ -124,10 +125,58 @@ def test_constant_choice_computes_one_branch() -> None:
     for pred in (
         lambda x: x.shape[0] > 1,
         lambda x: torch.tensor(True),
-        lambda x: torch.ones(2).sum() > torch.zeros(1),
+        lambda x: torch.ones(2, dtype=torch.int64).sum() > torch.zeros(1),
     ):
-        assert "math.sin" not in text(lambda x, pred=pred: torch.cond(pred(x), lambda x: x + 1, torch.sin, (x,)))  # type: ignore[misc]
+        assert "repro.sin" not in text(lambda x, pred=pred: torch.cond(pred(x), lambda x: x + 1, torch.sin, (x,)))  # type: ignore[misc]
     assert "repro.sin" in text(lambda x: torch.cond(x.sum() > 0, lambda x: x + 1, torch.sin, (x,)))
+
+
+def test_what_is_written_before_a_choice_is_no_constant() -> None:
+    """Through a view of it, and to one of several views."""
+
+    class Model(torch.nn.Module):
+        def __init__(self, written: str) -> None:
+            super().__init__()
+            self.written = written
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            flag = torch.zeros(2)
+            view, (first, _) = flag[0], flag.unbind(0)
+            before = torch.cond(view > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+            (flag if self.written == "whole" else first).add_(1)
+            return before + torch.cond(view > 0, lambda x: x * 2, lambda x: x * 3, (x,))
+
+    for written in ("whole", "part"):
+        executable = repro_mlir.compile(repro_mlir.capture(Model(written), (X,)), target="reference")
+        (found,) = executable({}, X)[1].values()
+        torch.testing.assert_close(torch.as_tensor(found), X - 1 + X * 2, rtol=0, atol=0)
+
+
+def test_a_checkpoint_within_a_branch_is_refused() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            def again(x: torch.Tensor) -> torch.Tensor:
+                return checkpoint(torch.sin, x, use_reentrant=False)
+
+            x = self.layer(x)
+            return torch.cond(x.sum() > 0, again, torch.cos, (x,)).sum()
+
+    model = Model()
+    with pytest.raises(ReproError, match="checkpoint within a branch that depends on tensor values is not supported"):
+        repro_mlir.capture(model, None, torch.optim.SGD(model.parameters()), (torch.ones(3, 4),))
+
+
+def test_loops_over_no_rows_are_refused() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return torch._higher_order_ops.map(lambda row: row + 1, x)
+
+    with pytest.raises(ReproError, match="map"):
+        repro_mlir.capture(Model(), (torch.ones(0, 4),))
 
 
 @pytest.mark.usefixtures("eager_without_compiling")

@@ -36,6 +36,18 @@ def test_the_gelu_of_a_tanh_has_all_digits_of_its_constant() -> None:
     torch.testing.assert_close(torch.as_tensor(got).double(), expected, rtol=0, atol=1e-6)
 
 
+def test_indices_of_32_bits() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x[i, :, i], x[:, i]
+
+    x, i = torch.arange(24.0).reshape(2, 3, 4), torch.tensor([1, 0], dtype=torch.int32)
+    program = repro_mlir.capture(Model(), (x, i))
+    found = repro_mlir.compile(program, "reference")({}, x, i)[1].values()
+    for got, want in zip(found, Model()(x, i), strict=True):
+        torch.testing.assert_close(torch.as_tensor(got), want, rtol=0, atol=0)
+
+
 class _TanhGelu(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.gelu(x, approximate="tanh")

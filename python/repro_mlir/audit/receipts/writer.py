@@ -175,10 +175,11 @@ class ReceiptWriter:
             return
         found = next((each for each in programs if each.identity == program.hash), None)
         if found is not None:
-            if found.signature != Signature.of(program):
+            # As JSON: which integers are unsigned is no part of what makes types equal.
+            if found.signature.as_json() != Signature.of(program).as_json():
                 raise ReproError(
-                    f"{self._path}: the tensors of the step have other names than in an earlier step of the same "
-                    "program: change them back, or begin another receipt"
+                    f"{self._path}: the tensors of the step have other names, or other integers are unsigned, than in "
+                    "an earlier step of the same program: change them back, or begin another receipt"
                 )
         elif len(programs) == MOST_PROGRAMS:
             raise ReproError(
@@ -308,8 +309,10 @@ def _same_run(found: Header, wanted: Header, program: Program, path: Path) -> He
         raise ReproError(f"{path}: a receipt of program {theirs.identity}, expected this run's, {ours.identity}")
     if found.initial != wanted.initial:
         raise ReproError(f"{path}: a receipt of initial state {found.initial}, expected this run's, {wanted.initial}")
-    if theirs.signature != ours.signature:
-        raise ReproError(f"{path}: a receipt whose tensors have other names than this run's")
+    if theirs.signature.as_json() != ours.signature.as_json():
+        raise ReproError(
+            f"{path}: a receipt whose tensors have other names than this run's, or other integers that are unsigned"
+        )
     if found.nonfinite_loss != wanted.nonfinite_loss:
         raise ReproError(
             f"{path}: a receipt with nonfinite_loss={found.nonfinite_loss!r}, "

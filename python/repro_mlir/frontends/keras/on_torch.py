@@ -51,6 +51,9 @@ def gradients(function: Callable[[Sequence[Any]], tuple[Any, Any]], values: Sequ
 
 
 def array_of(value: Any, kind: TensorType) -> np.ndarray:
+    if not value.is_contiguous():
+        # As Keras' orthogonal initializer makes it. The variable keeps its tensor.
+        value.data = value.data.contiguous()
     return as_array(value.detach(), kind, "state")
 
 

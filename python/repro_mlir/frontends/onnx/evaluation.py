@@ -237,6 +237,8 @@ def _computed(operator: Operator, call: Call) -> list[Value]:
     if all(map(is_known, looked_at)) and _is_exact(call):
         with outside_of_trace():
             result = operator(call)
+        if call.node.operator in ("Cast", "CastLike") and not _is_conversion(call.inputs[0], result):
+            result = operator(call)
     else:
         result = operator(call)
     return list(result) if isinstance(result, tuple) else [result]
@@ -258,6 +260,13 @@ def _is_exact(call: Call) -> bool:
     else:
         size = max(sum(each.numel() for each in tensors), _broadcast_size(tensors))
     return name in EXACT and size <= MOST_KNOWN
+
+
+def _is_conversion(given: Any, result: Any) -> bool:
+    """Whether integers are what (S3) makes of floats: beyond their range what PyTorch gives depends on the machine."""
+    if not isinstance(given, torch.Tensor) or not given.is_floating_point() or result.is_floating_point():
+        return True
+    return result.dtype is torch.bool or bool((result.double() == given.double().trunc()).all())
 
 
 def _broadcast_size(tensors: Sequence[torch.Tensor]) -> int:

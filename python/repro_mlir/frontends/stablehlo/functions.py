@@ -127,7 +127,11 @@ def barrier(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
     def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
         return build.create("repro.barrier", [operands], build.types)
 
-    return [calls.call([value], [value.type], write)[0] for value in operation.operands]
+    # Integers, such as bounds of loops, are worth no second computation.
+    return [
+        calls.call([value], [value.type], write)[0] if isinstance(emit.element_of(value), ir.FloatType) else value
+        for value in operation.operands
+    ]
 
 
 @rule("stablehlo.reshape")

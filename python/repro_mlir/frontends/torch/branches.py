@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro_mlir.frontends.torch.checks import is_assert
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.recomputation import is_checkpointed
 
 aten = torch.ops.aten
 _autograd: Any = torch._C._autograd  # The stubs lack some of it.
@@ -163,6 +164,12 @@ class _Checks(TorchDispatchMode):
             return self._call(function, args, kwargs or {})
 
     def _call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if is_checkpointed(run_branch.__code__):
+            # What it computes again would not know that the branch is not taken.
+            raise CaptureError(
+                "torch.utils.checkpoint within a branch that depends on tensor values is not supported: expected it "
+                "outside of the choice"
+            )
         if is_assert(function):
             return function((args[0] != 0) | ~self._taken, *args[1:], **kwargs)
         schema = function._schema.arguments

@@ -676,6 +676,15 @@ def _put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate:
     return flat.reshape(x.shape)
 
 
+@_decomposes(aten.index.Tensor)
+def _index(x: torch.Tensor, indices: Sequence[Any]) -> Any:
+    # The lowering compares an index with an extent, which is i64.
+    if not any(index is not None and index.dtype is torch.int32 for index in indices):
+        return NotImplemented
+    wide = [index if index is None or index.dtype is not torch.int32 else index.to(torch.int64) for index in indices]
+    return aten.index.Tensor(x, wide)
+
+
 @_decomposes(aten.index_put.default)
 def _index_put(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False

@@ -3,6 +3,7 @@
 
 """Values of traced tensors that follow from constants alone, such as the counter of a loop."""
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,8 +91,16 @@ def _is_small(value: Any) -> bool:
 
 
 def _is_written(node: torch.fx.Node) -> bool:
-    """Whether an operator writes to the memory of a node's tensor."""
-    return any(operator._schema.is_mutable for operator in _readers(node))
+    """Whether an operator writes to the memory of a node's tensor, by whichever view of it."""
+    while _is_view(node) and isinstance(node.args[0], torch.fx.Node):
+        node = node.args[0]
+    return any(reader._schema.is_mutable for reader in _readers(node))
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """Whether a node gives views of its first argument, or one of several that it has."""
+    target = node.target
+    return target is operator.getitem or (isinstance(target, torch._ops.OpOverload) and target.is_view)
 
 
 def _readers(node: torch.fx.Node) -> Iterator[torch._ops.OpOverload]:
@@ -99,5 +108,5 @@ def _readers(node: torch.fx.Node) -> Iterator[torch._ops.OpOverload]:
     for user in node.users:
         if isinstance(user.target, torch._ops.OpOverload):
             yield user.target
-            if user.target.is_view:
-                yield from _readers(user)
+        if _is_view(user):
+            yield from _readers(user)

@@ -30,10 +30,17 @@ def recomputation_mark() -> dict[str, bool]:
     if torch._C._current_graph_task_id() == -1 or not torch.is_grad_enabled():
         return {}
     # Of a backward pass that is differentiated gradients are enabled as well.
+    return {_MARK: True} if is_checkpointed() else {}
+
+
+def is_checkpointed(boundary: types.CodeType | None = None) -> bool:
+    """Whether `torch.utils.checkpoint` calls what runs now, within the innermost call of `boundary` if one is given."""
     frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename != torch.utils.checkpoint.__file__:
+    while frame is not None and frame.f_code is not boundary:
+        if frame.f_code.co_filename == torch.utils.checkpoint.__file__:
+            return True
         frame = frame.f_back
-    return {_MARK: True} if frame is not None else {}
+    return False
 
 
 def insert_barriers(graph: torch.fx.Graph) -> None:
