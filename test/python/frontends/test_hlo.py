@@ -57,8 +57,8 @@ def hlo_of(text: str) -> bytes:
 def test_parameters_become_state_inputs_and_constants() -> None:
     lowered = lower_hlo(hlo_of(SOURCE), PARAMETERS, ["y", "v"], PLACES.__getitem__)
     assert [str(kind) for kind in lowered.state] == ["w: 3xf32"]
-    assert [str(kind) for kind in lowered.inputs] == ["x: 3xf32", "u: i8"]
-    assert [str(kind) for kind in lowered.outputs] == ["y: 3xf32", "v: i8"]
+    assert [str(kind) for kind in lowered.inputs] == ["x: 3xf32", "u: ui8"]
+    assert [str(kind) for kind in lowered.outputs] == ["y: 3xf32", "v: ui8"]
     interpreter = Interpreter(to_bytes(canonicalize(lowered.text)))
     state, x = np.array([1, 2, 3], np.float32), np.array([10, 20, 30], np.float32)
     new, y, v = interpreter.run(state, x, np.int8(-1) * np.ones((), np.int8))
