@@ -237,9 +237,10 @@ def _computed(operator: Operator, call: Call) -> list[Value]:
     if all(map(is_known, looked_at)) and _is_exact(call):
         with outside_of_trace():
             result = operator(call)
-        if call.node.operator in ("Cast", "CastLike") and not _is_conversion(call.inputs[0], result):
-            result = operator(call)
+            is_exact = call.node.operator not in ("Cast", "CastLike") or _is_conversion(call.inputs[0], result)
     else:
+        is_exact = False
+    if not is_exact:
         result = operator(call)
     return list(result) if isinstance(result, tuple) else [result]
 
