@@ -13,6 +13,7 @@ import numpy as np
 
 from ...numerics.tensors import TensorType
 from ..interface import ImportedProgram
+from ..stablehlo.arguments import argument_names
 from ..stablehlo.arrays import kind_of
 from ..stablehlo.errors import CaptureError
 from ..stablehlo.lowering import lower
@@ -28,7 +29,7 @@ def capture_function(function: Callable[..., Any], arguments: Sequence[Any], sta
         raise CaptureError(f"expected a function, got a {type(function).__name__}")
     if type(state) is not int or not 0 <= state <= len(arguments):
         raise CaptureError(f"expected state, the number of leading arguments, as 0 to {len(arguments)}, got {state!r}")
-    roots = _argument_names(function, len(arguments))
+    roots = argument_names(function, len(arguments))
     leaves, trees, names = [], [], []
     for part, part_roots in ((arguments[:state], roots[:state]), (arguments[state:], roots[state:])):
         flat, tree = jax.tree.flatten(part)
@@ -97,23 +98,6 @@ def capture_function(function: Callable[..., Any], arguments: Sequence[Any], sta
 
 def _has_static(error: Exception) -> bool:
     return "static arguments" in str(error)
-
-
-def _argument_names(function: Callable[..., Any], count: int) -> list[str]:
-    """The names of positional arguments as the function has them."""
-    import inspect
-
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    names: list[str] = []
-    for parameter in parameters:
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            names += [f"{parameter.name}.{number}" for number in range(count - len(names))]
-        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            names.append(parameter.name)
-    return [*names, *(f"argument.{number}" for number in range(len(names), count))][:count]
 
 
 def _split(results: Any, arguments: Sequence[Any], state: int) -> tuple[tuple[Any, ...], Any]:

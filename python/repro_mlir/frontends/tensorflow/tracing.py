@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 
 from ..interface import ImportedProgram
+from ..stablehlo.arguments import argument_names
 from ..stablehlo.arrays import element_of
 from ..stablehlo.errors import CaptureError, users_place
 from ..stablehlo.hlo import Parameter, lower_hlo
@@ -30,7 +30,7 @@ def capture_function(function: Callable[..., Any], arguments: Sequence[Any]) -> 
     """As `programs.import_function`. CaptureError: see the message."""
     if not callable(function):
         raise CaptureError(f"expected a function, got a {type(function).__name__}")
-    roots = _argument_names(function, len(arguments))
+    roots = argument_names(getattr(function, "python_function", function), len(arguments))
     names = [name for value, root in zip(arguments, roots, strict=True) for name, _ in paths_of(value, root)]
     return capture_named(function, arguments, names, "output", has_lines=True)
 
@@ -76,21 +76,6 @@ def capture_named(
         random=None,
         bindings=bindings,
     )
-
-
-def _argument_names(function: Callable[..., Any], count: int) -> list[str]:
-    """The names of positional arguments as the function has them."""
-    try:
-        parameters = list(inspect.signature(getattr(function, "python_function", function)).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    names: list[str] = []
-    for parameter in parameters:
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            names += [f"{parameter.name}.{number}" for number in range(count - len(names))]
-        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            names.append(parameter.name)
-    return [*names, *(f"argument.{number}" for number in range(len(names), count))][:count]
 
 
 def _spec(leaf: Any, name: str) -> tf.TensorSpec:

@@ -12,13 +12,12 @@ from typing import Any
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.frontends.torch import complex_functions, fourier
 from repro_mlir.frontends.torch.complex_functions import Pair
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.interpreters import NodeInterpreter
+from repro_mlir.frontends.torch.interpreters import NodeInterpreter, functional, retraced
 from repro_mlir.frontends.torch.source_lines import origin_of_node
 
 aten = torch.ops.aten
@@ -62,19 +61,7 @@ def without_complex(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> to
             if _is_complex(value) and value.dtype not in _REAL:
                 found = str(value.dtype).removeprefix("torch.")
                 raise CaptureError(f"{origin_of_node(node) or 'the program'}: complex type {found} is not supported")
-    with torch.no_grad():
-        functional = make_fx(
-            torch.func.functionalize(torch.fx.Interpreter(graph).run),
-            decomposition_table=_decompositions(),
-            tracing_mode="fake",
-            _allow_non_fake_inputs=True,
-        )(*arguments)
-        functional.graph.eliminate_dead_code()
-        real = make_fx(_OnPairs(functional).run, tracing_mode="fake", _allow_non_fake_inputs=True)(
-            *map(as_real, arguments)
-        )
-    real.meta.update(graph.meta)
-    return real
+    return retraced(_OnPairs(functional(graph, arguments, _decompositions())), [*map(as_real, arguments)])
 
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:

@@ -272,7 +272,7 @@ def _set_item(x: torch.Tensor, index: Any, value: Any) -> None:
 def _require_no_bytes(x: torch.Tensor, mode: str) -> None:
     if x.dtype is torch.uint8:
         raise CaptureError(
-            f"{mode} interpolation of uint8 has weights of PyTorch's own, which depend on the processor: expected "
+            f"{mode} interpolation of uint8 is not supported, where PyTorch rounds the weights to integers: expected "
             "floats, as of x.float()"
         )
 

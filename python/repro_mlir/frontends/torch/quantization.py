@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.interpreters import functional
 from repro_mlir.frontends.torch.source_lines import origin_of_node
 
 aten = torch.ops.aten
@@ -47,15 +47,7 @@ def without_quantizing(graph: torch.fx.GraphModule, arguments: Any) -> torch.fx.
         for node in graph.graph.nodes
         if _name(node.target).startswith(_LIBRARY)
     }
-    with torch.no_grad():
-        expanded = make_fx(
-            torch.func.functionalize(torch.fx.Interpreter(graph).run),
-            decomposition_table=table,
-            tracing_mode="fake",
-            _allow_non_fake_inputs=True,
-        )(*arguments)
-    expanded.meta.update(graph.meta)
-    return expanded
+    return functional(graph, arguments, table)
 
 
 def _name(target: Any) -> str:

@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tensors of types that no program has, by tensors that stand for them: complex (Z1) and unsigned (V1)
-ones; and operators that quantize, by others."""
+"""What no program has, by what stands for it: complex (Z1) and unsigned (V1) tensors, operators that quantize (I2)."""
 
 from collections.abc import Sequence
 from typing import Any

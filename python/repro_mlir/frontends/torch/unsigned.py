@@ -17,12 +17,11 @@ from typing import Any
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.frontends.torch import wide_integers
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.interpreters import NodeInterpreter
+from repro_mlir.frontends.torch.interpreters import NodeInterpreter, functional, retraced
 from repro_mlir.frontends.torch.source_lines import origin_of_node
 
 aten = torch.ops.aten
@@ -65,18 +64,7 @@ def without_unsigned(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> t
     Raises:
       CaptureError: an operator is not defined on unsigned integers.
     """
-    with torch.no_grad():
-        functional = make_fx(
-            torch.func.functionalize(torch.fx.Interpreter(graph).run),
-            tracing_mode="fake",
-            _allow_non_fake_inputs=True,
-        )(*arguments)
-        functional.graph.eliminate_dead_code()
-        signed = make_fx(_OnSigned(functional).run, tracing_mode="fake", _allow_non_fake_inputs=True)(
-            *map(as_signed, arguments)
-        )
-    signed.meta.update(graph.meta)
-    return signed
+    return retraced(_OnSigned(functional(graph, arguments)), [*map(as_signed, arguments)])
 
 
 @dataclass(frozen=True)
