@@ -72,7 +72,8 @@ coverage-tensorflow: build
 serve-load: build
 	$(BIN)/python test/load/serving.py
 
-# All 2^32 inputs of each function on the levels of this machine; resumes where it stopped (slow on x86-64-v2, which has no fma).
+# All 2^32 inputs of each function of f32 on the levels of this machine; resumes where it stopped (slow on x86-64-v2,
+# which has no fma). Then random inputs and hard cases of those of f64.
 check-functions: build
 	$(BIN)/python tools/functions/check.py
 	$(BIN)/python tools/functions/check_double.py

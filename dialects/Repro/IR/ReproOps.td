@@ -365,8 +365,8 @@ class Repro_FunctionOp<string mnemonic, string function, string derivatives,
 class Repro_UnaryOp<string mnemonic, string function, string derivative>
     : Repro_FunctionOp<mnemonic, function, derivative, [Repro_OfDouble]> {
   let description = "(S5) the correctly rounded value of " # function #
-      " of an f32 or f64; special cases as in C23 Annex F; other types by "
-      "(V1).\n\n```mlir\n%0 = repro." # mnemonic # " %x : f32\n```\n";
+      " of an f32 or f64;\nspecial cases as in C23 Annex F; other types by (V1)."
+      "\n\n```mlir\n%0 = repro." # mnemonic # " %x : f32\n```\n";
   let arguments = (ins Repro_RealLike:$operand);
   let results = (outs Repro_RealLike:$result);
   let assemblyFormat = "$operand attr-dict `:` type($result)";
@@ -375,7 +375,7 @@ class Repro_UnaryOp<string mnemonic, string function, string derivative>
 class Repro_BinaryOp<string mnemonic, string function, string derivatives>
     : Repro_FunctionOp<mnemonic, function, derivatives> {
   let description = "(S5) the correctly rounded value of " # function #
-      " of two f32; special cases as in C23 Annex F; narrower types by (V1).\n\n"
+      " of two f32;\nspecial cases as in C23 Annex F; narrower types by (V1).\n\n"
       "```mlir\n%0 = repro." # mnemonic # " %x, %y : f32\n```\n";
   let arguments = (ins Repro_FloatLike:$lhs, Repro_FloatLike:$rhs);
   let results = (outs Repro_FloatLike:$result);

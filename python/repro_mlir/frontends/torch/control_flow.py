@@ -128,7 +128,6 @@ class ControlFlow:
         xs: Sequence[torch.Tensor],
         additional_inputs: Sequence[Any] = (),
     ) -> tuple[Any, ...]:
-        _require_rows("scan", xs)
         carried, rows = [*init], []
         with self._loop():
             for each in zip(*(x.unbind(0) for x in xs), strict=True):
@@ -139,7 +138,6 @@ class ControlFlow:
         return *carried, *(torch.stack(column) for column in zip(*rows, strict=True))
 
     def _map(self, f: Callable[..., Any], xs: Sequence[torch.Tensor], pos_args: Sequence[Any] = ()) -> Any:
-        _require_rows("map", xs)
         rows = []
         with self._loop():
             for each in zip(*(x.unbind(0) for x in xs), strict=True):
@@ -177,8 +175,3 @@ def _selected(taken: torch.Tensor, first: Any, second: Any) -> Any:
     if type(first) is not type(second) or first != second:
         raise CaptureError("the branches of cond return different numbers: expected tensors")
     return first
-
-
-def _require_rows(name: str, tensors: Sequence[torch.Tensor]) -> None:
-    if any(not tensor.shape[0] for tensor in tensors):
-        raise CaptureError(f"{name} over no rows is not supported")
