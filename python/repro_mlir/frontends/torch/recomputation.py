@@ -3,7 +3,8 @@
 
 """What `torch.utils.checkpoint` computes again in the backward pass: it stays apart from what was computed before (V5).
 
-A trace has both, as equal operators on the same tensors, which would be merged.
+A trace has both, as equal operators on the same tensors, which would be merged. Operators that run without gradients,
+as those of a custom autograd function, are not marked: their results are kept.
 """
 
 import sys
