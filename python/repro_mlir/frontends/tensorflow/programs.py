@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ReproError
@@ -39,7 +38,11 @@ def import_function(function: Callable[..., Any], *arguments: Any) -> ImportedPr
     Raises:
       ReproError: TensorFlow is not installed; what cannot be captured, with the line and the node, see the message.
     """
-    return _needed("capture").capture_function(function, arguments)
+    try:
+        from .tracing import capture_function
+    except ImportError as error:
+        raise _missing(error) from None
+    return capture_function(function, arguments)
 
 
 def load(
@@ -65,15 +68,12 @@ def import_saved_model(
       ReproError: TensorFlow is not installed or cannot read the model; a signature or a size that is not there; what
         cannot be captured, with the node, see the message.
     """
-    return _needed("saved_model").capture_saved_model(os.fspath(path), signature, dict(sizes or {}))
-
-
-def _needed(name: str) -> ModuleType:
-    import importlib
-
     try:
-        return importlib.import_module(f"{__package__}.{name}")
+        from .saved_model import capture_saved_model
     except ImportError as error:
-        raise ReproError(
-            f"programs of TensorFlow need it: pip install tensorflow-cpu 'repro-mlir[jax]' ({error})"
-        ) from None
+        raise _missing(error) from None
+    return capture_saved_model(os.fspath(path), signature, dict(sizes or {}))
+
+
+def _missing(error: ImportError) -> ReproError:
+    return ReproError(f"programs of TensorFlow need it: pip install tensorflow-cpu 'repro-mlir[jax]' ({error})")
