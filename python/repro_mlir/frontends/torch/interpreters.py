@@ -14,6 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 class NodeInterpreter(torch.fx.Interpreter):
     """Runs a graph, and knows which node it is at: `current`."""
 
+    module: torch.fx.GraphModule
     current: torch.fx.Node
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
