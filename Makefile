@@ -29,7 +29,7 @@ lock:
 build: $(READY)
 	$(BIN)/python tools/build.py --jobs $(JOBS)
 
-test: build lint lit-test sanitizer-sample unit-test
+test: build lint lit-test sanitizer-sample tensorflow-test unit-test
 
 sanitizer-sample: build
 	$(BIN)/python tools/sanitizers/check.py --sample --seconds 5 --programs 10 --jobs $(JOBS)

@@ -36,8 +36,8 @@ def fit(
     Forward, loss, gradients, update and metrics are one program, validation is another; a batch of another size, such
     as the last one, has programs of its own. Data and their order, callbacks, logs and the history are Keras'. The
     variables of the model, the optimizer and the metrics have their new values where Keras' own steps give them, and
-    what is written to them between steps counts from the next step on. Of all else, such as `optimizer.clipnorm`, the
-    steps of a call have what was there at the first one.
+    what is written to them between steps counts from the next step on. So do settings, such as `optimizer.clipnorm`
+    and `dropout.rate`: a step with other settings is a program of its own.
 
     Args:
       model: compiled by `model.compile`, on the backend jax or torch.
@@ -86,6 +86,10 @@ def _compiled_steps(
     training.end(None)
 
 
+_MOST_SETTINGS = 64
+"""Each has a program, which is compiled and kept."""
+
+
 class _Steps:
     """The training steps, or those of evaluations, of a call of `fit`."""
 
@@ -106,6 +110,8 @@ class _Steps:
         self._backend = frontend.backend()
         self._trainer: ProgramTrainer | None = None
         self._captured: dict[Any, tuple[frontend.Imported, Program]] = {}
+        # Each that a step had, and the number of it.
+        self._settings: dict[frozenset[tuple[str, Any]], int] = {}
         # The variables, and on JAX the values that were given to Keras.
         self._variables: list[Any] = []
         self._given: list[Any] = []
@@ -172,9 +178,9 @@ class _Steps:
         return imported.outputs_of(outputs)
 
     def _program(self, values: Sequence[Any], arguments: dict[str, Any]) -> tuple[frontend.Imported, Program]:
-        """The program for batches of this form."""
+        """The program for batches of this form, with the present settings."""
         leaves = keras.tree.flatten(arguments)
-        form = tuple(None if leaf is None else (*leaf.shape, str(leaf.dtype)) for leaf in leaves)
+        form = self._present_settings(), *(None if leaf is None else (*leaf.shape, str(leaf.dtype)) for leaf in leaves)
         if form not in self._captured:
             step = frontend.training_step if self._training else frontend.evaluation_step
             state = [*zip(self._variables, values, strict=True)]
@@ -183,6 +189,20 @@ class _Steps:
                 raise ReproError("batches of one form draw random numbers, those of another one do not")
             self._captured[form] = imported, program_of(imported.program)
         return self._captured[form]
+
+    def _present_settings(self) -> int:
+        """The number of the settings of the model. ReproError for more different ones than are kept."""
+        settings = frozenset(frontend.settings_of(self._model, training=self._training).items())
+        if settings not in self._settings:
+            if len(self._settings) == _MOST_SETTINGS:
+                last = next(reversed(self._settings))
+                names = sorted({name for name, _ in settings ^ last})
+                raise ReproError(
+                    f"{', '.join(names)} changed, as settings did {_MOST_SETTINGS} times in this call, and each step "
+                    "with others is a program of its own: make a value that changes often a keras.Variable"
+                )
+            self._settings[settings] = len(self._settings)
+        return self._settings[settings]
 
     def _place_random_numbers(self, imported: frontend.Imported) -> None:
         """Lets the random numbers of a step depend on how many steps the optimizer has seen."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import unittest.mock
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,8 @@ def convolutional(dropout: float, rate: float = 1e-2) -> Any:
 
 def dense(loss: Any = "mse", **options: Any) -> Any:
     keras.utils.set_random_seed(0)
-    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(1)])
+    hidden = keras.layers.Dense(4, activation="tanh", kernel_regularizer="l2")
+    model = keras.Sequential([keras.Input((6,)), hidden, keras.layers.Dense(1)])
     model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss, **options)
     return model
 
@@ -124,6 +126,33 @@ def test_what_is_written_between_steps_counts() -> None:
     assert_close(*models)
 
 
+@pytest.mark.parametrize("owner, name, value", [
+    ("optimizer", "clipnorm", 1e-3), ("optimizer", "nesterov", True), ("layer", "activation", keras.ops.sin),
+    ("regularizer", "l2", 3.0), ("loss", "reduction", "sum"),
+])  # fmt: skip
+def test_settings_that_change_between_steps_count(owner: str, name: str, value: Any, tmp_path: Path) -> None:
+    def run(train: Callable[..., Any], change: bool, **options: Any) -> Any:
+        # Keras' compiled steps on JAX have the settings of the first one.
+        model = dense(keras.losses.MeanSquaredError(), run_eagerly=train is not fit)
+        layer = model.layers[0]
+        owners = dict(optimizer=model.optimizer, layer=layer, regularizer=layer.kernel_regularizer, loss=model.loss)
+
+        def begin(epoch: int, logs: Any) -> None:
+            if change and epoch == 1:
+                setattr(owners[owner], name, value)
+
+        calls = [keras.callbacks.LambdaCallback(on_epoch_begin=begin)]
+        train(model, FLAT, Y, batch_size=5, epochs=2, verbose=0, shuffle=False, callbacks=calls, **options)
+        return model
+
+    path = tmp_path / "run.receipt"
+    theirs, constant = (run(keras.Model.fit, change) for change in (True, False))
+    assert_close(run(fit, True, receipt=ReceiptOptions(path)), theirs)
+    with pytest.raises(AssertionError):
+        assert_close(constant, theirs)
+    repro_mlir.verify(path, target="reference")
+
+
 def test_weights_of_samples_and_classes() -> None:
     given = {"sample_weight": np.linspace(0, 1, 10), "class_weight": {0: 0.5, 1: 2.0, 2: 1.0}}
     for name, weights in given.items():
@@ -187,6 +216,15 @@ def _frozen() -> Any:
     fit(model, FLAT, Y, batch_size=5, epochs=2, verbose=0, callbacks=[Freeze()])
 
 
+def _restless() -> Any:
+    class Anneal(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            self.model.optimizer.momentum += 1e-3
+
+    with unittest.mock.patch("repro_mlir.integrations.keras._MOST_SETTINGS", 3):
+        fit(dense(), FLAT, Y, batch_size=5, epochs=2, verbose=0, callbacks=[Anneal()])
+
+
 def _own_step() -> Any:
     model = OwnStep()
     model.compile("sgd", "mse")
@@ -209,6 +247,7 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "resume": ("without resume", lambda: fit(dense(), FLAT, Y, receipt=ReceiptOptions("never", resume=True))),
     "own step": ("OwnStep.train_step cannot be honoured", _own_step),
     "frozen": ("other trainable ones", _frozen),
+    "restless": ("optimizer.momentum changed, as settings did 3 times", _restless),
     "unknown variable": ("reads the variable", _unknown_variable),
 }
 if BACKEND == "jax":

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .backends import backend
     from .capture import Imported, import_function
     from .scope import Scope
-    from .steps import evaluation_step, state_of, training_step
+    from .steps import evaluation_step, settings_of, state_of, training_step
 
 _HOMES = {
     "Imported": "capture",
@@ -24,10 +24,20 @@ _HOMES = {
     "backend": "backends",
     "evaluation_step": "steps",
     "import_function": "capture",
+    "settings_of": "steps",
     "state_of": "steps",
     "training_step": "steps",
 }
 
-__all__ = ["Imported", "Scope", "backend", "evaluation_step", "import_function", "state_of", "training_step"]
+__all__ = [
+    "Imported",
+    "Scope",
+    "backend",
+    "evaluation_step",
+    "import_function",
+    "settings_of",
+    "state_of",
+    "training_step",
+]
 
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import keras
+import numpy as np
 
 from .errors import CaptureError
 from .scope import Scope
@@ -21,6 +23,48 @@ def state_of(model: keras.Model, *, training: bool) -> list[list[Any]]:
     """The variables of a step: trainable ones, others, those of the optimizer in training, those of the metrics."""
     optimizer = [model.optimizer.variables] if training else []
     return [model.trainable_variables, model.non_trainable_variables, *optimizer, model.metrics_variables]
+
+
+_Helper = (
+    keras.optimizers.Optimizer,
+    keras.optimizers.schedules.LearningRateSchedule,
+    keras.losses.Loss,
+    keras.regularizers.Regularizer,
+    keras.constraints.Constraint,
+)
+
+
+def settings_of(model: keras.Model, *, training: bool) -> dict[str, Any]:
+    """What a step reads that is no variable, by the name of its owner and its own, as values that compare.
+
+    These are the public attributes of layers, metrics and the optimizer that are numbers, strings, functions or tuples
+    of them, and those of their regularizers, constraints, losses and schedules.
+    """
+    layers = {f"{number}: {layer.name}": layer for number, layer in enumerate(model._flatten_layers())}
+    metrics = {f"metrics {number}: {metric.name}": metric for number, metric in enumerate(model.metrics)}
+    optimizer = {"optimizer": model.optimizer} if training else {}
+    return {
+        f"{name}.{attribute}": value
+        for name, owner in {**layers, **metrics, **optimizer}.items()
+        for attribute, value in _settings(owner)
+    }
+
+
+def _settings(owner: Any) -> list[tuple[str, Any]]:
+    found = []
+    for name, value in vars(owner).items():
+        if isinstance(value, _Helper):
+            found += [(name, type(value)), *((f"{name}.{inner}", each) for inner, each in _settings(value))]
+        elif not name.startswith("_") and _is_setting(value):
+            # 1, 1.0 and True are equal, as are 0.0 and -0.0.
+            found.append((name, value if callable(value) else repr(value)))
+    return found
+
+
+def _is_setting(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_setting, value))
+    return isinstance(value, (bool, int, float, complex, str, type(None), np.generic, FunctionType))
 
 
 def training_step(model: keras.Model) -> Step:
