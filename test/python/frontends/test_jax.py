@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -243,6 +244,22 @@ def test_contractions_and_windows_have_their_meaning() -> None:
     check(convolve, image, kernel)
     pool = jax.grad(lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (3,), (2,), "SAME").sum())
     check(lambda x: (pool(x), jnp.argmax(x), jnp.argmin(x)), np.array([1, 5, 5, np.inf, -np.inf, 0], np.float32))
+
+
+def test_an_algorithm_of_a_contraction_is_that_of_k1() -> None:
+    draw = np.random.default_rng(3)
+    a, b = (draw.normal(size=shape).astype(np.float32) for shape in ((3, 70), (70, 5)))
+    for dtype, preset in ((np.float32, "F32_F32_F32"), (np.float16, "F16_F16_F32"), (jnp.bfloat16, "BF16_BF16_F32")):
+        one, other = a.astype(dtype), b.astype(dtype)
+        stated = functools.partial(jnp.dot, precision=preset, preferred_element_type=np.float32)
+        silent = functools.partial(jnp.dot, preferred_element_type=np.float32)
+        # JAX itself runs not every preset on CPUs.
+        check(silent, one, other)
+        _, found = run(import_function(stated, one, other), (), (one, other))
+        _, want = run(import_function(silent, one, other), (), (one, other))
+        assert found.tobytes() == want.tobytes()
+    with pytest.raises(ReproError, match="not supported with the algorithm"):
+        import_function(functools.partial(jnp.dot, precision="F16_F16_F16"), a.astype(np.float16), b.astype(np.float16))
 
 
 def test_a_reduction_over_no_dimension_gives_its_operand() -> None:

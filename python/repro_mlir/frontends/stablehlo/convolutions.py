@@ -74,17 +74,20 @@ def convolution(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.dot_general")
 def dot_general(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
-    """Factors of two types are converted to that of the result first."""
+    """Factors of two types are converted to that of the result first; an algorithm other than (K1) is refused."""
     factors = list(operation.operands)
     elements = [emit.element_of(factor) for factor in factors]
-    if "algorithm" in operation.attributes:
-        algorithm = hlo.DotAlgorithm(operation.attributes["algorithm"])
-        types = [algorithm.lhs_precision_type, algorithm.rhs_precision_type]
-        if types != elements or algorithm.num_primitive_operations != 1:
-            raise Unsupported(f"is not supported with the algorithm {algorithm}")
-    if elements[0] == elements[1]:
-        return None
-    result = operation.results[0].type
-    factors = [emit.convert(factor, ir.RankedTensorType(result).element_type) for factor in factors]
+    result = ir.RankedTensorType(operation.results[0].type)
     attributes = dict(operation.attributes.items())
+    if "algorithm" in attributes:
+        algorithm = hlo.DotAlgorithm(attributes.pop("algorithm"))
+        types = [algorithm.lhs_precision_type, algorithm.rhs_precision_type]
+        sums = ir.F64Type.get() if ir.F64Type.get() in elements else ir.F32Type.get()
+        counts = algorithm.lhs_component_count, algorithm.rhs_component_count, algorithm.num_primitive_operations
+        if types != elements or algorithm.accumulation_type != sums or counts != (1, 1, 1):
+            raise Unsupported(f"is not supported with the algorithm {algorithm}")
+    elif elements[0] == elements[1]:
+        return None
+    if elements[0] != elements[1]:
+        factors = [emit.convert(factor, result.element_type) for factor in factors]
     return [ir.Operation.create(operation.name, results=[result], operands=factors, attributes=attributes).result]
