@@ -206,6 +206,23 @@ def test_loops() -> None:
     )
 
 
+def _sizes_in_a_tensor(x: torch.Tensor) -> torch.Tensor:
+    sizes = torch.tensor([2, 2])
+    first = sizes[0]
+    return x.reshape(sizes[0], sizes[1], -1).repeat(int(sizes.sum()), 1, 1) * int(first)
+
+
+def _written_sizes(x: torch.Tensor) -> torch.Tensor:
+    sizes = torch.tensor([2, 2])
+    kept, view = sizes * 3, sizes[:1]
+    sizes[0] = 3
+    return x * int(view) + int(kept[0])
+
+
+def test_elements_of_small_constants_are_known() -> None:
+    check({"sizes": _sizes_in_a_tensor, "written": _written_sizes}, X)
+
+
 OUTSIDE = torch.zeros(4)
 
 

@@ -153,6 +153,26 @@ def test_settings_that_change_between_steps_count(owner: str, name: str, value: 
     repro_mlir.verify(path, target="reference")
 
 
+def test_statistics_that_are_adapted_count() -> None:
+    """Normalization computes with tensors that it makes of its variables."""
+    models = []
+    for train, options in ((fit, {}), (keras.Model.fit, {"run_eagerly": True})):
+        keras.utils.set_random_seed(0)
+        first = keras.layers.Normalization()
+        first.adapt(FLAT)
+        model = keras.Sequential([keras.Input((6,)), first, keras.layers.Dense(1)])
+        model.compile("sgd", "mse", **options)
+
+        def begin(epoch: int, logs: Any, first: Any = first) -> None:
+            first.adapt(FLAT * (epoch + 3))
+
+        calls = [keras.callbacks.LambdaCallback(on_epoch_begin=begin)]
+        train(model, FLAT, Y, batch_size=5, epochs=2, verbose=0, shuffle=False, callbacks=calls)
+        models.append(model)
+    assert_close(*models)
+    np.testing.assert_allclose(*(each.predict(FLAT, verbose=0) for each in models), 1e-4)
+
+
 def test_weights_of_samples_and_classes() -> None:
     given = {"sample_weight": np.linspace(0, 1, 10), "class_weight": {0: 0.5, 1: 2.0, 2: 1.0}}
     for name, weights in given.items():

@@ -15,13 +15,14 @@ from ...lazy_imports import load_on_first_use
 if TYPE_CHECKING:
     from .backends import backend
     from .capture import Imported, import_function
-    from .scope import Scope
+    from .scope import Scope, derived_tensors
     from .steps import evaluation_step, settings_of, state_of, training_step
 
 _HOMES = {
     "Imported": "capture",
     "Scope": "scope",
     "backend": "backends",
+    "derived_tensors": "scope",
     "evaluation_step": "steps",
     "import_function": "capture",
     "settings_of": "steps",
@@ -33,6 +34,7 @@ __all__ = [
     "Imported",
     "Scope",
     "backend",
+    "derived_tensors",
     "evaluation_step",
     "import_function",
     "settings_of",

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -54,3 +55,20 @@ class Scope(keras.StatelessScope):
         (beside, changed), found = backend().gradients(run, [self.state_mapping[key] for key in keys])
         self.state_mapping.update(changed)
         return beside, found
+
+
+@contextlib.contextmanager
+def derived_tensors(layer: keras.Layer) -> Iterator[None]:
+    """A block of a scope in which a layer, and those in it, have the tensors that they make of variables anew.
+
+    Normalization keeps such ones of what `adapt` found.
+    """
+    found = [each for each in layer._flatten_layers() if isinstance(each, keras.layers.Normalization)]
+    former = [(each.mean, each.variance) for each in found]
+    try:
+        for each in found:
+            each.finalize_state()
+        yield
+    finally:
+        for each, (mean, variance) in zip(found, former, strict=True):
+            each.mean, each.variance = mean, variance

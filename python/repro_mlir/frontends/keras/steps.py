@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from .errors import CaptureError
-from .scope import Scope
+from .scope import Scope, derived_tensors
 
 Step = Callable[..., Any]
 """Takes a scope, `x`, `y` and `sample_weight`, and gives the logs."""
@@ -110,7 +110,8 @@ def _require_own_step(model: keras.Model, name: str) -> None:
 
 
 def _forward(model: keras.Model, x: Any, y: Any, sample_weight: Any, *, training: bool) -> tuple[Any, Any]:
-    y_pred = model(x, training=training) if model._call_has_training_arg else model(x)
+    with derived_tensors(model):
+        y_pred = model(x, training=training) if model._call_has_training_arg else model(x)
     return y_pred, model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
 
 

@@ -24,8 +24,10 @@ import torch.fx
 import torch.fx.traceback
 import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
+from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -62,10 +64,28 @@ def tracing_environment() -> Iterator[None]:
         _without_mkldnn(),
         torch.fx.traceback.preserve_node_meta(),
         _without_log(),
+        _known_elements(),
         # Python code for each graph would be a third of the time of a capture, and most graphs are only read.
         _use_lazy_graph_module(True),
     ):
         yield
+
+
+_MOST_KNOWN = 64
+
+
+@contextlib.contextmanager
+def _known_elements() -> Iterator[None]:
+    """Lets a trace know the elements of small constants, such as sizes in a tensor; PyTorch's limit is one element."""
+    modules: tuple[Any, ...] = (fake_tensor, proxy_tensor)
+    former = [module.CONSTANT_NUMEL_LIMIT for module in modules]
+    for module in modules:
+        module.CONSTANT_NUMEL_LIMIT = _MOST_KNOWN
+    try:
+        yield
+    finally:
+        for module, limit in zip(modules, former, strict=True):
+            module.CONSTANT_NUMEL_LIMIT = limit
 
 
 @contextlib.contextmanager
