@@ -139,7 +139,7 @@ def _run_call(
     import numpy as np
     from keras.src.testing.test_case import create_eager_tensors
     from repro_mlir.compilation.cpu import native_level
-    from repro_mlir.frontends.keras import Scope, import_function
+    from repro_mlir.frontends.keras import Scope, derived_tensors, import_function
     from repro_mlir.program import canonicalize
     from repro_mlir.program.canonical import to_bytes
     from repro_mlir.reference.interpreter import Interpreter
@@ -174,7 +174,8 @@ def _run_call(
 
         def forward(data: Any) -> tuple[Any, Any]:
             flat = [given[number].value if number in given else leaf for number, leaf in enumerate(data)]
-            results = apply(keras.tree.pack_sequence_as(input_data, flat))
+            with derived_tensors(layer):
+                results = apply(keras.tree.pack_sequence_as(input_data, flat))
             total = keras.ops.zeros(())
             for leaf in keras.tree.flatten(results):
                 if keras.backend.is_float_dtype(keras.backend.standardize_dtype(leaf.dtype)):

@@ -140,6 +140,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument("--jobs", type=int, default=2)
     made.add_argument("--out", type=Path, help="file for one JSON line per entry")
     made.add_argument("--accept", action="store_true", help="expect these outcomes from now on")
+    made.add_argument("--expect", action="store_true", help="others than the expected outcomes are an error")
     made.add_argument("names", nargs="*", help="of entries, by default all")
     return made
 
@@ -160,3 +161,15 @@ def report(suite: Suite, outcomes: Iterable[Outcome], options: argparse.Namespac
     print("\n".join(suite.counts(found)))
     if options.accept:
         suite.accept(found)
+    if options.expect:
+        _require_expected(suite, found)
+
+
+def _require_expected(suite: Suite, outcomes: Iterable[Outcome]) -> None:
+    """Ends the process with an error where outcomes are not those that are expected."""
+    expected, faults = suite.read_expected(), []
+    for each in outcomes:
+        if (found := (each.stage, each.reason)) != (wanted := expected.get(each.name, ("ok", ""))):
+            faults.append(f"{each.name}: {found}, expected {wanted}")
+    if faults:
+        raise SystemExit("\n".join(faults))

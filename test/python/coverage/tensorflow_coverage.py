@@ -16,7 +16,6 @@ from __future__ import annotations
 import datetime
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -208,24 +207,10 @@ def _about() -> list[str]:
 SUITE = Suite("tensorflow_coverage.py", "tensorflow", "Coverage of TensorFlow", STAGES, _about, what="operations")
 
 
-def _held_to(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
-    """The outcomes; an error at the end where they are not those that are expected."""
-    expected, faults = SUITE.read_expected(), []
-    for each in outcomes:
-        yield each
-        if (found := (each.stage, each.reason)) != (wanted := expected.get(each.name, ("ok", ""))):
-            faults.append(f"{each.name}: {found}, expected {wanted}")
-    if faults:
-        sys.exit("\n".join(faults))
-
-
 def main() -> None:
     """Prints the table of all operations, or of those named."""
-    parser = command_line(__doc__)
-    parser.add_argument("--expect", action="store_true", help="others than the expected outcomes are an error")
-    options = parser.parse_args()
-    outcomes = run_spawned(run_entry, options.names or entries(), options.jobs, limit=120.0)
-    report(SUITE, _held_to(outcomes) if options.expect else outcomes, options)
+    options = command_line(__doc__).parse_args()
+    report(SUITE, run_spawned(run_entry, options.names or entries(), options.jobs, limit=120.0), options)
 
 
 if __name__ == "__main__":

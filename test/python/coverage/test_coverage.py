@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Operators of PyTorch as programs, with gradients of ours, and through torch.compile; tests of ONNX and JAX.
+"""Operators of PyTorch as programs, with gradients of ours, and through torch.compile; tests of ONNX, JAX and Keras.
 
 Each entry gets as far as the expected*.json here say, no less and no further. A sample of the
 entries by default, all with REPRO_COVERAGE=all (`make coverage`).
@@ -22,6 +22,7 @@ pytest.importorskip("torch_mlir")
 import backend_coverage
 import gradient_coverage
 import jax_coverage
+import keras_coverage
 import onnx_coverage
 import operator_coverage
 import opinfo_capture
@@ -78,6 +79,7 @@ _SCRIPTS: dict[str, Callable[[], _Coverage]] = {
     "backend": lambda: _of(backend_coverage, every=10, least_ok=600),
     "onnx": lambda: _of(onnx_coverage, every=80, least_ok=1740),
     "jax": lambda: _of(jax_coverage, every=50, least_ok=1080),
+    "keras": lambda: _Coverage(keras_coverage.SUITE, sorted(keras_coverage.entries()), every=50, least_share=0.9),
 }
 
 
