@@ -16,6 +16,7 @@
 include "dialects/Repro/IR/ReproDialect.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/DestinationStyleOpInterface.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class Repro_ImportedOp<string mnemonic, list<Trait> traits = []>
@@ -23,6 +24,9 @@ class Repro_ImportedOp<string mnemonic, list<Trait> traits = []>
 
 def Repro_FactorTensor : RankedTensorOf<[
     F64, F32, BF16, F16, F8E4M3FN, F8E5M2, I8, I16, I32, I64]>;
+
+def Repro_SummedTensor : RankedTensorOf<[
+    F64, F32, BF16, F16, F8E4M3FN, F8E5M2, I1, I8, I16, I32, I64]>;
 
 def Repro_ConvolutionOp : Repro_ImportedOp<"convolution", [
     DestinationStyleOpInterface]> {
@@ -219,6 +223,29 @@ def Repro_AttentionGradientOp : Repro_AttentionOpBase<"attention_gradient", (ins
     attr-dict `->` type($query_gradient) `,` type($key_gradient) `,`
     type($value_gradient) (`,` type($mask_gradient)^)?
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// Steps in microbatches (B1)
+//===----------------------------------------------------------------------===//
+
+def Repro_ReduceMicrobatchesOp : Repro_ImportedOp<"reduce_microbatches", [
+    SameOperandsAndResultType]> {
+  let summary = "a value of the whole step, of one for each microbatch (B3)";
+  let description = [{
+    (B3) The operand is computed from one microbatch. The result is that of the
+    step: of floats the mean over all microbatches, which is their sum (B2)
+    divided by their number; of integers the value that all of them have.
+    `repro-split-microbatches` ends the program of a microbatch at the operand,
+    and has that of the step begin with the sum.
+
+    ```mlir
+    %0 = repro.reduce_microbatches %gradient : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Repro_SummedTensor:$operand);
+  let results = (outs Repro_SummedTensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($operand)";
 }
 
 #endif // REPRO_IR_IMPORTEDOPS_TD

@@ -15,6 +15,37 @@ from ..errors import ReproError
 from ..numerics.tensors import TensorType
 from .arrays import as_array
 
+GREATEST_SIZE = 2**31 - 1
+"""Of a symbol, and of microbatches: what a few sizes make fits into 64 bits."""
+
+
+@dataclass(frozen=True)
+class Microbatches:
+    """How many microbatches the batch of a training step is cut into, and how their gradients are added (B1), (B2).
+
+    Attributes:
+      count: how many there are, 1 to 2^31 - 1.
+      accumulate: how many of them, one after the other, are a leaf of the tree; divides `count`.
+      inputs: the names of the batch's tensors that are cut along their first dimension; the others go to every
+        microbatch. None: those with dimensions, which all have the first extent of the first one.
+    """
+
+    count: int
+    accumulate: int = 1
+    inputs: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name, number in (("microbatches", self.count), ("accumulate", self.accumulate)):
+            if type(number) is not int or not 1 <= number <= GREATEST_SIZE:
+                raise ReproError(f"expected {name} as a whole number from 1 to {GREATEST_SIZE}, got {number!r}")
+        if self.count % self.accumulate:
+            raise ReproError(f"expected accumulate to divide {self.count} microbatches, got {self.accumulate}")
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves the tree has."""
+        return self.count // self.accumulate
+
 
 @dataclass(frozen=True)
 class CaptureOptions:
@@ -37,6 +68,8 @@ class CaptureOptions:
       loss_scale: what scales the loss, such as PyTorch's `GradScaler`, whose rule each training step follows: a step
         with a gradient that is not finite is left out. None: the loss is not scaled.
       metrics: functions of what the model gives and of the target, by name, for "metrics". None: there are none.
+      microbatches: (B1) the example batch is one of so many, and what a training step changes is reduced over them.
+        None: the batch is a whole one.
     """
 
     clip_norm: float | None = None
@@ -48,10 +81,7 @@ class CaptureOptions:
     metrics: Mapping[str, Any] | None = None
     average: Any = None
     loss_scale: Any = None
-
-
-GREATEST_SIZE = 2**31 - 1
-"""Of a symbol: what a few sizes make fits into 64 bits."""
+    microbatches: Microbatches | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -207,24 +207,20 @@ def read_signature(data: bytes) -> Program:
 
 
 IMPORT = "import-linalg,canonical"
-"""The passes of imported linalg, behind those that give it static shapes."""
+"""The passes of imported linalg of static shapes."""
 
 
-def import_program(text: str, sizes: Mapping[str, int] | None = None) -> bytes:
+def import_program(text: str, passes: str = IMPORT) -> bytes:
     """The canonical program of imported linalg, as a frontend hands it over.
 
     Args:
       text: MLIR text that keeps the contract of imported linalg (docs/architecture.md).
-      sizes: of text with symbols, the size of each.
+      passes: those that make it canonical.
     Returns:
       the program as it is stored.
     Raises:
       ReproError: the first diagnostic of the compiler, and how to repeat it.
     """
-    passes = IMPORT
-    if sizes is not None:
-        named = ",".join(f"{name}={size}" for name, size in sizes.items())
-        passes = f"repro-specialize-shapes{{sizes={named}}},{IMPORT}"
     return run_passes(text, passes, "import", write_module)
 
 
@@ -233,15 +229,14 @@ def canonicalize(text: str) -> str:
     return from_bytes(import_program(text))
 
 
-def cached_import(text: str, sizes: Mapping[str, int] | None = None) -> bytes:
+def cached_import(text: str, passes: str = IMPORT) -> bytes:
     """As `import_program`; what it gave before is found on disk (files/cache.py)."""
     from . import debugging
 
     if debugging.is_dumping():
-        return import_program(text, sizes)
-    given = json.dumps(sizes and [*sizes.items()])
-    sources = [b"program", compiler_identity(), IMPORT.encode(), given.encode(), text.encode()]
-    return cached(sources, lambda: import_program(text, sizes))
+        return import_program(text, passes)
+    sources = [b"program", compiler_identity(), passes.encode(), text.encode()]
+    return cached(sources, lambda: import_program(text, passes))
 
 
 def program_of(imported: ImportedProgram[Any]) -> Program:
@@ -250,7 +245,11 @@ def program_of(imported: ImportedProgram[Any]) -> Program:
     Raises:
       ReproError: the first diagnostic of the compiler, or a signature that is not that of the module.
     """
-    pairs = zip(imported.initial, imported.state, strict=True)
-    initial = tuple(canonical_of(value, kind.element) for value, kind in pairs)
-    data = cached_import(imported.text)
+    data, initial = cached_import(imported.text), initial_of(imported)
     return Program(data, imported.state, imported.inputs, imported.outputs, imported.num_hyper_parameters, initial)
+
+
+def initial_of(imported: ImportedProgram[Any]) -> tuple[np.ndarray, ...]:
+    """The initial value of each state tensor, with canonical NaNs (V4)."""
+    pairs = zip(imported.initial, imported.state, strict=True)
+    return tuple(canonical_of(value, kind.element) for value, kind in pairs)

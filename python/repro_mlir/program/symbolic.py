@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import ReproError
 from ..frontends.interface import Symbol, SymbolicImport
 from ..numerics.tensors import canonical_of
-from .program import Program, cached_import, read_signature
+from .program import IMPORT, Program, cached_import, read_signature
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ class SymbolicProgram:
         """
         chosen = dict(zip((symbol.name for symbol in self.symbols), self.in_order(sizes), strict=True))
         try:
-            data = cached_import(self.text, chosen)
+            named = ",".join(f"{name}={size}" for name, size in chosen.items())
+            data = cached_import(self.text, f"repro-specialize-shapes{{sizes={named}}},{IMPORT}")
         except ReproError as error:
             found = _CONDITION.match(str(error))
             if found is None:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ReproError
 from ..execute.executable import Executable, Kept, compile
+from ..execute.microbatches import KeptMicrobatches, MicrobatchExecutable
 from ..frontends import torch as frontend
 from ..frontends.interface import ImportedProgram
 from ..program import Program
+from ..program.microbatches import MicrobatchProgram
 from ..signals import deferred_signals
 
 if TYPE_CHECKING:
@@ -30,9 +32,9 @@ class Known:
       returns: what is computed beside the loss.
     """
 
-    program: Program
+    program: Program | MicrobatchProgram
     imported: ImportedProgram[Captured]
-    executable: Executable
+    executable: Executable | MicrobatchExecutable
     constants: Contents
     batch: Hashable
     returns: tuple[str, ...]
@@ -45,7 +47,7 @@ class Known:
 _FORMS = 8
 """How many captured steps are kept: a model that goes from train() to eval() and back has two."""
 
-Captures = Callable[[], tuple[Program, "ImportedProgram[Captured]"]]
+Captures = Callable[[], tuple[Program | MicrobatchProgram, "ImportedProgram[Captured]"]]
 
 
 class KnownForms:
@@ -86,10 +88,15 @@ class KnownForms:
         program, imported = _captured(subject, run)
         executable = next((each.executable for each in self._known.values() if each.program.data == program.data), None)
         if executable is None:
-            executable = compile(program, self._target, self._threads)
+            executable = self._compile(program)
         form = frontend.form_of(subject, imported.bindings.structure, batch)
         constants = frontend.Contents(imported.bindings.constants)
         return form, Known(program, imported, executable, constants, batch, subject.options.returns)
+
+    def _compile(self, program: Program | MicrobatchProgram) -> Executable | MicrobatchExecutable:
+        if isinstance(program, MicrobatchProgram):
+            return MicrobatchExecutable(program, self._target, self._threads)
+        return compile(program, self._target, self._threads)
 
     def step(self, form: Form, known: Known) -> Step | None:
         """The step that was last used of a captured one, where the user's objects still have the tensors it is on.
@@ -137,7 +144,7 @@ class KnownForms:
         )
 
 
-def _captured(subject: Subject, run: Captures) -> tuple[Program, ImportedProgram[Captured]]:
+def _captured(subject: Subject, run: Captures) -> tuple[Program | MicrobatchProgram, ImportedProgram[Captured]]:
     before = frontend.form_of(subject, None)
     result, after = run(), frontend.form_of(subject, None)
     if after != before:
@@ -163,7 +170,7 @@ class Step:
     known: Known
     subject: Subject
     binding: Binding
-    kept: Kept
+    kept: Kept | KeptMicrobatches
     recorded: tuple[bytes, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -173,7 +180,7 @@ class Step:
         self.watch: Watch = frontend.Watch(self.subject, self.binding.tensors, self.known.constants)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> Program | MicrobatchProgram:
         return self.known.program
 
     @property
@@ -181,7 +188,7 @@ class Step:
         return self.known.captured
 
     @property
-    def executable(self) -> Executable:
+    def executable(self) -> Executable | MicrobatchExecutable:
         return self.known.executable
 
     @property

@@ -23,14 +23,16 @@ import numpy as np
 from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
 from ..errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
 from ..execute.executable import Executable, check_target
+from ..execute.microbatches import MicrobatchExecutable
 from ..frontends import torch as frontend
 from ..frontends.arrays import as_array
 from ..frontends.batches import as_arguments, repeated
-from ..frontends.interface import CaptureOptions, ImportedProgram
-from ..frontends.torch.programs import training_program
+from ..frontends.interface import CaptureOptions, ImportedProgram, Microbatches
+from ..frontends.torch.programs import microbatch_program, training_program
 from ..numerics.hashing import state_hash
 from ..numerics.philox import signed_seed
 from ..program import Program
+from ..program.microbatches import MicrobatchProgram
 from ..progress import Progress
 from ..signals import deferred_signals
 from .captured_step import Known, KnownForms, Step
@@ -88,6 +90,9 @@ class Trainer:
         average: AveragedModel | None = None,
         loss_scale: torch.amp.GradScaler | None = None,
         nonfinite_loss: str = "warn",
+        microbatches: int | None = None,
+        accumulate: int = 1,
+        microbatch_inputs: Sequence[str] | None = None,
         receipt: str | Path | ReceiptOptions | None = None,
     ) -> None:
         """
@@ -118,6 +123,12 @@ class Trainer:
             call then. Scale and growth tracker are part of the state, of `state_dict` and of checkpoints.
           nonfinite_loss: what is done after a step whose loss is NaN or infinite: "warn" (by warnings.warn, once),
             "stop" (this step and every later one raise NonFiniteLoss) or "ignore". A receipt has it.
+          microbatches: how many microbatches a batch is cut into, one behind the other (B1): forward, loss and backward
+            pass run on each, and the update on the mean of their gradients and losses. None: on the whole batch.
+          accumulate: of how many microbatches the gradients are added one after the other; what comes of them is added
+            by a tree (B2). It divides `microbatches`.
+          microbatch_inputs: the names of the batch's tensors that are cut, such as "batch[0]"; the others go to every
+            microbatch. None: all that have dimensions, whose first extents must be equal.
           receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
         Raises:
           ReproError: a class in place of a model, loss function or optimizer; an unknown target, or choice of `returns`
@@ -137,8 +148,26 @@ class Trainer:
             frontend.check_average(average, model)
         if loss_scale is not None:
             frontend.check_scaler(loss_scale)
+        if microbatches is not None:
+            chosen = None if microbatch_inputs is None else tuple(microbatch_inputs)
+            self._microbatches: Microbatches | None = Microbatches(microbatches, accumulate, chosen)
+            if receipt is not None:
+                raise ReproError("a receipt of steps in microbatches is not there yet: expected one of the two")
+        elif accumulate != 1 or microbatch_inputs is not None:
+            raise ReproError("accumulate and microbatch_inputs belong to microbatches")
+        else:
+            self._microbatches = None
         self._options = CaptureOptions(
-            clip_norm, autocast, seed, exact_digits, attention_block, always, metrics, average, loss_scale
+            clip_norm,
+            autocast,
+            seed,
+            exact_digits,
+            attention_block,
+            always,
+            metrics,
+            average,
+            loss_scale,
+            self._microbatches,
         )
         self._nonfinite_loss = nonfinite_loss
         self._nonfinite: str | None = None
@@ -192,24 +221,29 @@ class Trainer:
         begun = self._begun
         return begun.position if begun is not None and begun.completed else self._done
 
-    def prepare(self, *batch: Any, returns: Sequence[Returned] = ()) -> Program:
+    def prepare(self, *batch: Any, returns: Sequence[Returned] = ()) -> Program | MicrobatchProgram:
         """Captures and compiles the step for batches like this one; `step` does it by itself.
 
         Args:
           batch, returns: as for `step`.
         Returns:
-          the program.
+          the program; of a step in microbatches those that it is made of.
         Raises:
           ReproError: what cannot be captured or compiled.
         """
         return self._prepare(_as_given(batch), returns)
 
-    def _prepare(self, arguments: Any, returns: Sequence[str] = ()) -> Program:
+    def _prepare(self, arguments: Any, returns: Sequence[str] = ()) -> Program | MicrobatchProgram:
         subject = self._subject(returns)
         self._refresh()
         with self._lock:
             self._settle()
-            return self._present(frontend.FlatBatch(arguments), subject).program
+            return self._present(self._flat(arguments), subject).program
+
+    def _flat(self, arguments: Any) -> FlatBatch:
+        """What a step is captured from: the batch, or the first microbatch of it."""
+        batch = frontend.FlatBatch(arguments)
+        return batch if self._microbatches is None else frontend.first_microbatch(batch, self._microbatches)
 
     def _subject(self, returns: Sequence[str]) -> Subject:
         """What is captured for steps that give what the trainer's options ask for, and these."""
@@ -220,14 +254,14 @@ class Trainer:
         return frontend.Subject(self._model, self._loss_fn, self._optimizer, options)
 
     @property
-    def executable(self) -> Executable:
+    def executable(self) -> Executable | MicrobatchExecutable:
         """The compiled step of the last batch. ReproError before the first step."""
         if self._step is None:
             raise ReproError("the step is captured at the first batch: call step, fit or prepare first")
         return self._step.executable
 
     @property
-    def program(self) -> Program:
+    def program(self) -> Program | MicrobatchProgram:
         """The captured program of the last batch. ReproError before the first step."""
         return self.executable.program
 
@@ -274,7 +308,7 @@ class Trainer:
             self._settle()
             if self._nonfinite is not None and self._nonfinite_loss == "stop":
                 raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
-            batch = frontend.FlatBatch(arguments)
+            batch = self._flat(arguments)
             step = self._present(batch, subject)
             if self._receipt is not None and self._recorder is None:
                 raise ReproError("the receipt is finished: expected no step after close")
@@ -335,6 +369,7 @@ class Trainer:
         if recorder is not None:
             kinds = step.executable.program.inputs
             arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+            assert isinstance(step.program, Program)
             inputs = recorder.take(step.program, arrays)
             if step.executable.resident and step.recorded is not recorder.last:
                 # The user has changed the state.
@@ -450,7 +485,9 @@ class Trainer:
                     with suppress(frontend.Stale):
                         return self._take(form, known, subject)
 
-        def capture() -> tuple[Program, ImportedProgram[Captured]]:
+        def capture() -> tuple[Program | MicrobatchProgram, ImportedProgram[Captured]]:
+            if batch.whole is not None:
+                return microbatch_program(self._model, self._loss_fn, self._optimizer, batch, subject.options)
             return training_program(self._model, self._loss_fn, self._optimizer, batch.given, subject.options)
 
         form, known = self._forms.capture(subject, capture, batch.kind)
@@ -483,6 +520,7 @@ class Trainer:
 
         assert self._receipt is not None
         initial = tuple(array.copy() for array in step.binding.arrays.values())
+        assert isinstance(step.program, Program)
         program, executable = replace(step.program, initial=initial), step.executable
         # A receipt that is there and of which nobody knows could only be resumed.
         with deferred_signals():
@@ -494,7 +532,7 @@ class Trainer:
             self._recorder = recorder
             self._done = _Position(begin.steps + recorder.steps, begin.cursor + recorder.cursor)
 
-    def _check_recorded(self, program: Program, form: Form) -> None:
+    def _check_recorded(self, program: Program | MicrobatchProgram, form: Form) -> None:
         """ReproError where a receipt is open and has other state tensors than the program."""
         if self._recorder is not None and program.state != self._recorder.kinds:
             last = self._forms.last
@@ -575,7 +613,7 @@ class Trainer:
     def _restore(self, batch: Any) -> None:
         """Goes back to the state of a resumed receipt: what gives the batches may have written to the tensors."""
         with self._lock:
-            step, recorder = self._present(frontend.FlatBatch(batch), self._subject(())), self._recorder
+            step, recorder = self._present(self._flat(batch), self._subject(())), self._recorder
             assert recorder is not None
             with deferred_signals():
                 recorder.restore()

@@ -155,9 +155,9 @@ def test_program_is_found_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     texts: list[str] = []
     run = program.import_program
 
-    def note(text: str, sizes: Any = None) -> bytes:
+    def note(text: str, passes: str) -> bytes:
         texts.append(text)
-        return run(text, sizes)
+        return run(text, passes)
 
     monkeypatch.setattr(program, "import_program", note)
     first, again = program_of(capture(Net())), program_of(capture(Net()))

@@ -50,6 +50,53 @@ def ReproSpecializeShapes
                            "::mlir::tensor::TensorDialect"];
 }
 
+def ReproSplitMicrobatches
+    : Pass<"repro-split-microbatches", "::mlir::ModuleOp"> {
+  let summary = "one of the programs of a step in microbatches (B1)";
+  let description = [{
+    (B1) An imported program computes a step from one microbatch, with a
+    `repro.reduce_microbatches` on the way to all that the step changes. What is
+    left of it:
+
+    - `keep=part`: the program of a microbatch. It has the same arguments and no
+      state. Its results are the operands of these operations, in their order,
+      then the outputs that depend on the microbatch in another way.
+    - `keep=add`: the program that adds two sets of these operands that are
+      floats (B2). The first set is its state.
+    - `keep=finish`: the program that ends the step. Its arguments are the
+      state, the sums of these operands (B2), and the inputs that all
+      microbatches share; its results are the new state and the other outputs. A
+      sum of floats is divided by the number of microbatches (B3).
+
+    A new state that depends on the microbatch in another way is an error.
+
+    (R1) `step` is the argument that counts steps for random numbers. Microbatch
+    p is given its value plus p; `finish` adds the number of microbatches.
+
+    ```mlir
+    func.func @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+        attributes {repro.num_state = 1 : i64} {
+      %g = repro.reduce_microbatches %x : tensor<4xf32>
+      return %g, %g : tensor<4xf32>, tensor<4xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"keep", "keep", "std::string", "", "part, add or finish">,
+    Option<"microbatches", "microbatches", "int64_t", "1",
+           "how many there are, at most 2^31 - 1">,
+    ListOption<"cut", "cut", "int64_t",
+               "positions of the arguments of which each microbatch has its "
+               "own, behind the state">,
+    Option<"step", "step", "int64_t", "-1",
+           "position in the state of the step of the random numbers, -1 where "
+           "there is none">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ReproUnrollLoops : Pass<"repro-unroll-loops", "::mlir::ModuleOp"> {
   let summary = "loops, branches and calls become a straight line";
   let description = [{

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.errors import CaptureError
     from repro_mlir.frontends.torch.hooks import refuse_hooks
     from repro_mlir.frontends.torch.loss_scaling import check_scaler
+    from repro_mlir.frontends.torch.microbatches import first_microbatch
     from repro_mlir.frontends.torch.modes import evaluation_mode
     from repro_mlir.frontends.torch.module_calls import Refresh
     from repro_mlir.frontends.torch.reads import Contents
@@ -61,6 +62,7 @@ _HOMES = {
     "check_scaler": "loss_scaling",
     "difference": "watch",
     "evaluation_mode": "modes",
+    "first_microbatch": "microbatches",
     "form_of": "watch",
     "load_checkpoint": "checkpoint",
     "read_results": "results",
@@ -94,6 +96,7 @@ __all__ = [
     "check_scaler",
     "difference",
     "evaluation_mode",
+    "first_microbatch",
     "form_of",
     "load_checkpoint",
     "read_results",

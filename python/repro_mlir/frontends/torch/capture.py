@@ -38,6 +38,7 @@ from repro_mlir.frontends.torch.loss_scaling import (
     unscaled,
     update_scale,
 )
+from repro_mlir.frontends.torch.microbatch_reduction import keep_unchanged, origin_of_values, reduce_microbatches
 from repro_mlir.frontends.torch.modes import evaluation_mode
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
 from repro_mlir.frontends.torch.random_sites import RandomSites, current_sites
@@ -296,6 +297,7 @@ class _WithLoss(_Step):
         self.autocast = options.autocast
         self.metrics = options.metrics or {}
         self.returns: tuple[str, ...] = ()
+        self.is_microbatch = False
 
     def forward(self, batch: Any) -> tuple[torch.Tensor, Any]:
         """The loss, and what the model returns."""
@@ -332,7 +334,7 @@ class _WithLoss(_Step):
         results.append("loss", loss)
         if "outputs" in self.returns:
             results.add("outputs", output, "output")
-        elif not self.returns and self.loss_fn is not None:
+        elif not self.returns and self.loss_fn is not None and not self.is_microbatch:
             results.append_all("output", output)
         if "metrics" in self.returns:
             target = batch if self.loss_fn is None else batch[-1]
@@ -354,6 +356,10 @@ class _TrainingStep(_WithLoss):
         require_loss(loss_fn)
         self.returns = check_returns(options.returns, options.metrics)
         self.clips = options.clip_norm is not None
+        self.is_microbatch = options.microbatches is not None
+        for name in ("outputs", "metrics") if self.is_microbatch else ():
+            if name in self.returns:
+                raise CaptureError(f"returns has {name!r}, which a step in microbatches does not give")
         self.average = options.average
         if self.average is not None:
             check_average(self.average, model)
@@ -403,6 +409,10 @@ class _TrainingStep(_WithLoss):
                 scaled_loss = loss if self.scaler is None else scaled(loss, state)
                 found = torch.autograd.grad(scaled_loss, [leaves[name] for name in self.trained], allow_unused=True)
         buffers.update({name: swapped[name].detach() for name in buffers})
+        if self.is_microbatch:
+            loss = reduce_microbatches(loss)
+            found = tuple(None if g is None else reduce_microbatches(g) for g in found)
+            buffers.update({name: reduce_microbatches(value) for name, value in buffers.items()})
         self.without_gradient = {name for name, g in zip(self.trained, found, strict=True) if g is None}
         gradients = {name: g for name, g in zip(self.trained, found, strict=True) if g is not None}
         with torch.no_grad():
@@ -614,6 +624,7 @@ class _Traced:
     def second(self) -> tuple[torch.fx.GraphModule, bool]:
         """The graph that is lowered, and whether it draws random numbers; it has seed and step only then."""
         graph = second_stage(self.first)
+        keep_unchanged(graph.graph, len(self.own))
         seed = [node for node in graph.graph.nodes if node.op == "placeholder"][len(self.own)]
         draws = any(user.op != "output" for user in seed.users)
         if not draws:
@@ -681,14 +692,7 @@ def _written(graph: torch.fx.Graph, entries: Sequence[_StateTensor]) -> frozense
     arguments = [node for node in graph.nodes if node.op == "placeholder"]
     output = next(node for node in graph.nodes if node.op == "output")
     triples = zip(entries, arguments, output.args[0], strict=False)
-    return frozenset(entry.name for entry, argument, result in triples if _origin(result) is not argument)
-
-
-def _origin(node: torch.fx.Node) -> torch.fx.Node:
-    """The node whose values a node has, copied or not."""
-    while node.target in (torch.ops.aten.clone.default, torch.ops.aten.alias.default, torch.ops.aten.detach.default):
-        node = node.args[0]  # type: ignore[assignment]
-    return node
+    return frozenset(entry.name for entry, argument, result in triples if origin_of_values(result) is not argument)
 
 
 def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> _Traced:

@@ -132,7 +132,7 @@ class Captured:
         return self.batch_tensors(FlatBatch(batch))
 
     def batch_tensors(self, batch: FlatBatch) -> list[torch.Tensor]:
-        """As `flatten_batch`, of a batch that is flattened already."""
+        """As `flatten_batch`, of a batch that is flattened already; of a microbatch the tensors of the whole batch."""
         leaves, spec = batch.leaves, batch.spec
         if spec != self._batch_spec:
             raise CaptureError(f"batch has the structure {_one_line(spec)}, expected {_one_line(self._batch_spec)}")
@@ -156,6 +156,8 @@ class Captured:
                     f"{want.name} has shape {list(leaf.shape)} of {leaf.dtype}, expected {list(want.shape)} of {dtype}"
                 )
             tensors.append(leaf.detach().resolve_neg())
+        if batch.whole is not None:
+            return [leaf.detach().resolve_neg() for leaf in batch.whole.leaves if isinstance(leaf, torch.Tensor)]
         return tensors
 
     def write_state(self, values: Sequence[Any]) -> None:
@@ -248,7 +250,12 @@ class FlatBatch:
       leaves, spec: see `flatten`.
       kind: what a program depends on of the batch, beside its constants: the structure, and of each leaf whether it is
         a tensor, with its shape and element type.
+      whole: of a microbatch, the batch that it is the first one of; None of a whole batch.
+      cut: of a microbatch, which of its tensors are slices of those of the whole batch.
     """
+
+    whole: FlatBatch | None = None
+    cut: tuple[int, ...] = ()
 
     def __init__(self, batch: Any) -> None:
         """CaptureError as `flatten`."""

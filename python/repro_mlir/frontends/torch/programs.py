@@ -19,12 +19,13 @@ from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.numerics.environment import deviation
 from repro_mlir.program import Program, SymbolicProgram, program_of, symbolic_program_of
 from repro_mlir.program.exact import exact_contractions
+from repro_mlir.program.microbatches import MicrobatchProgram, microbatch_program_of
 from repro_mlir.progress import working
 
 if TYPE_CHECKING:
     import torch
 
-    from repro_mlir.frontends.torch.captured import Captured
+    from repro_mlir.frontends.torch.captured import Captured, FlatBatch
 
 
 @overload
@@ -149,6 +150,23 @@ def training_program(
         lambda frontend: frontend.capture_training(model, loss_fn, optimizer, batch, options),
         options,
     )
+
+
+def microbatch_program(
+    model: torch.nn.Module,
+    loss_fn: Callable[..., torch.Tensor] | None,
+    optimizer: torch.optim.Optimizer,
+    batch: FlatBatch,
+    options: CaptureOptions,
+) -> tuple[MicrobatchProgram, ImportedProgram[Captured]]:
+    """As `training_program`, of a step in microbatches, of which `batch` is the first one."""
+    with _capturing() as frontend:
+        imported = frontend.capture_training(model, loss_fn, optimizer, batch.given, options)
+    assert options.microbatches is not None
+    cut = [imported.num_hyper_parameters + position for position in batch.cut]
+    with working("importing"):
+        program = microbatch_program_of(imported, options.microbatches, cut, options.exact_digits)
+    return program, imported
 
 
 def evaluation_program(

@@ -1,0 +1,329 @@
+//===- SplitMicrobatches.cpp - The programs of a step in microbatches ----===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Dialect/Repro/Transforms/Passes.h"
+#include "dialects/Repro/IR/ImportedOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <limits>
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROSPLITMICROBATCHES
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+/// The results of operations of `block` that depend on one of `sources`, and
+/// the sources, on a way that `isEnd` does not end.
+static DenseSet<Value> findDependent(Block &block, ArrayRef<Value> sources,
+                                     function_ref<bool(Operation *)> isEnd) {
+  DenseSet<Value> dependent(sources.begin(), sources.end());
+  for (Operation &op : block.without_terminator()) {
+    auto depends = [&](Value value) { return dependent.contains(value); };
+    bool reads = llvm::any_of(op.getOperands(), depends);
+    op.walk([&](Operation *inner) {
+      reads |= llvm::any_of(inner->getOperands(), depends);
+    });
+    if (reads && !isEnd(&op))
+      dependent.insert_range(op.getResults());
+  }
+  return dependent;
+}
+
+static bool isReduction(Operation *op) {
+  return isa<ReduceMicrobatchesOp>(op);
+}
+
+/// A tensor of what `body` gives of the elements of tensors of one type.
+static Value
+mapElements(ImplicitLocOpBuilder &b, ValueRange tensors,
+            function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body) {
+  auto type = cast<RankedTensorType>(tensors.front().getType());
+  Value empty = tensor::EmptyOp::create(b, type, ValueRange());
+  SmallVector<AffineMap> maps(tensors.size() + 1,
+                              b.getMultiDimIdentityMap(type.getRank()));
+  SmallVector<utils::IteratorType> loops(type.getRank(),
+                                         utils::IteratorType::parallel);
+  auto build = [&](OpBuilder &inner, Location loc, ValueRange elements) {
+    ImplicitLocOpBuilder at(loc, inner);
+    linalg::YieldOp::create(at, body(at, elements.drop_back()));
+  };
+  return linalg::GenericOp::create(b, TypeRange(type), tensors, empty, maps,
+                                   loops, build)
+      .getResult(0);
+}
+
+/// What `compute` gives of floats, those of less than 32 bits as f32.
+static Value computeWide(ImplicitLocOpBuilder &b, ValueRange elements,
+                         function_ref<Value(ValueRange)> compute) {
+  auto type = cast<FloatType>(elements.front().getType());
+  if (type.getWidth() >= 32)
+    return compute(elements);
+  SmallVector<Value> wide;
+  for (Value element : elements)
+    wide.push_back(arith::ExtFOp::create(b, b.getF32Type(), element));
+  return arith::TruncFOp::create(b, type, compute(wide));
+}
+
+/// (B3) A sum of floats divided by how many there are, rounded once.
+static Value divide(ImplicitLocOpBuilder &b, Value sum, int64_t count) {
+  return mapElements(b, sum, [&](ImplicitLocOpBuilder &at, ValueRange values) {
+    return computeWide(at, values, [&](ValueRange wide) -> Value {
+      auto type = cast<FloatType>(wide.front().getType());
+      Value divisor = arith::ConstantOp::create(
+          at, at.getFloatAttr(type, static_cast<double>(count)));
+      return arith::DivFOp::create(at, wide.front(), divisor);
+    });
+  });
+}
+
+/// (B2) The sum of two tensors of floats.
+static Value add(ImplicitLocOpBuilder &b, Value left, Value right) {
+  return mapElements(
+      b, {left, right}, [&](ImplicitLocOpBuilder &at, ValueRange values) {
+        return computeWide(at, values, [&](ValueRange wide) -> Value {
+          return arith::AddFOp::create(at, wide[0], wide[1]);
+        });
+      });
+}
+
+/// (R1) A counter of steps, `count` further.
+static Value advance(ImplicitLocOpBuilder &b, Value step, int64_t count) {
+  return mapElements(
+      b, step, [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
+        Value added = arith::ConstantOp::create(at, at.getI64IntegerAttr(count));
+        return arith::AddIOp::create(at, values.front(), added);
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct SplitMicrobatches
+    : public repro::impl::ReproSplitMicrobatchesBase<SplitMicrobatches> {
+  using ReproSplitMicrobatchesBase::ReproSplitMicrobatchesBase;
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || !main.getBody().hasOneBlock()) {
+      getOperation().emitError("(B1) expected a function @main of one block");
+      return signalPassFailure();
+    }
+    if (failed(check(main)) ||
+        failed(keep == "part"  ? makePart(main)
+               : keep == "add" ? makeAdd(main)
+                               : makeFinish(main)))
+      signalPassFailure();
+  }
+
+  LogicalResult check(func::FuncOp main) {
+    auto count = main->getAttrOfType<IntegerAttr>("repro.num_state");
+    if (!count || count.getInt() < 0 ||
+        count.getInt() > std::min(main.getNumArguments(), main.getNumResults()))
+      return main.emitError("(B1) expected the attribute 'repro.num_state'");
+    numState = count.getInt();
+    if (keep != "part" && keep != "add" && keep != "finish")
+      return main.emitError("(B1) expected keep as part, add or finish, got '")
+             << keep << "'";
+    if (microbatches < 1 || microbatches > std::numeric_limits<int32_t>::max())
+      return main.emitError("(B1) expected 1 to 2^31 - 1 microbatches, got ")
+             << microbatches.getValue();
+    for (int64_t position : cut)
+      if (position < numState || position >= main.getNumArguments())
+        return main.emitError("(B1) there is no input at position ")
+               << position;
+    if (step < -1 || step >= numState)
+      return main.emitError("(B1) there is no state at position ")
+             << step.getValue();
+    if (step >= 0) {
+      auto type = dyn_cast<RankedTensorType>(main.getArgumentTypes()[step]);
+      if (!type || type.getRank() != 0 || !type.getElementType().isInteger(64))
+        return main.emitError("(B1) the step is a ")
+               << main.getArgumentTypes()[step] << ", expected tensor<i64>";
+    }
+    return success();
+  }
+
+  /// The values that belong to a microbatch.
+  DenseSet<Value> findParts(func::FuncOp main) {
+    SmallVector<Value> inputs;
+    for (int64_t position : cut)
+      inputs.push_back(main.getArgument(position));
+    return findDependent(main.front(), inputs, isReduction);
+  }
+
+  /// The results of `main` that are outputs, and whether each belongs to a
+  /// microbatch.
+  SmallVector<std::pair<unsigned, bool>> getOutputs(func::FuncOp main) {
+    DenseSet<Value> parts = findParts(main);
+    SmallVector<std::pair<unsigned, bool>> outputs;
+    auto ends = cast<func::ReturnOp>(main.front().getTerminator());
+    for (unsigned i = numState; i < ends.getNumOperands(); ++i)
+      outputs.push_back({i, parts.contains(ends.getOperand(i))});
+    return outputs;
+  }
+
+  /// Gives `main` these results, each with the attributes of the former one at
+  /// its position, or none.
+  void setResults(func::FuncOp main, ValueRange values,
+                  ArrayRef<DictionaryAttr> attributes) {
+    auto ends = cast<func::ReturnOp>(main.front().getTerminator());
+    ends.getOperandsMutable().assign(values);
+    main.setFunctionType(FunctionType::get(
+        main.getContext(), main.getArgumentTypes(), ends.getOperandTypes()));
+    main.setAllResultAttrs(attributes);
+  }
+
+  /// Operations with an effect go where `isDropped` says so, then those that
+  /// nobody reads.
+  void clean(func::FuncOp main, function_ref<bool(Operation *)> isDropped) {
+    SmallVector<Operation *> operations;
+    for (Operation &op : main.front().without_terminator())
+      operations.push_back(&op);
+    for (Operation *op : llvm::reverse(operations))
+      if (op->use_empty() && (isOpTriviallyDead(op) || isDropped(op)))
+        op->erase();
+  }
+
+  LogicalResult makePart(func::FuncOp main) {
+    Block &block = main.front();
+    auto ends = cast<func::ReturnOp>(block.getTerminator());
+    SmallVector<Value> results;
+    SmallVector<DictionaryAttr> attributes;
+    OpBuilder b(main);
+    SmallVector<Value> sums;
+    for (auto op : block.getOps<ReduceMicrobatchesOp>()) {
+      results.push_back(op.getOperand());
+      attributes.push_back(b.getDictionaryAttr({}));
+      sums.push_back(op.getResult());
+    }
+    for (auto [position, isPart] : getOutputs(main)) {
+      if (!isPart)
+        continue;
+      results.push_back(ends.getOperand(position));
+      attributes.push_back(main.getResultAttrDict(position));
+    }
+    DenseSet<Value> ending =
+        findDependent(block, sums, [](Operation *) { return false; });
+    for (auto [number, value] : llvm::enumerate(results))
+      if (ending.contains(value))
+        return main.emitError("(B3) ")
+               << (number < sums.size() ? "what is reduced"
+                                        : "an output of a microbatch")
+               << " depends on a result of repro.reduce_microbatches";
+    setResults(main, results, attributes);
+    main->setAttr("repro.num_state", b.getI64IntegerAttr(0));
+    clean(main, [&](Operation *op) {
+      return llvm::any_of(op->getOperands(), [&](Value operand) {
+        return ending.contains(operand);
+      });
+    });
+    return success();
+  }
+
+  LogicalResult makeAdd(func::FuncOp main) {
+    SmallVector<Type> types;
+    for (auto op : main.front().getOps<ReduceMicrobatchesOp>())
+      if (isa<FloatType>(op.getType().getElementType()))
+        types.push_back(op.getType());
+    SmallVector<Type> twice(types);
+    llvm::append_range(twice, types);
+    OpBuilder b(main);
+    auto type = b.getFunctionType(twice, types);
+    auto added = func::FuncOp::create(b, main.getLoc(), "main", type);
+    added->setAttr("repro.num_state", b.getI64IntegerAttr(types.size()));
+    ImplicitLocOpBuilder at(main.getLoc(), b);
+    at.setInsertionPointToStart(added.addEntryBlock());
+    SmallVector<Value> sums;
+    for (unsigned i = 0; i < types.size(); ++i)
+      sums.push_back(add(at, added.getArgument(i),
+                         added.getArgument(types.size() + i)));
+    func::ReturnOp::create(at, sums);
+    main.erase();
+    return success();
+  }
+
+  LogicalResult makeFinish(func::FuncOp main) {
+    Block &block = main.front();
+    auto ends = cast<func::ReturnOp>(block.getTerminator());
+    DenseSet<Value> parts = findParts(main);
+    SmallVector<Value> results;
+    SmallVector<DictionaryAttr> attributes;
+    for (int64_t i = 0; i < numState; ++i) {
+      Value value = ends.getOperand(i);
+      if (parts.contains(value))
+        return main.emitError("(B3) the new state ")
+               << i << " depends on a microbatch, expected "
+               << "repro.reduce_microbatches on the way to it";
+      if (i == step) {
+        ImplicitLocOpBuilder at(ends.getLoc(), ends);
+        value = advance(at, main.getArgument(i), microbatches);
+      }
+      results.push_back(value);
+      attributes.push_back(main.getResultAttrDict(i));
+    }
+    for (auto [position, isPart] : getOutputs(main)) {
+      if (isPart)
+        continue;
+      results.push_back(ends.getOperand(position));
+      attributes.push_back(main.getResultAttrDict(position));
+    }
+    setResults(main, results, attributes);
+    DenseSet<Value> sums;
+    unsigned number = numState;
+    for (auto op :
+         llvm::make_early_inc_range(block.getOps<ReduceMicrobatchesOp>())) {
+      if (failed(main.insertArgument(number, op.getType(), {}, op.getLoc())))
+        return failure();
+      Value sum = main.getArgument(number++);
+      if (isa<FloatType>(op.getType().getElementType())) {
+        ImplicitLocOpBuilder at(op.getLoc(), op);
+        sum = divide(at, sum, microbatches);
+      }
+      sums.insert(sum);
+      op.getResult().replaceAllUsesWith(sum);
+      op.erase();
+    }
+    // Checks of what a microbatch computes are made there.
+    DenseSet<Value> ending = findDependent(
+        block, llvm::to_vector(sums), [](Operation *) { return false; });
+    clean(main, [&](Operation *op) {
+      return llvm::none_of(op->getOperands(), [&](Value operand) {
+        return ending.contains(operand);
+      });
+    });
+    BitVector erased(main.getNumArguments());
+    for (int64_t position : cut)
+      erased.set(position + (number - numState));
+    for (int position : erased.set_bits())
+      if (!main.getArgument(position).use_empty())
+        return main.emitError("(B3) a check or an output of the step reads "
+                              "input ")
+               << position - (number - numState) << " of a microbatch";
+    return main.eraseArguments(erased);
+  }
+
+private:
+  int64_t numState = 0;
+};
+} // namespace
