@@ -12,6 +12,10 @@ class StepFailed(ReproError):
     """(E1) A step whose check failed, such as an index out of range: no result, and the state is unchanged."""
 
 
+class RankLost(ReproError):
+    """Another rank of the run cannot be reached any more; the state is that before the step."""
+
+
 class ProgramError(ReproError):
     """A program that is not canonical, or arguments that do not fit it, as the reference interpreter finds it."""
 

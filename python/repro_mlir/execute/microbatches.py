@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training steps in microbatches, made ready to run on a target (B1) to (B3)."""
+"""Training steps in microbatches, made ready to run on a target (B1) to (B3), alone or with other ranks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from ..distributed.agreement import Report, require_agreement
+from ..distributed.ranks import Ranks
+from ..distributed.reduction import combine
+from ..distributed.sums import SumLayout, Sums
+from ..distributed.tree import fold, maximal_nodes
 from ..errors import StepFailed
 from ..frontends.arrays import as_array
-from ..program.microbatches import MicrobatchProgram
+from ..numerics.digest import blake3_of
+from ..numerics.hashing import state_hash, tensor_digest
+from ..program.microbatches import MicrobatchProgram, sum_program
 from .executable import Executable, Kept, compile
-from .reduction_tree import fold
-
-_Sums = list[np.ndarray]
 
 
 class MicrobatchExecutable:
@@ -25,24 +29,37 @@ class MicrobatchExecutable:
     Attributes:
       program: the step.
       target, threads: as of an `Executable`.
+      ranks: who runs it; None: this process alone.
     """
 
-    def __init__(self, program: MicrobatchProgram, target: str, threads: int | None) -> None:
+    def __init__(
+        self, program: MicrobatchProgram, target: str, threads: int | None, ranks: Ranks | None = None
+    ) -> None:
         self.program = program
         self.target = target
-        self._part, self._add, self._finish = (
-            compile(each, target, threads) for each in (program.part, program.add, program.finish)
-        )
-        self.threads = self._finish.threads
+        self.ranks = ranks
+        self.part, self.finish = (compile(each, target, threads) for each in (program.part, program.finish))
+        self.threads = self.finish.threads
+        slices = 1 if ranks is None else ranks.size
+        self.layout = SumLayout(program.sums, slices)
+        self._sums: dict[tuple[str, int], Executable] = {
+            (element, size): compile(sum_program(element, size), target, threads)
+            for element, length in self.layout.lengths.items()
+            for size in {length, length * slices}
+        }
 
     @property
     def resident(self) -> bool:
         """Whether a state that is kept stays on a device, apart from the arrays that were given."""
-        return self._finish.resident
+        return self.finish.resident
 
     def keep(self, state: Mapping[str, Any]) -> KeptMicrobatches:
         """A state on which many steps run, as `Executable.keep`."""
-        return KeptMicrobatches(self, self._finish.keep(state), [state[kind.name] for kind in self.program.state])
+        return KeptMicrobatches(self, self.finish.keep(state), [state[kind.name] for kind in self.program.state])
+
+    def add(self, element: str, left: np.ndarray, right: np.ndarray) -> None:
+        """(B2) Adds sums of an element type, all of a set or a slice, in the place of the first ones."""
+        self._sums[element, len(left)].write([left], [right], [])
 
 
 class KeptMicrobatches:
@@ -51,11 +68,11 @@ class KeptMicrobatches:
     def __init__(self, executable: MicrobatchExecutable, kept: Kept, state: Sequence[Any]) -> None:
         self._executable = executable
         self._kept = kept
-        program = executable.program
-        self._state = [as_array(value, kind, "state") for value, kind in zip(state, program.state, strict=True)]
-        self._floats = [i for i, kind in enumerate(program.sums) if kind.element.startswith(("f", "bf"))]
+        kinds = executable.program.state
+        self._state = [as_array(value, kind, "state") for value, kind in zip(state, kinds, strict=True)]
+        self._steps = 0
         # Those that nobody reads any more.
-        self._free: list[_Sums] = []
+        self._free: list[Sums] = []
 
     @property
     def outputs(self) -> dict[str, np.ndarray]:
@@ -76,29 +93,88 @@ class KeptMicrobatches:
         """One step, on whole inputs, as `Kept.step`.
 
         Raises:
-          ReproError, StepFailed: as `Kept.step`, of any microbatch; integers that differ between microbatches.
+          ReproError, StepFailed: as `Kept.step`, of any microbatch; integers that differ between microbatches; ranks
+            that disagree.
+          RankLost: another rank is gone.
         """
-        program = self._executable.program
+        program, ranks = self._executable.program, self._executable.ranks
         arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, program.inputs, strict=True)]
+        shared = [array for i, array in enumerate(arrays) if i not in program.cut]
         if self._kept.ahead:
             # Microbatches read the arrays.
             self._kept.fetch()
-
-        def leaf(number: int) -> _Sums:
-            accumulate = program.microbatches.accumulate
-            first, *others = range(number * accumulate, (number + 1) * accumulate)
-            sums = self._run_part(first, arrays)
-            for each in others:
-                sums = self._added(sums, self._run_part(each, arrays))
-            return sums
-
-        sums = fold(range(program.microbatches.leaves), leaf, self._added)
-        shared = [array for i, array in enumerate(arrays) if i not in program.cut]
-        outputs = self._kept.step(*sums, *shared)
+        leaves = range(program.microbatches.leaves)
+        if ranks is None:
+            sums = self._fold(leaves, arrays)
+            outputs = self._kept.step(*sums.tensors, *shared)
+        else:
+            sums = self._combined(ranks, leaves, arrays)
+            outputs = self._finished(ranks, [*sums.tensors, *shared])
+        self._steps += 1
         self._free.append(sums)
         return outputs
 
-    def _run_part(self, number: int, arrays: Sequence[np.ndarray]) -> _Sums:
+    def _combined(self, ranks: Ranks, leaves: range, arrays: Sequence[np.ndarray]) -> Sums:
+        """The sums of all ranks, which agree about what they start from."""
+        own = ranks.leaves(len(leaves))[ranks.rank]
+        nodes: dict[range, Sums] = {}
+        kinds = self._executable.program.inputs
+        inputs = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
+        integers, failure = bytes(32), ""
+        try:
+            nodes = {node: self._fold(node, arrays) for node in maximal_nodes(leaves, own)}
+            if nodes:
+                integers = self._integers_of([*nodes.values()])
+        except StepFailed as error:
+            failure = str(error) or type(error).__name__
+        require_agreement(ranks, self._report(ranks, blake3_of(*inputs), integers, failure))
+        layout = self._executable.layout
+        sums = combine(ranks, len(leaves), nodes, layout, self._executable.add)
+        self._free += [each for each in nodes.values() if each is not sums]
+        return sums
+
+    def _finished(self, ranks: Ranks, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """The end of the step, about which all ranks agree."""
+        outputs = self._kept.step(*inputs)
+        if self._kept.ahead:
+            self._kept.fetch()
+        require_agreement(ranks, self._report(ranks, bytes(32), bytes(32), ""))
+        return outputs
+
+    def _report(self, ranks: Ranks, inputs: bytes, integers: bytes, failure: str) -> Report:
+        program = self._executable.program
+        state = state_hash([(array, kind.element) for array, kind in zip(self._state, program.state, strict=True)])
+        leaves = [leaf for own in ranks.leaves(program.microbatches.leaves) for leaf in (own.start, own.stop)]
+        division = blake3_of(np.array(leaves, np.int64).tobytes())
+        identity = bytes.fromhex(program.hash)
+        return Report(self._steps, identity, division, bytes.fromhex(state), inputs, integers, failure)
+
+    def _integers_of(self, nodes: Sequence[Sums]) -> bytes:
+        """(B3) A digest of the integers, which are equal in all nodes, or StepFailed."""
+        first, *others = nodes
+        for each in others:
+            self._require_equal_integers(first, each)
+        return blake3_of(b"integers", *(first.tensors[i].tobytes() for i in self._executable.layout.integers))
+
+    def _require_equal_integers(self, left: Sums, right: Sums) -> None:
+        for i in self._executable.layout.integers:
+            if left.tensors[i].tobytes() != right.tensors[i].tobytes():
+                kind = self._executable.program.sums[i]
+                raise StepFailed(f"(B3) {kind.name} differs between microbatches, expected equal integers")
+
+    def _fold(self, leaves: range, arrays: Sequence[np.ndarray]) -> Sums:
+        """(B2) The sums of a node."""
+        return fold(leaves, lambda number: self._leaf(number, arrays), self._added)
+
+    def _leaf(self, number: int, arrays: Sequence[np.ndarray]) -> Sums:
+        accumulate = self._executable.program.microbatches.accumulate
+        first, *others = range(number * accumulate, (number + 1) * accumulate)
+        sums = self._part(first, arrays)
+        for each in others:
+            sums = self._added(sums, self._part(each, arrays))
+        return sums
+
+    def _part(self, number: int, arrays: Sequence[np.ndarray]) -> Sums:
         """What microbatch `number` gives."""
         program = self._executable.program
         state = list(self._state)
@@ -109,17 +185,15 @@ class KeptMicrobatches:
         for i in program.cut:
             extent = arrays[i].shape[0] // program.microbatches.count
             given[i] = arrays[i][number * extent : (number + 1) * extent]
-        sums = self._free.pop() if self._free else [np.empty(kind.shape, kind.dtype) for kind in program.sums]
-        self._executable._part.write([], [*state, *given], sums)
+        sums = self._free.pop() if self._free else self._executable.layout.new()
+        self._executable.part.write([], [*state, *given], sums.tensors)
         return sums
 
-    def _added(self, left: _Sums, right: _Sums) -> _Sums:
+    def _added(self, left: Sums, right: Sums) -> Sums:
         """(B2) Two nodes in the place of the first one."""
-        program = self._executable.program
-        for i, (one, other) in enumerate(zip(left, right, strict=True)):
-            if i not in self._floats and one.tobytes() != other.tobytes():
-                raise StepFailed(f"(B3) {program.sums[i].name} differs between microbatches, expected equal integers")
-        self._executable._add.write([left[i] for i in self._floats], [right[i] for i in self._floats], [])
+        self._require_equal_integers(left, right)
+        for element, flat in left.flat.items():
+            self._executable.add(element, flat, right.flat[element])
         self._free.append(right)
         return left
 

@@ -30,7 +30,6 @@ class MicrobatchProgram:
 
     Attributes:
       part: of a microbatch: state and inputs to `sums` and nothing else; it has no state of its own.
-      add: adds two sets of the sums that are floats (B2), in place of the first.
       finish: state, sums and the inputs that all microbatches share to the new state and the outputs.
       microbatches: how many there are, and in which leaves.
       cut: the positions among `inputs` of those that are cut along their first dimension, one behind the other.
@@ -39,7 +38,6 @@ class MicrobatchProgram:
     """
 
     part: Program
-    add: Program
     finish: Program
     microbatches: Microbatches
     cut: tuple[int, ...]
@@ -104,12 +102,10 @@ def microbatch_program_of(
         options += f" step={random}"
 
     def program(keep: str) -> Program:
-        split = f"repro-split-microbatches{{keep={keep} {options}}}"
-        data = cached_import(imported.text, f"import-linalg,{split},convert-linalg-to-repro,canonical")
-        found = read_signature(data)
+        found = _split(imported.text, f"keep={keep} {options}")
         return found if exact_digits is None else exact_contractions(found, exact_digits)
 
-    part, add, finish = map(program, ("part", "add", "finish"))
+    part, finish = program("part"), program("finish")
     if len(part.outputs) != len(finish.inputs) - (len(imported.inputs) - len(cut)):
         raise ReproError("expected a step in microbatches to give nothing of a single one")
     hyper = imported.num_hyper_parameters
@@ -119,4 +115,20 @@ def microbatch_program_of(
     )
     initial = initial_of(imported)
     finish = dataclasses.replace(finish, state=imported.state, outputs=imported.outputs, initial=initial)
-    return MicrobatchProgram(part, add, finish, microbatches, tuple(cut), whole, random, hyper)
+    return MicrobatchProgram(part, finish, microbatches, tuple(cut), whole, random, hyper)
+
+
+def sum_program(element: str, length: int) -> Program:
+    """The sum of two vectors of floats (B2); the first one is the state."""
+    kind = f"tensor<{length}x{element}>"
+    text = (
+        f"func.func @main(%0: {kind}) -> {kind} attributes {{repro.num_state = 1 : i64}} {{\n"
+        f"  %1 = repro.reduce_microbatches %0 : {kind}\n  return %1 : {kind}\n}}\n"
+    )
+    return _split(text, "keep=add")
+
+
+def _split(text: str, options: str) -> Program:
+    """One of the programs that `repro-split-microbatches` makes, without an initial state."""
+    passes = f"import-linalg,repro-split-microbatches{{{options}}},convert-linalg-to-repro,canonical"
+    return read_signature(cached_import(text, passes))

@@ -19,6 +19,7 @@ from ..program.microbatches import MicrobatchProgram
 from ..signals import deferred_signals
 
 if TYPE_CHECKING:
+    from ..distributed import Ranks
     from ..frontends.torch import Binding, Captured, Contents, Form, Subject, Watch
 
 
@@ -53,9 +54,10 @@ Captures = Callable[[], tuple[Program | MicrobatchProgram, "ImportedProgram[Capt
 class KnownForms:
     """Captured steps by the form of the user's objects, that of the last one at the end."""
 
-    def __init__(self, target: str, threads: int | None) -> None:
+    def __init__(self, target: str, threads: int | None, ranks: Ranks | None = None) -> None:
         self._target = target
         self._threads = threads
+        self._ranks = ranks
         self._known: dict[Form, Known] = {}
         self._steps: dict[Form, Step] = {}
 
@@ -95,7 +97,7 @@ class KnownForms:
 
     def _compile(self, program: Program | MicrobatchProgram) -> Executable | MicrobatchExecutable:
         if isinstance(program, MicrobatchProgram):
-            return MicrobatchExecutable(program, self._target, self._threads)
+            return MicrobatchExecutable(program, self._target, self._threads, self._ranks)
         return compile(program, self._target, self._threads)
 
     def step(self, form: Form, known: Known) -> Step | None:

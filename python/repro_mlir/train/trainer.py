@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
     from ..audit.receipts.recorder import Recorder
+    from ..distributed import Ranks
     from ..frontends.torch import Captured, FlatBatch, Form, Refresh, Subject
 
 
@@ -93,6 +94,7 @@ class Trainer:
         microbatches: int | None = None,
         accumulate: int = 1,
         microbatch_inputs: Sequence[str] | None = None,
+        ranks: Ranks | None = None,
         receipt: str | Path | ReceiptOptions | None = None,
     ) -> None:
         """
@@ -129,6 +131,9 @@ class Trainer:
             by a tree (B2). It divides `microbatches`.
           microbatch_inputs: the names of the batch's tensors that are cut, such as "batch[0]"; the others go to every
             microbatch. None: all that have dimensions, whose first extents must be equal.
+          ranks: with whom the microbatches are shared, as `repro_mlir.integrations.torch_distributed.connect` gives
+            them. Every rank makes the same steps with the same batches, on a target of its own; what they compute does
+            not depend on how many there are.
           receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
         Raises:
           ReproError: a class in place of a model, loss function or optimizer; an unknown target, or choice of `returns`
@@ -153,8 +158,8 @@ class Trainer:
             self._microbatches: Microbatches | None = Microbatches(microbatches, accumulate, chosen)
             if receipt is not None:
                 raise ReproError("a receipt of steps in microbatches is not there yet: expected one of the two")
-        elif accumulate != 1 or microbatch_inputs is not None:
-            raise ReproError("accumulate and microbatch_inputs belong to microbatches")
+        elif accumulate != 1 or microbatch_inputs is not None or ranks is not None:
+            raise ReproError("accumulate, microbatch_inputs and ranks belong to microbatches")
         else:
             self._microbatches = None
         self._options = CaptureOptions(
@@ -175,7 +180,7 @@ class Trainer:
         self._recorder: Recorder | None = None
         # Steps of several threads come one after the other.
         self._lock = threading.RLock()
-        self._forms = KnownForms(target, threads)
+        self._forms = KnownForms(target, threads, ranks)
         self._step: Step | None = None
         # Seed and step of the random numbers, which no object of the user's holds.
         self._random: dict[str, np.ndarray] = {}

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir.errors import ReproError, StepFailed
-from repro_mlir.execute.reduction_tree import fold
 from repro_mlir.reference.interpreter import Interpreter
 
 torch = pytest.importorskip("torch")
@@ -50,23 +49,10 @@ def test_bits_are_those_of_every_target(count: int, accumulate: int) -> None:
         assert (whole.state_hash(), losses) == found[0]
 
 
-def test_the_tree_is_that_of_b2() -> None:
-    def written(leaf: int) -> str:
-        return str(leaf)
-
-    def node(left: str, right: str) -> str:
-        return f"({left} {right})"
-
-    known = {1: "0", 2: "(0 1)", 3: "((0 1) 2)", 5: "(((0 1) (2 3)) 4)", 6: "(((0 1) (2 3)) (4 5))"}
-    for count, tree in known.items():
-        assert fold(range(count), written, node) == tree
-
-
 @pytest.mark.parametrize("count, accumulate", [(6, 1), (6, 2), (8, 4)])
 def test_sums_are_added_by_b2(count: int, accumulate: int) -> None:
     """One step on the reference interpreter and additions of NumPy."""
-    model, optimizer = make()
-    trainer = repro_mlir.Trainer(model, LOSS, optimizer, microbatches=count, accumulate=accumulate)
+    trainer, _ = trained(steps=0, microbatches=count, accumulate=accumulate)
     program = trainer.prepare(X, Y)
     part, finish = Interpreter(program.part.data), Interpreter(program.finish.data)
     state = [*program.initial_state().values()]
@@ -113,7 +99,6 @@ def test_gradients_are_those_of_accumulation() -> None:
 
 def test_statistics_are_the_mean_of_those_of_microbatches() -> None:
     trainer, _ = trained(steps=1, microbatches=2, dropout=0.0)
-    model, _ = make(dropout=0.0)
     wanted = []
     for x in X.chunk(2):
         each, _ = make(dropout=0.0)

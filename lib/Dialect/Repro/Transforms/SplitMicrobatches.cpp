@@ -48,9 +48,7 @@ static DenseSet<Value> findDependent(Block &block, ArrayRef<Value> sources,
   return dependent;
 }
 
-static bool isReduction(Operation *op) {
-  return isa<ReduceMicrobatchesOp>(op);
-}
+static bool isReduction(Operation *op) { return isa<ReduceMicrobatchesOp>(op); }
 
 /// A tensor of what `body` gives of the elements of tensors of one type.
 static Value
@@ -109,7 +107,8 @@ static Value add(ImplicitLocOpBuilder &b, Value left, Value right) {
 static Value advance(ImplicitLocOpBuilder &b, Value step, int64_t count) {
   return mapElements(
       b, step, [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
-        Value added = arith::ConstantOp::create(at, at.getI64IntegerAttr(count));
+        Value added =
+            arith::ConstantOp::create(at, at.getI64IntegerAttr(count));
         return arith::AddIOp::create(at, values.front(), added);
       });
 }
@@ -129,10 +128,9 @@ struct SplitMicrobatches
       getOperation().emitError("(B1) expected a function @main of one block");
       return signalPassFailure();
     }
-    if (failed(check(main)) ||
-        failed(keep == "part"  ? makePart(main)
-               : keep == "add" ? makeAdd(main)
-                               : makeFinish(main)))
+    if (failed(check(main)) || failed(keep == "part"  ? makePart(main)
+                                      : keep == "add" ? makeAdd(main)
+                                                      : makeFinish(main)))
       signalPassFailure();
   }
 
@@ -256,8 +254,8 @@ struct SplitMicrobatches
     at.setInsertionPointToStart(added.addEntryBlock());
     SmallVector<Value> sums;
     for (unsigned i = 0; i < types.size(); ++i)
-      sums.push_back(add(at, added.getArgument(i),
-                         added.getArgument(types.size() + i)));
+      sums.push_back(
+          add(at, added.getArgument(i), added.getArgument(types.size() + i)));
     func::ReturnOp::create(at, sums);
     main.erase();
     return success();
@@ -305,8 +303,8 @@ struct SplitMicrobatches
       op.erase();
     }
     // Checks of what a microbatch computes are made there.
-    DenseSet<Value> ending = findDependent(
-        block, llvm::to_vector(sums), [](Operation *) { return false; });
+    DenseSet<Value> ending = findDependent(block, llvm::to_vector(sums),
+                                           [](Operation *) { return false; });
     clean(main, [&](Operation *op) {
       return llvm::none_of(op->getOperands(), [&](Value operand) {
         return ending.contains(operand);

@@ -14,6 +14,7 @@ from repro_mlir.frontends.interface import Microbatches
 from repro_mlir.frontends.torch.captured import FlatBatch, leaf_names
 from repro_mlir.frontends.torch.errors import CaptureError
 
+
 def first_microbatch(batch: FlatBatch, microbatches: Microbatches) -> FlatBatch:
     """The first microbatch of a batch, which has the batch as its `whole`.
 
@@ -30,9 +31,7 @@ def first_microbatch(batch: FlatBatch, microbatches: Microbatches) -> FlatBatch:
             f"{chosen[0]} has {extent} rows, expected a number that {microbatches.count} microbatches divide"
         )
     size = extent // microbatches.count
-    leaves = [
-        leaf[:size] if name in chosen else leaf for name, leaf in zip(names, batch.leaves, strict=True)
-    ]
+    leaves = [leaf[:size] if name in chosen else leaf for name, leaf in zip(names, batch.leaves, strict=True)]
     first = FlatBatch(pytree.tree_unflatten(leaves, batch.spec))
     first.whole = batch
     first.cut = tuple(i for i, name in enumerate(tensors) if name in chosen)

@@ -1,0 +1,88 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What the ranks of a run have to agree about before and after each step."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ReproError, StepFailed
+from .ranks import Ranks
+
+_FORM = struct.Struct("<Q32s32s32s32s32sB255s")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a rank says of itself.
+
+    Attributes:
+      step: how many steps it has run.
+      program: the identity of the step (B4).
+      leaves: a digest of which rank has which leaves.
+      state: the hash of its state (H3).
+      inputs: a digest of the inputs of the step.
+      integers: a digest of the integers of its microbatches (B3); of a rank without a microbatch zeros.
+      failure: why its microbatches have no result; empty where they have one.
+    """
+
+    step: int
+    program: bytes
+    leaves: bytes
+    state: bytes
+    inputs: bytes
+    integers: bytes = bytes(32)
+    failure: str = ""
+
+    def to_bytes(self) -> bytes:
+        message = self.failure.encode()[:255]
+        digests = self.program, self.leaves, self.state, self.inputs, self.integers
+        return _FORM.pack(self.step, *digests, len(message), message)
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> Report:
+        step, *digests, length, message = _FORM.unpack(data)
+        return cls(step, *digests, message[:length].decode(errors="replace"))
+
+
+def require_agreement(ranks: Ranks, report: Report) -> None:
+    """Returns where all ranks say the same.
+
+    Raises:
+      StepFailed: a microbatch of some rank has no result, or integers differ: none has one.
+      ReproError: ranks that differ in anything else, with their numbers.
+      RankLost: another rank is gone.
+    """
+    others = [peer for peer in range(ranks.size) if peer != ranks.rank]
+    own = np.frombuffer(report.to_bytes(), np.uint8).copy()
+    received = {peer: np.empty(_FORM.size, np.uint8) for peer in others}
+    ranks.transport.exchange([(peer, own) for peer in others], [*received.items()])
+    received[ranks.rank] = own
+    reports = [Report.of_bytes(received[rank].tobytes()) for rank in range(ranks.size)]
+    _require_equal(reports, lambda each: each.step, "are at another step")
+    _require_equal(reports, lambda each: each.program, "run another program")
+    _require_equal(reports, lambda each: each.leaves, "have other shares")
+    _require_equal(reports, lambda each: each.state, "have another state")
+    _require_equal(reports, lambda each: each.inputs, "have another batch, or other hyper-parameters,")
+    for rank, each in enumerate(reports):
+        if each.failure:
+            raise StepFailed(each.failure if rank == ranks.rank else f"rank {rank}: {each.failure}")
+    if len({each.integers for each in reports if any(each.integers)}) > 1:
+        raise StepFailed("(B3) integers of the state differ between microbatches of several ranks")
+
+
+def _require_equal(reports: Sequence[Report], value: Callable[[Report], object], what: str) -> None:
+    counts = Counter(map(value, reports)).most_common()
+    if len(counts) == 1:
+        return
+    if counts[0][1] * 2 > len(reports):
+        wrong = [str(rank) for rank, each in enumerate(reports) if value(each) != counts[0][0]]
+        raise ReproError(f"ranks disagree: {', '.join(wrong)} of {len(reports)} {what} than most")
+    groups = [" and ".join(str(r) for r, each in enumerate(reports) if value(each) == found) for found, _ in counts]
+    raise ReproError(f"ranks disagree: ranks {' / '.join(groups)} {what} than each other")

@@ -1,0 +1,70 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Ranks as threads of one process, for tests."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import RankLost
+from .transport import Message
+
+_SECONDS = 0.05
+"""Between two looks at whether a rank is gone."""
+
+
+class _Loopback:
+    """See `Transport`.
+
+    Attributes:
+      sent: bytes that this rank has sent.
+    """
+
+    def __init__(self, rank: int, queues: Sequence[Sequence[queue.Queue[bytes]]], gone: threading.Event) -> None:
+        self.rank = rank
+        self.size = len(queues)
+        self.sent = 0
+        self._queues = queues
+        self._gone = gone
+
+    def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
+        for peer, data in sends:
+            self.sent += data.nbytes
+            self._queues[self.rank][peer].put(data.tobytes())
+        for peer, data in receives:
+            data[...] = np.frombuffer(self._take(peer), np.uint8)
+
+    def _take(self, peer: int) -> bytes:
+        while True:
+            try:
+                return self._queues[peer][self.rank].get(timeout=_SECONDS)
+            except queue.Empty:
+                if self._gone.is_set():
+                    raise RankLost(f"rank {self.rank}: another rank has left the run") from None
+
+    def broadcast(self, data: np.ndarray, root: int) -> None:
+        others = [peer for peer in range(self.size) if peer != root]
+        if self.rank == root:
+            self.exchange([(peer, data) for peer in others], [])
+        else:
+            self.exchange([], [(root, data)])
+
+    def barrier(self) -> None:
+        others = [peer for peer in range(self.size) if peer != self.rank]
+        self.exchange([(peer, np.zeros(1, np.uint8)) for peer in others], [(p, np.empty(1, np.uint8)) for p in others])
+
+    def leave(self) -> None:
+        """What the end of a process is: the others do not wait any more."""
+        self._gone.set()
+
+
+def make_loopback(size: int) -> list[_Loopback]:
+    """Transports of ranks that are threads of this process; each has `leave` for a rank that ends."""
+    queues = [[queue.Queue() for _ in range(size)] for _ in range(size)]
+    gone = threading.Event()
+    return [_Loopback(rank, queues, gone) for rank in range(size)]

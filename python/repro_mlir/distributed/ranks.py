@@ -1,0 +1,54 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The ranks of a run, and which leaves of the tree (B2) each of them owns."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import ReproError
+from .transport import Transport
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of a run.
+
+    Attributes:
+      transport: moves bytes between them, and knows which one this is.
+      shares: how much of the work each rank does, in proportion: `(5, 2, 1)`. None: as much as the others.
+    Raises:
+      ReproError: another number of shares than there are ranks, or shares that are no whole numbers from 0, one above.
+    """
+
+    transport: Transport
+    shares: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        shares = self.shares
+        if shares is None:
+            return
+        if len(shares) != self.transport.size:
+            raise ReproError(f"expected a share for each of {self.transport.size} ranks, got {len(shares)}")
+        if any(type(share) is not int or share < 0 for share in shares) or sum(shares) == 0:
+            raise ReproError(f"expected shares as whole numbers from 0, one of them above, got {shares}")
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank, from 0."""
+        return self.transport.rank
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        return self.transport.size
+
+    def leaves(self, count: int) -> list[range]:
+        """The leaves of each rank, of `count` in all: consecutive ones, in proportion to the shares."""
+        shares = self.shares or (1,) * self.size
+        ends = [count * done // sum(shares) for done in itertools.accumulate(shares)]
+        return [range(start, end) for start, end in itertools.pairwise([0, *ends])]
+

@@ -1,0 +1,42 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What moves bytes between ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+Message = tuple[int, np.ndarray]
+"""The other rank, and contiguous bytes (uint8, one dimension)."""
+
+
+class Transport(Protocol):
+    """An engine that moves bytes; it never adds, and knows no objects.
+
+    Every rank makes the same calls in the same order. What fails since another rank is gone is a RankLost.
+
+    Attributes:
+      rank: the number of this rank, from 0.
+      size: how many ranks there are.
+    """
+
+    rank: int
+    size: int
+
+    def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
+        """Sends and receives at once, until all is done.
+
+        Args:
+          sends: not to this rank itself.
+          receives: arrays that are written; of one rank in the order in which that sends them, each of its size.
+        """
+
+    def broadcast(self, data: np.ndarray, root: int) -> None:
+        """Gives every rank the bytes that `root` has."""
+
+    def barrier(self) -> None:
+        """Waits until every rank is here."""

@@ -1,0 +1,59 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Ranks that mpirun starts, by mpi4py (docs/distributed.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from mpi4py import MPI
+
+from ..distributed.ranks import Ranks
+from ..distributed.transport import Message
+from ..errors import RankLost
+
+
+def connect(shares: Sequence[int] | None = None) -> Ranks:
+    """The ranks that `mpirun` has started, for `Trainer(..., ranks=...)`.
+
+    Args:
+      shares: how much of the work each rank does, in proportion, the same on every rank. None: equal shares.
+    Raises:
+      ReproError: shares that are none.
+    """
+    return Ranks(MpiTransport(), None if shares is None else tuple(shares))
+
+
+class MpiTransport:
+    """See `Transport`, over all ranks of the process."""
+
+    def __init__(self) -> None:
+        self._world = MPI.COMM_WORLD
+        self._world.Set_errhandler(MPI.ERRORS_RETURN)
+        self.rank = self._world.Get_rank()
+        self.size = self._world.Get_size()
+
+    def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
+        try:
+            requests = [self._world.Irecv(data, peer) for peer, data in receives if data.size]
+            requests += [self._world.Isend(data, peer) for peer, data in sends if data.size]
+            MPI.Request.Waitall(requests)
+        except MPI.Exception as error:
+            raise self._lost(error) from None
+
+    def broadcast(self, data: np.ndarray, root: int) -> None:
+        try:
+            self._world.Bcast(data, root)
+        except MPI.Exception as error:
+            raise self._lost(error) from None
+
+    def barrier(self) -> None:
+        try:
+            self._world.Barrier()
+        except MPI.Exception as error:
+            raise self._lost(error) from None
+
+    def _lost(self, error: MPI.Exception) -> RankLost:
+        return RankLost(f"rank {self.rank}: another rank cannot be reached any more ({error})")

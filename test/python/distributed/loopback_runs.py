@@ -1,0 +1,91 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Runs of ranks that are threads of this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import repro_mlir
+import torch
+from repro_mlir.distributed import Ranks, make_loopback
+from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable
+from repro_mlir.numerics.hashing import state_hash
+from repro_mlir.program.microbatches import MicrobatchProgram
+
+
+@dataclass(frozen=True)
+class Run:
+    """A step with its inputs: hyper-parameters, then whole batches."""
+
+    program: MicrobatchProgram
+    inputs: list[np.ndarray]
+
+
+def captured(model: Any, loss_fn: Any, optimizer: Any, batch: Sequence[torch.Tensor], **options: Any) -> Run:
+    trainer = repro_mlir.Trainer(model, loss_fn, optimizer, **options)
+    program = trainer.prepare(*batch)
+    assert isinstance(program, MicrobatchProgram) and trainer._step is not None
+    numbers = trainer._step.captured.hyper_parameters()
+    return Run(program, [value.numpy() for value in (*numbers, *batch)])
+
+
+Between = Callable[[int, int, dict[str, np.ndarray], list[np.ndarray]], None]
+"""Is given rank, step, state and inputs before each step, and may change the latter two."""
+
+
+def run(
+    given: Run,
+    size: int,
+    shares: tuple[int, ...] | None = None,
+    targets: Sequence[str] = ("cpu",),
+    steps: int = 2,
+    between: Between = lambda *_: None,
+) -> tuple[list[Any], list[int]]:
+    """What each rank ends with, the hash of its state or an exception, and the bytes that it has sent."""
+    transports = make_loopback(size)
+    executables = [
+        MicrobatchExecutable(given.program, targets[rank % len(targets)], 1, Ranks(transport, shares))
+        for rank, transport in enumerate(transports)
+    ]
+    found: list[Any] = [None] * size
+
+    def work(rank: int) -> None:
+        try:
+            state = given.program.initial_state()
+            kept = executables[rank].keep(state)
+            for step in range(steps):
+                inputs = list(given.inputs)
+                between(rank, step, state, inputs)
+                kept.step(*inputs)
+            kept.fetch()
+            found[rank] = hash_of(given, state)
+        except Exception as error:
+            found[rank] = error
+            transports[rank].leave()
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found, [transport.sent for transport in transports]
+
+
+def alone(given: Run, target: str = "cpu", steps: int = 2) -> str:
+    """What one process without ranks ends with."""
+    state = given.program.initial_state()
+    kept: KeptMicrobatches = MicrobatchExecutable(given.program, target, 1).keep(state)
+    for _ in range(steps):
+        kept.step(*given.inputs)
+    kept.fetch()
+    return hash_of(given, state)
+
+
+def hash_of(given: Run, state: dict[str, np.ndarray]) -> str:
+    return state_hash([(state[kind.name], kind.element) for kind in given.program.state])

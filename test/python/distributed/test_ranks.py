@@ -1,0 +1,160 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Any number of ranks, of any kind and with any shares, have the bits of one process."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from repro_mlir.errors import RankLost, ReproError, StepFailed
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+from loopback_runs import Run, alone, captured, run
+
+ROWS = 192
+X = torch.randn(ROWS, 6, generator=torch.Generator().manual_seed(1))
+Y = torch.arange(ROWS) % 3
+
+
+def normalized(leaves: int, accumulate: int) -> Run:
+    """With batch normalization, dropout and clipping."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Dropout(0.3), torch.nn.Linear(8, 3)
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    rows, count = 2 * leaves * accumulate, leaves * accumulate
+    options: dict[str, Any] = dict(microbatches=count, accumulate=accumulate, clip_norm=1.0)
+    return captured(model, torch.nn.functional.cross_entropy, optimizer, (X[:rows], Y[:rows]), **options)
+
+
+class Decoder(torch.nn.Module):
+    """A block of a language model, with tied embeddings and low precision beside f32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = torch.nn.Embedding(11, 16)
+        self.norm = torch.nn.RMSNorm(16)
+        self.qkv = torch.nn.Linear(16, 48, bias=False)
+        self.up = torch.nn.Linear(16, 32, dtype=torch.bfloat16)
+        self.down = torch.nn.Linear(32, 16, dtype=torch.bfloat16)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(tokens)
+        q, k, v = (each.unflatten(2, (2, 8)).transpose(1, 2) for each in self.qkv(self.norm(x)).chunk(3, -1))
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + mixed.transpose(1, 2).flatten(2)
+        x = x + self.down(torch.nn.functional.silu(self.up(x.bfloat16()))).float()
+        return (x @ self.embedding.weight.T).flatten(0, 1)
+
+
+def decoder(leaves: int, accumulate: int) -> Run:
+    model = Decoder()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    count = leaves * accumulate
+    tokens = torch.randint(11, (count, 6), generator=torch.Generator().manual_seed(2))
+
+    def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(output, target.flatten())
+
+    return captured(model, loss, optimizer, (tokens[:, :-1], tokens[:, 1:]), microbatches=count, accumulate=accumulate)
+
+
+@pytest.mark.parametrize("make", [normalized, decoder])
+@pytest.mark.parametrize("leaves, accumulate", [(1, 1), (3, 1), (5, 3), (64, 1), (32, 3)])
+def test_one_hash_for_any_number_of_ranks(make: Any, leaves: int, accumulate: int) -> None:
+    given = make(leaves, accumulate)
+    want = alone(given)
+    divisions = [(size, None) for size in (1, 2, 3, 5, 8, 16)]
+    divisions += [(len(shares), shares) for shares in ((5, 2, 1), (16, 1, 1), (0, 1), (1, 0, 7, 3))]
+    for size, shares in divisions:
+        found, _ = run(given, size, shares)
+        assert found == [want] * size, (size, shares, found)
+
+
+@pytest.mark.parametrize("make", [normalized, decoder])
+def test_ranks_of_several_kinds(make: Any) -> None:
+    given = make(6, 1)
+    targets = ("cpu:x86-64-v2", "cpu", "reference", "ptx-emulator")
+    want = alone(given, "reference")
+    found, _ = run(given, 4, (3, 1, 1, 1), targets)
+    assert found == [want] * 4
+
+
+@pytest.mark.parametrize("leaves, size", [(64, 1), (64, 2), (64, 4), (64, 8), (64, 16), (96, 3), (96, 6), (96, 12)])
+def test_bytes_are_those_of_a_ring(leaves: int, size: int) -> None:
+    """With a power of two of leaves for each rank: 2 (R - 1) / R of the sums, beside the reports."""
+    given = normalized(leaves, 1)
+    layout_bytes = 4 * sum(int(np.prod(kind.shape)) for kind in given.program.sums if kind.element == "f32")
+    _, sent = run(given, size, steps=1)
+    slice_bytes = 4 * -(-layout_bytes // 4 // size)
+    report = 8 + 5 * 32 + 1 + 255
+    for each in sent:
+        assert each == 2 * (size - 1) * (slice_bytes + report)
+
+
+def flip(array: np.ndarray, bit: int) -> None:
+    raw = array.reshape(-1).view(np.uint8)
+    raw[bit // 8 % raw.size] ^= 1 << bit % 8
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_flipped_bit_of_the_state_is_found_in_its_step(seed: int) -> None:
+    given, draw = normalized(4, 1), np.random.default_rng(seed)
+    wrong, name, bit = int(draw.integers(3)), draw.choice([kind.name for kind in given.program.state]), draw.integers(99)
+
+    def between(rank: int, step: int, state: dict[str, np.ndarray], _: Any) -> None:
+        if rank == wrong and step == 1:
+            flip(state[name], int(bit))
+
+    found, _ = run(given, 3, steps=3, between=between)
+    for each in found:
+        assert isinstance(each, ReproError) and f"ranks disagree: {wrong} of 3 have another state than most" in str(each)
+
+
+def test_ranks_with_other_batches_or_numbers_are_named() -> None:
+    given = normalized(4, 1)
+
+    def change(position: int) -> Any:
+        def between(rank: int, step: int, state: Any, inputs: list[np.ndarray]) -> None:
+            if rank == 2 and step == 1:
+                inputs[position] = inputs[position] * np.asarray(0.5, inputs[position].dtype)
+
+        return between
+
+    for position in (0, len(given.inputs) - 2):
+        found, _ = run(given, 3, between=change(position))
+        assert all("ranks disagree: 2 of 3 have another batch" in str(each) for each in found)
+    found, _ = run(given, 2, between=lambda rank, *rest: change(0)(2 * rank, *rest))
+    assert all("ranks 0 / 1 have another batch" in str(each) for each in found)
+
+
+def test_a_failed_check_on_one_rank_fails_on_all() -> None:
+    given = normalized(4, 1)
+    wrong = given.inputs[-1].copy()
+    wrong[-1] = 7
+    states: dict[int, list[str]] = {}
+
+    def between(rank: int, step: int, state: dict[str, np.ndarray], inputs: list[np.ndarray]) -> None:
+        states.setdefault(rank, []).append(state["0.weight"].tobytes().hex())
+        if step == 1:
+            inputs[-1] = wrong
+
+    found, _ = run(given, 3, between=between)
+    assert all(isinstance(each, StepFailed) for each in found)
+    assert sum(str(each).startswith("rank 2: ") for each in found) == 2
+
+
+def test_a_rank_that_leaves_is_missed() -> None:
+    given = normalized(4, 1)
+
+    def between(rank: int, step: int, *_: Any) -> None:
+        if rank == 1 and step == 1:
+            raise ValueError("gone")
+
+    found, _ = run(given, 3, between=between)
+    assert [type(each) for each in found] == [RankLost, ValueError, RankLost]
