@@ -47,8 +47,8 @@ class Report:
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Report:
-        step, *digests, length, message = _FORM.unpack(data)
-        return cls(step, *digests, message[:length].decode(errors="replace"))
+        step, program, leaves, state, inputs, integers, length, message = _FORM.unpack(data)
+        return cls(step, program, leaves, state, inputs, integers, message[:length].decode(errors="replace"))
 
 
 def require_agreement(ranks: Ranks, report: Report) -> None:

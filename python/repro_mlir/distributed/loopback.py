@@ -65,6 +65,6 @@ class _Loopback:
 
 def make_loopback(size: int) -> list[_Loopback]:
     """Transports of ranks that are threads of this process; each has `leave` for a rank that ends."""
-    queues = [[queue.Queue() for _ in range(size)] for _ in range(size)]
+    queues: list[list[queue.Queue[bytes]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
     gone = threading.Event()
     return [_Loopback(rank, queues, gone) for rank in range(size)]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import ReproError
@@ -51,4 +50,3 @@ class Ranks:
         shares = self.shares or (1,) * self.size
         ends = [count * done // sum(shares) for done in itertools.accumulate(shares)]
         return [range(start, end) for start, end in itertools.pairwise([0, *ends])]
-
