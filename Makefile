@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test unit-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test serve-load check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test unit-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -29,7 +29,7 @@ lock:
 build: $(READY)
 	$(BIN)/python tools/build.py --jobs $(JOBS)
 
-test: build lint lit-test sanitizer-sample tensorflow-test unit-test
+test: build lint lit-test sanitizer-sample tensorflow-test mpi-test unit-test
 
 sanitizer-sample: build
 	$(BIN)/python tools/sanitizers/check.py --sample --seconds 5 --programs 10 --jobs $(JOBS)
@@ -62,6 +62,11 @@ models-test: build
 tensorflow-test: build
 	$(BIN)/python test/environment.py test/tensorflow_frontend/requirements.txt build/environments/tensorflow --over
 	build/environments/tensorflow/bin/python -m pytest -q -n $(JOBS) test/tensorflow_frontend
+
+# Ranks of mpirun, in an environment of their own; seconds.
+mpi-test: build
+	$(BIN)/python test/environment.py test/mpi/requirements.txt build/environments/mpi --over
+	build/environments/mpi/bin/python -m pytest -q test/mpi
 
 # How far operations of TensorFlow get; fails where that is not what expected_tensorflow.json says.
 coverage-tensorflow: build
