@@ -19,8 +19,17 @@ from ..errors import StepFailed
 from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of
 from ..numerics.hashing import state_hash, tensor_digest
-from ..program.microbatches import MicrobatchProgram, sum_program
+from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
 from .executable import Executable, Kept, compile
+
+
+def compile_step(
+    program: StepProgram, target: str, threads: int | None, ranks: Ranks | None = None
+) -> Executable | MicrobatchExecutable:
+    """A training step made ready to run, as `compile` does; `ranks` share the microbatches, where it has them."""
+    if isinstance(program, MicrobatchProgram):
+        return MicrobatchExecutable(program, target, threads, ranks)
+    return compile(program, target, threads)
 
 
 class MicrobatchExecutable:
@@ -52,6 +61,14 @@ class MicrobatchExecutable:
     def resident(self) -> bool:
         """Whether a state that is kept stays on a device, apart from the arrays that were given."""
         return self.finish.resident
+
+    def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """One step on a state that is updated in place, as a call of an `Executable`; outputs are NumPy arrays."""
+        kept = self.keep(state)
+        outputs = kept.step(*inputs)
+        if kept.ahead:
+            kept.fetch()
+        return {kind.name: state[kind.name] for kind in self.program.state}, outputs
 
     def keep(self, state: Mapping[str, Any]) -> KeptMicrobatches:
         """A state on which many steps run, as `Executable.keep`."""

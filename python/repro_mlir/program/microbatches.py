@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from .program import Program, cached_import, initial_of, read_signature
 _MAGIC = b"repro-microbatches-v1\0"
 
 
+class MicrobatchError(ReproError):
+    """Bytes of a step in microbatches that are none, or whose parts do not belong together."""
+
+
 @dataclass(frozen=True)
 class MicrobatchProgram:
     """A training step whose batch is cut into microbatches (B1).
@@ -35,6 +39,8 @@ class MicrobatchProgram:
       cut: the positions among `inputs` of those that are cut along their first dimension, one behind the other.
       inputs: of the whole step.
       random: the position in the state of the step of the random numbers, None where there are none.
+    Raises:
+      ReproError: programs, numbers and inputs that do not belong together.
     """
 
     part: Program
@@ -44,7 +50,9 @@ class MicrobatchProgram:
     inputs: tuple[TensorType, ...]
     random: int | None
     num_hyper_parameters: int
-    untrusted: bool = field(default=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._check()
 
     @property
     def state(self) -> tuple[TensorType, ...]:
@@ -69,14 +77,55 @@ class MicrobatchProgram:
     @cached_property
     def hash(self) -> str:
         """The identity of the step (B4), in hexadecimal."""
-        numbers = self.microbatches.leaves, self.microbatches.accumulate, len(self.cut), *self.cut
         identities = bytes.fromhex(self.part.hash) + bytes.fromhex(self.finish.hash)
-        return blake3_of(_MAGIC, identities, struct.pack(f"<{len(numbers)}Q", *numbers)).hex()
+        return blake3_of(_MAGIC, identities, self._numbers()).hex()
+
+    def is_named(self, identity: str) -> bool:
+        """As of a `Program`."""
+        return identity == self.hash
+
+    @cached_property
+    def data(self) -> bytes:
+        """The step as it is stored: docs/identity.md."""
+        size = struct.pack("<Q", len(self.part.data))
+        return b"".join([_MAGIC, self._numbers(), size, self.part.data, self.finish.data])
+
+    def _numbers(self) -> bytes:
+        random = 0 if self.random is None else self.random + 1
+        numbers = self.microbatches.leaves, self.microbatches.accumulate, random, len(self.cut), *self.cut
+        return struct.pack(f"<{len(numbers)}Q", *numbers)
 
     @property
-    def data(self) -> tuple[Any, ...]:
-        """What is compiled, for comparisons."""
-        return self.part.data, self.finish.data, self.microbatches, self.cut
+    def text(self) -> str:
+        """The two programs as MLIR text, for people."""
+        return f"// A microbatch.\n{self.part.text}\n// The end of the step.\n{self.finish.text}"
+
+    def with_initial(self, initial: Sequence[np.ndarray]) -> MicrobatchProgram:
+        """The same step with another initial state."""
+        return dataclasses.replace(self, finish=dataclasses.replace(self.finish, initial=tuple(initial)))
+
+    def _check(self) -> None:
+        count, inputs = self.microbatches.count, self.inputs
+        if list(self.cut) != sorted({*self.cut}) or any(not 0 <= i < len(inputs) for i in self.cut) or not self.cut:
+            raise ReproError(f"(B1) expected ascending positions of inputs that are cut, got {self.cut}")
+        for i in self.cut:
+            if not inputs[i].shape or inputs[i].shape[0] % count:
+                raise ReproError(f"(B1) {count} microbatches do not divide input {inputs[i]}")
+        if self.random is not None:
+            kind = self.state[self.random] if 0 <= self.random < len(self.state) else None
+            if kind is None or (kind.element, kind.shape) != ("i64", ()):
+                raise ReproError(f"(B1) expected the step of random numbers as an i64 of shape [], got {kind}")
+        rows = [
+            (kind.element, (kind.shape[0] // count, *kind.shape[1:])) if i in self.cut else (kind.element, kind.shape)
+            for i, kind in enumerate(inputs)
+        ]
+        shared = [row for i, row in enumerate(rows) if i not in self.cut]
+        if self.part.state or _types(self.part.inputs) != [*_types(self.state), *rows]:
+            raise ReproError("(B1) the program of a microbatch does not take the state and a microbatch of the inputs")
+        if _types(self.finish.inputs) != [*_types(self.sums), *shared]:
+            raise ReproError("(B1) the end of the step does not take the sums of a microbatch and the shared inputs")
+        if not 0 <= self.num_hyper_parameters <= len(inputs):
+            raise ReproError(f"expected 0 to {len(inputs)} hyper-parameters, got {self.num_hyper_parameters}")
 
     def initial_state(self) -> dict[str, np.ndarray]:
         """New arrays with the initial state, by name. ReproError for a program that came without one."""
@@ -106,8 +155,6 @@ def microbatch_program_of(
         return found if exact_digits is None else exact_contractions(found, exact_digits)
 
     part, finish = program("part"), program("finish")
-    if len(part.outputs) != len(finish.inputs) - (len(imported.inputs) - len(cut)):
-        raise ReproError("expected a step in microbatches to give nothing of a single one")
     hyper = imported.num_hyper_parameters
     whole = tuple(
         dataclasses.replace(kind, shape=(kind.shape[0] * microbatches.count, *kind.shape[1:])) if i in cut else kind
@@ -116,6 +163,10 @@ def microbatch_program_of(
     initial = initial_of(imported)
     finish = dataclasses.replace(finish, state=imported.state, outputs=imported.outputs, initial=initial)
     return MicrobatchProgram(part, finish, microbatches, tuple(cut), whole, random, hyper)
+
+
+StepProgram = Program | MicrobatchProgram
+"""What a training step is, with or without microbatches."""
 
 
 def sum_program(element: str, length: int) -> Program:
@@ -132,3 +183,76 @@ def _split(text: str, options: str) -> Program:
     """One of the programs that `repro-split-microbatches` makes, without an initial state."""
     passes = f"import-linalg,repro-split-microbatches{{{options}}},convert-linalg-to-repro,canonical"
     return read_signature(cached_import(text, passes))
+
+
+def is_microbatch_data(data: bytes) -> bool:
+    """Whether bytes begin as those of a step in microbatches."""
+    return data.startswith(_MAGIC)
+
+
+class _Stored(NamedTuple):
+    """The bytes of a step in microbatches, apart."""
+
+    leaves: int
+    accumulate: int
+    random: int
+    cut: tuple[int, ...]
+    part: bytes
+    finish: bytes
+
+
+def _stored(data: bytes) -> _Stored:
+    position = len(_MAGIC)
+
+    def take(count: int) -> tuple[int, ...]:
+        nonlocal position
+        begin, position = position, position + 8 * count
+        if position > len(data):
+            raise MicrobatchError("(B4) the bytes of a step in microbatches end early")
+        return struct.unpack(f"<{count}Q", data[begin:position])
+
+    leaves, accumulate, random, num_cut = take(4)
+    cut = take(num_cut)
+    (size,) = take(1)
+    if size > len(data) - position:
+        raise MicrobatchError("(B4) the bytes of a step in microbatches end early")
+    end = position + size
+    return _Stored(leaves, accumulate, random, cut, data[position:end], data[end:])
+
+
+def programs_of(data: bytes) -> tuple[bytes, bytes]:
+    """The two programs in the bytes of a stranger's step in microbatches. MicrobatchError for other bytes."""
+    stored = _stored(data)
+    return stored.part, stored.finish
+
+
+def read_microbatches(
+    data: bytes,
+    state: tuple[TensorType, ...],
+    inputs: tuple[TensorType, ...],
+    outputs: tuple[TensorType, ...],
+    num_hyper_parameters: int,
+    initial: tuple[np.ndarray, ...],
+) -> MicrobatchProgram:
+    """A stranger's step in microbatches, of the bytes that `MicrobatchProgram.data` gives.
+
+    Args:
+      data: whose programs have been admitted.
+      state, inputs, outputs, num_hyper_parameters: its signature.
+      initial: the value of each state tensor.
+    Raises:
+      MicrobatchError: other bytes, or another signature.
+    """
+    stored = _stored(data)
+    try:
+        part, finish = (dataclasses.replace(read_signature(each), untrusted=True) for each in stored[-2:])
+        finish = dataclasses.replace(finish, state=state, outputs=outputs, initial=initial)
+        microbatches = Microbatches(stored.leaves * stored.accumulate, stored.accumulate)
+        random = stored.random - 1 if stored.random else None
+        return MicrobatchProgram(part, finish, microbatches, stored.cut, inputs, random, num_hyper_parameters)
+    except ReproError as error:
+        raise MicrobatchError(str(error)) from None
+
+
+def _types(kinds: Sequence[TensorType]) -> list[tuple[str, tuple[int, ...]]]:
+    return [(kind.element, kind.shape) for kind in kinds]

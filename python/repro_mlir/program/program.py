@@ -85,6 +85,14 @@ class Program:
         """
         return examine(self.data).identity
 
+    def is_named(self, identity: str) -> bool:
+        """Whether this is an identity of the program, in hexadecimal, of whichever version."""
+        return examine(self.data).is_named(identity)
+
+    def with_initial(self, initial: Sequence[np.ndarray]) -> Program:
+        """The same program with another initial state."""
+        return dataclasses.replace(self, initial=tuple(initial))
+
     @cached_property
     def text(self) -> str:
         """The canonical module as MLIR text, for people."""

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ReproError
-from ..execute.executable import Executable, Kept, compile
-from ..execute.microbatches import KeptMicrobatches, MicrobatchExecutable
+from ..execute.executable import Executable, Kept
+from ..execute.microbatches import KeptMicrobatches, MicrobatchExecutable, compile_step
 from ..frontends import torch as frontend
 from ..frontends.interface import ImportedProgram
-from ..program import Program
-from ..program.microbatches import MicrobatchProgram
+from ..program.microbatches import StepProgram
 from ..signals import deferred_signals
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class Known:
       returns: what is computed beside the loss.
     """
 
-    program: Program | MicrobatchProgram
+    program: StepProgram
     imported: ImportedProgram[Captured]
     executable: Executable | MicrobatchExecutable
     constants: Contents
@@ -48,7 +47,7 @@ class Known:
 _FORMS = 8
 """How many captured steps are kept: a model that goes from train() to eval() and back has two."""
 
-Captures = Callable[[], tuple[Program | MicrobatchProgram, "ImportedProgram[Captured]"]]
+Captures = Callable[[], tuple[StepProgram, "ImportedProgram[Captured]"]]
 
 
 class KnownForms:
@@ -90,15 +89,10 @@ class KnownForms:
         program, imported = _captured(subject, run)
         executable = next((each.executable for each in self._known.values() if each.program.data == program.data), None)
         if executable is None:
-            executable = self._compile(program)
+            executable = compile_step(program, self._target, self._threads, self._ranks)
         form = frontend.form_of(subject, imported.bindings.structure, batch)
         constants = frontend.Contents(imported.bindings.constants)
         return form, Known(program, imported, executable, constants, batch, subject.options.returns)
-
-    def _compile(self, program: Program | MicrobatchProgram) -> Executable | MicrobatchExecutable:
-        if isinstance(program, MicrobatchProgram):
-            return MicrobatchExecutable(program, self._target, self._threads, self._ranks)
-        return compile(program, self._target, self._threads)
 
     def step(self, form: Form, known: Known) -> Step | None:
         """The step that was last used of a captured one, where the user's objects still have the tensors it is on.
@@ -146,7 +140,7 @@ class KnownForms:
         )
 
 
-def _captured(subject: Subject, run: Captures) -> tuple[Program | MicrobatchProgram, ImportedProgram[Captured]]:
+def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedProgram[Captured]]:
     before = frontend.form_of(subject, None)
     result, after = run(), frontend.form_of(subject, None)
     if after != before:
@@ -182,7 +176,7 @@ class Step:
         self.watch: Watch = frontend.Watch(self.subject, self.binding.tensors, self.known.constants)
 
     @property
-    def program(self) -> Program | MicrobatchProgram:
+    def program(self) -> StepProgram:
         return self.known.program
 
     @property

@@ -31,8 +31,7 @@ from ..frontends.interface import CaptureOptions, ImportedProgram, Microbatches
 from ..frontends.torch.programs import microbatch_program, training_program
 from ..numerics.hashing import state_hash
 from ..numerics.philox import signed_seed
-from ..program import Program
-from ..program.microbatches import MicrobatchProgram
+from ..program.microbatches import StepProgram
 from ..progress import Progress
 from ..signals import deferred_signals
 from .captured_step import Known, KnownForms, Step
@@ -156,8 +155,8 @@ class Trainer:
         if microbatches is not None:
             chosen = None if microbatch_inputs is None else tuple(microbatch_inputs)
             self._microbatches: Microbatches | None = Microbatches(microbatches, accumulate, chosen)
-            if receipt is not None:
-                raise ReproError("a receipt of steps in microbatches is not there yet: expected one of the two")
+            if receipt is not None and ranks is not None and ranks.rank > 0:
+                raise ReproError(f"rank 0 alone writes the receipt of a run: expected none on rank {ranks.rank}")
         elif accumulate != 1 or microbatch_inputs is not None or ranks is not None:
             raise ReproError("accumulate, microbatch_inputs and ranks belong to microbatches")
         else:
@@ -226,7 +225,7 @@ class Trainer:
         begun = self._begun
         return begun.position if begun is not None and begun.completed else self._done
 
-    def prepare(self, *batch: Any, returns: Sequence[Returned] = ()) -> Program | MicrobatchProgram:
+    def prepare(self, *batch: Any, returns: Sequence[Returned] = ()) -> StepProgram:
         """Captures and compiles the step for batches like this one; `step` does it by itself.
 
         Args:
@@ -238,7 +237,7 @@ class Trainer:
         """
         return self._prepare(_as_given(batch), returns)
 
-    def _prepare(self, arguments: Any, returns: Sequence[str] = ()) -> Program | MicrobatchProgram:
+    def _prepare(self, arguments: Any, returns: Sequence[str] = ()) -> StepProgram:
         subject = self._subject(returns)
         self._refresh()
         with self._lock:
@@ -266,7 +265,7 @@ class Trainer:
         return self._step.executable
 
     @property
-    def program(self) -> Program | MicrobatchProgram:
+    def program(self) -> StepProgram:
         """The captured program of the last batch. ReproError before the first step."""
         return self.executable.program
 
@@ -374,7 +373,6 @@ class Trainer:
         if recorder is not None:
             kinds = step.executable.program.inputs
             arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
-            assert isinstance(step.program, Program)
             inputs = recorder.take(step.program, arrays)
             if step.executable.resident and step.recorded is not recorder.last:
                 # The user has changed the state.
@@ -490,7 +488,7 @@ class Trainer:
                     with suppress(frontend.Stale):
                         return self._take(form, known, subject)
 
-        def capture() -> tuple[Program | MicrobatchProgram, ImportedProgram[Captured]]:
+        def capture() -> tuple[StepProgram, ImportedProgram[Captured]]:
             if batch.whole is not None:
                 return microbatch_program(self._model, self._loss_fn, self._optimizer, batch, subject.options)
             return training_program(self._model, self._loss_fn, self._optimizer, batch.given, subject.options)
@@ -525,8 +523,7 @@ class Trainer:
 
         assert self._receipt is not None
         initial = tuple(array.copy() for array in step.binding.arrays.values())
-        assert isinstance(step.program, Program)
-        program, executable = replace(step.program, initial=initial), step.executable
+        program, executable = step.program.with_initial(initial), step.executable
         # A receipt that is there and of which nobody knows could only be resumed.
         with deferred_signals():
             recorder = Recorder(self._receipt, program, self._target, executable.threads, self._nonfinite_loss)
@@ -537,7 +534,7 @@ class Trainer:
             self._recorder = recorder
             self._done = _Position(begin.steps + recorder.steps, begin.cursor + recorder.cursor)
 
-    def _check_recorded(self, program: Program | MicrobatchProgram, form: Form) -> None:
+    def _check_recorded(self, program: StepProgram, form: Form) -> None:
         """ReproError where a receipt is open and has other state tensors than the program."""
         if self._recorder is not None and program.state != self._recorder.kinds:
             last = self._forms.last

@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
+from ...errors import ReproError
 from ...numerics.tensors import TensorType
 from ...printing import foreign
 from ...program import Program
+from ...program.microbatches import StepProgram
 from ...reference.program import Operation, ValueType
 from ...reference.stored import read_program
 
@@ -114,12 +116,16 @@ class OperatorGraph:
       results: what `main` returns: new state, then outputs.
     """
 
-    def __init__(self, program: Program, modules: Mapping[int, str] = MappingProxyType({})) -> None:
+    def __init__(self, program: StepProgram, modules: Mapping[int, str] = MappingProxyType({})) -> None:
         """
         Args:
           program: the program.
           modules: what is known of the modules of operators, by index.
+        Raises:
+          ReproError: a step in microbatches, which is no single program.
         """
+        if not isinstance(program, Program):
+            raise ReproError("the operators of a step in microbatches cannot be compared: expected one without them")
         read = read_program(program.data)
         self.program = program
         body = read.body

@@ -15,7 +15,7 @@ import blake3
 import numpy as np
 
 from ...numerics.hashing import tensor_digests
-from ...program import Program
+from ...program.microbatches import StepProgram
 from .. import merkle
 
 _CURSOR = b"repro-cursor-v1\0"
@@ -72,7 +72,7 @@ class Commitment:
 
 
 def commit(
-    program: Program,
+    program: StepProgram,
     cursor: int,
     state: Sequence[np.ndarray],
     inputs: Sequence[np.ndarray] = (),

@@ -21,7 +21,7 @@ from .commitments import Commitment, first_link
 from .options import NONFINITE_LOSS
 
 if TYPE_CHECKING:
-    from ...program import Program
+    from ...program.microbatches import StepProgram
 
 FORMAT, VERSION = "repro-receipt", 2
 VERSIONS = (1, 2)
@@ -146,7 +146,7 @@ class Signature:
         return blake3.blake3(_SIGNATURE + canonical_json.dump(self.step_as_json())).digest()
 
     @staticmethod
-    def of(program: Program) -> Signature:
+    def of(program: StepProgram) -> Signature:
         """That of a program."""
         return Signature(program.state, program.inputs, program.outputs, program.num_hyper_parameters)
 
@@ -201,7 +201,7 @@ class ListedProgram:
     digest: str
 
     @staticmethod
-    def of(program: Program) -> ListedProgram:
+    def of(program: StepProgram) -> ListedProgram:
         """A program as receipts of this version list it."""
         return ListedProgram(program.hash, Signature.of(program), blake3.blake3(program.data).hexdigest())
 

@@ -22,9 +22,10 @@ from ...numerics.hashing import tensor_digests
 from ...numerics.tensors import TensorType
 from ...program import Program, read_untrusted
 from ...program.canonical import examine
+from ...program.microbatches import MicrobatchError, StepProgram, is_microbatch_data, programs_of, read_microbatches
 from ...untrusted import NoProgram
 from .commitments import Commitment
-from .form import HEADER, INPUTS, SEAL, STEPS, Header, Seal
+from .form import HEADER, INPUTS, SEAL, STEPS, Header, ListedProgram, Seal
 from .kept_tensors import changes, checkpoints
 from .step_log import StepLog, StoredInputs
 
@@ -69,7 +70,7 @@ class Receipt:
         seal = self.path / SEAL
         # A link to nothing, say, is there too.
         there = os.path.lexists(seal)
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[int, StepProgram] = {}
         self._program_bytes, self._program_seconds = 0, 0.0
         self.seal = Seal.load(read_regular(seal, canonical_json.LIMIT), str(seal)) if there else None
 
@@ -95,11 +96,11 @@ class Receipt:
         return form.read(self.inputs_path, self.log.inputs_end(record - 1), f"step {found.step}")
 
     @property
-    def program(self) -> Program:
+    def program(self) -> StepProgram:
         """The program with which the run began; raises as `program_at`."""
         return self.program_at(0)
 
-    def program_at(self, index: int) -> Program:
+    def program_at(self, index: int) -> StepProgram:
         """A program of the run, with the initial state of the run.
 
         Raises:
@@ -118,7 +119,7 @@ class Receipt:
             self._program_seconds += time.monotonic() - begin
         return self._programs[index]
 
-    def _read_program(self, index: int, seconds: float) -> Program:
+    def _read_program(self, index: int, seconds: float) -> StepProgram:
         header, name = self.header, self.header.program_file(index)
         listed = header.programs[index]
         data = read_regular(self.path / name, max(limits().text_bytes - self._program_bytes, 0))
@@ -126,21 +127,33 @@ class Receipt:
         found = blake3.blake3(data).hexdigest()
         if found != listed.digest:
             raise ReceiptWrong(name, f"not the file that {HEADER} names", None, listed.digest, found)
+        kinds = header.state, listed.signature.inputs, listed.signature.outputs
+        count = listed.signature.num_hyper_parameters
         try:
+            if header.version > 1 and is_microbatch_data(data):
+                for part in programs_of(data):
+                    read_untrusted(part, self.path / name, is_text=False, seconds=seconds)
+                step = read_microbatches(data, *kinds, count, self._initial)
+                self._require_named(name, listed, step.hash, step.is_named(listed.identity))
+                return step
             data = read_untrusted(data, self.path / name, is_text=header.version == 1, seconds=seconds)
         except NoProgram:
             raise ReceiptWrong(name, "expected a canonical program") from None
+        except MicrobatchError as error:
+            raise ReceiptWrong(name, str(error)) from None
         examined = examine(data)
         named = examined.is_named(listed.identity) if header.version == 1 else examined.identity == listed.identity
-        if not named:
-            message = f"another program than {HEADER} names"
-            raise ReceiptWrong(name, message, None, listed.identity, examined.identity)
-        kinds = header.state, listed.signature.inputs, listed.signature.outputs
+        self._require_named(name, listed, examined.identity, named)
         try:
             examined.check(*kinds)
         except ReproError as error:
             raise ReceiptWrong(HEADER, f"the signature is not that of the program: {error}") from None
-        return Program(data, *kinds, listed.signature.num_hyper_parameters, self._initial, untrusted=True)
+        return Program(data, *kinds, count, self._initial, untrusted=True)
+
+    @staticmethod
+    def _require_named(name: str, listed: ListedProgram, identity: str, is_named: bool) -> None:
+        if not is_named:
+            raise ReceiptWrong(name, f"another program than {HEADER} names", None, listed.identity, identity)
 
     @cached_property
     def _initial(self) -> tuple[np.ndarray, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 from ...errors import ReceiptWrong, ReproError
 from ...numerics.hashing import tensor_bytes, tensor_digests
 from ...numerics.tensors import TensorType
-from ...program import Program
+from ...program.microbatches import StepProgram
 from ...signals import deferred_signals
 from . import writer
 from .commitments import Commitment, commit
@@ -44,7 +44,7 @@ class Recorder:
     """
 
     def __init__(
-        self, options: ReceiptOptions, program: Program, target: str, threads: int, nonfinite_loss: str = "warn"
+        self, options: ReceiptOptions, program: StepProgram, target: str, threads: int, nonfinite_loss: str = "warn"
     ) -> None:
         """Begins a receipt, or goes on with one.
 
@@ -115,7 +115,7 @@ class Recorder:
         for name, array in self.state.items():
             array[...] = self._writer.state[name]
 
-    def take(self, program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def take(self, program: StepProgram, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Begins a step: records what somebody else has written since the last one.
 
         Args:

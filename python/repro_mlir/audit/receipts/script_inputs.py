@@ -13,8 +13,8 @@ import numpy as np
 from ...errors import ReceiptWrong, ReproError
 from ...frontends import torch as frontend
 from ...frontends.torch.script import load_training
-from ...program import Program
 from ...program.canonical import examine
+from ...program.microbatches import StepProgram
 from .commitments import commit
 from .comparison import first_different_field
 from .form import NUMERICS, ListedProgram, Signature, tensors_as_json, version_of_run
@@ -49,7 +49,7 @@ class ScriptBatches:
         self.first = self.program
         self._known = {given.form(self.imported, self._first): (self.program, self.imported)}
         self._batch = self._first
-        self._giving: dict[frontend.Form, Program] = {}
+        self._giving: dict[frontend.Form, StepProgram] = {}
 
     def run(self, like: Mapping[str, Any]) -> dict[str, Any]:
         """What the script runs, as `Header.run`; without `nonfinite_loss` where the script leaves it open.
@@ -96,7 +96,7 @@ class ScriptBatches:
         self._batch = batch
         return self.imported.read_inputs(batch)
 
-    def giving(self, names: Sequence[str]) -> Program:
+    def giving(self, names: Sequence[str]) -> StepProgram:
         """The program of the last batch that was given, or of the first one, for a step that was asked for outputs of
         these names. ReproError where there is none."""
         returns = frontend.returned_by(names)
@@ -145,7 +145,7 @@ class ScriptInputs:
         self._source.go_on_from(state)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> StepProgram:
         """That of the last batch that was given."""
         return self._source.program
 
@@ -157,7 +157,7 @@ class ScriptInputs:
         except ReproError:
             program = self.program
         message = f"not that of {self._source.script}"
-        if not examine(program.data).is_named(listed.identity):
+        if not program.is_named(listed.identity):
             raise ReceiptWrong("program", message, step, listed.identity, program.hash)
         theirs, ours = listed.signature.as_json(), Signature.of(program).as_json()
         different = first_different_field(theirs, ours, "signature")

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import ReceiptWrong, ReproError, StepFailed
-from ...execute.executable import Executable, compile
-from ...program import Program
+from ...execute.executable import Executable
+from ...execute.microbatches import MicrobatchExecutable, compile_step
+from ...program.microbatches import StepProgram
 from ...progress import Progress
 from .commitments import commit
 from .comparison import differences
@@ -235,15 +236,15 @@ class Replay:
         self._receipt = receipt
         self._source = inputs
         self._target, self._threads = target, threads
-        self._executables: dict[str, Executable] = {}
+        self._executables: dict[str, Executable | MicrobatchExecutable] = {}
         self._pool = ThreadPoolExecutor(self._executable(receipt.program).threads, "repro-hash")
         self._state: dict[str, np.ndarray] = {}
         self._position = -1
 
-    def _executable(self, program: Program) -> Executable:
+    def _executable(self, program: StepProgram) -> Executable | MicrobatchExecutable:
         found = self._executables.pop(program.hash, None)
         if found is None:
-            found = compile(program, self._target, self._threads)
+            found = compile_step(program, self._target, self._threads)
         # The one that was used last is last.
         self._executables[program.hash] = found
         if len(self._executables) > MOST_EXECUTABLES:
@@ -286,7 +287,7 @@ class Replay:
                 message = f"batch {batch} has no step, and the program does not fail on it"
                 raise ReceiptWrong(STEPS, message, record.follows)
 
-    def _candidates(self, number: int) -> Iterator[Program]:
+    def _candidates(self, number: int) -> Iterator[StepProgram]:
         """The programs that a batch without a step, before a record, may have been given to: the script's, which the
         receipt need not list; without a script any that the receipt lists, as nothing says which it was."""
         if isinstance(self._source, ScriptInputs):
@@ -298,7 +299,7 @@ class Replay:
         others = (program for program in range(len(self._receipt.header.programs)) if program != first)
         yield from (self._receipt.program_at(program) for program in (first, *others))
 
-    def _fails(self, program: Program, inputs: Sequence[np.ndarray]) -> bool:
+    def _fails(self, program: StepProgram, inputs: Sequence[np.ndarray]) -> bool:
         """Whether a program fails on inputs (E1), in the state that the replay has."""
         kinds, due = ([(each.dtype, each.shape) for each in some] for some in (inputs, program.inputs))
         if kinds != due or program.state != self._receipt.header.state:

@@ -15,8 +15,7 @@ from ...errors import ReproError
 from ...files import canonical_json, storage
 from ...numerics.hashing import combine_digests
 from ...numerics.tensors import TensorType
-from ...program import Program
-from ...program.canonical import examine
+from ...program.microbatches import StepProgram
 from .commitments import Commitment, next_link
 from .consistency import check_step
 from .file_list import FileList, describe_files, leftovers, list_files
@@ -41,7 +40,7 @@ from .signing import PrivateKey
 from .step_log import StoredInputs
 
 
-def create(path: Path, header: Header, program: Program) -> None:
+def create(path: Path, header: Header, program: StepProgram) -> None:
     """Writes a receipt without steps: whole, or not at all."""
     folder = storage.begin_directory(path)
     for name in (CHECKPOINTS, PROGRAMS):
@@ -76,7 +75,7 @@ class ReceiptWriter:
       log: these records.
     """
 
-    def __init__(self, path: Path, header: Header, program: Program) -> None:
+    def __init__(self, path: Path, header: Header, program: StepProgram) -> None:
         """Opens a receipt and removes what a cut-off write left behind.
 
         Args:
@@ -93,7 +92,7 @@ class ReceiptWriter:
             self._lock.release()
             raise
 
-    def _open(self, header: Header, program: Program) -> None:
+    def _open(self, header: Header, program: StepProgram) -> None:
         path = self._path
         receipt = Receipt(path)
         self.header = _same_run(receipt.header, header, program, path)
@@ -163,11 +162,11 @@ class ReceiptWriter:
         storage.write_whole(self._path / HEADER, [header.dump()])
         self.header = header
 
-    def check_program(self, program: Program) -> None:
+    def check_program(self, program: StepProgram) -> None:
         """ReproError for a program that the receipt cannot list."""
         programs = self.header.programs
         if self.header.version == 1:
-            if not examine(program.data).is_named(programs[0].identity):
+            if not program.is_named(programs[0].identity):
                 raise ReproError(
                     f"{self._path}: a receipt of version 1 has one program, and now the step is another one: change it "
                     "back, or begin another receipt"
@@ -194,7 +193,7 @@ class ReceiptWriter:
                     f"{canonical_json.LIMIT:,}: change the step back, or begin another receipt"
                 )
 
-    def list_program(self, program: Program) -> int:
+    def list_program(self, program: StepProgram) -> int:
         """The position of a program in the list of the run, at whose end it is put where it is not there."""
         programs = self.header.programs
         if self.header.version == 1:
@@ -303,9 +302,9 @@ class ReceiptWriter:
         self._lock.release()
 
 
-def _same_run(found: Header, wanted: Header, program: Program, path: Path) -> Header:
+def _same_run(found: Header, wanted: Header, program: StepProgram, path: Path) -> Header:
     ours, theirs = wanted.programs[0], found.programs[0]
-    if not examine(program.data).is_named(theirs.identity):
+    if not program.is_named(theirs.identity):
         raise ReproError(f"{path}: a receipt of program {theirs.identity}, expected this run's, {ours.identity}")
     if found.initial != wanted.initial:
         raise ReproError(f"{path}: a receipt of initial state {found.initial}, expected this run's, {wanted.initial}")

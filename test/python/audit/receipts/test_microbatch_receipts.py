@@ -1,0 +1,139 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Receipts of steps in microbatches (B4): anybody runs them again, and what is planted in them is refused."""
+
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import blake3
+import pytest
+import repro_mlir
+import torch
+from repro_mlir import Receipt, ReceiptOptions
+from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.files import canonical_json
+
+ROWS = 24
+X = torch.randn(ROWS, 6, generator=torch.Generator().manual_seed(1))
+Y = torch.arange(ROWS) % 3
+
+
+def trainer_of(path: Path, resume: bool = False, **options: Any) -> repro_mlir.Trainer:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Dropout(0.3), torch.nn.Linear(8, 3)
+    )
+    return repro_mlir.Trainer(
+        model,
+        torch.nn.functional.cross_entropy,
+        torch.optim.AdamW(model.parameters(), lr=1e-2),
+        receipt=ReceiptOptions(path, resume=resume, checkpoint_every=2),
+        **{"microbatches": 4, "accumulate": 2, **options},
+    )
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of three steps, a change of the state and two sizes of batches."""
+    path = tmp_path_factory.mktemp("microbatches") / "run.receipt"
+    with trainer_of(path) as trainer:
+        trainer.step(X, Y)
+        trainer.step(X[:8], Y[:8])
+        with torch.no_grad():
+            trainer._model[0].bias += 1.0
+        trainer.step(X, Y)
+    return path
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu:x86-64-v2", "ptx-emulator"])
+def test_steps_are_run_again(recorded: Path, target: str) -> None:
+    found = repro_mlir.verify(recorded, target=target)
+    assert (found.steps, found.changes, found.sealed) == (3, 1, True)
+    receipt = Receipt(recorded)
+    assert [each.identity for each in receipt.header.programs] == [receipt.program_at(i).hash for i in range(2)]
+
+
+def test_a_run_that_was_cut_off_goes_on(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole.receipt", tmp_path / "cut.receipt"
+    batches = [(X, Y), (X.flip(0), Y.flip(0))]
+    with trainer_of(whole) as trainer:
+        trainer.fit(batches, 5)
+        want = trainer.state_hash()
+    with pytest.raises(KeyboardInterrupt), trainer_of(cut) as trainer:
+        trainer.fit(batches, 5, callbacks=[lambda trainer, loss: trainer.steps == 3 and _interrupt()])
+    with trainer_of(cut, resume=True) as trainer:
+        trainer.fit(batches, 5)
+        assert trainer.state_hash() == want
+    assert (cut / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
+    repro_mlir.verify(cut, target="reference")
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_another_division_is_another_run(recorded: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.receipt"
+    shutil.copytree(recorded, path)
+    (path / "seal.json").unlink()
+    with pytest.raises(ReproError, match="expected this run's"):
+        trainer_of(path, resume=True, accumulate=1).fit([(X, Y)], 5)
+
+
+def planted(recorded: Path, path: Path, change: Any) -> Path:
+    """A copy of a receipt whose first program has other bytes, which the header names."""
+    shutil.copytree(recorded, path)
+    header = canonical_json.load((path / "receipt.json").read_bytes(), "receipt.json")
+    assert isinstance(header, dict)
+    listed = header["programs"][0]
+    file = path / "programs" / f"{listed['identity']}.repro"
+    data = change(file.read_bytes())
+    file.write_bytes(data)
+    listed["blake3"] = blake3.blake3(data).hexdigest()
+    (path / "receipt.json").write_bytes(canonical_json.dump(header))
+    return path
+
+
+BEGIN = len(b"repro-microbatches-v1\0")
+
+
+def number(position: int, value: int) -> Any:
+    def change(data: bytes) -> bytes:
+        at = BEGIN + 8 * position
+        return data[:at] + struct.pack("<Q", value) + data[at + 8 :]
+
+    return change
+
+
+PLANTED: dict[str, tuple[Any, str]] = {
+    "leaves": (number(0, 4), "divide input|does not take"),
+    "no leaves": (number(0, 0), "expected microbatches"),
+    "many leaves": (number(0, 2**63), "expected microbatches"),
+    "order of sums": (lambda data: number(1, 1)(number(0, 4)(data)), "another program than receipt.json names"),
+    "random": (number(2, 1), "expected the step of random numbers"),
+    "no random": (number(2, 0), "another program than receipt.json names"),
+    "far": (number(2, 2**64 - 1), "expected the step of random numbers"),
+    "cuts": (number(3, 2**61), "end early"),
+    "length": (number(6, 2**63), "end early"),
+    "short": (lambda data: data[: BEGIN + 9], "end early"),
+    "nothing": (lambda data: data[:BEGIN], "end early"),
+    "no programs": (lambda data: data[: BEGIN + 48] + struct.pack("<Q", 0), "expected a canonical program"),
+    "one program": (lambda data: data[:-100], "expected a canonical program"),
+}
+
+
+@pytest.mark.parametrize("case", PLANTED)
+def test_what_is_planted_is_refused(case: str, recorded: Path, tmp_path: Path) -> None:
+    change, message = PLANTED[case]
+    with pytest.raises(ReceiptWrong, match=message):
+        Receipt(planted(recorded, tmp_path / "planted.receipt", change)).program
+
+
+def test_no_operator_is_named(recorded: Path) -> None:
+    from repro_mlir.audit.operators.graph import OperatorGraph
+
+    with pytest.raises(ReproError, match="operators of a step in microbatches"):
+        OperatorGraph(Receipt(recorded).program)
