@@ -280,8 +280,8 @@ def _about() -> list[str]:
         "Each layer that a file of tests gives to `run_layer_test`, with its inputs, becomes a program of its outputs,",
         "the new values of its variables and, where Keras has them, the gradients of its weights and inputs.",
         "A file is `ok` where each of its layers is: captured, imported, run by the reference interpreter with results",
-        "close to those of Keras (rtol 1e-3, atol 1e-4; random numbers on PyTorch are not compared), and bit-equal to it",
-        f"at {' and '.join(LEVELS)} with one thread and at the level of the machine with three.",
+        "close to those of Keras (rtol 1e-3, atol 1e-4; random numbers on PyTorch are not compared), and bit-equal to",
+        f"it at {' and '.join(LEVELS)} with one thread and at the level of the machine with three.",
         f"Of the layers themselves {counted} are ok.",
         "Of `no-sample` Keras runs none on the backend, or only sparse or ragged tensors.",
     ]

@@ -128,8 +128,9 @@ PLANTED: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", PLANTED)
 def test_what_is_planted_is_refused(case: str, recorded: Path, tmp_path: Path) -> None:
     change, message = PLANTED[case]
+    receipt = Receipt(planted(recorded, tmp_path / "planted.receipt", change))
     with pytest.raises(ReceiptWrong, match=message):
-        Receipt(planted(recorded, tmp_path / "planted.receipt", change)).program
+        receipt.program_at(0)
 
 
 def test_no_operator_is_named(recorded: Path) -> None:
