@@ -1,0 +1,94 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Steps of a GPT in microbatches beside their sum, and beside gradient accumulation in PyTorch, in one process.
+
+    python benchmarks/microbatches.py [--model "small GPT" ...] [--counts 1 4 8] [--threads 2] [--seconds 20]
+
+The sum is that of the program of a microbatch, as often as there are microbatches, and of the end of the step, called
+alone. Prints rows for docs/performance: milliseconds of a step, the median and in brackets the best, and ratios.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+from collections.abc import Callable
+
+import numpy as np
+import repro_mlir
+import torch
+from loops import MODELS
+from timing import interleaved
+from training_models import GPT
+
+OURS, SUM, EAGER = "Trainer", "sum of microbatches", "PyTorch eager"
+
+
+def _contestants(name: str, count: int, threads: int) -> dict[str, Callable[[], object]]:
+    sizes, rows = MODELS[name]
+    *_, length, vocabulary = sizes
+    draw = torch.Generator().manual_seed(0)
+    letters = torch.randint(vocabulary, (rows, length + 1), generator=draw)
+    batch = letters[:, :-1].contiguous(), letters[:, 1:].contiguous()
+
+    def make() -> tuple[GPT, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        model = GPT(*sizes)
+        return model, torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
+
+    model, optimizer = make()
+    trainer = repro_mlir.Trainer(model, None, optimizer, threads=threads, microbatches=count)
+    trainer.step(*batch)
+    program, step = trainer.program, trainer._step
+    assert step is not None
+    part, finish = (repro_mlir.compile(each, threads=threads) for each in (program.part, program.finish))
+    state = [array.copy() for array in trainer.state.values()]
+    numbers = [value.numpy() for value in step.captured.hyper_parameters()]
+    pieces = [[each.numpy() for each in piece] for piece in zip(*(each.chunk(count) for each in batch), strict=True)]
+    sums = [np.empty(kind.shape, kind.dtype) for kind in program.sums]
+    outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
+
+    def alone() -> None:
+        for piece in pieces:
+            part.write([], [*state, *numbers, *piece], sums)
+        finish.write(state, [*sums, *numbers], outputs)
+
+    eager, rule = make()
+
+    def accumulated() -> float:
+        rule.zero_grad()
+        total = 0.0
+        for piece in zip(*(each.chunk(count) for each in batch), strict=True):
+            loss = eager(*piece) / count
+            loss.backward()
+            total += loss.item()
+        rule.step()
+        return total
+
+    return {OURS: lambda: trainer.step(*batch), SUM: alone, EAGER: accumulated}
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", nargs="+", choices=[*MODELS], default=[*MODELS])
+    parser.add_argument("--counts", nargs="+", type=int, default=[1, 4, 8])
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, default=20)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    print(f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {options.threads} threads")
+    print(f"| model | microbatches | {OURS} ms | {SUM} ms | ratio | {EAGER} ms | ratio |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for name in options.model:
+        for count in options.counts:
+            found = interleaved(_contestants(name, count, options.threads), options.seconds)
+            ours, total, eager = (found[each] for each in (OURS, SUM, EAGER))
+            times = [f"{each.median * 1e3:.2f} ({each.best * 1e3:.2f})" for each in (ours, total, eager)]
+            ratios = [f"{ours.median / each.median:.3f} ({ours.best / each.best:.3f})" for each in (total, eager)]
+            print(f"| {name} | {count} | {times[0]} | {times[1]} | {ratios[0]} | {times[2]} | {ratios[1]} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
