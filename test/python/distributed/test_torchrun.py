@@ -11,11 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("torch_mlir")
+from repro_mlir.execute import qemu
 
 SCRIPT = str(Path(__file__).with_name("run_on_ranks.py"))
-KINDS = ("cpu:x86-64-v2", "cpu", "reference", "ptx-emulator")
+KINDS = ("cpu:x86-64-v2", "cpu", "cpu:aarch64" if qemu.is_available() else "reference", "ptx-emulator")
 
 
 def launched(size: int, steps: int, checkpoint: Path, *targets: str) -> subprocess.Popen[str]:
