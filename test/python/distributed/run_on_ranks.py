@@ -50,8 +50,14 @@ def main(engine: str, steps: int, checkpoint: Path, *targets: str) -> None:
         trainer.step(x[first : first + 96], y[first : first + 96])
         if rank == 0:
             trainer.save_checkpoint(checkpoint)
-            print("step", trainer.steps, flush=True)
-    print(rank, target, trainer.state_hash(), flush=True)
+            say(f"step {trainer.steps}")
+    say(f"{rank} {target} {trainer.state_hash()}")
+
+
+def say(line: str) -> None:
+    """Prints a line at once: the ranks share a pipe, to which print writes word by word."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
