@@ -87,7 +87,8 @@ def main() -> None:
             ours, total, eager = (found[each] for each in (OURS, SUM, EAGER))
             times = [f"{each.median * 1e3:.2f} ({each.best * 1e3:.2f})" for each in (ours, total, eager)]
             ratios = [f"{ours.median / each.median:.3f} ({ours.best / each.best:.3f})" for each in (total, eager)]
-            print(f"| {name} | {count} | {times[0]} | {times[1]} | {ratios[0]} | {times[2]} | {ratios[1]} |", flush=True)
+            cells = name, count, times[0], times[1], ratios[0], times[2], ratios[1]
+            print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,10 @@ def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Progra
     number = 0
     for number, batch in enumerate(itertools.islice(batches, skipped + count), 1):
         if number == 1:
-            program, imported = given.capture(batch)
+            captured, imported = given.capture(batch)
+            if not isinstance(captured, Program):
+                raise ReproError("a step in microbatches is several programs: expected a script without microbatches")
+            program = captured
             if imported.bindings.depends_on_state:
                 raise ReproError(
                     "the optimizer's step is another one in another state of it: expected one program, as a bundle has"

@@ -46,6 +46,15 @@ class Microbatches:
         """How many leaves the tree has."""
         return self.count // self.accumulate
 
+    @staticmethod
+    def chosen(count: int | None, accumulate: int = 1, inputs: Sequence[str] | None = None) -> Microbatches | None:
+        """What `Trainer` is given: None without microbatches. ReproError for what belongs to microbatches alone."""
+        if count is not None:
+            return Microbatches(count, accumulate, None if inputs is None else tuple(inputs))
+        if accumulate != 1 or inputs is not None:
+            raise ReproError("accumulate and microbatch_inputs belong to microbatches")
+        return None
+
 
 @dataclass(frozen=True)
 class CaptureOptions:

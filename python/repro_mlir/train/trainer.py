@@ -152,15 +152,11 @@ class Trainer:
             frontend.check_average(average, model)
         if loss_scale is not None:
             frontend.check_scaler(loss_scale)
-        if microbatches is not None:
-            chosen = None if microbatch_inputs is None else tuple(microbatch_inputs)
-            self._microbatches: Microbatches | None = Microbatches(microbatches, accumulate, chosen)
-            if receipt is not None and ranks is not None and ranks.rank > 0:
-                raise ReproError(f"rank 0 alone writes the receipt of a run: expected none on rank {ranks.rank}")
-        elif accumulate != 1 or microbatch_inputs is not None or ranks is not None:
-            raise ReproError("accumulate, microbatch_inputs and ranks belong to microbatches")
-        else:
-            self._microbatches = None
+        self._microbatches = Microbatches.chosen(microbatches, accumulate, microbatch_inputs)
+        if ranks is not None and self._microbatches is None:
+            raise ReproError("ranks share microbatches: expected microbatches=N")
+        if ranks is not None and receipt is not None and ranks.rank > 0:
+            raise ReproError(f"rank 0 alone writes the receipt of a run: expected none on rank {ranks.rank}")
         self._options = CaptureOptions(
             clip_norm,
             autocast,

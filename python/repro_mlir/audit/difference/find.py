@@ -66,8 +66,8 @@ def _diff_script(
     batches: ScriptBatches, targets: Sequence[str], steps: int, ulps: int, threads: int | None
 ) -> Difference | None:
     batches.refuse_other_states()
-    program = batches.program
-    graph = OperatorGraph(program)
+    graph = OperatorGraph(batches.program)
+    program = graph.program
     if EAGER in targets:
         from ...frontends.torch.eager import EagerGraph, with_node_names
 

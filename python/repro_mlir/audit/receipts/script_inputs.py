@@ -13,7 +13,6 @@ import numpy as np
 from ...errors import ReceiptWrong, ReproError
 from ...frontends import torch as frontend
 from ...frontends.torch.script import load_training
-from ...program.canonical import examine
 from ...program.microbatches import StepProgram
 from .commitments import commit
 from .comparison import first_different_field
@@ -62,7 +61,7 @@ class ScriptBatches:
             "initial": commit(self.first, 0, self.first.initial).root.hex(),
         }
         if version_of_run(like) == 1:
-            named = examine(self.first.data).is_named(like["program"])
+            named = self.first.is_named(like["program"])
             run["program"] = like["program"] if named else self.first.hash
             run["signature"] = Signature.of(self.first).as_json()
         else:
@@ -94,7 +93,7 @@ class ScriptBatches:
             self._known[form] = self._given.capture(batch)
         self.program, self.imported = self._known[form]
         self._batch = batch
-        return self.imported.read_inputs(batch)
+        return self._given.read_inputs(self.program, self.imported, batch)
 
     def giving(self, names: Sequence[str]) -> StepProgram:
         """The program of the last batch that was given, or of the first one, for a step that was asked for outputs of

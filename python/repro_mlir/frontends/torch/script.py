@@ -14,17 +14,21 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...errors import ReproError
-from ...program import Program
+from ...program.microbatches import StepProgram
 from .. import torch as frontend
+from ..arrays import as_array
 from ..batches import repeated
-from ..interface import CaptureOptions, ImportedProgram
-from .programs import training_program
+from ..interface import CaptureOptions, ImportedProgram, Microbatches
+from .programs import microbatch_program, training_program
 
 if TYPE_CHECKING:
-    from . import Captured, Form
+    from . import Captured, FlatBatch, Form
 
-OPTIONS = tuple(sorted([*(field.name for field in fields(CaptureOptions)), "nonfinite_loss"]))
+_BESIDE = ("accumulate", "microbatch_inputs", "nonfinite_loss")
+OPTIONS = tuple(sorted([*(field.name for field in fields(CaptureOptions)), *_BESIDE]))
 """What `training()` may choose of what `Trainer` takes."""
 
 
@@ -44,7 +48,7 @@ class Training:
     batches: Iterable[Any]
     options: dict[str, Any]
 
-    def capture(self, batch: Any, returns: Sequence[str] = ()) -> tuple[Program, ImportedProgram[Captured]]:
+    def capture(self, batch: Any, returns: Sequence[str] = ()) -> tuple[StepProgram, ImportedProgram[Captured]]:
         """The program of the step for batches like this one, as `Trainer` captures it, and what the frontend gave.
 
         Args:
@@ -52,19 +56,39 @@ class Training:
         Raises:
           ReproError: what cannot be captured.
         """
-        return training_program(self.model, self.loss_fn, self.optimizer, batch, self._capture_options(returns))
+        options, flat = self._capture_options(returns), self._flat(batch)
+        if flat.whole is not None:
+            return microbatch_program(self.model, self.loss_fn, self.optimizer, flat, options)
+        return training_program(self.model, self.loss_fn, self.optimizer, batch, options)
+
+    def read_inputs(self, program: StepProgram, imported: ImportedProgram[Captured], batch: Any) -> list[np.ndarray]:
+        """The inputs of a step on this batch, hyper-parameters first; ReproError as `ImportedProgram.read_inputs`."""
+        bindings = imported.bindings
+        values = [*bindings.hyper_parameters(), *bindings.batch_tensors(self._flat(batch))]
+        return [as_array(value, kind, "input") for value, kind in zip(values, program.inputs, strict=True)]
 
     def form(self, imported: ImportedProgram[Captured], batch: Any, returns: Sequence[str] = ()) -> Form:
         """What the program of a batch depends on now: where it is the same as at the capture, so is the program."""
         structure = imported.bindings.optimizer_structure()
         subject = frontend.Subject(self.model, self.loss_fn, self.optimizer, self._capture_options(returns))
-        return frontend.form_of(subject, structure, frontend.FlatBatch(batch).kind)
+        return frontend.form_of(subject, structure, self._flat(batch).kind)
+
+    def _flat(self, batch: Any) -> FlatBatch:
+        """What a step is captured from: the batch, or the first microbatch of it."""
+        flat, microbatches = frontend.FlatBatch(batch), self._microbatches
+        return flat if microbatches is None else frontend.first_microbatch(flat, microbatches)
+
+    @property
+    def _microbatches(self) -> Microbatches | None:
+        options = self.options
+        count, inputs = options.get("microbatches"), options.get("microbatch_inputs")
+        return Microbatches.chosen(count, options.get("accumulate", 1), inputs)
 
     def _capture_options(self, returns: Sequence[str]) -> CaptureOptions:
-        options = {name: value for name, value in self.options.items() if name != "nonfinite_loss"}
+        options = {name: value for name, value in self.options.items() if name not in _BESIDE}
         always, metrics = options.get("returns", ()), options.get("metrics")
         asked = frontend.check_returns((*frontend.check_returns(always, metrics), *returns), metrics)
-        return CaptureOptions(**options | {"returns": asked})
+        return CaptureOptions(**options | {"returns": asked, "microbatches": self._microbatches})
 
 
 def allow_exact_digits(exact_digits: int | None, script: object) -> None:

@@ -138,3 +138,32 @@ def test_no_operator_is_named(recorded: Path) -> None:
 
     with pytest.raises(ReproError, match="operators of a step in microbatches"):
         OperatorGraph(Receipt(recorded).program)
+
+
+SCRIPT = """
+import torch
+
+def training():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 3))
+    x, y = torch.randn(48, 6), torch.arange(48) % 3
+    batches = [(x[i : i + 24], y[i : i + 24]) for i in (0, 24)]
+    options = {"microbatches": 4, "accumulate": ACCUMULATE}
+    return model, torch.nn.functional.cross_entropy, torch.optim.AdamW(model.parameters()), batches, options
+"""
+
+
+def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What `training()` says of microbatches is run, and a receipt is held to it."""
+    from repro_mlir.cli.main import main
+
+    script, other = tmp_path / "script.py", tmp_path / "other.py"
+    script.write_text(SCRIPT.replace("ACCUMULATE", "2"))
+    other.write_text(SCRIPT.replace("ACCUMULATE", "1"))
+    path = str(tmp_path / "run.receipt")
+    assert main(["train", str(script), "--steps", "3", "--receipt", path]) == 0
+    assert main(["verify", path, "--script", str(script), "--target", "reference"]) == 0
+    assert main(["verify", path, "--script", str(other)]) == 1
+    assert f"WRONG    program: not that of {other}" in capsys.readouterr().out
+    assert main(["compile", str(script), "-o", str(tmp_path / "step.repro")]) == 2
+    assert "several programs: expected a script without microbatches" in capsys.readouterr().err
