@@ -25,7 +25,7 @@ class Repro_ImportedOp<string mnemonic, list<Trait> traits = []>
 def Repro_FactorTensor : RankedTensorOf<[
     F64, F32, BF16, F16, F8E4M3FN, F8E5M2, I8, I16, I32, I64]>;
 
-def Repro_SummedTensor : RankedTensorOf<[
+def Repro_SummedTensor : StaticShapeTensorOf<[
     F64, F32, BF16, F16, F8E4M3FN, F8E5M2, I1, I8, I16, I32, I64]>;
 
 def Repro_ConvolutionOp : Repro_ImportedOp<"convolution", [
@@ -235,7 +235,8 @@ def Repro_ReduceMicrobatchesOp : Repro_ImportedOp<"reduce_microbatches", [
   let description = [{
     (B3) The operand is computed from one microbatch. The result is that of the
     step: of floats the mean over all microbatches, which is their sum (B2)
-    divided by their number; of integers the value that all of them have.
+    divided by their number; of integers the value that all of them have. A value
+    that does not depend on a microbatch is itself the result.
     `repro-split-microbatches` ends the program of a microbatch at the operand,
     and has that of the step begin with the sum.
 

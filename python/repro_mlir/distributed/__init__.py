@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING
 from ..lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from .loopback import make_loopback
     from .ranks import Ranks
     from .transport import Transport
 
 _HOMES = {
     "Ranks": "ranks",
     "Transport": "transport",
-    "make_loopback": "loopback",
 }
 
-__all__ = ["Ranks", "Transport", "make_loopback"]
+__all__ = ["Ranks", "Transport"]
 
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import ReproError, StepFailed
 from .ranks import Ranks
 
-_FORM = struct.Struct("<Q32s32s32s32s32sB255s")
+_FORM = struct.Struct("<32s32s32s32s32sB255s")
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,6 @@ class Report:
     """What a rank says of itself.
 
     Attributes:
-      step: how many steps it has run.
       program: the identity of the step (B4).
       leaves: a digest of which rank has which leaves.
       state: the hash of its state (H3).
@@ -32,7 +31,6 @@ class Report:
       failure: why its microbatches have no result; empty where they have one.
     """
 
-    step: int
     program: bytes
     leaves: bytes
     state: bytes
@@ -43,12 +41,12 @@ class Report:
     def to_bytes(self) -> bytes:
         message = self.failure.encode()[:255]
         digests = self.program, self.leaves, self.state, self.inputs, self.integers
-        return _FORM.pack(self.step, *digests, len(message), message)
+        return _FORM.pack(*digests, len(message), message)
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Report:
-        step, program, leaves, state, inputs, integers, length, message = _FORM.unpack(data)
-        return cls(step, program, leaves, state, inputs, integers, message[:length].decode(errors="replace"))
+        program, leaves, state, inputs, integers, length, message = _FORM.unpack(data)
+        return cls(program, leaves, state, inputs, integers, message[:length].decode(errors="replace"))
 
 
 def require_agreement(ranks: Ranks, report: Report) -> None:
@@ -65,7 +63,6 @@ def require_agreement(ranks: Ranks, report: Report) -> None:
     ranks.transport.exchange([(peer, own) for peer in others], [*received.items()])
     received[ranks.rank] = own
     reports = [Report.of_bytes(received[rank].tobytes()) for rank in range(ranks.size)]
-    _require_equal(reports, lambda each: each.step, "are at another step")
     _require_equal(reports, lambda each: each.program, "run another program")
     _require_equal(reports, lambda each: each.leaves, "have other shares")
     _require_equal(reports, lambda each: each.state, "have another state")

@@ -49,7 +49,7 @@ class SumLayout:
         self.lengths = {element: -(-total // slices) for element, total in totals.items()}
 
     def new(self) -> Sums:
-        """A set of which no sum is known."""
+        """A set with undefined sums."""
         flat = {
             element: np.zeros(length * self._slices, ELEMENTS[element].dtype)
             for element, length in self.lengths.items()
@@ -63,7 +63,7 @@ class SumLayout:
                 tensors.append(np.empty(kind.shape, kind.dtype))
         return Sums(tensors, flat)
 
-    def part(self, flat: np.ndarray, number: int) -> np.ndarray:
+    def slice_of(self, flat: np.ndarray, number: int) -> np.ndarray:
         """Slice `number` of the memory of an element type."""
         length = len(flat) // self._slices
         return flat[number * length : (number + 1) * length]

@@ -15,7 +15,7 @@ Message = tuple[int, np.ndarray]
 
 
 class Transport(Protocol):
-    """An engine that moves bytes; it never adds, and knows no objects.
+    """An engine that moves bytes; it never adds, and serializes no objects.
 
     Every rank makes the same calls in the same order. What fails since another rank is gone is a RankLost.
 
@@ -34,9 +34,3 @@ class Transport(Protocol):
           sends: not to this rank itself.
           receives: arrays that are written; of one rank in the order in which that sends them, each of its size.
         """
-
-    def broadcast(self, data: np.ndarray, root: int) -> None:
-        """Gives every rank the bytes that `root` has."""
-
-    def barrier(self) -> None:
-        """Waits until every rank is here."""

@@ -15,7 +15,7 @@ from ..distributed.ranks import Ranks
 from ..distributed.reduction import combine
 from ..distributed.sums import SumLayout, Sums
 from ..distributed.tree import fold, maximal_nodes
-from ..errors import StepFailed
+from ..errors import ReproError, StepFailed
 from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of
 from ..numerics.hashing import state_hash, tensor_digest
@@ -87,7 +87,6 @@ class KeptMicrobatches:
         self._kept = kept
         kinds = executable.program.state
         self._state = [as_array(value, kind, "state") for value, kind in zip(state, kinds, strict=True)]
-        self._steps = 0
         # Those that nobody reads any more.
         self._free: list[Sums] = []
 
@@ -115,6 +114,8 @@ class KeptMicrobatches:
           RankLost: another rank is gone.
         """
         program, ranks = self._executable.program, self._executable.ranks
+        if len(inputs) != len(program.inputs):
+            raise ReproError(f"expected {len(program.inputs)} inputs, got {len(inputs)}")
         arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, program.inputs, strict=True)]
         shared = [array for i, array in enumerate(arrays) if i not in program.cut]
         if self._kept.ahead:
@@ -127,7 +128,6 @@ class KeptMicrobatches:
         else:
             sums = self._combined(ranks, leaves, arrays)
             outputs = self._finished(ranks, [*sums.tensors, *shared])
-        self._steps += 1
         self._free.append(sums)
         return outputs
 
@@ -137,16 +137,23 @@ class KeptMicrobatches:
         nodes: dict[range, Sums] = {}
         kinds = self._executable.program.inputs
         inputs = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
-        integers, failure = bytes(32), ""
+        integers, failure = bytes(32), None
         try:
             nodes = {node: self._fold(node, arrays) for node in maximal_nodes(leaves, own)}
             if nodes:
                 integers = self._integers_of([*nodes.values()])
+        except BaseException as error:
+            failure = error
+        # The others wait for what this rank says.
+        said = "" if failure is None else str(failure) or type(failure).__name__
+        try:
+            require_agreement(ranks, self._report(ranks, blake3_of(*inputs), integers, said))
         except StepFailed as error:
-            failure = str(error) or type(error).__name__
-        require_agreement(ranks, self._report(ranks, blake3_of(*inputs), integers, failure))
+            raise (failure or error) from None
+        if failure is not None:
+            raise failure
         layout = self._executable.layout
-        sums = combine(ranks, len(leaves), nodes, layout, self._executable.add)
+        sums = combine(ranks, len(leaves), nodes, layout, self._new, self._executable.add)
         self._free += [each for each in nodes.values() if each is not sums]
         return sums
 
@@ -162,9 +169,9 @@ class KeptMicrobatches:
         program = self._executable.program
         state = state_hash([(array, kind.element) for array, kind in zip(self._state, program.state, strict=True)])
         leaves = [leaf for own in ranks.leaves(program.microbatches.leaves) for leaf in (own.start, own.stop)]
-        division = blake3_of(np.array(leaves, np.int64).tobytes())
+        shares = blake3_of(np.array(leaves, np.int64).tobytes())
         identity = bytes.fromhex(program.hash)
-        return Report(self._steps, identity, division, bytes.fromhex(state), inputs, integers, failure)
+        return Report(identity, shares, bytes.fromhex(state), inputs, integers, failure)
 
     def _integers_of(self, nodes: Sequence[Sums]) -> bytes:
         """(B3) A digest of the integers, which are equal in all nodes, or StepFailed."""
@@ -191,6 +198,9 @@ class KeptMicrobatches:
             sums = self._added(sums, self._part(each, arrays))
         return sums
 
+    def _new(self) -> Sums:
+        return self._free.pop() if self._free else self._executable.layout.new()
+
     def _part(self, number: int, arrays: Sequence[np.ndarray]) -> Sums:
         """What microbatch `number` gives."""
         program = self._executable.program
@@ -202,7 +212,7 @@ class KeptMicrobatches:
         for i in program.cut:
             extent = arrays[i].shape[0] // program.microbatches.count
             given[i] = arrays[i][number * extent : (number + 1) * extent]
-        sums = self._free.pop() if self._free else self._executable.layout.new()
+        sums = self._new()
         self._executable.part.write([], [*state, *given], sums.tensors)
         return sums
 

@@ -16,7 +16,9 @@ from ..numerics.tensors import TensorType
 from .arrays import as_array
 
 GREATEST_SIZE = 2**31 - 1
-"""Of a symbol, and of microbatches: what a few sizes make fits into 64 bits."""
+"""Of a symbol: what a few sizes make fits into 64 bits."""
+MOST_MICROBATCHES = 2**24
+"""An f32 has each number up to here: sums are divided by it."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Microbatches:
     """How many microbatches the batch of a training step is cut into, and how their gradients are added (B1), (B2).
 
     Attributes:
-      count: how many there are, 1 to 2^31 - 1.
+      count: how many there are, 1 to MOST_MICROBATCHES.
       accumulate: how many of them, one after the other, are a leaf of the tree; divides `count`.
       inputs: the names of the batch's tensors that are cut along their first dimension; the others go to every
         microbatch. None: those with dimensions, which all have the first extent of the first one.
@@ -36,8 +38,8 @@ class Microbatches:
 
     def __post_init__(self) -> None:
         for name, number in (("microbatches", self.count), ("accumulate", self.accumulate)):
-            if type(number) is not int or not 1 <= number <= GREATEST_SIZE:
-                raise ReproError(f"expected {name} as a whole number from 1 to {GREATEST_SIZE}, got {number!r}")
+            if type(number) is not int or not 1 <= number <= MOST_MICROBATCHES:
+                raise ReproError(f"expected {name} as a whole number from 1 to {MOST_MICROBATCHES}, got {number!r}")
         if self.count % self.accumulate:
             raise ReproError(f"expected accumulate to divide {self.count} microbatches, got {self.accumulate}")
 

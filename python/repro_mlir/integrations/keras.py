@@ -86,6 +86,7 @@ def _compiled_steps(
     training.end(None)
 
 
+_Settings = frozenset[tuple[str, Any]]
 _MOST_SETTINGS = 64
 """Each has a program, which is compiled and kept."""
 
@@ -110,8 +111,6 @@ class _Steps:
         self._backend = frontend.backend()
         self._trainer: ProgramTrainer | None = None
         self._captured: dict[Any, tuple[frontend.Imported, Program]] = {}
-        # Each that a step had, and the number of it.
-        self._settings: dict[frozenset[tuple[str, Any]], int] = {}
         # The variables, and on JAX the values that were given to Keras.
         self._variables: list[Any] = []
         self._given: list[Any] = []
@@ -180,29 +179,45 @@ class _Steps:
     def _program(self, values: Sequence[Any], arguments: dict[str, Any]) -> tuple[frontend.Imported, Program]:
         """The program for batches of this form, with the present settings."""
         leaves = keras.tree.flatten(arguments)
-        form = self._present_settings(), *(None if leaf is None else (*leaf.shape, str(leaf.dtype)) for leaf in leaves)
-        if form not in self._captured:
-            step = frontend.training_step if self._training else frontend.evaluation_step
-            state = [*zip(self._variables, values, strict=True)]
-            imported = frontend.import_function(step(self._model), state, arguments, self._seed)
-            if self._captured and imported.program.random != next(iter(self._captured.values()))[0].program.random:
-                raise ReproError("batches of one form draw random numbers, those of another one do not")
-            self._captured[form] = imported, program_of(imported.program)
-        return self._captured[form]
-
-    def _present_settings(self) -> int:
-        """The number of the settings of the model. ReproError for more different ones than are kept."""
-        settings = frozenset(frontend.settings_of(self._model, training=self._training).items())
-        if settings not in self._settings:
-            if len(self._settings) == _MOST_SETTINGS:
-                last = next(reversed(self._settings))
-                names = sorted({name for name, _ in settings ^ last})
+        shapes = tuple(None if leaf is None else (*leaf.shape, str(leaf.dtype)) for leaf in leaves)
+        settings = self._settings()
+        if (settings, shapes) in self._captured:
+            return self._captured[settings, shapes]
+        self._require_few(settings)
+        imported = self._capture(values, arguments)
+        if (after := self._settings()) != settings:
+            # Some keep at their first call what they need at later ones.
+            imported, settings = self._capture(values, arguments), after
+            if (again := self._settings()) != settings:
                 raise ReproError(
-                    f"{', '.join(names)} changed, as settings did {_MOST_SETTINGS} times in this call, and each step "
-                    "with others is a program of its own: make a value that changes often a keras.Variable"
+                    f"the step itself changes {_difference(settings, again)}: a compiled step cannot do so; expected a "
+                    "keras.Variable in its place"
                 )
-            self._settings[settings] = len(self._settings)
-        return self._settings[settings]
+        known = next(iter(self._captured.values()), None)
+        if known is not None and imported.program.random != known[0].program.random:
+            raise ReproError(
+                "some steps of this call draw random numbers and others do not, by the form of their batch or by a "
+                "setting such as a dropout rate of 0: expected all of them to, or none"
+            )
+        self._captured[settings, shapes] = imported, program_of(imported.program)
+        return self._captured[settings, shapes]
+
+    def _capture(self, values: Sequence[Any], arguments: dict[str, Any]) -> frontend.Imported:
+        step = frontend.training_step if self._training else frontend.evaluation_step
+        state = [*zip(self._variables, values, strict=True)]
+        return frontend.import_function(step(self._model), state, arguments, self._seed)
+
+    def _settings(self) -> _Settings:
+        return frozenset(frontend.settings_of(self._model, training=self._training).items())
+
+    def _require_few(self, settings: _Settings) -> None:
+        """ReproError for more different settings than are kept."""
+        known = [*dict.fromkeys(each for each, _ in self._captured)]
+        if settings not in known and len(known) == _MOST_SETTINGS:
+            raise ReproError(
+                f"{_difference(known[-1], settings)} changed, as settings did {_MOST_SETTINGS} times in this call, and "
+                "each step with others is a program of its own: make a value that changes often a keras.Variable"
+            )
 
     def _place_random_numbers(self, imported: frontend.Imported) -> None:
         """Lets the random numbers of a step depend on how many steps the optimizer has seen."""
@@ -210,3 +225,7 @@ class _Steps:
             step = imported.program.state[imported.program.random[1]].name
             iterations = keras.ops.convert_to_numpy(self._model.optimizer.iterations)
             self._trainer.state[step][...] = int(iterations)
+
+
+def _difference(some: _Settings, others: _Settings) -> str:
+    return ", ".join(sorted({name for name, _ in some ^ others}))

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 from mpi4py import MPI
 
 from ..distributed.ranks import Ranks
@@ -18,16 +19,26 @@ from ..errors import RankLost
 def connect(shares: Sequence[int] | None = None) -> Ranks:
     """The ranks that `mpirun` has started, for `Trainer(..., ranks=...)`.
 
+    An exception that ends one process ends all of them; start scripts that leave by `sys.exit` with `-m mpi4py`.
+
     Args:
       shares: how much of the work each rank does, in proportion, the same on every rank. None: equal shares.
     Raises:
-      ReproError: shares that are none.
+      ReproError: shares that are not valid.
     """
+    sys.excepthook = _abort
     return Ranks(MpiTransport(), None if shares is None else tuple(shares))
 
 
+def _abort(*error: Any) -> None:
+    """MPI waits for a process that an exception has ended."""
+    sys.__excepthook__(*error)
+    sys.stderr.flush()
+    MPI.COMM_WORLD.Abort(1)
+
+
 class MpiTransport:
-    """See `Transport`, over all ranks of the process."""
+    """See `Transport`, over all processes of MPI_COMM_WORLD."""
 
     def __init__(self) -> None:
         self._world = MPI.COMM_WORLD
@@ -40,18 +51,6 @@ class MpiTransport:
             requests = [self._world.Irecv(data, peer) for peer, data in receives if data.size]
             requests += [self._world.Isend(data, peer) for peer, data in sends if data.size]
             MPI.Request.Waitall(requests)
-        except MPI.Exception as error:
-            raise self._lost(error) from None
-
-    def broadcast(self, data: np.ndarray, root: int) -> None:
-        try:
-            self._world.Bcast(data, root)
-        except MPI.Exception as error:
-            raise self._lost(error) from None
-
-    def barrier(self) -> None:
-        try:
-            self._world.Barrier()
         except MPI.Exception as error:
             raise self._lost(error) from None
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
 from ..distributed.ranks import Ranks
 from ..distributed.transport import Message
-from ..errors import RankLost
+from ..errors import RankLost, ReproError
 
 
 def connect(shares: Sequence[int] | None = None) -> Ranks:
@@ -24,7 +23,7 @@ def connect(shares: Sequence[int] | None = None) -> Ranks:
     Args:
       shares: how much of the work each rank does, in proportion, the same on every rank. None: equal shares.
     Raises:
-      ReproError: shares that are none.
+      ReproError: not started by `torchrun`, another backend than gloo, shares that are not valid.
     """
     return Ranks(TorchTransport(), None if shares is None else tuple(shares))
 
@@ -34,7 +33,12 @@ class TorchTransport:
 
     def __init__(self) -> None:
         if not dist.is_initialized():
-            dist.init_process_group("gloo")
+            try:
+                dist.init_process_group("gloo")
+            except ValueError as error:
+                raise ReproError(f"expected a process that torchrun has started: {error}") from None
+        if "gloo" not in dist.get_backend():
+            raise ReproError(f"expected a process group with the backend gloo, got {dist.get_backend()}")
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
 
@@ -48,18 +52,6 @@ class TorchTransport:
         try:
             for request in dist.batch_isend_irecv(operations):
                 request.wait()
-        except RuntimeError as error:
-            raise self._lost(error) from None
-
-    def broadcast(self, data: np.ndarray, root: int) -> None:
-        try:
-            dist.broadcast(torch.from_numpy(data), root)
-        except RuntimeError as error:
-            raise self._lost(error) from None
-
-    def barrier(self) -> None:
-        try:
-            dist.barrier()
         except RuntimeError as error:
             raise self._lost(error) from None
 

@@ -161,8 +161,36 @@ def microbatch_program_of(
         for i, kind in enumerate(imported.inputs)
     )
     initial = initial_of(imported)
-    finish = dataclasses.replace(finish, state=imported.state, outputs=imported.outputs, initial=initial)
-    return MicrobatchProgram(part, finish, microbatches, tuple(cut), whole, random, hyper)
+    signature = imported.state, whole, imported.outputs
+    return _joined(part, finish, microbatches, tuple(cut), random, *signature, hyper, initial)
+
+
+def _joined(
+    part: Program,
+    finish: Program,
+    microbatches: Microbatches,
+    cut: tuple[int, ...],
+    random: int | None,
+    state: tuple[TensorType, ...],
+    inputs: tuple[TensorType, ...],
+    outputs: tuple[TensorType, ...],
+    num_hyper_parameters: int,
+    initial: tuple[np.ndarray, ...],
+) -> MicrobatchProgram:
+    """A step of its two programs, whose tensors get names and types of the signature: a program does not know which
+    integers are unsigned."""
+
+    def typed(own: Sequence[TensorType], given: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        flags = [kind.unsigned for kind in given]
+        return tuple(dataclasses.replace(kind, unsigned=flag) for kind, flag in zip(own, flags, strict=True))
+
+    shared = [kind for i, kind in enumerate(inputs) if i not in cut]
+    if len(part.inputs) != len(state) + len(inputs) or len(finish.inputs) != len(part.outputs) + len(shared):
+        raise ReproError("(B1) the programs of a step in microbatches have other tensors than its signature")
+    part = dataclasses.replace(part, inputs=typed(part.inputs, [*state, *inputs]))
+    own = typed(finish.inputs, [*part.outputs, *shared])
+    finish = dataclasses.replace(finish, state=state, inputs=own, outputs=outputs, initial=initial)
+    return MicrobatchProgram(part, finish, microbatches, cut, inputs, random, num_hyper_parameters)
 
 
 StepProgram = Program | MicrobatchProgram
@@ -246,10 +274,10 @@ def read_microbatches(
     stored = _stored(data)
     try:
         part, finish = (dataclasses.replace(read_signature(each), untrusted=True) for each in stored[-2:])
-        finish = dataclasses.replace(finish, state=state, outputs=outputs, initial=initial)
         microbatches = Microbatches(stored.leaves * stored.accumulate, stored.accumulate)
         random = stored.random - 1 if stored.random else None
-        return MicrobatchProgram(part, finish, microbatches, stored.cut, inputs, random, num_hyper_parameters)
+        signature = state, inputs, outputs
+        return _joined(part, finish, microbatches, stored.cut, random, *signature, num_hyper_parameters, initial)
     except ReproError as error:
         raise MicrobatchError(str(error)) from None
 

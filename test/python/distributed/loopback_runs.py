@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import repro_mlir
 import torch
-from repro_mlir.distributed import Ranks, make_loopback
+from loopback import make_loopback
+from repro_mlir.distributed import Ranks
 from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable
 from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.program.microbatches import MicrobatchProgram
@@ -46,8 +47,10 @@ def run(
     targets: Sequence[str] = ("cpu",),
     steps: int = 2,
     between: Between = lambda *_: None,
+    ended: Callable[[KeptMicrobatches], object] = lambda _: None,
 ) -> tuple[list[Any], list[int]]:
-    """What each rank ends with, the hash of its state or an exception, and the bytes that it has sent."""
+    """What each rank ends with, the hash of its state or an exception, and the bytes that it has sent; `ended` is given
+    what a rank has kept. The thread of a rank has its number as name."""
     transports = make_loopback(size)
     executables = [
         MicrobatchExecutable(given.program, targets[rank % len(targets)], 1, Ranks(transport, shares))
@@ -65,11 +68,12 @@ def run(
                 kept.step(*inputs)
             kept.fetch()
             found[rank] = hash_of(given, state)
+            ended(kept)
         except Exception as error:
             found[rank] = error
             transports[rank].leave()
 
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(size)]
+    threads = [threading.Thread(target=work, args=(rank,), name=f"rank {rank}") for rank in range(size)]
     for thread in threads:
         thread.start()
     for thread in threads:

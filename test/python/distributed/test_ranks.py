@@ -3,13 +3,18 @@
 
 """Any number of ranks, of any kind and with any shares, have the bits of one process."""
 
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
+import repro_mlir
 import torch
-from loopback_runs import Run, alone, captured, run
+from loopback import make_loopback
+from loopback_runs import Run, alone, captured, hash_of, run
+from repro_mlir.distributed import Ranks
 from repro_mlir.errors import RankLost, ReproError, StepFailed
+from repro_mlir.execute.executable import Executable, Kept
 
 ROWS = 192
 X = torch.randn(ROWS, 6, generator=torch.Generator().manual_seed(1))
@@ -89,7 +94,7 @@ def test_bytes_are_those_of_a_ring(leaves: int, size: int) -> None:
     layout_bytes = 4 * sum(int(np.prod(kind.shape)) for kind in given.program.sums if kind.element == "f32")
     _, sent = run(given, size, steps=1)
     slice_bytes = 4 * -(-layout_bytes // 4 // size)
-    report = 8 + 5 * 32 + 1 + 255
+    report = 5 * 32 + 1 + 255
     for each in sent:
         assert each == 2 * (size - 1) * (slice_bytes + report)
 
@@ -136,16 +141,92 @@ def test_a_failed_check_on_one_rank_fails_on_all() -> None:
     given = normalized(4, 1)
     wrong = given.inputs[-1].copy()
     wrong[-1] = 7
-    states: dict[int, list[str]] = {}
+    states: dict[int, dict[str, np.ndarray]] = {}
 
     def between(rank: int, step: int, state: dict[str, np.ndarray], inputs: list[np.ndarray]) -> None:
-        states.setdefault(rank, []).append(state["0.weight"].tobytes().hex())
+        states[rank] = state
         if step == 1:
             inputs[-1] = wrong
 
     found, _ = run(given, 3, between=between)
     assert all(isinstance(each, StepFailed) for each in found)
     assert sum(str(each).startswith("rank 2: ") for each in found) == 2
+    assert {hash_of(given, state) for state in states.values()} == {alone(given, steps=1)}
+
+
+def test_any_error_of_a_microbatch_is_told_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = normalized(4, 1)
+    write = Executable.write
+
+    def run_out(self: Executable, *arguments: Any) -> None:
+        if self.program is given.program.part and threading.current_thread().name == "rank 1":
+            raise ReproError("out of memory")
+        write(self, *arguments)
+
+    monkeypatch.setattr(Executable, "write", run_out)
+    found, _ = run(given, 3)
+    assert [str(each) for each in found] == ["rank 1: out of memory", "out of memory", "rank 1: out of memory"]
+
+
+def test_a_wrong_new_state_is_found_after_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = normalized(4, 1)
+    step = Kept.step
+
+    def flipped(self: Kept, *inputs: Any) -> Any:
+        outputs = step(self, *inputs)
+        if threading.current_thread().name == "rank 1":
+            flip(self._states[0], 3)
+        return outputs
+
+    monkeypatch.setattr(Kept, "step", flipped)
+    found, _ = run(given, 3, steps=1)
+    assert all("ranks disagree: 1 of 3 have another state than most" in str(each) for each in found)
+
+
+def test_a_rank_without_leaves_keeps_no_more_sums_in_each_step() -> None:
+    given = normalized(2, 1)
+    kept: list[int] = []
+    run(given, 3, steps=6, ended=lambda each: kept.append(len(each._free)))
+    assert kept == [1, 1, 1]
+
+
+def test_trainers_of_several_kinds_with_batches_of_two_sizes() -> None:
+    """On a device the state of each program is another one."""
+    found: list[Any] = [None] * 3
+    transports = make_loopback(3)
+
+    def make(ranks: Ranks | None, target: str) -> Any:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 3))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        loss = torch.nn.functional.cross_entropy
+        trainer = repro_mlir.Trainer(model, loss, optimizer, target=target, threads=1, microbatches=4, ranks=ranks)
+        # Traces are made one after the other.
+        for rows in (16, 8):
+            trainer.prepare(X[:rows], Y[:rows])
+        return trainer
+
+    def train(trainer: Any) -> str:
+        for rows in (16, 16, 8, 16):
+            trainer.step(X[:rows], Y[:rows])
+        return trainer.state_hash()
+
+    want = train(make(None, "cpu"))
+    trainers = [make(Ranks(transports[rank]), ("cpu", "cpu", "ptx-emulator")[rank]) for rank in range(3)]
+
+    def work(rank: int) -> None:
+        try:
+            found[rank] = train(trainers[rank])
+        except ReproError as error:
+            found[rank] = error
+            transports[rank].leave()
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [want] * 3
 
 
 def test_a_rank_that_leaves_is_missed() -> None:

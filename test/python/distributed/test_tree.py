@@ -7,7 +7,8 @@ import itertools
 import random
 
 import pytest
-from repro_mlir.distributed import Ranks, make_loopback
+from loopback import make_loopback
+from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.tree import fold, join, maximal_nodes
 from repro_mlir.errors import ReproError
 

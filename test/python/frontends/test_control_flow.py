@@ -223,6 +223,42 @@ def test_elements_of_small_constants_are_known() -> None:
     check({"sizes": _sizes_in_a_tensor, "written": _written_sizes}, X)
 
 
+def _written_by_a_view(x: torch.Tensor) -> torch.Tensor:
+    flags = torch.tensor([False, False])
+    for i in range(2):
+        flags[i] = x[i, 0] > 0
+    return x + 1 if bool(flags.all()) else x - 1
+
+
+def _read_by_a_view(x: torch.Tensor) -> torch.Tensor:
+    sizes = torch.tensor([1.0, 2.0])
+    view = sizes[1:]
+    sizes.copy_(x[0, :2])
+    return x * float(view)
+
+
+def _computed_of_a_written_one(x: torch.Tensor) -> torch.Tensor:
+    one = torch.tensor([1.0])
+    one[0] = x[0, 0]
+    return x * float((one * 2)[0])
+
+
+def _drawn(x: torch.Tensor) -> torch.Tensor:
+    numbers = torch.tensor([1.0, 2.0])
+    numbers[1:].uniform_()
+    return x * float(numbers[1])
+
+
+@pytest.mark.parametrize("function", [_written_by_a_view, _read_by_a_view, _computed_of_a_written_one, _drawn])
+def test_elements_that_are_written_from_others_are_not_known(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    with pytest.raises(ReproError, match="depends on tensor values"):
+        repro_mlir.capture(Model(), (X,))
+
+
 OUTSIDE = torch.zeros(4)
 
 

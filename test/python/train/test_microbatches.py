@@ -112,18 +112,44 @@ class Unchanged(torch.nn.Linear):
     def __init__(self) -> None:
         super().__init__(6, 3)
         self.register_buffer("scale", torch.tensor([0.1, 0.7, 1.3]))
+        self.register_buffer("halved", torch.tensor([0.1, 0.7, 1.3]))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.scale += 0
+        self.halved[:] = self.halved.clone() * 0.5
         return super().forward(x) * self.scale
 
 
-def test_what_no_microbatch_changes_stays() -> None:
-    """The mean of three equal numbers may be another number."""
+def test_what_no_microbatch_decides_is_not_a_mean() -> None:
+    """The mean of seven equal numbers may be another number."""
+    seven = torch.full([7], 0.1)
+    assert (seven[0] + seven[1] + (seven[2] + seven[3]) + (seven[4] + seven[5] + seven[6])) / 7 != seven[0]
     model = Unchanged()
-    trainer = repro_mlir.Trainer(model, LOSS, torch.optim.SGD(model.parameters()), microbatches=3)
+    trainer = repro_mlir.Trainer(model, LOSS, torch.optim.SGD(model.parameters()), microbatches=7)
     for _ in range(2):
-        trainer.step(X, Y)
+        trainer.step(X[:21], Y[:21])
     assert model.scale.tolist() == torch.tensor([0.1, 0.7, 1.3]).tolist()
+    assert model.halved.tolist() == (torch.tensor([0.1, 0.7, 1.3]) * 0.25).tolist()
+
+
+def test_unsigned_batches() -> None:
+    images = torch.arange(144, dtype=torch.uint8).reshape(24, 6)
+
+    def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return LOSS(output, target.long())
+
+    class Scaled(torch.nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x.float() / 255)
+
+    hashes = []
+    for target in TARGETS:
+        torch.manual_seed(0)
+        model = Scaled(6, 3)
+        trainer = repro_mlir.Trainer(model, loss, torch.optim.SGD(model.parameters()), target=target, microbatches=4)
+        trainer.step(images, Y.to(torch.uint8))
+        hashes.append(trainer.state_hash())
+    assert len({*hashes}) == 1
 
 
 def test_random_numbers_of_microbatches_are_of_steps_of_their_own() -> None:
@@ -225,7 +251,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "alone": ("belong to microbatches", dict(accumulate=2)),
     "name": (r"no tensor 'x' to be cut, it has batch\[0\], batch\[1\]", dict(microbatches=2, microbatch_inputs=["x"])),
     "outputs": ("returns has 'outputs'", dict(microbatches=2, returns=["outputs"])),
-    "receipt": ("receipt of steps in microbatches", dict(microbatches=2, receipt="never")),
+    "many": ("expected microbatches as a whole number from 1 to 16777216", dict(microbatches=2**24 + 1)),
 }
 
 

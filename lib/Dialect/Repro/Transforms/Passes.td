@@ -68,7 +68,9 @@ def ReproSplitMicrobatches
       microbatches share; its results are the new state and the other outputs. A
       sum of floats is divided by the number of microbatches (B3).
 
-    A new state that depends on the microbatch in another way is an error.
+    A new state that depends on the microbatch in another way is an error. A
+    value that does not depend on the microbatch, nor on the step of the random
+    numbers, is not reduced.
 
     (R1) `step` is the argument that counts steps for random numbers. Microbatch
     p is given its value plus p; `finish` adds the number of microbatches.
@@ -84,7 +86,7 @@ def ReproSplitMicrobatches
   let options = [
     Option<"keep", "keep", "std::string", "", "part, add or finish">,
     Option<"microbatches", "microbatches", "int64_t", "1",
-           "how many there are, at most 2^31 - 1">,
+           "how many there are, at most 2^24">,
     ListOption<"cut", "cut", "int64_t",
                "positions of the arguments of which each microbatch has its "
                "own, behind the state">,

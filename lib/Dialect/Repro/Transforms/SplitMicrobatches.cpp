@@ -14,10 +14,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/STLExtras.h"
-
-#include <limits>
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROSPLITMICROBATCHES
@@ -27,28 +24,38 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
+/// An f32 has each number up to here: sums are divided by it.
+static constexpr int64_t kMostMicrobatches = int64_t(1) << 24;
+
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
+
+/// Whether an operation, or one in its regions, has one of `values` as operand.
+static bool readsAny(Operation *op, const DenseSet<Value> &values) {
+  WalkResult result = op->walk([&](Operation *inner) {
+    bool reads = llvm::any_of(inner->getOperands(), [&](Value value) {
+      return values.contains(value);
+    });
+    return reads ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}
 
 /// The results of operations of `block` that depend on one of `sources`, and
 /// the sources, on a way that `isEnd` does not end.
 static DenseSet<Value> findDependent(Block &block, ArrayRef<Value> sources,
                                      function_ref<bool(Operation *)> isEnd) {
   DenseSet<Value> dependent(sources.begin(), sources.end());
-  for (Operation &op : block.without_terminator()) {
-    auto depends = [&](Value value) { return dependent.contains(value); };
-    bool reads = llvm::any_of(op.getOperands(), depends);
-    op.walk([&](Operation *inner) {
-      reads |= llvm::any_of(inner->getOperands(), depends);
-    });
-    if (reads && !isEnd(&op))
+  for (Operation &op : block.without_terminator())
+    if (!isEnd(&op) && readsAny(&op, dependent))
       dependent.insert_range(op.getResults());
-  }
   return dependent;
 }
 
 static bool isReduction(Operation *op) { return isa<ReduceMicrobatchesOp>(op); }
+
+static bool isNone(Operation *) { return false; }
 
 /// A tensor of what `body` gives of the elements of tensors of one type.
 static Value
@@ -124,14 +131,21 @@ struct SplitMicrobatches
 
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
-    if (!main || !main.getBody().hasOneBlock()) {
-      getOperation().emitError("(B1) expected a function @main of one block");
+    if (!main || !main.getBody().hasOneBlock() ||
+        !isa<func::ReturnOp>(main.front().getTerminator())) {
+      getOperation().emitError(
+          "(B1) expected a function @main of one block, which returns");
       return signalPassFailure();
     }
-    if (failed(check(main)) || failed(keep == "part"  ? makePart(main)
-                                      : keep == "add" ? makeAdd(main)
-                                                      : makeFinish(main)))
+    if (failed(check(main)) || failed(split(main)))
       signalPassFailure();
+  }
+
+  LogicalResult split(func::FuncOp main) {
+    if (keep == "add")
+      return makeAdd(main);
+    dropShared(main);
+    return keep == "part" ? makePart(main) : makeFinish(main);
   }
 
   LogicalResult check(func::FuncOp main) {
@@ -143,8 +157,8 @@ struct SplitMicrobatches
     if (keep != "part" && keep != "add" && keep != "finish")
       return main.emitError("(B1) expected keep as part, add or finish, got '")
              << keep << "'";
-    if (microbatches < 1 || microbatches > std::numeric_limits<int32_t>::max())
-      return main.emitError("(B1) expected 1 to 2^31 - 1 microbatches, got ")
+    if (microbatches < 1 || microbatches > kMostMicrobatches)
+      return main.emitError("(B1) expected 1 to 2^24 microbatches, got ")
              << microbatches.getValue();
     for (int64_t position : cut)
       if (position < numState || position >= main.getNumArguments())
@@ -162,6 +176,23 @@ struct SplitMicrobatches
     return success();
   }
 
+  /// What depends on no microbatch is that of the step. (The mean of equal
+  /// numbers may be another number.)
+  void dropShared(func::FuncOp main) {
+    SmallVector<Value> sources;
+    for (int64_t position : cut)
+      sources.push_back(main.getArgument(position));
+    if (step >= 0)
+      sources.push_back(main.getArgument(step));
+    DenseSet<Value> own = findDependent(main.front(), sources, isNone);
+    for (auto op : llvm::make_early_inc_range(
+             main.front().getOps<ReduceMicrobatchesOp>()))
+      if (!own.contains(op.getOperand())) {
+        op.getResult().replaceAllUsesWith(op.getOperand());
+        op.erase();
+      }
+  }
+
   /// The values that belong to a microbatch.
   DenseSet<Value> findParts(func::FuncOp main) {
     SmallVector<Value> inputs;
@@ -172,8 +203,8 @@ struct SplitMicrobatches
 
   /// The results of `main` that are outputs, and whether each belongs to a
   /// microbatch.
-  SmallVector<std::pair<unsigned, bool>> getOutputs(func::FuncOp main) {
-    DenseSet<Value> parts = findParts(main);
+  SmallVector<std::pair<unsigned, bool>>
+  getOutputs(func::FuncOp main, const DenseSet<Value> &parts) {
     SmallVector<std::pair<unsigned, bool>> outputs;
     auto ends = cast<func::ReturnOp>(main.front().getTerminator());
     for (unsigned i = numState; i < ends.getNumOperands(); ++i)
@@ -215,14 +246,13 @@ struct SplitMicrobatches
       attributes.push_back(b.getDictionaryAttr({}));
       sums.push_back(op.getResult());
     }
-    for (auto [position, isPart] : getOutputs(main)) {
+    for (auto [position, isPart] : getOutputs(main, findParts(main))) {
       if (!isPart)
         continue;
       results.push_back(ends.getOperand(position));
       attributes.push_back(main.getResultAttrDict(position));
     }
-    DenseSet<Value> ending =
-        findDependent(block, sums, [](Operation *) { return false; });
+    DenseSet<Value> ending = findDependent(block, sums, isNone);
     for (auto [number, value] : llvm::enumerate(results))
       if (ending.contains(value))
         return main.emitError("(B3) ")
@@ -231,11 +261,7 @@ struct SplitMicrobatches
                << " depends on a result of repro.reduce_microbatches";
     setResults(main, results, attributes);
     main->setAttr("repro.num_state", b.getI64IntegerAttr(0));
-    clean(main, [&](Operation *op) {
-      return llvm::any_of(op->getOperands(), [&](Value operand) {
-        return ending.contains(operand);
-      });
-    });
+    clean(main, [&](Operation *op) { return readsAny(op, ending); });
     return success();
   }
 
@@ -280,7 +306,7 @@ struct SplitMicrobatches
       results.push_back(value);
       attributes.push_back(main.getResultAttrDict(i));
     }
-    for (auto [position, isPart] : getOutputs(main)) {
+    for (auto [position, isPart] : getOutputs(main, parts)) {
       if (isPart)
         continue;
       results.push_back(ends.getOperand(position));
@@ -303,13 +329,9 @@ struct SplitMicrobatches
       op.erase();
     }
     // Checks of what a microbatch computes are made there.
-    DenseSet<Value> ending = findDependent(block, llvm::to_vector(sums),
-                                           [](Operation *) { return false; });
-    clean(main, [&](Operation *op) {
-      return llvm::none_of(op->getOperands(), [&](Value operand) {
-        return ending.contains(operand);
-      });
-    });
+    DenseSet<Value> ending =
+        findDependent(block, llvm::to_vector(sums), isNone);
+    clean(main, [&](Operation *op) { return !readsAny(op, ending); });
     BitVector erased(main.getNumArguments());
     for (int64_t position : cut)
       erased.set(position + (number - numState));

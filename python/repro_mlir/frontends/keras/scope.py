@@ -23,7 +23,7 @@ class Scope(keras.StatelessScope):
     """
 
     def __init__(self, values: Iterable[tuple[Any, Any]] = ()) -> None:
-        super().__init__(state_mapping=list(values), initialize_variables=False)
+        super().__init__(state_mapping=list(values), collect_losses=True, initialize_variables=False)
 
     def get_current_value(self, variable: Any) -> Any:
         if id(variable) not in self.state_mapping:
@@ -63,7 +63,7 @@ def derived_tensors(layer: keras.Layer) -> Iterator[None]:
 
     Normalization keeps such ones of what `adapt` found.
     """
-    found = [each for each in layer._flatten_layers() if isinstance(each, keras.layers.Normalization)]
+    found = [each for each in layer._flatten_layers() if isinstance(each, keras.layers.Normalization) and each.built]
     former = [(each.mean, each.variance) for each in found]
     try:
         for each in found:

@@ -32,39 +32,56 @@ _Helper = (
     keras.regularizers.Regularizer,
     keras.constraints.Constraint,
 )
+_OF_THE_LOOP = {"built", "compiled", "optimizer", "stop_evaluating", "stop_predicting", "stop_training"}
+"""What the loop of Keras writes to a model."""
 
 
 def settings_of(model: keras.Model, *, training: bool) -> dict[str, Any]:
     """What a step reads that is no variable, by the name of its owner and its own, as values that compare.
 
     These are the public attributes of layers, metrics and the optimizer that are numbers, strings, functions or tuples
-    of them, and those of their regularizers, constraints, losses and schedules.
+    of them, and those of their regularizers, constraints, losses and schedules; and which layers are trainable.
     """
     layers = {f"{number}: {layer.name}": layer for number, layer in enumerate(model._flatten_layers())}
     metrics = {f"metrics {number}: {metric.name}": metric for number, metric in enumerate(model.metrics)}
     optimizer = {"optimizer": model.optimizer} if training else {}
-    return {
-        f"{name}.{attribute}": value
-        for name, owner in {**layers, **metrics, **optimizer}.items()
-        for attribute, value in _settings(owner)
-    }
-
-
-def _settings(owner: Any) -> list[tuple[str, Any]]:
-    found = []
-    for name, value in vars(owner).items():
-        if isinstance(value, _Helper):
-            found += [(name, type(value)), *((f"{name}.{inner}", each) for inner, each in _settings(value))]
-        elif not name.startswith("_") and _is_setting(value):
-            # 1, 1.0 and True are equal, as are 0.0 and -0.0.
-            found.append((name, value if callable(value) else repr(value)))
+    found: dict[str, Any] = {f"{name}.trainable": layer.trainable for name, layer in layers.items()}
+    for name, owner in {**layers, **metrics, **optimizer}.items():
+        left_out = _OF_THE_LOOP if isinstance(owner, keras.Model) else set()
+        for attribute, value in vars(owner).items():
+            if attribute not in left_out:
+                _add(found, f"{name}.{attribute}", value, attribute.startswith("_"), {id(owner)})
     return found
+
+
+def _add(found: dict[str, Any], name: str, value: Any, is_private: bool, within: set[int]) -> None:
+    """Adds a value, and what is in it; of what is private only what has settings of its own."""
+    if isinstance(value, _Helper):
+        found[name] = type(value)
+        if id(value) not in within:
+            for inner, each in vars(value).items():
+                _add(found, f"{name}.{inner}", each, inner.startswith("_"), {*within, id(value)})
+    elif isinstance(value, (list, dict)) and not is_private:
+        # Losses of several outputs.
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in pairs:
+            if isinstance(each, _Helper):
+                _add(found, f"{name}[{key!r}]", each, False, within)
+    elif not is_private and _is_setting(value):
+        found[name] = _comparable(value)
 
 
 def _is_setting(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_setting, value))
     return isinstance(value, (bool, int, float, complex, str, type(None), np.generic, FunctionType))
+
+
+def _comparable(value: Any) -> Any:
+    """1, 1.0 and True are equal, as are 0.0 and -0.0, and a function is itself."""
+    if isinstance(value, tuple):
+        return tuple(map(_comparable, value))
+    return value if isinstance(value, FunctionType) else repr(value)
 
 
 def training_step(model: keras.Model) -> Step:

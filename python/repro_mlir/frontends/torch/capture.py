@@ -38,7 +38,7 @@ from repro_mlir.frontends.torch.loss_scaling import (
     unscaled,
     update_scale,
 )
-from repro_mlir.frontends.torch.microbatch_reduction import keep_unchanged, origin_of_values, reduce_microbatches
+from repro_mlir.frontends.torch.microbatch_reduction import origin_of_values, reduce_microbatches
 from repro_mlir.frontends.torch.modes import evaluation_mode
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
 from repro_mlir.frontends.torch.random_sites import RandomSites, current_sites
@@ -624,7 +624,6 @@ class _Traced:
     def second(self) -> tuple[torch.fx.GraphModule, bool]:
         """The graph that is lowered, and whether it draws random numbers; it has seed and step only then."""
         graph = second_stage(self.first)
-        keep_unchanged(graph.graph, len(self.own))
         seed = [node for node in graph.graph.nodes if node.op == "placeholder"][len(self.own)]
         draws = any(user.op != "output" for user in seed.users)
         if not draws:

@@ -86,27 +86,63 @@ class KnownValues:
         return node.target(*args, **kwargs)  # type: ignore[operator]  # it is an operator
 
 
+def follows_from_constants(node: torch.fx.Node, seen: set[torch.fx.Node] | None = None) -> bool:
+    """Whether nothing but constants has a part in a node's tensor, nor in what is written to its memory, before or
+    after, by whichever view."""
+    seen = set() if seen is None else seen
+    if node in seen:
+        return True
+    seen.add(node)
+    target: Any = node.target
+    if node.op == "placeholder" or torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
+        return False
+    root = _root(node)
+    return all(follows_from_constants(each, seen) for each in (*node.all_input_nodes, root, *_writers(root)))
+
+
+def _writers(root: torch.fx.Node) -> list[torch.fx.Node]:
+    """The operators that write to a node's memory, by whichever view of it."""
+    return [
+        user
+        for user in _users(root)
+        if isinstance(user.target, torch._ops.OpOverload) and user.target._schema.is_mutable
+    ]
+
+
+def _root(node: torch.fx.Node) -> torch.fx.Node:
+    """The node whose memory that of a node is."""
+    while (_is_view(node) or _writes_first(node)) and isinstance(node.args[0], torch.fx.Node):
+        node = node.args[0]
+    return node
+
+
+def _writes_first(node: torch.fx.Node) -> bool:
+    """Whether an operator gives its first argument, which it has written."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or not target._schema.arguments:
+        return False
+    first, results = target._schema.arguments[0], target._schema.returns
+    return bool(results and first.alias_info and first.alias_info.is_write and results[0].alias_info)
+
+
+def _users(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
+    """The operators that read a node's tensor, or views of it."""
+    for user in node.users:
+        yield user
+        if _is_view(user) or _writes_first(user):
+            yield from _users(user)
+
+
 def _is_small(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.numel() <= _MOST_ELEMENTS
 
 
 def _is_written(node: torch.fx.Node) -> bool:
     """Whether an operator writes to the memory of a node's tensor, by whichever view of it."""
-    while _is_view(node) and isinstance(node.args[0], torch.fx.Node):
-        node = node.args[0]
-    return any(reader._schema.is_mutable for reader in _readers(node))
+    return bool(_writers(_root(node)))
 
 
 def _is_view(node: torch.fx.Node) -> bool:
     """Whether a node gives views of its first argument, or one of several that it has."""
     target = node.target
     return target is operator.getitem or (isinstance(target, torch._ops.OpOverload) and target.is_view)
-
-
-def _readers(node: torch.fx.Node) -> Iterator[torch._ops.OpOverload]:
-    """The operators that read a node's tensor, or views of it."""
-    for user in node.users:
-        if isinstance(user.target, torch._ops.OpOverload):
-            yield user.target
-        if _is_view(user):
-            yield from _readers(user)

@@ -9,6 +9,7 @@ import torch
 import torch.fx
 
 from repro_mlir.frontends.torch.operations import define
+from repro_mlir.frontends.torch.unsigned import as_signed, is_unsigned
 
 _REDUCE = define(
     "reduce_microbatches(Tensor x) -> Tensor",
@@ -23,27 +24,21 @@ def reduce_microbatches(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach()
     if tensor.is_complex():
         return torch.view_as_complex(_REDUCE(torch.view_as_real(tensor)))
+    if is_unsigned(tensor):
+        return _REDUCE(as_signed(tensor)).view(tensor.dtype)
     return _REDUCE(tensor)
 
 
-def keep_unchanged(graph: torch.fx.Graph, num_state: int) -> None:
-    """State that a microbatch leaves as it is stays so: the mean of equal numbers may be another one."""
-    state = [node for node in graph.nodes if node.op == "placeholder"][:num_state]
-    for node in list(graph.nodes):
-        if node.target is _REDUCE and origin_of_values(node) in state:
-            node.replace_all_uses_with(node.args[0])
-            graph.erase_node(node)
+def origin_of_values(node: torch.fx.Node) -> torch.fx.Node:
+    """The node whose values a node has, copied or not; what no microbatch decides is not reduced."""
+    while node.target in _COPIES:
+        node = node.args[0]  # type: ignore[assignment]
+    return node
 
 
 _COPIES = {
     torch.ops.aten.clone.default,
     torch.ops.aten.alias.default,
     torch.ops.aten.detach.default,
+    _REDUCE,
 }
-
-
-def origin_of_values(node: torch.fx.Node) -> torch.fx.Node:
-    """The node whose values a node has, copied or not."""
-    while node.target in _COPIES or node.target is _REDUCE:
-        node = node.args[0]  # type: ignore[assignment]
-    return node

@@ -24,7 +24,6 @@ import torch.fx
 import torch.fx.traceback
 import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental import proxy_tensor
@@ -39,6 +38,7 @@ from repro_mlir.frontends.torch.control_flow import calls_of_operators
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.interpreters import NodeInterpreter
+from repro_mlir.frontends.torch.known_values import follows_from_constants
 from repro_mlir.frontends.torch.recomputation import insert_barriers
 from repro_mlir.frontends.torch.repeats import Repeats, only_computes
 from repro_mlir.frontends.torch.representation import represent, represented
@@ -76,16 +76,26 @@ _MOST_KNOWN = 64
 
 @contextlib.contextmanager
 def _known_elements() -> Iterator[None]:
-    """Lets a trace know the elements of small constants, such as sizes in a tensor; PyTorch's limit is one element."""
-    modules: tuple[Any, ...] = (fake_tensor, proxy_tensor)
-    former = [module.CONSTANT_NUMEL_LIMIT for module in modules]
-    for module in modules:
-        module.CONSTANT_NUMEL_LIMIT = _MOST_KNOWN
+    """Lets a trace know the elements of small constants, such as sizes in a tensor.
+
+    PyTorch's limit is one element, and it takes no notice of what is written by another view.
+    """
+    module: Any = proxy_tensor
+    limit, call = module.CONSTANT_NUMEL_LIMIT, module.proxy_call
+
+    def checked(mode: Any, function: Any, *rest: Any) -> Any:
+        if torch.Tag.data_dependent_output in function.tags:
+            for tensor in filter(torch.is_tensor, pytree.tree_leaves(rest)):
+                slot: Any = proxy_tensor.get_proxy_slot(tensor, mode.tracer, None)
+                if slot is not None and slot.constant is not None and not follows_from_constants(slot.proxy.node):
+                    slot.constant = None
+        return call(mode, function, *rest)
+
+    module.CONSTANT_NUMEL_LIMIT, module.proxy_call = _MOST_KNOWN, checked
     try:
         yield
     finally:
-        for module, limit in zip(modules, former, strict=True):
-            module.CONSTANT_NUMEL_LIMIT = limit
+        module.CONSTANT_NUMEL_LIMIT, module.proxy_call = limit, call
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@
 // RUN: not %repro-opt --repro-split-microbatches="keep=part cut=1" %s -split-input-file 2>&1 | FileCheck %s --check-prefix=TWICE
 
 // KEEP: (B1) expected keep as part, add or finish, got 'half'
-// NONE: (B1) expected 1 to 2^31 - 1 microbatches, got 0
+// NONE: (B1) expected 1 to 2^24 microbatches, got 0
 // STATE: (B1) there is no input at position 0
 // STEP: (B1) the step is a 'tensor<4xf32>', expected tensor<i64>
 // TWICE: (B3) what is reduced depends on a result of repro.reduce_microbatches
@@ -42,4 +42,13 @@ func.func @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> attribute
   %0 = repro.reduce_microbatches %x : tensor<4xf32>
   %1 = repro.reduce_microbatches %0 : tensor<4xf32>
   return %1 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{(B1) expected a function @main of one block, which returns}}
+module {
+  func.func @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> attributes {repro.num_state = 1 : i64} {
+    ub.unreachable
+  }
 }

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ranks as threads of one process, for tests."""
+"""Transports of ranks that are threads of one process."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import threading
 from collections.abc import Sequence
 
 import numpy as np
-
-from ..errors import RankLost
-from .transport import Message
+from repro_mlir.distributed.transport import Message
+from repro_mlir.errors import RankLost
 
 _SECONDS = 0.05
 """Between two looks at whether a rank is gone."""
@@ -46,17 +45,6 @@ class _Loopback:
             except queue.Empty:
                 if self._gone.is_set():
                     raise RankLost(f"rank {self.rank}: another rank has left the run") from None
-
-    def broadcast(self, data: np.ndarray, root: int) -> None:
-        others = [peer for peer in range(self.size) if peer != root]
-        if self.rank == root:
-            self.exchange([(peer, data) for peer in others], [])
-        else:
-            self.exchange([], [(root, data)])
-
-    def barrier(self) -> None:
-        others = [peer for peer in range(self.size) if peer != self.rank]
-        self.exchange([(peer, np.zeros(1, np.uint8)) for peer in others], [(p, np.empty(1, np.uint8)) for p in others])
 
     def leave(self) -> None:
         """What the end of a process is: the others do not wait any more."""
