@@ -13,7 +13,7 @@ class StepFailed(ReproError):
 
 
 class RankLost(ReproError):
-    """Another rank of the run cannot be reached any more; `Trainer.steps` says whether the step has run."""
+    """Another rank of the run cannot be reached any more; the state is that before the step."""
 
 
 class ProgramError(ReproError):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import ReproError, StepFailed
-from .ranks import Ranks
+from .ranks import Agreed, Ranks
 
 _FORM = struct.Struct("<32s32s32s32s32sB255s")
 
@@ -53,6 +53,7 @@ def require_agreement(ranks: Ranks, report: Report) -> None:
     """Returns where all ranks say the same.
 
     Raises:
+      Agreed: they do not, of one of these causes:
       StepFailed: a microbatch of some rank has no result, or integers differ: none has one.
       ReproError: ranks that differ in anything else, with their numbers.
       RankLost: another rank is gone.
@@ -62,14 +63,20 @@ def require_agreement(ranks: Ranks, report: Report) -> None:
     received = {peer: np.empty(_FORM.size, np.uint8) for peer in others}
     ranks.transport.exchange([(peer, own) for peer in others], [*received.items()])
     received[ranks.rank] = own
-    reports = [Report.of_bytes(received[rank].tobytes()) for rank in range(ranks.size)]
+    try:
+        _check([Report.of_bytes(received[rank].tobytes()) for rank in range(ranks.size)], ranks.rank)
+    except ReproError as error:
+        raise Agreed from error
+
+
+def _check(reports: Sequence[Report], own: int) -> None:
     _require_equal(reports, lambda each: each.program, "run another program")
     _require_equal(reports, lambda each: each.leaves, "have other shares")
     _require_equal(reports, lambda each: each.state, "have another state")
     _require_equal(reports, lambda each: each.inputs, "have another batch, or other hyper-parameters,")
     for rank, each in enumerate(reports):
         if each.failure:
-            raise StepFailed(each.failure if rank == ranks.rank else f"rank {rank}: {each.failure}")
+            raise StepFailed(each.failure if rank == own else f"rank {rank}: {each.failure}")
     if len({each.integers for each in reports if any(each.integers)}) > 1:
         raise StepFailed("(B3) integers of the state differ between microbatches of several ranks")
 

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from ..errors import ReproError
+from ..errors import RankLost, ReproError
 from .transport import Transport
 
 
@@ -25,6 +27,7 @@ class Ranks:
 
     transport: Transport
     shares: tuple[int, ...] | None = None
+    _cut_short: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         shares = self.shares
@@ -50,3 +53,25 @@ class Ranks:
         shares = self.shares or (1,) * self.size
         ends = [count * done // sum(shares) for done in itertools.accumulate(shares)]
         return [range(start, end) for start, end in itertools.pairwise([0, *ends])]
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """A block of exchanges that all ranks make or none: after an exception in it, other than one about which they
+        agree, the others wait for something else than this rank would send, and it takes part in no further one.
+
+        Raises:
+          RankLost: a former one was cut short.
+        """
+        if self._cut_short:
+            raise RankLost(f"rank {self.rank}: {self._cut_short[0]}: start the ranks again, from a checkpoint")
+        self._cut_short.append("a step was cut short")
+        try:
+            yield
+        except Agreed:
+            self._cut_short.clear()
+            raise
+        self._cut_short.clear()
+
+
+class Agreed(Exception):
+    """Ends a step of `Ranks` on every rank; its cause is raised."""

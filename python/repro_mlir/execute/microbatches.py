@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..distributed.agreement import Report, require_agreement
-from ..distributed.ranks import Ranks
+from ..distributed.ranks import Agreed, Ranks
 from ..distributed.reduction import combine
 from ..distributed.sums import SumLayout, Sums
 from ..distributed.tree import fold, maximal_nodes
@@ -49,6 +49,8 @@ class MicrobatchExecutable:
         self.ranks = ranks
         self.part, self.finish = (compile(each, target, threads) for each in (program.part, program.finish))
         self.threads = self.finish.threads
+        # On a device the other one has a state of its own.
+        self.trial = None if ranks is None else compile(program.finish, target, threads)
         slices = 1 if ranks is None else ranks.size
         self.layout = SumLayout(program.sums, slices)
         self._sums: dict[tuple[str, int], Executable] = {
@@ -124,10 +126,15 @@ class KeptMicrobatches:
         leaves = range(program.microbatches.leaves)
         if ranks is None:
             sums = self._fold(leaves, arrays)
-            outputs = self._kept.step(*sums.tensors, *shared)
         else:
-            sums = self._combined(ranks, leaves, arrays)
-            outputs = self._finished(ranks, [*sums.tensors, *shared])
+            try:
+                with ranks.step():
+                    sums = self._combined(ranks, leaves, arrays)
+                    self._try_finish(ranks, [*sums.tensors, *shared])
+            except Agreed as error:
+                assert error.__cause__ is not None
+                raise error.__cause__ from None
+        outputs = self._kept.step(*sums.tensors, *shared)
         self._free.append(sums)
         return outputs
 
@@ -144,30 +151,44 @@ class KeptMicrobatches:
                 integers = self._integers_of([*nodes.values()])
         except BaseException as error:
             failure = error
-        # The others wait for what this rank says.
-        said = "" if failure is None else str(failure) or type(failure).__name__
-        try:
-            require_agreement(ranks, self._report(ranks, blake3_of(*inputs), integers, said))
-        except StepFailed as error:
-            raise (failure or error) from None
-        if failure is not None:
-            raise failure
+        self._agree(ranks, self._state, blake3_of(*inputs), integers, failure)
         layout = self._executable.layout
         sums = combine(ranks, len(leaves), nodes, layout, self._new, self._executable.add)
         self._free += [each for each in nodes.values() if each is not sums]
         return sums
 
-    def _finished(self, ranks: Ranks, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        """The end of the step, about which all ranks agree."""
-        outputs = self._kept.step(*inputs)
-        if self._kept.ahead:
-            self._kept.fetch()
-        require_agreement(ranks, self._report(ranks, bytes(32), bytes(32), ""))
-        return outputs
+    def _try_finish(self, ranks: Ranks, inputs: Sequence[np.ndarray]) -> None:
+        """Agrees with the others about the state after the step, before any of them has it."""
+        state = [array.copy() for array in self._state]
+        outputs = [np.empty_like(array) for array in self._kept.outputs.values()]
+        failure = None
+        try:
+            assert self._executable.trial is not None
+            self._executable.trial.write(state, inputs, outputs)
+        except BaseException as error:
+            failure = error
+        self._agree(ranks, state, bytes(32), bytes(32), failure)
 
-    def _report(self, ranks: Ranks, inputs: bytes, integers: bytes, failure: str) -> Report:
+    def _agree(
+        self,
+        ranks: Ranks,
+        state: Sequence[np.ndarray],
+        inputs: bytes,
+        integers: bytes,
+        failure: BaseException | None,
+    ) -> None:
+        """Tells the others what this rank has, or why it has failed, as they wait for it; as `require_agreement`."""
+        said = "" if failure is None else str(failure) or type(failure).__name__
+        try:
+            require_agreement(ranks, self._report(ranks, state, inputs, integers, said))
+        except Agreed as error:
+            raise Agreed from failure or error.__cause__
+
+    def _report(
+        self, ranks: Ranks, arrays: Sequence[np.ndarray], inputs: bytes, integers: bytes, failure: str
+    ) -> Report:
         program = self._executable.program
-        state = state_hash([(array, kind.element) for array, kind in zip(self._state, program.state, strict=True)])
+        state = state_hash([(array, kind.element) for array, kind in zip(arrays, program.state, strict=True)])
         leaves = [leaf for own in ranks.leaves(program.microbatches.leaves) for leaf in (own.start, own.stop)]
         shares = blake3_of(np.array(leaves, np.int64).tobytes())
         identity = bytes.fromhex(program.hash)
@@ -183,8 +204,7 @@ class KeptMicrobatches:
     def _require_equal_integers(self, left: Sums, right: Sums) -> None:
         for i in self._executable.layout.integers:
             if left.tensors[i].tobytes() != right.tensors[i].tobytes():
-                kind = self._executable.program.sums[i]
-                raise StepFailed(f"(B3) {kind.name} differs between microbatches, expected equal integers")
+                raise StepFailed("(B3) integers of the state differ between microbatches, expected equal ones")
 
     def _fold(self, leaves: range, arrays: Sequence[np.ndarray]) -> Sums:
         """(B2) The sums of a node."""

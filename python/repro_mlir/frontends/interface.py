@@ -51,6 +51,8 @@ class Microbatches:
     @staticmethod
     def chosen(count: int | None, accumulate: int = 1, inputs: Sequence[str] | None = None) -> Microbatches | None:
         """What `Trainer` is given: None without microbatches. ReproError for what belongs to microbatches alone."""
+        if inputs is not None and (isinstance(inputs, str) or not isinstance(inputs, Sequence)):
+            raise ReproError(f"expected microbatch_inputs as a list of names, got {inputs!r}")
         if count is not None:
             return Microbatches(count, accumulate, None if inputs is None else tuple(inputs))
         if accumulate != 1 or inputs is not None:

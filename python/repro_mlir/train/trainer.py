@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, overload
 import numpy as np
 
 from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
+from ..distributed import Ranks
 from ..errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
 from ..execute.executable import Executable, check_target
 from ..execute.microbatches import MicrobatchExecutable
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
     from ..audit.receipts.recorder import Recorder
-    from ..distributed import Ranks
     from ..frontends.torch import Captured, FlatBatch, Form, Refresh, Subject
 
 
@@ -153,6 +153,8 @@ class Trainer:
         if loss_scale is not None:
             frontend.check_scaler(loss_scale)
         self._microbatches = Microbatches.chosen(microbatches, accumulate, microbatch_inputs)
+        if ranks is not None and not isinstance(ranks, Ranks):
+            raise ReproError(f"expected ranks as a connect() gives them, got a {type(ranks).__name__}")
         if ranks is not None and self._microbatches is None:
             raise ReproError("ranks share microbatches: expected microbatches=N")
         if ranks is not None and receipt is not None and ranks.rank > 0:
@@ -180,7 +182,7 @@ class Trainer:
         # Seed and step of the random numbers, which no object of the user's holds.
         self._random: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
-        self._running = False
+        self._running = self._has_run = False
         self._done = _Position(0, 0)
         # Where the receipt began.
         self._before_receipt = self._done
@@ -375,7 +377,7 @@ class Trainer:
                 step.kept.load()
         position = _Position(self._done.steps + 1, self._done.cursor + 1)
         begun = self._begun = _Begun(step, inputs, position, step.kept.completed)
-        self._running = True
+        self._running = self._has_run = True
         try:
             step.kept.step(*inputs)
             self._settle(begun)
@@ -592,7 +594,7 @@ class Trainer:
     def _resume(self, batches: Iterator[Any]) -> tuple[Iterator[Any], int]:
         """The batches that are to be used, and how many steps have been run, where this is the beginning of a resumed
         run; elsewhere the batches and 0."""
-        if self._receipt is None or not self._receipt.resume or self._step is not None:
+        if self._receipt is None or not self._receipt.resume or self._has_run:
             return batches, 0
         for first in batches:
             self._prepare(as_arguments(first))

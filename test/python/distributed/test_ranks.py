@@ -14,7 +14,8 @@ from loopback import make_loopback
 from loopback_runs import Run, alone, captured, hash_of, run
 from repro_mlir.distributed import Ranks
 from repro_mlir.errors import RankLost, ReproError, StepFailed
-from repro_mlir.execute.executable import Executable, Kept
+from repro_mlir.execute.executable import Executable
+from repro_mlir.execute.microbatches import MicrobatchExecutable
 
 ROWS = 192
 X = torch.randn(ROWS, 6, generator=torch.Generator().manual_seed(1))
@@ -168,19 +169,64 @@ def test_any_error_of_a_microbatch_is_told_to_the_others(monkeypatch: pytest.Mon
     assert [str(each) for each in found] == ["rank 1: out of memory", "out of memory", "rank 1: out of memory"]
 
 
-def test_a_wrong_new_state_is_found_after_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_new_state_is_found_before_anybody_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     given = normalized(4, 1)
-    step = Kept.step
+    write = Executable.write
+    states: dict[int, dict[str, np.ndarray]] = {}
 
-    def flipped(self: Kept, *inputs: Any) -> Any:
-        outputs = step(self, *inputs)
-        if threading.current_thread().name == "rank 1":
-            flip(self._states[0], 3)
-        return outputs
+    def flipped(self: Executable, state: Any, *arguments: Any) -> None:
+        write(self, state, *arguments)
+        if self.program is given.program.finish and threading.current_thread().name == "rank 1":
+            flip(state[0], 3)
 
-    monkeypatch.setattr(Kept, "step", flipped)
-    found, _ = run(given, 3, steps=1)
+    monkeypatch.setattr(Executable, "write", flipped)
+    found, _ = run(given, 3, steps=1, between=lambda rank, step, state, _: states.update({rank: state}))
     assert all("ranks disagree: 1 of 3 have another state than most" in str(each) for each in found)
+    assert {hash_of(given, state) for state in states.values()} == {hash_of(given, given.program.initial_state())}
+
+
+def test_a_rank_that_was_cut_short_takes_part_in_nothing_more() -> None:
+    """The others wait for another message than the first one of a step."""
+    given = normalized(4, 1)
+    again: list[Exception] = []
+
+    class CutShort(Exception):
+        pass
+
+    transports = make_loopback(2)
+    exchange = transports[1].exchange
+    calls = []
+
+    def cut(sends: Any, receives: Any) -> None:
+        calls.append(len(sends))
+        if len(calls) == 2:
+            raise CutShort
+        exchange(sends, receives)
+
+    transports[1].exchange = cut  # type: ignore[method-assign]
+    executables = [MicrobatchExecutable(given.program, "cpu", 1, Ranks(transport)) for transport in transports]
+    kept = [executable.keep(given.program.initial_state()) for executable in executables]
+
+    def work(rank: int) -> None:
+        try:
+            kept[rank].step(*given.inputs)
+        except CutShort:
+            try:
+                kept[rank].step(*given.inputs)
+            except ReproError as error:
+                again.append(error)
+            transports[rank].leave()
+        except ReproError as error:
+            again.append(error)
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [type(each) for each in again] == [RankLost, RankLost]
+    assert any("a step was cut short: start the ranks again" in str(each) for each in again)
+    assert [each.completed for each in kept] == [0, 0]
 
 
 def test_a_rank_without_leaves_keeps_no_more_sums_in_each_step() -> None:

@@ -3,6 +3,8 @@
 
 """Complex numbers as pairs (Z1) and Fourier transforms (Z2): near to eager PyTorch, the same bits everywhere."""
 
+from typing import Any
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -163,3 +165,24 @@ def test_a_model_with_complex_parameters_trains() -> None:
         optimizer.step()
     trainer.sync()
     torch.testing.assert_close(ours.weight, theirs.weight)
+
+
+@pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.SGD])
+def test_optimizers_take_real_and_imaginary_parts_by_themselves(make: Any) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(_complex(6, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x.to(torch.complex64) @ self.weight).abs().sum()
+
+    ours, theirs, x = Model(), Model(), torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
+    trainer = repro_mlir.Trainer(ours, None, make(ours.parameters(), lr=1e-2))
+    optimizer = make(theirs.parameters(), lr=1e-2)
+    for _ in range(3):
+        trainer.step(x)
+        optimizer.zero_grad()
+        theirs(x).backward()
+        optimizer.step()
+    torch.testing.assert_close(ours.weight, theirs.weight, rtol=1e-4, atol=1e-5)

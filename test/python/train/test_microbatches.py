@@ -132,6 +132,36 @@ def test_what_no_microbatch_decides_is_not_a_mean() -> None:
     assert model.halved.tolist() == (torch.tensor([0.1, 0.7, 1.3]) * 0.25).tolist()
 
 
+class Queue(torch.nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(6, 3)
+        self.register_buffer("queue", torch.zeros(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.queue.copy_(x.mean(0))
+        return super().forward(x)
+
+
+def test_what_a_mean_has_no_meaning_for_is_refused() -> None:
+    model = Queue()
+    trainer = repro_mlir.Trainer(model, LOSS, torch.optim.SGD(model.parameters()), microbatches=2)
+    with pytest.raises(ReproError, match=r"\(B3\) queue changes by what each microbatch computes"):
+        trainer.step(X, Y)
+
+
+def test_sums_of_narrow_floats_are_of_f32() -> None:
+    """Gradients of about 10,000, of which f16 has no sum."""
+    for target in TARGETS:
+        model = torch.nn.Linear(6, 1, bias=False, dtype=torch.float16)
+        with torch.no_grad():
+            model.weight.fill_(0.5)
+        rule = torch.optim.SGD(model.parameters(), lr=1e-5)
+        trainer = repro_mlir.Trainer(model, lambda found, _: found.sum() * 1250, rule, target=target, microbatches=8)
+        trainer.step(torch.ones(64, 6, dtype=torch.float16), torch.zeros(64))
+        assert trainer.program.sums[0].element == trainer.program.sums[-1].element == "f32"
+        assert model.weight.tolist() == [[0.39990234375] * 6]
+
+
 def test_unsigned_batches() -> None:
     images = torch.arange(144, dtype=torch.uint8).reshape(24, 6)
 
@@ -251,6 +281,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "alone": ("belong to microbatches", dict(accumulate=2)),
     "name": (r"no tensor 'x' to be cut, it has batch\[0\], batch\[1\]", dict(microbatches=2, microbatch_inputs=["x"])),
     "outputs": ("returns has 'outputs'", dict(microbatches=2, returns=["outputs"])),
+    "ranks": ("expected ranks as a connect", dict(microbatches=2, ranks="all")),
+    "inputs": ("expected microbatch_inputs as a list", dict(microbatches=2, microbatch_inputs="batch[0]")),
     "many": ("expected microbatches as a whole number from 1 to 16777216", dict(microbatches=2**24 + 1)),
 }
 

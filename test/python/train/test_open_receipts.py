@@ -109,3 +109,22 @@ def test_an_evaluation_takes_the_place_of_a_change_of_the_mode(tmp_path: Path) -
         assert trainer.evaluate(*BATCH) > 0
         trainer.step(*BATCH)
     assert repro_mlir.verify(tmp_path / "run", target="reference", changes=False).steps == 2
+
+
+def test_a_resumed_receipt_that_is_prepared_has_the_steps_that_are_asked_for(tmp_path: Path) -> None:
+    batches = [BATCH, (BATCH[0].flip(0), BATCH[1])]
+
+    def trained(path: Path, steps: int, prepares: bool = False) -> Trainer:
+        model = _model()
+        options = repro_mlir.ReceiptOptions(path, resume=True, checkpoint_every=2)
+        trainer = Trainer(model, nn.functional.cross_entropy, _adamw(model), receipt=options)
+        if prepares:
+            trainer.prepare(*BATCH)
+        trainer.fit(batches, steps)
+        trainer.close()
+        return trainer
+
+    want = trained(tmp_path / "whole.receipt", 6)
+    trained(tmp_path / "cut.receipt", 4)
+    found = trained(tmp_path / "cut.receipt", 6, prepares=True)
+    assert (found.steps, found.state_hash()) == (6, want.state_hash())

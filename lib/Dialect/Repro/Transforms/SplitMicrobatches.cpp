@@ -57,11 +57,19 @@ static bool isReduction(Operation *op) { return isa<ReduceMicrobatchesOp>(op); }
 
 static bool isNone(Operation *) { return false; }
 
-/// A tensor of what `body` gives of the elements of tensors of one type.
+/// (B2) The type of sums of tensors of `type`: f32 of narrower floats.
+static RankedTensorType getSumType(RankedTensorType type) {
+  auto element = dyn_cast<FloatType>(type.getElementType());
+  if (!element || element.getWidth() >= 32)
+    return type;
+  return type.clone(Float32Type::get(type.getContext()));
+}
+
+/// A tensor of type `type` of what `body` gives of the elements of tensors of
+/// one type.
 static Value
-mapElements(ImplicitLocOpBuilder &b, ValueRange tensors,
+mapElements(ImplicitLocOpBuilder &b, RankedTensorType type, ValueRange tensors,
             function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body) {
-  auto type = cast<RankedTensorType>(tensors.front().getType());
   Value empty = tensor::EmptyOp::create(b, type, ValueRange());
   SmallVector<AffineMap> maps(tensors.size() + 1,
                               b.getMultiDimIdentityMap(type.getRank()));
@@ -76,48 +84,51 @@ mapElements(ImplicitLocOpBuilder &b, ValueRange tensors,
       .getResult(0);
 }
 
-/// What `compute` gives of floats, those of less than 32 bits as f32.
-static Value computeWide(ImplicitLocOpBuilder &b, ValueRange elements,
-                         function_ref<Value(ValueRange)> compute) {
-  auto type = cast<FloatType>(elements.front().getType());
-  if (type.getWidth() >= 32)
-    return compute(elements);
-  SmallVector<Value> wide;
-  for (Value element : elements)
-    wide.push_back(arith::ExtFOp::create(b, b.getF32Type(), element));
-  return arith::TruncFOp::create(b, type, compute(wide));
+/// (B2) What is added of a tensor: its elements as those of sums.
+static Value widen(ImplicitLocOpBuilder &b, Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  RankedTensorType sum = getSumType(type);
+  if (sum == type)
+    return tensor;
+  return mapElements(b, sum, tensor,
+                     [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
+                       return arith::ExtFOp::create(at, sum.getElementType(),
+                                                    values.front());
+                     });
 }
 
-/// (B3) A sum of floats divided by how many there are, rounded once.
-static Value divide(ImplicitLocOpBuilder &b, Value sum, int64_t count) {
-  return mapElements(b, sum, [&](ImplicitLocOpBuilder &at, ValueRange values) {
-    return computeWide(at, values, [&](ValueRange wide) -> Value {
-      auto type = cast<FloatType>(wide.front().getType());
-      Value divisor = arith::ConstantOp::create(
-          at, at.getFloatAttr(type, static_cast<double>(count)));
-      return arith::DivFOp::create(at, wide.front(), divisor);
-    });
-  });
-}
-
-/// (B2) The sum of two tensors of floats.
-static Value add(ImplicitLocOpBuilder &b, Value left, Value right) {
+/// (B3) A sum of floats divided by how many there are, rounded to `type`.
+static Value divide(ImplicitLocOpBuilder &b, RankedTensorType type, Value sum,
+                    int64_t count) {
+  auto wide = cast<FloatType>(getSumType(type).getElementType());
   return mapElements(
-      b, {left, right}, [&](ImplicitLocOpBuilder &at, ValueRange values) {
-        return computeWide(at, values, [&](ValueRange wide) -> Value {
-          return arith::AddFOp::create(at, wide[0], wide[1]);
-        });
+      b, type, sum, [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
+        Value divisor = arith::ConstantOp::create(
+            at, at.getFloatAttr(wide, static_cast<double>(count)));
+        Value mean = arith::DivFOp::create(at, values.front(), divisor);
+        if (wide == type.getElementType())
+          return mean;
+        return arith::TruncFOp::create(at, type.getElementType(), mean);
       });
+}
+
+/// (B2) The sum of two tensors.
+static Value add(ImplicitLocOpBuilder &b, Value left, Value right) {
+  auto type = cast<RankedTensorType>(left.getType());
+  return mapElements(b, type, {left, right},
+                     [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
+                       return arith::AddFOp::create(at, values[0], values[1]);
+                     });
 }
 
 /// (R1) A counter of steps, `count` further.
 static Value advance(ImplicitLocOpBuilder &b, Value step, int64_t count) {
-  return mapElements(
-      b, step, [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
-        Value added =
-            arith::ConstantOp::create(at, at.getI64IntegerAttr(count));
-        return arith::AddIOp::create(at, values.front(), added);
-      });
+  return mapElements(b, cast<RankedTensorType>(step.getType()), step,
+                     [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
+                       Value added = arith::ConstantOp::create(
+                           at, at.getI64IntegerAttr(count));
+                       return arith::AddIOp::create(at, values.front(), added);
+                     });
 }
 
 //===----------------------------------------------------------------------===//
@@ -259,6 +270,9 @@ struct SplitMicrobatches
                << (number < sums.size() ? "what is reduced"
                                         : "an output of a microbatch")
                << " depends on a result of repro.reduce_microbatches";
+    ImplicitLocOpBuilder at(ends.getLoc(), ends);
+    for (Value &value : MutableArrayRef(results).take_front(sums.size()))
+      value = widen(at, value);
     setResults(main, results, attributes);
     main->setAttr("repro.num_state", b.getI64IntegerAttr(0));
     clean(main, [&](Operation *op) { return readsAny(op, ending); });
@@ -269,7 +283,7 @@ struct SplitMicrobatches
     SmallVector<Type> types;
     for (auto op : main.front().getOps<ReduceMicrobatchesOp>())
       if (isa<FloatType>(op.getType().getElementType()))
-        types.push_back(op.getType());
+        types.push_back(getSumType(op.getType()));
     SmallVector<Type> twice(types);
     llvm::append_range(twice, types);
     OpBuilder b(main);
@@ -317,12 +331,14 @@ struct SplitMicrobatches
     unsigned number = numState;
     for (auto op :
          llvm::make_early_inc_range(block.getOps<ReduceMicrobatchesOp>())) {
-      if (failed(main.insertArgument(number, op.getType(), {}, op.getLoc())))
+      RankedTensorType type = op.getType();
+      if (failed(
+              main.insertArgument(number, getSumType(type), {}, op.getLoc())))
         return failure();
       Value sum = main.getArgument(number++);
-      if (isa<FloatType>(op.getType().getElementType())) {
+      if (isa<FloatType>(type.getElementType())) {
         ImplicitLocOpBuilder at(op.getLoc(), op);
-        sum = divide(at, sum, microbatches);
+        sum = divide(at, type, sum, microbatches);
       }
       sums.insert(sum);
       op.getResult().replaceAllUsesWith(sum);

@@ -38,7 +38,7 @@ from repro_mlir.frontends.torch.loss_scaling import (
     unscaled,
     update_scale,
 )
-from repro_mlir.frontends.torch.microbatch_reduction import origin_of_values, reduce_microbatches
+from repro_mlir.frontends.torch.microbatch_reduction import origin_of_values, reduce_microbatches, statistics_of
 from repro_mlir.frontends.torch.modes import evaluation_mode
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
 from repro_mlir.frontends.torch.random_sites import RandomSites, current_sites
@@ -412,7 +412,10 @@ class _TrainingStep(_WithLoss):
         if self.is_microbatch:
             loss = reduce_microbatches(loss)
             found = tuple(None if g is None else reduce_microbatches(g) for g in found)
-            buffers.update({name: reduce_microbatches(value) for name, value in buffers.items()})
+            averaged = statistics_of(self.model)
+            for name, value in buffers.items():
+                if name in averaged or not (value.is_floating_point() or value.is_complex()):
+                    buffers[name] = reduce_microbatches(value)
         self.without_gradient = {name for name, g in zip(self.trained, found, strict=True) if g is None}
         gradients = {name: g for name, g in zip(self.trained, found, strict=True) if g is not None}
         with torch.no_grad():

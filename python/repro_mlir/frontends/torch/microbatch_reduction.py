@@ -29,6 +29,18 @@ def reduce_microbatches(tensor: torch.Tensor) -> torch.Tensor:
     return _REDUCE(tensor)
 
 
+def statistics_of(model: torch.nn.Module) -> set[str]:
+    """The names of the buffers of a model that are running statistics of a normalization: their mean over microbatches
+    has a meaning."""
+    kinds = torch.nn.modules.batchnorm._NormBase
+    return {
+        f"{prefix}.{name}" if prefix else name
+        for prefix, module in model.named_modules()
+        if isinstance(module, kinds)
+        for name in ("running_mean", "running_var")
+    }
+
+
 def origin_of_values(node: torch.fx.Node) -> torch.fx.Node:
     """The node whose values a node has, copied or not; what no microbatch decides is not reduced."""
     while node.target in _COPIES:

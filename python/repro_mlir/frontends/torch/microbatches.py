@@ -24,6 +24,9 @@ def first_microbatch(batch: FlatBatch, microbatches: Microbatches) -> FlatBatch:
     """
     names = leaf_names(batch.given)
     tensors = {name: leaf for name, leaf in zip(names, batch.leaves, strict=True) if isinstance(leaf, torch.Tensor)}
+    for name, tensor in tensors.items():
+        if tensor.layout is not torch.strided:
+            raise CaptureError(f"{name} is a tensor of layout {tensor.layout}, expected a dense one")
     chosen = _chosen(tensors, microbatches.inputs)
     extent = tensors[chosen[0]].shape[0]
     if extent == 0 or extent % microbatches.count:

@@ -99,13 +99,15 @@ class OptimizerProgram:
             raise CaptureError(f"expected a number above 0 as clip_norm, got {clip_norm!r}")
         self._clip_norm = None if clip_norm is None else float(clip_norm)
         self._optimizer = optimizer
-        make = RuleUpdate if type(optimizer) in RULES else TracedUpdate
+        members = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        # The rules square elements; PyTorch's steps take real and imaginary parts by themselves.
+        has_rule = type(optimizer) in RULES and not any(parameter.is_complex() for parameter in members)
+        make = RuleUpdate if has_rule else TracedUpdate
         self._update: Update = make(optimizer, names, updated)
         self.slots = self._update.slots
         self.constants = self._update.constants
         self.hyper_parameters = [*self._update.numbers]
         if clip_norm is not None:
-            members = [parameter for group in optimizer.param_groups for parameter in group["params"]]
             wide = any(parameter.dtype is torch.float64 for parameter in members)
             self.hyper_parameters.append(TensorType("clip_norm", "f64" if wide else "f32", ()))
         self._format = f"{len(self.hyper_parameters)}d"

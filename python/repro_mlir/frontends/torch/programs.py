@@ -165,7 +165,16 @@ def microbatch_program(
     assert options.microbatches is not None
     cut = [imported.num_hyper_parameters + position for position in batch.cut]
     with working("importing"):
-        program = microbatch_program_of(imported, options.microbatches, cut, options.exact_digits)
+        try:
+            program = microbatch_program_of(imported, options.microbatches, cut, options.exact_digits)
+        except ReproError as error:
+            if found := _OF_A_MICROBATCH.search(str(error)):
+                kind = imported.state[int(found[1])]
+                raise CaptureError(
+                    f"(B3) {kind.name} changes by what each microbatch computes: expected of tensors of floats only "
+                    "statistics of a batch normalization to change in forward and backward pass, or no microbatches"
+                ) from None
+            raise
     return program, imported
 
 
@@ -240,6 +249,7 @@ def canonical_program(imported: ImportedProgram[Captured], options: CaptureOptio
     return program if options.exact_digits is None else exact_contractions(program, options.exact_digits)
 
 
+_OF_A_MICROBATCH = re.compile(r"the new state (\d+) depends on a microbatch")
 _F32_ALONE = re.compile(r"cannot import the program: (.*?): '(?:math|repro)\.(\w+)' op \(S5\) .*, got 'f64'")
 _NO_ELEMENT = re.compile(r"cannot import the program: (.*?): '[\w.]+' op \(V1\) element type 'f8E8M0FNU'")
 
