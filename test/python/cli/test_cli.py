@@ -68,7 +68,7 @@ TRAINED = "import torch\nmodel = torch.nn.Linear(2, 1)\noptimizer = torch.optim.
         ("def training():\n    return 1, 2\n", "got 2 values"),
         (
             "def training():\n    return 1, 2, 3, [], {'speed': 1}\n",
-            "expected options of training() among attention_block, autocast, ",
+            "expected options of training() among accumulate, attention_block, autocast, ",
         ),
         ("def training():\n    x = {}\n    return x['lr']\n", "script.py:3: KeyError: 'lr'"),
         ("def training():\n    return 1, 2, 3, 4\n", "expected training() to return batches, got a int"),
