@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(B1), (B2), (B3), (B4): steps in microbatches have the bits of every target, and of the tree written down once more here."""
+"""(B1), (B2), (B3), (B4): the bits of every target, and those of the tree written down once more here."""
 
 from typing import Any
 
