@@ -1,0 +1,30 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""docs/distributed.md: its first example runs in one process, and on two ranks of torchrun with the second."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "distributed.md"
+
+
+def test_examples(tmp_path: Path) -> None:
+    alone, ranks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.M | re.S)
+    script = tmp_path / "train.py"
+    script.write_text(alone)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    want = done.stdout.split()[1]
+    # The trainer of the second example, on the model and with the step of the first.
+    before, after = re.split(r"^trainer = .*\n", alone, flags=re.M)
+    chosen = "loss_fn = torch.nn.functional.cross_entropy\n" + ranks.replace("microbatches=8", "microbatches=8, accumulate=2")
+    script.write_text(before + chosen + after.replace("print(", "print(ranks.rank, "))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count(want) == 2
