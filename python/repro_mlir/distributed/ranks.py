@@ -14,7 +14,7 @@ from ..errors import RankLost, ReproError
 from .transport import Transport
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Ranks:
     """The ranks of a run.
 
@@ -27,7 +27,7 @@ class Ranks:
 
     transport: Transport
     shares: tuple[int, ...] | None = None
-    _cut_short: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    _cut_short: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         shares = self.shares
@@ -63,14 +63,14 @@ class Ranks:
           RankLost: a former one was cut short.
         """
         if self._cut_short:
-            raise RankLost(f"rank {self.rank}: {self._cut_short[0]}: start the ranks again, from a checkpoint")
-        self._cut_short.append("a step was cut short")
+            raise RankLost(f"rank {self.rank}: a step was cut short: start the ranks again, from a checkpoint")
+        self._cut_short = True
         try:
             yield
         except Agreed:
-            self._cut_short.clear()
+            self._cut_short = False
             raise
-        self._cut_short.clear()
+        self._cut_short = False
 
 
 class Agreed(Exception):
