@@ -21,7 +21,8 @@ def test_examples(tmp_path: Path) -> None:
     want = done.stdout.split()[1]
     # The trainer of the second example, on the model and with the step of the first.
     before, after = re.split(r"^trainer = .*\n", alone, flags=re.M)
-    chosen = "loss_fn = torch.nn.functional.cross_entropy\n" + ranks.replace("microbatches=8", "microbatches=8, accumulate=2")
+    given = ranks.replace("microbatches=8", "microbatches=8, accumulate=2")
+    chosen = "loss_fn = torch.nn.functional.cross_entropy\n" + given
     script.write_text(before + chosen + after.replace("print(", "print(ranks.rank, "))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
