@@ -219,8 +219,8 @@ def test_modes_that_alternate_are_compiled_once(monkeypatch: pytest.MonkeyPatch)
     from repro_mlir.train import captured_step as module
 
     compiled = []
-    compile_ = module.compile
-    monkeypatch.setattr(module, "compile", lambda *a: compiled.append(a) or compile_(*a))
+    compile_ = module.compile_step
+    monkeypatch.setattr(module, "compile_step", lambda *a: compiled.append(a) or compile_(*a))
     trainer, model, _ = new_trainer(target="reference")
     for _ in range(4):
         model.train()
