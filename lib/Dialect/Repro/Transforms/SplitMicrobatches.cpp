@@ -85,7 +85,7 @@ mapElements(ImplicitLocOpBuilder &b, RankedTensorType type, ValueRange tensors,
 }
 
 /// (B2) What is added of a tensor: its elements as those of sums.
-static Value widen(ImplicitLocOpBuilder &b, Value tensor) {
+static Value widenForSum(ImplicitLocOpBuilder &b, Value tensor) {
   auto type = cast<RankedTensorType>(tensor.getType());
   RankedTensorType sum = getSumType(type);
   if (sum == type)
@@ -98,8 +98,8 @@ static Value widen(ImplicitLocOpBuilder &b, Value tensor) {
 }
 
 /// (B3) A sum of floats divided by how many there are, rounded to `type`.
-static Value divide(ImplicitLocOpBuilder &b, RankedTensorType type, Value sum,
-                    int64_t count) {
+static Value divideSum(ImplicitLocOpBuilder &b, RankedTensorType type,
+                       Value sum, int64_t count) {
   auto wide = cast<FloatType>(getSumType(type).getElementType());
   return mapElements(
       b, type, sum, [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
@@ -113,7 +113,7 @@ static Value divide(ImplicitLocOpBuilder &b, RankedTensorType type, Value sum,
 }
 
 /// (B2) The sum of two tensors.
-static Value add(ImplicitLocOpBuilder &b, Value left, Value right) {
+static Value addSums(ImplicitLocOpBuilder &b, Value left, Value right) {
   auto type = cast<RankedTensorType>(left.getType());
   return mapElements(b, type, {left, right},
                      [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
@@ -122,7 +122,7 @@ static Value add(ImplicitLocOpBuilder &b, Value left, Value right) {
 }
 
 /// (R1) A counter of steps, `count` further.
-static Value advance(ImplicitLocOpBuilder &b, Value step, int64_t count) {
+static Value advanceStep(ImplicitLocOpBuilder &b, Value step, int64_t count) {
   return mapElements(b, cast<RankedTensorType>(step.getType()), step,
                      [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
                        Value added = arith::ConstantOp::create(
@@ -272,7 +272,7 @@ struct SplitMicrobatches
                << " depends on a result of repro.reduce_microbatches";
     ImplicitLocOpBuilder at(ends.getLoc(), ends);
     for (Value &value : MutableArrayRef(results).take_front(sums.size()))
-      value = widen(at, value);
+      value = widenForSum(at, value);
     setResults(main, results, attributes);
     main->setAttr("repro.num_state", b.getI64IntegerAttr(0));
     clean(main, [&](Operation *op) { return readsAny(op, ending); });
@@ -294,8 +294,8 @@ struct SplitMicrobatches
     at.setInsertionPointToStart(added.addEntryBlock());
     SmallVector<Value> sums;
     for (unsigned i = 0; i < types.size(); ++i)
-      sums.push_back(
-          add(at, added.getArgument(i), added.getArgument(types.size() + i)));
+      sums.push_back(addSums(at, added.getArgument(i),
+                             added.getArgument(types.size() + i)));
     func::ReturnOp::create(at, sums);
     main.erase();
     return success();
@@ -315,7 +315,7 @@ struct SplitMicrobatches
                << "repro.reduce_microbatches on the way to it";
       if (i == step) {
         ImplicitLocOpBuilder at(ends.getLoc(), ends);
-        value = advance(at, main.getArgument(i), microbatches);
+        value = advanceStep(at, main.getArgument(i), microbatches);
       }
       results.push_back(value);
       attributes.push_back(main.getResultAttrDict(i));
@@ -338,7 +338,7 @@ struct SplitMicrobatches
       Value sum = main.getArgument(number++);
       if (isa<FloatType>(type.getElementType())) {
         ImplicitLocOpBuilder at(op.getLoc(), op);
-        sum = divide(at, type, sum, microbatches);
+        sum = divideSum(at, type, sum, microbatches);
       }
       sums.insert(sum);
       op.getResult().replaceAllUsesWith(sum);
