@@ -3,6 +3,7 @@
 
 """torch.cond, while_loop, scan, map and associative_scan: near to eager PyTorch, bits as in `check`."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -219,8 +220,15 @@ def _written_sizes(x: torch.Tensor) -> torch.Tensor:
     return x * int(view) + int(kept[0])
 
 
+def _often_written(x: torch.Tensor) -> torch.Tensor:
+    count = torch.tensor([0, 1])
+    for _ in range(1500):
+        count.add_(1)
+    return x * int(count[0])
+
+
 def test_elements_of_small_constants_are_known() -> None:
-    check({"sizes": _sizes_in_a_tensor, "written": _written_sizes}, X)
+    check({"sizes": _sizes_in_a_tensor, "written": _written_sizes, "often written": _often_written}, X)
 
 
 def _written_by_a_view(x: torch.Tensor) -> torch.Tensor:
@@ -243,13 +251,21 @@ def _computed_of_a_written_one(x: torch.Tensor) -> torch.Tensor:
     return x * float((one * 2)[0])
 
 
+def _written_from_afar(x: torch.Tensor) -> torch.Tensor:
+    one = torch.tensor([1.0])
+    one[0] = functools.reduce(lambda y, _: y + 1, range(1500), x)[0, 0]
+    return x * float(one)
+
+
 def _drawn(x: torch.Tensor) -> torch.Tensor:
     numbers = torch.tensor([1.0, 2.0])
     numbers[1:].uniform_()
     return x * float(numbers[1])
 
 
-@pytest.mark.parametrize("function", [_written_by_a_view, _read_by_a_view, _computed_of_a_written_one, _drawn])
+@pytest.mark.parametrize(
+    "function", [_written_by_a_view, _read_by_a_view, _computed_of_a_written_one, _written_from_afar, _drawn]
+)
 def test_elements_that_are_written_from_others_are_not_known(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -86,18 +86,23 @@ class KnownValues:
         return node.target(*args, **kwargs)  # type: ignore[operator]  # it is an operator
 
 
-def follows_from_constants(node: torch.fx.Node, seen: set[torch.fx.Node] | None = None) -> bool:
+def follows_from_constants(node: torch.fx.Node) -> bool:
     """Whether nothing but constants has a part in a node's tensor, nor in what is written to its memory, before or
     after, by whichever view."""
-    seen = set() if seen is None else seen
-    if node in seen:
-        return True
-    seen.add(node)
-    target: Any = node.target
-    if node.op == "placeholder" or torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
-        return False
-    root = _root(node)
-    return all(follows_from_constants(each, seen) for each in (*node.all_input_nodes, root, *_writers(root)))
+    seen: set[torch.fx.Node] = set()
+    left = [node]
+    while left:
+        each = left.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        tags = getattr(each.target, "tags", ())
+        if each.op == "placeholder" or torch.Tag.nondeterministic_seeded in tags:
+            return False
+        root = _root(each)
+        # The writers of a memory are those of its root.
+        left += [*each.all_input_nodes, root, *(_writers(root) if each is root else ())]
+    return True
 
 
 def _writers(root: torch.fx.Node) -> list[torch.fx.Node]:
@@ -127,10 +132,12 @@ def _writes_first(node: torch.fx.Node) -> bool:
 
 def _users(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
     """The operators that read a node's tensor, or views of it."""
-    for user in node.users:
-        yield user
-        if _is_view(user) or _writes_first(user):
-            yield from _users(user)
+    left = [node]
+    while left:
+        for user in left.pop().users:
+            yield user
+            if _is_view(user) or _writes_first(user):
+                left.append(user)
 
 
 def _is_small(value: Any) -> bool:
