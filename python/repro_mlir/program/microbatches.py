@@ -52,7 +52,27 @@ class MicrobatchProgram:
     num_hyper_parameters: int
 
     def __post_init__(self) -> None:
-        self._check()
+        count, inputs = self.microbatches.count, self.inputs
+        if list(self.cut) != sorted({*self.cut}) or any(not 0 <= i < len(inputs) for i in self.cut) or not self.cut:
+            raise ReproError(f"(B1) expected ascending positions of inputs that are cut, got {self.cut}")
+        for i in self.cut:
+            if not inputs[i].shape or inputs[i].shape[0] % count:
+                raise ReproError(f"(B1) {count} microbatches do not divide input {inputs[i]}")
+        if self.random is not None:
+            kind = self.state[self.random] if 0 <= self.random < len(self.state) else None
+            if kind is None or (kind.element, kind.shape) != ("i64", ()):
+                raise ReproError(f"(B1) expected the step of random numbers as an i64 of shape [], got {kind}")
+        rows = [
+            (kind.element, (kind.shape[0] // count, *kind.shape[1:])) if i in self.cut else (kind.element, kind.shape)
+            for i, kind in enumerate(inputs)
+        ]
+        shared = [row for i, row in enumerate(rows) if i not in self.cut]
+        if self.part.state or _types(self.part.inputs) != [*_types(self.state), *rows]:
+            raise ReproError("(B1) the program of a microbatch does not take the state and a microbatch of the inputs")
+        if _types(self.finish.inputs) != [*_types(self.sums), *shared]:
+            raise ReproError("(B1) the end of the step does not take the sums of a microbatch and the shared inputs")
+        if not 0 <= self.num_hyper_parameters <= len(inputs):
+            raise ReproError(f"expected 0 to {len(inputs)} hyper-parameters, got {self.num_hyper_parameters}")
 
     @property
     def state(self) -> tuple[TensorType, ...]:
@@ -103,29 +123,6 @@ class MicrobatchProgram:
     def with_initial(self, initial: Sequence[np.ndarray]) -> MicrobatchProgram:
         """The same step with another initial state."""
         return dataclasses.replace(self, finish=dataclasses.replace(self.finish, initial=tuple(initial)))
-
-    def _check(self) -> None:
-        count, inputs = self.microbatches.count, self.inputs
-        if list(self.cut) != sorted({*self.cut}) or any(not 0 <= i < len(inputs) for i in self.cut) or not self.cut:
-            raise ReproError(f"(B1) expected ascending positions of inputs that are cut, got {self.cut}")
-        for i in self.cut:
-            if not inputs[i].shape or inputs[i].shape[0] % count:
-                raise ReproError(f"(B1) {count} microbatches do not divide input {inputs[i]}")
-        if self.random is not None:
-            kind = self.state[self.random] if 0 <= self.random < len(self.state) else None
-            if kind is None or (kind.element, kind.shape) != ("i64", ()):
-                raise ReproError(f"(B1) expected the step of random numbers as an i64 of shape [], got {kind}")
-        rows = [
-            (kind.element, (kind.shape[0] // count, *kind.shape[1:])) if i in self.cut else (kind.element, kind.shape)
-            for i, kind in enumerate(inputs)
-        ]
-        shared = [row for i, row in enumerate(rows) if i not in self.cut]
-        if self.part.state or _types(self.part.inputs) != [*_types(self.state), *rows]:
-            raise ReproError("(B1) the program of a microbatch does not take the state and a microbatch of the inputs")
-        if _types(self.finish.inputs) != [*_types(self.sums), *shared]:
-            raise ReproError("(B1) the end of the step does not take the sums of a microbatch and the shared inputs")
-        if not 0 <= self.num_hyper_parameters <= len(inputs):
-            raise ReproError(f"expected 0 to {len(inputs)} hyper-parameters, got {self.num_hyper_parameters}")
 
     def initial_state(self) -> dict[str, np.ndarray]:
         """New arrays with the initial state, by name. ReproError for a program that came without one."""
