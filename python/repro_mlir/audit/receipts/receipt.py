@@ -131,8 +131,10 @@ class Receipt:
         count = listed.signature.num_hyper_parameters
         try:
             if header.version > 1 and is_microbatch_data(data):
+                begin = time.monotonic()
                 for part in programs_of(data):
-                    read_untrusted(part, self.path / name, is_text=False, seconds=seconds)
+                    left = max(seconds - (time.monotonic() - begin), 0.0)
+                    read_untrusted(part, self.path / name, is_text=False, seconds=left)
                 step = read_microbatches(data, *kinds, count, self._initial)
                 self._require_named(name, listed, step.hash, step.is_named(listed.identity))
                 return step
