@@ -26,15 +26,16 @@ def connect(shares: Sequence[int] | None = None) -> Ranks:
     Raises:
       ReproError: shares that are not valid.
     """
-    sys.excepthook = _abort
+    former = sys.excepthook
+
+    def abort(*error: Any) -> None:
+        """MPI waits for a process that an exception has ended."""
+        former(*error)
+        sys.stderr.flush()
+        MPI.COMM_WORLD.Abort(1)
+
+    sys.excepthook = abort
     return Ranks(MpiTransport(), None if shares is None else tuple(shares))
-
-
-def _abort(*error: Any) -> None:
-    """MPI waits for a process that an exception has ended."""
-    sys.__excepthook__(*error)
-    sys.stderr.flush()
-    MPI.COMM_WORLD.Abort(1)
 
 
 class MpiTransport:
