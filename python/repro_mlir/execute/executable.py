@@ -175,7 +175,7 @@ class Executable:
             else _contiguous(array)
             for array in given
         ]
-        with _step_errors(self.target):
+        with step_errors(self.target):
             outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
             self._backend.run(states, read, outputs)
         framework = next(filter(None, map(module_of, (*state.values(), *inputs))), None)
@@ -200,7 +200,7 @@ class Executable:
         given = [_contiguous(array) for array in self._inputs(inputs)]
         kinds = self.program.outputs
         written = [as_array(value, kind, "output") for value, kind in zip(outputs, kinds, strict=True)]
-        with _step_errors(self.target):
+        with step_errors(self.target):
             self._backend.run(updated, given, written)
 
     @property
@@ -225,7 +225,7 @@ class Executable:
           StepFailed: a check of the program failed.
         """
         assert self._in_place is not None
-        with _step_errors(self.target):
+        with step_errors(self.target):
             self._in_place.run_at(addresses)
 
     def keep(self, state: Mapping[str, Any], *, exclusive: bool = False) -> Kept:
@@ -322,7 +322,7 @@ class Kept:
             # They may have been written since the last step.
             self._executable._make_canonical(self._states)
         arrays = [self._readable(array) for array in self._executable._inputs(inputs)]
-        with _step_errors(self._executable.target):
+        with step_errors(self._executable.target):
             self._bound.step(arrays, list(self._outputs.values()))
         return self._outputs
 
@@ -358,7 +358,8 @@ def _span(array: np.ndarray) -> tuple[int, int]:
 
 
 @contextmanager
-def _step_errors(target: str) -> Iterator[None]:
+def step_errors(target: str) -> Iterator[None]:
+    """A block that runs a step: memory that is not there is a ReproError."""
     try:
         yield
     except MemoryError as error:

@@ -20,7 +20,7 @@ from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of
 from ..numerics.hashing import state_hash, tensor_digest
 from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
-from .executable import Executable, Kept, compile
+from .executable import Executable, Kept, compile, step_errors
 
 
 def compile_step(
@@ -115,6 +115,10 @@ class KeptMicrobatches:
             that disagree.
           RankLost: another rank is gone.
         """
+        with step_errors(self._executable.target):
+            return self._step(inputs)
+
+    def _step(self, inputs: Sequence[Any]) -> dict[str, np.ndarray]:
         program, ranks = self._executable.program, self._executable.ranks
         if len(inputs) != len(program.inputs):
             raise ReproError(f"expected {len(program.inputs)} inputs, got {len(inputs)}")

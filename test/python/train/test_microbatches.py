@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import repro_mlir
+from repro_mlir.distributed.sums import SumLayout
 from repro_mlir.errors import ReproError, StepFailed
 from repro_mlir.reference.interpreter import Interpreter
 
@@ -160,6 +161,33 @@ def test_sums_of_narrow_floats_are_of_f32() -> None:
         trainer.step(torch.ones(64, 6, dtype=torch.float16), torch.zeros(64))
         assert trainer.program.sums[0].element == trainer.program.sums[-1].element == "f32"
         assert model.weight.tolist() == [[0.39990234375] * 6]
+
+
+def test_sums_of_f64() -> None:
+    hashes = []
+    for target in TARGETS:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(6, 3, dtype=torch.float64)
+        rule = torch.optim.SGD(model.parameters(), lr=0.1)
+        trainer = repro_mlir.Trainer(model, LOSS, rule, target=target, microbatches=6, accumulate=2)
+        trainer.step(X.double(), Y)
+        assert {kind.element for kind in trainer.program.sums} == {"f64"}
+        hashes.append(trainer.state_hash())
+    assert len({*hashes}) == 1
+
+
+def test_sums_that_memory_has_no_room_for_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer, _ = trained(steps=1, microbatches=2)
+    before = trainer.state_hash()
+
+    def new(_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(SumLayout, "new", new)
+    trainer._step.kept._free.clear()
+    with pytest.raises(ReproError, match="out of memory: cannot run a step on cpu"):
+        trainer.step(X, Y)
+    assert trainer.state_hash() == before and trainer.steps == 1
 
 
 def test_unsigned_batches() -> None:
