@@ -235,10 +235,10 @@ def Repro_ReduceMicrobatchesOp : Repro_ImportedOp<"reduce_microbatches", [
   let description = [{
     (B3) The operand is computed from one microbatch. The result is that of the
     step: of floats the mean over all microbatches, which is their sum (B2), of
-    f32 for narrower ones, divided by their number; of integers the value that all of them have. A value
-    that does not depend on a microbatch is itself the result.
-    `repro-split-microbatches` ends the program of a microbatch at the operand,
-    and has that of the step begin with the sum.
+    f32 for narrower ones, divided by their number; of integers the value that
+    all of them have. A value that does not depend on a microbatch is itself the
+    result. `repro-split-microbatches` ends the program of a microbatch at the
+    operand, and has that of the step begin with the sum.
 
     ```mlir
     %0 = repro.reduce_microbatches %gradient : tensor<4x8xf32>

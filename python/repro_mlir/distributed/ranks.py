@@ -56,11 +56,13 @@ class Ranks:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """A block of exchanges that all ranks make or none: after an exception in it, other than one about which they
-        agree, the others wait for something else than this rank would send, and it takes part in no further one.
+        """The exchanges of one step.
+
+        `Agreed` ends the step on every rank, and another one can follow. Any other exception leaves the others waiting
+        for a message of this step, and they would take the first message of the next one for it.
 
         Raises:
-          RankLost: a former one was cut short.
+          RankLost: an exception has cut a former step short.
         """
         if self._cut_short:
             raise RankLost(f"rank {self.rank}: a step was cut short: start the ranks again, from a checkpoint")
