@@ -186,7 +186,7 @@ class _Steps:
         self._require_few(settings)
         imported = self._capture(values, arguments)
         if (after := self._settings()) != settings:
-            # Some keep at their first call what they need at later ones.
+            # Some layers keep at their first call what they need at later ones.
             imported, settings = self._capture(values, arguments), after
             if (again := self._settings()) != settings:
                 raise ReproError(

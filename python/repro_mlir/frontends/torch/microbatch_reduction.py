@@ -42,7 +42,10 @@ def statistics_of(model: torch.nn.Module) -> set[str]:
 
 
 def origin_of_values(node: torch.fx.Node) -> torch.fx.Node:
-    """The node whose values a node has, copied or not; what no microbatch decides is not reduced."""
+    """The node whose values a node has, copied or not.
+
+    A reduction of it is a copy as well: the compiler drops one of what no microbatch decides.
+    """
     while node.target in _COPIES:
         node = node.args[0]  # type: ignore[assignment]
     return node
