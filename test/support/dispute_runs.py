@@ -19,8 +19,9 @@ from repro_mlir.audit.dispute.terms import Terms
 from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
 from repro_mlir.audit.operators.commitments import OperatorTree
 from repro_mlir.errors import StepFailed
-from repro_mlir.program import Program, read_signature
+from repro_mlir.program import read_signature
 from repro_mlir.program.canonical import to_bytes
+from repro_mlir.program.microbatches import StepProgram
 
 from support.builder import Builder
 from support.every_operator import every_operator, inputs
@@ -40,10 +41,10 @@ def honest(version: int = 1) -> RecordedRun:
 
 
 def run(
-    graph: OperatorGraph, given: Sequence[Sequence[np.ndarray]], program: Program | None = None, version: int = 1
+    graph: OperatorGraph, given: Sequence[Sequence[np.ndarray]], program: StepProgram | None = None, version: int = 1
 ) -> RecordedRun:
     results = Tracer(graph).results
-    return RecordedRun(program or graph.program, given, lambda _, arrays: results(arrays), graph=graph, version=version)
+    return RecordedRun(program or graph.step, given, lambda _, arrays: results(arrays), graph=graph, version=version)
 
 
 @functools.cache
@@ -105,7 +106,7 @@ def faulty(
     def tracer(now: int) -> Tracer:
         return wrong if now == step else right
 
-    return RecordedRun(graph.program, given, execute, graph=graph, tracer=tracer, version=version)
+    return RecordedRun(graph.step, given, execute, graph=graph, tracer=tracer, version=version)
 
 
 @functools.cache

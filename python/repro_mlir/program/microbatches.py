@@ -129,6 +129,15 @@ class MicrobatchProgram:
         return self.finish.initial_state()
 
 
+class StepSignature(NamedTuple):
+    """The tensors of a step, as of a `Program`."""
+
+    state: tuple[TensorType, ...]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    num_hyper_parameters: int
+
+
 def microbatch_program_of(
     imported: ImportedProgram[Any], microbatches: Microbatches, cut: Sequence[int], exact_digits: int | None = None
 ) -> MicrobatchProgram:
@@ -152,14 +161,20 @@ def microbatch_program_of(
         return found if exact_digits is None else exact_contractions(found, exact_digits)
 
     part, finish = program("part"), program("finish")
-    hyper = imported.num_hyper_parameters
-    whole = tuple(
+    whole = _whole(imported.inputs, cut, microbatches)
+    signature = StepSignature(imported.state, whole, imported.outputs, imported.num_hyper_parameters)
+    return _joined(part, finish, microbatches, tuple(cut), random, signature, initial_of(imported))
+
+
+def _whole(rows: Sequence[TensorType], cut: Sequence[int], microbatches: Microbatches) -> tuple[TensorType, ...]:
+    """The inputs of a step, of those of a microbatch."""
+    for i in cut:
+        if i >= len(rows) or not rows[i].shape:
+            raise ReproError(f"(B1) there is no input {i} that could be cut")
+    return tuple(
         dataclasses.replace(kind, shape=(kind.shape[0] * microbatches.count, *kind.shape[1:])) if i in cut else kind
-        for i, kind in enumerate(imported.inputs)
+        for i, kind in enumerate(rows)
     )
-    initial = initial_of(imported)
-    signature = imported.state, whole, imported.outputs
-    return _joined(part, finish, microbatches, tuple(cut), random, *signature, hyper, initial)
 
 
 def _joined(
@@ -168,14 +183,12 @@ def _joined(
     microbatches: Microbatches,
     cut: tuple[int, ...],
     random: int | None,
-    state: tuple[TensorType, ...],
-    inputs: tuple[TensorType, ...],
-    outputs: tuple[TensorType, ...],
-    num_hyper_parameters: int,
+    signature: StepSignature,
     initial: tuple[np.ndarray, ...],
 ) -> MicrobatchProgram:
     """A step of its two programs, whose tensors get names and types of the signature: a program does not know which
     integers are unsigned."""
+    state, inputs, outputs, num_hyper_parameters = signature
 
     def typed(own: Sequence[TensorType], given: Sequence[TensorType]) -> tuple[TensorType, ...]:
         flags = [kind.unsigned for kind in given]
@@ -252,19 +265,14 @@ def programs_of(data: bytes) -> tuple[bytes, bytes]:
 
 
 def read_microbatches(
-    data: bytes,
-    state: tuple[TensorType, ...],
-    inputs: tuple[TensorType, ...],
-    outputs: tuple[TensorType, ...],
-    num_hyper_parameters: int,
-    initial: tuple[np.ndarray, ...],
+    data: bytes, signature: StepSignature | None = None, initial: tuple[np.ndarray, ...] = ()
 ) -> MicrobatchProgram:
     """A stranger's step in microbatches, of the bytes that `MicrobatchProgram.data` gives.
 
     Args:
       data: whose programs have been admitted.
-      state, inputs, outputs, num_hyper_parameters: its signature.
-      initial: the value of each state tensor.
+      signature: its tensors; None: as its programs have them.
+      initial: the value of each state tensor, or none at all.
     Raises:
       MicrobatchError: other bytes, or another signature.
     """
@@ -273,8 +281,10 @@ def read_microbatches(
         part, finish = (dataclasses.replace(read_signature(each), untrusted=True) for each in stored[-2:])
         microbatches = Microbatches(stored.leaves * stored.accumulate, stored.accumulate)
         random = stored.random - 1 if stored.random else None
-        signature = state, inputs, outputs
-        return _joined(part, finish, microbatches, stored.cut, random, *signature, num_hyper_parameters, initial)
+        if signature is None:
+            rows = part.inputs[len(finish.state) :]
+            signature = StepSignature(finish.state, _whole(rows, stored.cut, microbatches), finish.outputs, 0)
+        return _joined(part, finish, microbatches, stored.cut, random, signature, initial)
     except ReproError as error:
         raise MicrobatchError(str(error)) from None
 

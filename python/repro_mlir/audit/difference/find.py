@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import ReproError
 from ...execute.executable import check_target
 from ...frontends.torch.script import allow_exact_digits
+from ...program.microbatches import MicrobatchProgram
 from ...progress import Progress
 from ..operators import OperatorGraph
 from ..receipts.script_inputs import ScriptBatches
@@ -66,7 +67,10 @@ def _diff_script(
     batches: ScriptBatches, targets: Sequence[str], steps: int, ulps: int, threads: int | None
 ) -> Difference | None:
     batches.refuse_other_states()
-    graph = OperatorGraph(batches.program)
+    step = batches.program
+    if EAGER in targets and isinstance(step, MicrobatchProgram):
+        raise ReproError(f"{EAGER} has no step in microbatches: expected {batches.script} without them, or two targets")
+    graph = OperatorGraph(step)
     program = graph.program
     if EAGER in targets:
         from ...frontends.torch.eager import EagerGraph, with_node_names
@@ -82,7 +86,7 @@ def _diff_script(
 
     def inputs() -> Sequence[np.ndarray]:
         given = batches.take()
-        if batches.program.hash != program.hash:
+        if batches.program.hash != step.hash:
             raise ReproError(f"batch {batches.taken} of {batches.script} takes another program: expected fewer steps")
         return given
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...execute.executable import compile
+from ...execute.microbatches import compile_step
 from ...numerics.tensors import TensorType
 from ..operators import Operator, OperatorGraph, Tracer
 from .report import Difference, OperatorDifference, TensorDifference, compare
@@ -43,7 +43,7 @@ class TargetSide:
     def __init__(self, graph: OperatorGraph, target: str, threads: int | None = None) -> None:
         self.name = target
         self._graph = graph
-        self._executable = compile(graph.program, target, threads)
+        self._executable = compile_step(graph.step, target, threads)
         self._tracer = Tracer(graph, target, threads)
 
     def results(self, arrays: Sequence[np.ndarray]) -> Arrays:

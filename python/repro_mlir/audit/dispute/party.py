@@ -19,8 +19,14 @@ from ...errors import ReproError
 from ...files import canonical_json
 from ...limits import VARIABLE
 from ...numerics.tensors import TensorType, check_canonical, from_bytes
-from ...program import Program, read_signature
-from ...program.canonical import examine
+from ...program import read_signature
+from ...program.microbatches import (
+    MicrobatchError,
+    StepProgram,
+    is_microbatch_data,
+    programs_of,
+    read_microbatches,
+)
 from ...untrusted import NoProgram, admit
 from .. import merkle
 from ..operators import OperatorGraph, Value
@@ -156,8 +162,8 @@ class Party:
         return Opening(header, state, signature, link0, records, answer["steps"], link)
 
     @_judges
-    def program(self, identity: str) -> Program:
-        """The program with this identity (H2), without an initial state.
+    def program(self, identity: str) -> StepProgram:
+        """The program with this identity, (H2) or (B4), without an initial state.
 
         ReproError also for data that may be the program, but takes too much to be read.
         """
@@ -228,7 +234,7 @@ class Party:
                 raise Misconduct(f"{opening.steps} steps, and its last record counts {counted}")
 
     @_judges
-    def check_tensors(self, record: int, claim: Commitment, program: Program) -> None:
+    def check_tensors(self, record: int, claim: Commitment, program: StepProgram) -> None:
         """Whether a commitment of a step can be one of its program."""
         for role in ("state", "inputs", "outputs"):
             given, due = len(getattr(claim, role)), len(getattr(program, role))
@@ -260,7 +266,7 @@ class Party:
         counts = len(operator.inputs), len(operator.outputs)
         answer = self._ask({"ask": "operator", "record": record, "index": index}, _SHORT + _DIGEST_TEXT * sum(counts))
         claim = OperatorClaim(_digests(answer, "inputs", counts[0]), _digests(answer, "outputs", counts[1]))
-        if claim.leaf(bytes.fromhex(graph.program.hash), index) != leaf:
+        if claim.leaf(bytes.fromhex(graph.step.hash), index) != leaf:
             raise Misconduct(f"{operator} of record {record}: another claim than the one that it is committed to")
         return claim
 
@@ -280,7 +286,7 @@ class Party:
         for operator, entry in zip(operators, given, strict=True):
             inputs = _digests(entry, "inputs", len(operator.inputs))
             claim = OperatorClaim(inputs, _digests(entry, "outputs", len(operator.outputs)))
-            leaf = claim.leaf(bytes.fromhex(graph.program.hash), operator.index)
+            leaf = claim.leaf(bytes.fromhex(graph.step.hash), operator.index)
             path = _digests(entry, "path")
             if not merkle.proves(path, leaf, operator.index, count, merkle.seal(count, top)):
                 raise Misconduct(f"{operator} of record {record}: a claim that its tree does not hold")
@@ -340,21 +346,27 @@ def _decoded(text: str, what: str) -> bytes:
         raise Misconduct(f"{what}: expected base64") from None
 
 
-def _admitted(data: bytes, identity: str) -> Program:
+def _admitted(data: bytes, identity: str) -> StepProgram:
     """The program with these bytes, in which a child process has found nothing that could harm the referee.
 
     Raises:
       Misconduct: no program, or another one than that of the header.
       ReproError: it takes too much to be read.
     """
+    program: StepProgram
     try:
-        admit(data)
-    except NoProgram:
+        if is_microbatch_data(data):
+            for each in programs_of(data):
+                admit(each)
+            program = read_microbatches(data)
+        else:
+            admit(data)
+            program = replace(read_signature(data), untrusted=True)
+    except (NoProgram, MicrobatchError):
         raise Misconduct("a program that is none") from None
-    examined = examine(data)
-    if not examined.is_named(identity):
-        raise Misconduct(f"a program with the identity {examined.identity}, its record says {identity}")
-    return replace(read_signature(data), untrusted=True)
+    if not program.is_named(identity):
+        raise Misconduct(f"a program with the identity {program.hash}, its record says {identity}")
+    return program
 
 
 def _digests(answer: dict[str, Any], name: str, count: int | None = None) -> tuple[bytes, ...]:

@@ -13,7 +13,6 @@ import numpy as np
 from ...errors import ReceiptWrong, StepFailed
 from ...files import canonical_json
 from ...numerics.hashing import tensor_bytes
-from ...program.canonical import examine
 from .. import merkle
 from ..operators import Operator, OperatorGraph, Value
 from ..operators.commitments import OperatorTree, commit_operators
@@ -80,10 +79,10 @@ class Prover:
         return {"protocol": PROTOCOL, "header": header, "link": run.link(run.records).hex()} | counts
 
     def _program(self, identity: str) -> Message:
-        graph = next((each for each in self.run.graphs if examine(each.program.data).is_named(identity)), None)
+        graph = next((each for each in self.run.graphs if each.step.is_named(identity)), None)
         if graph is None:
             raise QuestionError(f"the run has no program {identity}")
-        return {"data": _base64(graph.program.data)}
+        return {"data": _base64(graph.step.data)}
 
     def _link(self, record: int) -> Message:
         return {"link": self.run.link(self._checked(record)).hex()}

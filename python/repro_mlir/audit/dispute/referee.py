@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from ...errors import ReproError
 from ...numerics.tensors import TensorType
-from ...program import Program
-from ...program.canonical import examine
+from ...program.microbatches import StepProgram
 from ..operators import OperatorGraph
 from ..receipts.commitments import Commitment
 from ..receipts.comparison import first_different_field
@@ -43,7 +42,7 @@ def settle(
     second: Channel,
     *,
     terms: Terms | None = None,
-    program: Program | None = None,
+    program: StepProgram | None = None,
     timeout: float = quotas.ANSWER_SECONDS,
     total: float = quotas.TOTAL_SECONDS,
     published: tuple[Published | None, Published | None] = (None, None),
@@ -85,7 +84,7 @@ def settle(
 class _Referee:
     parties: tuple[Party, Party]
     terms: Terms | None
-    program: Program | None
+    program: StepProgram | None
     step: int | None = None
 
     def both(self, ask: Callable[[int, Party], _T]) -> tuple[_T, _T]:
@@ -178,8 +177,8 @@ class _Referee:
         if wrong:
             raise Ended(Verdict("length", tuple(wrong), wrong, subject="the number of steps"))
 
-    def _program(self, identity: str) -> Program:
-        if self.program is not None and examine(self.program.data).is_named(identity):
+    def _program(self, identity: str) -> StepProgram:
+        if self.program is not None and self.program.is_named(identity):
             return self.program
         refused: ReproError | None = None
         for party in self.parties:
@@ -279,7 +278,7 @@ class _Referee:
 
     def _judge_data(
         self,
-        program: Program,
+        program: StepProgram,
         step: int,
         claims: tuple[Commitment, Commitment],
         taken_before: int,
@@ -388,7 +387,7 @@ class _Referee:
         return Verdict("commitment", tuple(wrong), wrong, step, names[place], operator)
 
 
-def _tensors(of: Program | Signature) -> tuple[tuple[TensorType, ...], ...]:
+def _tensors(of: StepProgram | Signature) -> tuple[tuple[TensorType, ...], ...]:
     return of.state, of.inputs, of.outputs
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...execute.executable import check_target
 from ...files import canonical_json
-from ...program import Program
+from ...program.microbatches import StepProgram
 from ..operators import OperatorGraph, Tracer
 from ..receipts.commitments import Commitment, commit, first_link, next_link
 from ..receipts.file_list import list_files
@@ -67,7 +67,7 @@ class RecordedRun:
 
     def __init__(
         self,
-        program: Program,
+        program: StepProgram,
         inputs: Sequence[Sequence[np.ndarray]],
         execute: Callable[[int, Arrays], Arrays],
         *,
@@ -103,7 +103,7 @@ class RecordedRun:
 
     def record(self, step: int, given: Sequence[np.ndarray], results: Arrays) -> None:
         """Commits to the results of the next step."""
-        program = self.graph.program
+        program = self.graph.step
         count = len(program.state)
         self.states.append(results[:count])
         steps = None if self.version == 1 else step

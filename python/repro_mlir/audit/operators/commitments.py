@@ -33,7 +33,7 @@ class OperatorClaim:
     outputs: tuple[bytes, ...]
 
     def leaf(self, program: bytes, index: int) -> bytes:
-        """(O1) The leaf of operator `index` of the program with the identity `program` (H2).
+        """(O1) The leaf of operator `index` of the step with the identity `program`, (H2) or (B4).
 
         Identity and index name the operator: what it does, and which values are its inputs.
         """
@@ -75,7 +75,7 @@ def commit_operators(graph: OperatorGraph, tracer: Tracer, arrays: Sequence[np.n
     for operator, values in tracer.run(arrays):
         hashes.update((v, value_hash(v, a)) for v, a in zip(operator.outputs, values, strict=True))
         claims.append(claim_of(operator, hashes))
-    return OperatorTree(bytes.fromhex(graph.program.hash), claims)
+    return OperatorTree(bytes.fromhex(graph.step.hash), claims)
 
 
 def claim_of(operator: Operator, hashes: dict[Value, bytes]) -> OperatorClaim:

@@ -18,6 +18,7 @@ from ... import ir
 from ...errors import ReproError
 from ...program import Program
 from ...program.canonical import read_module, write_module
+from .cloning import clone, operations_of
 from .graph import OperatorGraph, Value
 
 
@@ -46,7 +47,7 @@ class Extractor:
             self._module = read_module(graph.program.data)
             block = self._module.body.operations[0].regions[0].blocks[0]
             self._arguments = list(block.arguments)
-            self._operations = [operation.operation for operation in block.operations]
+            self._operations = operations_of(self._module)
 
     def single(self, index: int) -> Extraction:
         """One operator alone."""
@@ -94,10 +95,7 @@ class Extractor:
                 # Those of one part come in their order: an operator is never used before it stands.
                 for index in [*dict.fromkeys(value.producer for value in inline), *part]:
                     assert index is not None
-                    old = self._operations[index]
-                    new = old.clone()
-                    _rename(new, renamed)
-                    renamed.update(zip(old.results, new.results, strict=True))
+                    clone(self._operations[index], renamed)
                 returned = [self._to_tensor(value, renamed[self._old(value)]) for value in outputs]
                 ir.Operation.create("func.return", operands=returned)
             return write_module(module)
@@ -124,14 +122,3 @@ class Extractor:
         if value.element == "index":
             new = ir.Operation.create("arith.index_cast", operands=[new], results=[kind.element_type]).result
         return ir.Operation.create("tensor.from_elements", operands=[new], results=[kind]).result
-
-
-def _rename(operation: Any, renamed: dict[ir.Value, ir.Value]) -> None:
-    """Replaces operands, also of the operations within; what is defined within is in no dictionary."""
-    for position, operand in enumerate(operation.operands):
-        if operand in renamed:
-            operation.operands[position] = renamed[operand]
-    for region in operation.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                _rename(inner.operation, renamed)

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from ...errors import ReproError
 from ...numerics.tensors import TensorType
 from ...printing import foreign
-from ...program import Program
-from ...program.microbatches import StepProgram
+from ...program.microbatches import MicrobatchProgram, StepProgram
 from ...reference.program import Operation, ValueType
 from ...reference.stored import read_program
+from .unrolling import unroll
 
 CONSTANT = "arith.constant"
 EMPTY = "tensor.empty"
@@ -64,7 +63,8 @@ class Operator:
       results: the values that it gives.
       location: `file:line:column` of the Python line that it comes from; else the module of the model or the phase of
         the step, such as `module encoder.0`; empty where neither is known.
-      module: the module of the model that it belongs to, where that is known beside a line; else empty.
+      module: the module of the model that it belongs to, where that is known beside a line; of a step in microbatches
+        the phase of the step, such as `microbatch 3`; else empty.
     """
 
     index: int
@@ -107,25 +107,33 @@ class Operator:
 
 
 class OperatorGraph:
-    """The operators of a canonical program in order.
+    """The operators of a step in order.
 
     Attributes:
-      program: the program.
+      step: the step.
+      program: the step as one canonical program: itself, or of one in microbatches what `unroll` gives.
+      phases: of a step in microbatches what its operators compute, a part of the step behind the other; else empty.
       arguments: the arguments of `main`: state, then inputs.
       operators: the operators; `operators[i].index == i`.
       results: what `main` returns: new state, then outputs.
     """
 
-    def __init__(self, program: StepProgram, modules: Mapping[int, str] = MappingProxyType({})) -> None:
+    def __init__(self, step: StepProgram, modules: Mapping[int, str] = MappingProxyType({})) -> None:
         """
         Args:
-          program: the program.
+          step: the step.
           modules: what is known of the modules of operators, by index.
         Raises:
-          ReproError: a step in microbatches, which is no single program.
+          ReproError: a step in microbatches that has too many operators.
         """
-        if not isinstance(program, Program):
-            raise ReproError("the operators of a step in microbatches cannot be compared: expected one without them")
+        self.step = step
+        self.phases: tuple[tuple[range, str], ...] = ()
+        if isinstance(step, MicrobatchProgram):
+            unrolled = unroll(step)
+            program, self.phases = unrolled.program, unrolled.phases
+            modules = {i: what for indices, what in self.phases for i in indices}
+        else:
+            program = step
         read = read_program(program.data)
         self.program = program
         body = read.body

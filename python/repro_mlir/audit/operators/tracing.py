@@ -132,17 +132,21 @@ class Tracer:
         extractor = Extractor(self.graph)
         parts = []
         begin = size = 0
+        # All microbatches have the same parts, so that these are compiled once.
+        ends = {len(self.graph.operators), *(indices.stop for indices, _ in self.graph.phases)}
         for operator in self.graph.operators:
             size += sum(value.kind.nbytes for value in operator.outputs if not value.inline)
             end = operator.index + 1
-            if size > _PART_BYTES or end - begin >= _PART_OPERATORS or end == len(self.graph.operators):
+            if size > _PART_BYTES or end - begin >= _PART_OPERATORS or end in ends:
                 parts.append((range(begin, end), extractor.extract(begin, end)))
                 begin, size = end, 0
         return parts
 
     @cached_property
     def _executables(self) -> list[Executable]:
-        return [compile(part.program, self.target, self._threads) for _, part in self._parts]
+        programs = {part.program.data: part.program for _, part in self._parts}
+        compiled = {data: compile(program, self.target, self._threads) for data, program in programs.items()}
+        return [compiled[part.program.data] for _, part in self._parts]
 
     def _compiled(self, env: dict[Value, np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...]]]:
         for (indices, part), executable in zip(self._parts, self._executables, strict=True):

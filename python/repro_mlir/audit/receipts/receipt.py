@@ -22,7 +22,14 @@ from ...numerics.hashing import tensor_digests
 from ...numerics.tensors import TensorType
 from ...program import Program, read_untrusted
 from ...program.canonical import examine
-from ...program.microbatches import MicrobatchError, StepProgram, is_microbatch_data, programs_of, read_microbatches
+from ...program.microbatches import (
+    MicrobatchError,
+    StepProgram,
+    StepSignature,
+    is_microbatch_data,
+    programs_of,
+    read_microbatches,
+)
 from ...untrusted import NoProgram
 from .commitments import Commitment
 from .form import HEADER, INPUTS, SEAL, STEPS, Header, ListedProgram, Seal
@@ -135,7 +142,7 @@ class Receipt:
                 for part in programs_of(data):
                     left = max(seconds - (time.monotonic() - begin), 0.0)
                     read_untrusted(part, self.path / name, is_text=False, seconds=left)
-                step = read_microbatches(data, *kinds, count, self._initial)
+                step = read_microbatches(data, StepSignature(*kinds, count), self._initial)
                 self._require_named(name, listed, step.hash, step.is_named(listed.identity))
                 return step
             data = read_untrusted(data, self.path / name, is_text=header.version == 1, seconds=seconds)

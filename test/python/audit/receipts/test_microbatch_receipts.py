@@ -133,13 +133,6 @@ def test_what_is_planted_is_refused(case: str, recorded: Path, tmp_path: Path) -
         receipt.program_at(0)
 
 
-def test_no_operator_is_named(recorded: Path) -> None:
-    from repro_mlir.audit.operators.graph import OperatorGraph
-
-    with pytest.raises(ReproError, match="operators of a step in microbatches"):
-        OperatorGraph(Receipt(recorded).program)
-
-
 SCRIPT = """
 import torch
 
@@ -167,3 +160,6 @@ def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"WRONG    program: not that of {other}" in capsys.readouterr().out
     assert main(["compile", str(script), "-o", str(tmp_path / "step.repro")]) == 2
     assert "several programs: expected a script without microbatches" in capsys.readouterr().err
+    assert main(["diff", str(script), "--targets", "cpu:x86-64-v2,reference", "--steps", "2"]) == 0
+    assert main(["diff", str(script), "--targets", "eager,reference"]) == 2
+    assert "eager has no step in microbatches" in capsys.readouterr().err

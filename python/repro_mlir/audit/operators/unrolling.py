@@ -1,0 +1,211 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A step in microbatches as one canonical program: what (B1) to (B3) say, operator by operator.
+
+The program of a microbatch stands there once for each, with the batch cut before it and the sums added behind it, in
+the order in which one process computes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ... import ir
+from ...distributed.tree import fold
+from ...errors import ReproError
+from ...limits import limits
+from ...numerics.elements import ELEMENTS
+from ...numerics.tensors import TensorType
+from ...program import Program
+from ...program.canonical import read_module, write_module
+from ...program.microbatches import MicrobatchProgram
+from .cloning import clone, operations_of
+
+MOST_OPERATORS = 1 << 18
+"""More than anybody would look through; they are read one by one."""
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """A step in microbatches as one program.
+
+    Attributes:
+      program: of the same state, inputs and outputs, bit by bit.
+      phases: what its operators compute, a part of the step behind the other.
+    """
+
+    program: Program
+    phases: tuple[tuple[range, str], ...]
+
+
+def unroll(step: MicrobatchProgram) -> Unrolled:
+    """The one program of a step in microbatches. ReproError for one of too many operators."""
+    with ir.Context(), ir.Location.unknown():
+        return _Unroller(step).run()
+
+
+class _Unroller:
+    """Writes the program, in the present context."""
+
+    def __init__(self, step: MicrobatchProgram) -> None:
+        self._step = step
+        self._module = ir.Module.create()
+        self._part, self._finish = (read_module(each.data) for each in (step.part, step.finish))
+        self._written: dict[str, ir.Module] = {}
+        self._phases: list[tuple[range, str]] = []
+        self._count = 0
+        lengths = [len(operations_of(each)) for each in (self._part, self._finish)]
+        count, sums = step.microbatches.count, len(step.sums)
+        total = count * lengths[0] + lengths[1] + 2 * count * (len(step.cut) + 1) + 3 * sums * (count - 1)
+        size = count * len(step.part.data) + len(step.finish.data)
+        if total > MOST_OPERATORS or size > limits().text_bytes:
+            raise ReproError(
+                f"a step of {total:,} operators, of {size:,} bytes, in its {count} microbatches: where they are looked "
+                f"at one by one at most {MOST_OPERATORS:,} and {limits().text_bytes:,} are expected"
+            )
+
+    def run(self) -> Unrolled:
+        step, microbatches = self._step, self._step.microbatches
+        with ir.InsertionPoint(self._module.body):
+            arguments = [_type(kind) for kind in (*step.state, *step.inputs)]
+            results = [_type(kind) for kind in (*step.state, *step.outputs)]
+            attributes = {
+                "sym_name": ir.StringAttr.get("main"),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get(arguments, results)),
+                "repro.num_state": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(step.state)),
+            }
+            main = ir.Operation.create("func.func", regions=1, attributes=attributes)
+        block = main.regions[0].blocks.append(*arguments)
+        with ir.InsertionPoint(block):
+            values = list(block.arguments)
+            state, inputs = values[: len(step.state)], values[len(step.state) :]
+            with_rows = [self._given(number, state, inputs) for number in range(microbatches.count)]
+            self._end_phase("the cut of the batch")
+
+            def part(number: int) -> list[ir.Value]:
+                found = self._inline(self._part, with_rows[number])
+                self._end_phase(f"microbatch {number}")
+                return found
+
+            def add(left: list[ir.Value], right: list[ir.Value]) -> list[ir.Value]:
+                pairs = zip(step.sums, left, right, strict=True)
+                found = [self._write(_sum(kind), a, b) for kind, a, b in pairs]
+                self._end_phase("a sum of microbatches")
+                return found
+
+            def leaf(number: int) -> list[ir.Value]:
+                first, *others = range(number * microbatches.accumulate, (number + 1) * microbatches.accumulate)
+                total = part(first)
+                for each in others:
+                    total = add(total, part(each))
+                return total
+
+            sums = fold(range(microbatches.leaves), leaf, add)
+            shared = [value for i, value in enumerate(inputs) if i not in step.cut]
+            returned = self._inline(self._finish, [*state, *sums, *shared])
+            self._end_phase("the end of the step")
+            ir.Operation.create("func.return", operands=returned)
+        signature = step.state, step.inputs, step.outputs, step.num_hyper_parameters
+        untrusted = step.part.untrusted or step.finish.untrusted
+        program = Program(write_module(self._module), *signature, step.initial, untrusted=untrusted)
+        return Unrolled(program, tuple(self._phases))
+
+    def _given(self, number: int, state: Sequence[ir.Value], inputs: Sequence[ir.Value]) -> list[ir.Value]:
+        """(B1) What microbatch `number` takes."""
+        step = self._step
+        given = [*state, *inputs]
+        if step.random is not None:
+            given[step.random] = self._write(_advance(number), state[step.random])
+        for i in step.cut:
+            rows = _row_slice(step.inputs[i], step.microbatches.count, number)
+            given[len(state) + i] = self._write(rows, inputs[i])
+        return given
+
+    def _write(self, text: str, *arguments: ir.Value) -> ir.Value:
+        """Writes the operators of a program of one result."""
+        if text not in self._written:
+            self._written[text] = ir.Module.parse(text)
+        return self._inline(self._written[text], arguments)[0]
+
+    def _inline(self, module: ir.Module, arguments: Iterable[ir.Value]) -> list[ir.Value]:
+        """Writes the operators of a program here; gives what it returns."""
+        block = module.body.operations[0].regions[0].blocks[0]
+        renamed = dict(zip(block.arguments, arguments, strict=True))
+        operations = operations_of(module)
+        for operation in operations:
+            clone(operation, renamed)
+        self._count += len(operations)
+        ends = block.operations[len(block.operations) - 1]
+        return [renamed[value] for value in ends.operands]
+
+    def _end_phase(self, what: str) -> None:
+        begin = self._phases[-1][0].stop if self._phases else 0
+        if self._count > begin:
+            self._phases.append((range(begin, self._count), what))
+
+
+def _type(kind: TensorType) -> Any:
+    return ir.Type.parse(_text(kind))
+
+
+def _text(kind: TensorType) -> str:
+    return f"tensor<{'x'.join([*map(str, kind.shape), kind.element])}>"
+
+
+def _sum(kind: TensorType) -> str:
+    """(B2) The sum of two tensors of floats; (B3) of others the first, which is equal to the second."""
+    element = kind.element
+    if ELEMENTS[element].format is not None:
+        return _elementwise(kind, 2, [f"%s = arith.addf %a, %b : {element}", f"linalg.yield %s : {element}"])
+    message = "(B3) integers of the state differ between microbatches, expected equal ones"
+    check = [f"%e = arith.cmpi eq, %a, %b : {element}", f'cf.assert %e, "{message}"']
+    return _elementwise(kind, 2, [*check, f"linalg.yield %a : {element}"])
+
+
+def _advance(count: int) -> str:
+    """(B1) The step of the random numbers of a microbatch."""
+    body = [f"%n = arith.constant {count} : i64", "%s = arith.addi %a, %n : i64", "linalg.yield %s : i64"]
+    return _elementwise(TensorType("step", "i64", ()), 1, body)
+
+
+def _elementwise(kind: TensorType, operands: int, body: Sequence[str]) -> str:
+    """A program of `operands` tensors, whose elements are %a and %b in the operations of `body`."""
+    dims = ", ".join(f"d{i}" for i in range(len(kind.shape)))
+    maps = ", ".join([f"affine_map<({dims}) -> ({dims})>"] * (operands + 1))
+    loops = ", ".join(['"parallel"'] * len(kind.shape))
+    text, names = _text(kind), "ab"[:operands]
+    inside = ", ".join(f"%{name}: {kind.element}" for name in (*names, "o"))
+    given, kinds = ", ".join(f"%{name}" for name in "xy"[:operands]), ", ".join([text] * operands)
+    return _program(
+        [kind] * operands,
+        kind,
+        [
+            f"%0 = tensor.empty() : {text}",
+            f"%1 = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{loops}]}} "
+            f"ins({given} : {kinds}) outs(%0 : {text}) {{\n^bb0({inside}):\n{_lines(body)}}} -> {text}",
+            f"return %1 : {text}",
+        ],
+    )
+
+
+def _row_slice(kind: TensorType, count: int, number: int) -> str:
+    """(B1) The rows of a microbatch."""
+    rows, others = kind.shape[0] // count, kind.shape[1:]
+    piece = TensorType(kind.name, kind.element, (rows, *others))
+    places = [number * rows, *[0] * len(others)], piece.shape, [1] * len(kind.shape)
+    ranges = "".join(f"[{', '.join(map(str, each))}]" for each in places)
+    sliced = f"%0 = tensor.extract_slice %x{ranges} : {_text(kind)} to {_text(piece)}"
+    return _program([kind], piece, [sliced, f"return %0 : {_text(piece)}"])
+
+
+def _program(arguments: Sequence[TensorType], result: TensorType, body: Sequence[str]) -> str:
+    given = ", ".join(f"%{name}: {_text(kind)}" for name, kind in zip("xy", arguments, strict=False))
+    return f"func.func @main({given}) -> {_text(result)} {{\n{_lines(body)}}}\n"
+
+
+def _lines(operations: Sequence[str]) -> str:
+    """Operations that come from no line of a file."""
+    return "".join(f"{operation} loc(unknown)\n" for operation in operations)
