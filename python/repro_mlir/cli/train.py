@@ -17,6 +17,7 @@ from ..numerics.tensors import canonical_of
 from ..printing import tell
 from .file_kinds import SCRIPT, expect
 from .options import Commands, add_command, add_script
+from .ranks import add_ranks, ranks_of, target_of
 from .target import add_target
 
 
@@ -24,6 +25,7 @@ def register(commands: Commands) -> None:
     """Adds the parser of `repro train`."""
     command = add_command(commands, "train", _train, "train what a script's training() describes")
     add_target(command)
+    add_ranks(command)
     add_script(command)
     command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps")
     command.add_argument(
@@ -49,6 +51,8 @@ def _train(options: argparse.Namespace) -> int:
     from ..train.trainer import Trainer
 
     expect(options.script, SCRIPT)
+    ranks = ranks_of(options)
+    target = target_of(options, ranks)
     given = load_training(options.script, options.exact_digits)
     choice = {} if options.nonfinite_loss is None else {"nonfinite_loss": options.nonfinite_loss}
     start = time.perf_counter()
@@ -56,13 +60,17 @@ def _train(options: argparse.Namespace) -> int:
         given.model,
         given.loss_fn,
         given.optimizer,
-        target=options.target,
+        target=target,
         threads=options.threads,
+        ranks=ranks,
         receipt=_receipt(options),
         **(given.options | choice),
     ) as trainer:
         losses = trainer.fit(given.batches, options.steps)
     seconds = time.perf_counter() - start
+    if ranks is not None and ranks.rank > 0:
+        # All have the same state: rank 0 says it.
+        return 0
     if options.save:
         kinds = trainer.program.state
         # The script may have written other NaNs.
@@ -70,7 +78,7 @@ def _train(options: argparse.Namespace) -> int:
         write_file(options.save, write_tensors(kinds, arrays))
     report = {
         "program": trainer.program.hash,
-        "target": options.target,
+        "target": target,
         "threads": trainer.executable.threads,
         "steps": trainer.steps,
         "losses": losses,
@@ -86,7 +94,7 @@ def _train(options: argparse.Namespace) -> int:
             tell(f"loss     {losses[-1]:.6f} after {trainer.steps} steps (first {losses[0]:.6f})")
         tell(f"state    {report['state_hash']}")
         tell(f"program  {report['program']}")
-        tell(f"time     {seconds:.1f} s on {options.target}, threads: {report['threads']}")
+        tell(f"time     {seconds:.1f} s on {target}, threads: {report['threads']}")
         if options.receipt:
             tell(f"receipt  {options.receipt}")
     return 0

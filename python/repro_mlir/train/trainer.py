@@ -22,6 +22,7 @@ import numpy as np
 
 from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
 from ..distributed import Ranks
+from ..distributed.beginning import Beginning, begin_together
 from ..errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
 from ..execute.executable import Executable, check_target
 from ..execute.microbatches import MicrobatchExecutable
@@ -133,7 +134,8 @@ class Trainer:
           ranks: with whom the microbatches are shared, as `repro_mlir.integrations.torch_distributed.connect` gives
             them. Every rank makes the same steps with the same batches, on a target of its own; what they compute does
             not depend on how many there are.
-          receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it.
+          receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it. With
+            ranks it is given on all of them: rank 0 writes it, and a receipt that is resumed is read there alone.
         Raises:
           ReproError: a class in place of a model, loss function or optimizer; an unknown target, or choice of `returns`
             or `nonfinite_loss`; an average or a scaler that no step can follow.
@@ -157,8 +159,6 @@ class Trainer:
             raise ReproError(f"expected ranks as a connect() gives them, got a {type(ranks).__name__}")
         if ranks is not None and self._microbatches is None:
             raise ReproError("ranks share microbatches: expected microbatches=N")
-        if ranks is not None and receipt is not None and ranks.rank > 0:
-            raise ReproError(f"rank 0 alone writes the receipt of a run: expected none on rank {ranks.rank}")
         self._options = CaptureOptions(
             clip_norm,
             autocast,
@@ -177,12 +177,13 @@ class Trainer:
         self._recorder: Recorder | None = None
         # Steps of several threads come one after the other.
         self._lock = threading.RLock()
+        self._ranks = ranks
         self._forms = KnownForms(target, threads, ranks)
         self._step: Step | None = None
         # Seed and step of the random numbers, which no object of the user's holds.
         self._random: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
-        self._running = self._has_run = False
+        self._running = self._has_run = self._has_begun = False
         self._done = _Position(0, 0)
         # Where the receipt began.
         self._before_receipt = self._done
@@ -508,8 +509,11 @@ class Trainer:
                 self._random.setdefault(kind, known.imported.initial[position].copy())
             binding = frontend.Binding(subject, known.captured, self._random, self._forms.bindings)
             step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
-        if self._recorder is None and self._receipt is not None and self._step is None:
+        if self._receipt is not None and self._recorder is None and self._step is None:
             self._open_receipt(step)
+        elif self._receipt is None and self._ranks is not None and not self._has_begun:
+            begin_together(self._ranks, lambda: Beginning(False), dict)
+        self._has_begun = True
         warning = self._forms.use(step)
         self._step = step
         if warning is not None:
@@ -524,7 +528,9 @@ class Trainer:
         program, executable = step.program.with_initial(initial), step.executable
         # A receipt that is there and of which nobody knows could only be resumed.
         with deferred_signals():
-            recorder = Recorder(self._receipt, program, self._target, executable.threads, self._nonfinite_loss)
+            recorder = Recorder(
+                self._receipt, program, self._target, executable.threads, self._nonfinite_loss, self._ranks
+            )
             recorder.work_on(step.binding.arrays)
             step.push(stepped=recorder.steps > 0)
             step.kept.load()

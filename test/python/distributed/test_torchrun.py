@@ -3,7 +3,9 @@
 
 """Ranks that are processes of torchrun, of several kinds: one hash, also where one is killed and others go on."""
 
+import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import pytest
 from repro_mlir.execute import qemu
 
 SCRIPT = str(Path(__file__).with_name("run_on_ranks.py"))
+STEPS = 20
 KINDS = ("cpu:x86-64-v2", "cpu", "cpu:aarch64" if qemu.is_available() else "reference", "ptx-emulator")
 
 
@@ -47,22 +50,82 @@ def test_ranks_of_four_kinds_have_the_hash_of_one_process(tmp_path: Path) -> Non
     assert (tmp_path / "ranks.safetensors").read_bytes() == (tmp_path / "alone.safetensors").read_bytes()
 
 
+TRAINING = """
+import torch
+
+def training():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(6, 32), torch.nn.BatchNorm1d(32), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(32, 3)
+    )
+    x = torch.randn(960, 6)
+    y = (x.sum(1) > 0).long()
+    batches = [(x[i : i + 96], y[i : i + 96]) for i in range(0, 960, 96)]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    return model, torch.nn.functional.cross_entropy, optimizer, batches, {"microbatches": 12}
+"""
+
+
+def training(folder: Path) -> Path:
+    path = folder / "training.py"
+    path.write_text(TRAINING)
+    return path
+
+
+def train(size: int, script: Path, receipt: Path, *options: str, steps: int = STEPS) -> subprocess.Popen[str]:
+    """`repro train` on ranks; on one it is started as it is."""
+    start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)] if size > 1 else []
+    command = [sys.executable, *start, "-m", "repro_mlir", "train", str(script), "--steps", str(steps), "--json"]
+    return subprocess.Popen(
+        [*command, "--receipt", str(receipt), "--checkpoint-every", "5", "--threads", "1", *options],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def state_of(process: subprocess.Popen[str]) -> str:
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, output + errors[-2000:]
+    (line,) = output.splitlines()
+    found: str = json.loads(line)["state_hash"]
+    return found
+
+
 def children_of(process: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks in /proc")
 def test_others_go_on_where_a_rank_was_killed(tmp_path: Path) -> None:
-    want = alone(60, tmp_path / "alone.safetensors")
-    checkpoint = tmp_path / "ranks.safetensors"
-    process = launched(3, 60, checkpoint, "cpu")
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("step 7"):
-            break
-    os.kill(children_of(process.pid)[-1], signal.SIGKILL)
-    began = time.monotonic()
-    process.communicate(timeout=120)
-    assert process.returncode != 0 and time.monotonic() - began < 60
-    output, errors = launched(2, 60, checkpoint, "cpu", "cpu:x86-64-v2").communicate(timeout=300)
-    assert hashes(output) == [want] * 2, output + errors[-2000:]
+    """RANK_KILLS=N in the environment asks for N kills in place of 1."""
+    script, whole = training(tmp_path), tmp_path / "whole.receipt"
+    want = state_of(train(1, script, whole))
+    draw = random.Random(int(os.environ.get("RANK_KILLS_SEED", "0")))
+    for kill in range(int(os.environ.get("RANK_KILLS", "1"))):
+        receipt = tmp_path / f"{kill}.receipt"
+        process = train(3, script, receipt, "--shares", "2:1:1", "--target-of", "1=cpu:x86-64-v2,2=reference")
+        steps, last = receipt / "steps.jsonl", draw.randrange(1, STEPS - 5)
+        while not steps.exists() or steps.read_bytes().count(b"\n") < last:
+            assert process.poll() is None, process.communicate()
+        time.sleep(draw.uniform(0, 0.2))
+        os.kill(draw.choice(children_of(process.pid)), signal.SIGKILL)
+        began = time.monotonic()
+        process.communicate(timeout=120)
+        assert process.returncode != 0 and time.monotonic() - began < 60
+        others = (2, 5, 1, 3)[kill % 4]
+        assert state_of(train(others, script, receipt, "--resume")) == want, (kill, last, others)
+        assert (receipt / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
+
+
+def test_ranks_of_a_receipt_end_together(tmp_path: Path) -> None:
+    script, receipt = training(tmp_path), tmp_path / "run.receipt"
+    assert len(state_of(train(1, script, receipt, steps=3))) == 64
+    process = train(2, script, receipt, steps=3)
+    _, errors = process.communicate(timeout=120)
+    # torchrun ends the others when the first one has ended: at least that one has said why.
+    assert process.returncode != 0 and "resume it, or give the receipt another name" in errors
+    process = train(2, script, receipt, "--resume", "--target-of", "7=cpu")
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode != 0 and "expected --target-of as 0=cpu,1=ptx-emulator, of 2 ranks, got '7=cpu'" in errors

@@ -49,9 +49,10 @@ ALLOWED = {
     "frontends.tensorflow": {"frontends", "frontends.stablehlo", "numerics", "program"},
     "frontends.keras": {"frontends", "frontends.jax", "frontends.torch", "numerics"},
     "audit": {"numerics"},
-    "audit.operators": {"audit", "execute", "numerics", "program", "reference"},
+    "audit.operators": {"audit", "distributed", "execute", "numerics", "program", "reference"},
     "audit.receipts": {
-        "audit", "compilation", "execute", "files", "frontends.torch", "numerics", "program", "untrusted",
+        "audit", "compilation", "distributed", "execute", "files", "frontends.torch", "numerics", "program",
+        "untrusted",
     },
     "audit.dispute": {
         "audit", "audit.operators", "audit.receipts", "execute", "files", "numerics", "program", "untrusted",
@@ -71,9 +72,9 @@ ALLOWED = {
     "train": {"audit.receipts", "distributed", "execute", "frontends", "frontends.torch", "numerics", "program"},
     "integrations": {"audit.receipts", "distributed", "files", "frontends.keras", "program", "programs", "train"},
     "cli": {
-        "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation", "execute",
-        "files", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "generation", "integrations",
-        "numerics", "program", "serving", "train",
+        "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation",
+        "distributed", "execute", "files", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "generation",
+        "integrations", "numerics", "program", "serving", "train",
     },
 }  # fmt: skip
 """What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""

@@ -14,6 +14,8 @@ from pathlib import Path
 import blake3
 import numpy as np
 
+from ...distributed.beginning import Beginning, begin_together
+from ...distributed.ranks import Ranks
 from ...errors import ReceiptWrong, ReproError
 from ...numerics.hashing import tensor_bytes, tensor_digests
 from ...numerics.tensors import TensorType
@@ -23,6 +25,7 @@ from . import writer
 from .commitments import Commitment, commit
 from .comparison import differences
 from .environment import describe
+from .following import FollowingWriter
 from .form import NUMERICS, STEPS, Header, ListedProgram, Record, Seal, Signature
 from .options import ReceiptOptions
 from .signing import PrivateKey
@@ -41,10 +44,18 @@ class Recorder:
         checkpoint; records that the receipt has beyond it are made again and compared.
       steps: how many of them are steps.
       cursor: how many batches have been taken from the data, those of failed steps included.
+
+    With ranks all do the same, and the files are those of rank 0.
     """
 
     def __init__(
-        self, options: ReceiptOptions, program: StepProgram, target: str, threads: int, nonfinite_loss: str = "warn"
+        self,
+        options: ReceiptOptions,
+        program: StepProgram,
+        target: str,
+        threads: int,
+        nonfinite_loss: str = "warn",
+        ranks: Ranks | None = None,
     ) -> None:
         """Begins a receipt, or goes on with one.
 
@@ -53,16 +64,18 @@ class Recorder:
           program: what is run, with the state in which the run begins.
           target, threads: for information.
           nonfinite_loss: see `Header`.
+          ranks: who runs it together: rank 0 writes the receipt, and the others begin where it does.
         Raises:
           ReproError: there is a receipt already, or one of another run, or of one that has stopped, or it cannot be
-            written.
+            written; on rank 0, where there are ranks.
         """
         if options.checkpoint_every < 1:
             raise ReproError(f"expected at least 1 step between checkpoints, got {options.checkpoint_every}")
         self._path = Path(options.path)
         self._kinds = program.state
         self._program = program
-        self._key = PrivateKey(options.sign) if options.sign is not None else None
+        writes = ranks is None or ranks.rank == 0
+        self._key = PrivateKey(options.sign) if writes and options.sign is not None else None
         header = Header(
             NUMERICS,
             program.state,
@@ -78,31 +91,52 @@ class Recorder:
             header.dump()
         except ValueError as error:
             raise ReproError(f"the receipt cannot name the program's tensors: {error}") from None
-        try:
-            if not self._path.exists():
-                writer.create(self._path, header, program)
-            elif not options.resume:
-                raise ReproError(f"{self._path} exists: resume it, or give the receipt another name")
-            self._writer = writer.ReceiptWriter(self._path, header, program)
-        except OSError as error:
-            raise self._cannot_write(error) from None
+        self._writer: writer.ReceiptWriter | FollowingWriter
+        if ranks is None:
+            begin = self._open(options, header)
+        else:
+            begin = self._open_together(options, header, ranks)
         self.state = self._writer.state
-        log = self._writer.log
-        self.records = self._writer.kept
-        last = log[self.records] if self.records else None
-        self.steps = last.step if last else 0
-        self.cursor = last.commitment.cursor if last else 0
-        if self.steps and nonfinite_loss == "stop":
-            loss = loss_of(log[log.record_of(self.steps)], self._writer.header)
-            if loss is not None and not math.isfinite(loss):
-                self._writer.close()
-                raise ReproError(f"{self._path}: the run has stopped, as step {self.steps} gave the loss {loss}")
+        self.records, self.steps, self.cursor = begin.records, begin.steps, begin.cursor
         self._inputs = b""
         # The step that has been computed and hashed, while it is not recorded.
         self._computed: Commitment | None = None
         # No step runs while the hashing threads do.
         self._hashers = ThreadPoolExecutor(threads, "repro-hash")
         self._last = self._digests()
+
+    def _open(self, options: ReceiptOptions, header: Header) -> Beginning:
+        """Opens the receipt; gives where the run begins."""
+        try:
+            if not self._path.exists():
+                writer.create(self._path, header, self._program)
+            elif not options.resume:
+                raise ReproError(f"{self._path} exists: resume it, or give the receipt another name")
+            opened = self._writer = writer.ReceiptWriter(self._path, header, self._program)
+        except OSError as error:
+            raise self._cannot_write(error) from None
+        log, kept = opened.log, opened.kept
+        last = log[kept] if kept else None
+        if last is not None and last.step and header.nonfinite_loss == "stop":
+            loss = loss_of(log[log.record_of(last.step)], opened.header)
+            if loss is not None and not math.isfinite(loss):
+                opened.close()
+                raise ReproError(f"{self._path}: the run has stopped, as step {last.step} gave the loss {loss}")
+        return Beginning(True, kept, last.step if last else 0, last.commitment.cursor if last else 0)
+
+    def _open_together(self, options: ReceiptOptions, header: Header, ranks: Ranks) -> Beginning:
+        """As `_open`, on rank 0; what it finds is where the others begin."""
+
+        def own() -> Beginning:
+            return self._open(options, header) if ranks.rank == 0 else Beginning(True)
+
+        if ranks.rank == 0:
+            begin = begin_together(ranks, own, lambda: self._writer.state)
+        else:
+            state = self._program.initial_state()
+            begin = begin_together(ranks, own, lambda: state)
+            self._writer = FollowingWriter(header, begin.records, state)
+        return begin
 
     def work_on(self, state: dict[str, np.ndarray]) -> None:
         """Goes on with other arrays, which get the values of `state` and take its place."""
@@ -193,15 +227,18 @@ class Recorder:
         self._last, self.cursor = computed.state, computed.cursor
         self.records, self.steps, self._computed = record, step, None
 
-    def seal(self) -> Seal:
+    def seal(self) -> Seal | None:
         """Ends the run: records what was written since its last step, keeps the last state and writes seal.json.
+
+        Returns:
+          the seal; None on a rank that does not write it.
 
         Raises:
           ReproError: the receipt has more steps than this run, or cannot be written.
         """
-        recorded, log = self._writer.recorded, self._writer.log
-        if self.records < recorded and log[recorded].step > self.steps:
-            raise ReproError(f"{self._path}: has {log[recorded].step} steps, this run ended after {self.steps}")
+        recorded = self._writer.recorded
+        if self.records < recorded and (steps := self._recorded(recorded).step) > self.steps:
+            raise ReproError(f"{self._path}: has {steps} steps, this run ended after {self.steps}")
         self._note_change()
         if self.records < recorded:
             raise ReproError(f"{self._path}: has a change of the state at its end, and this run has none")
@@ -261,9 +298,14 @@ class Recorder:
 
     def _compare(self, number: int, record: Record) -> None:
         """A record made again must be the one that was there before the run was cut off."""
-        recorded = self._writer.log[number]
+        recorded = self._recorded(number)
         for place, expected, actual in differences(self._writer.header, recorded, record):
             raise ReceiptWrong(place, f"not as {self._path / STEPS} has it", record.follows, expected, actual)
+
+    def _recorded(self, number: int) -> Record:
+        """A record that the receipt had when it was opened: those that follow rank 0 have none."""
+        assert isinstance(self._writer, writer.ReceiptWriter)
+        return self._writer.log[number]
 
     def _loss(self, outputs: Sequence[np.ndarray]) -> bytes | None:
         for kind, array in zip(self._program.outputs, outputs, strict=True):

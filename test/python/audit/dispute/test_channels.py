@@ -261,7 +261,7 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 @contextmanager
 def serving(receipt: Path, address: str, *options: str) -> Iterator[None]:
     """The command serves a receipt; its referee must have come and gone at the end of the context."""
-    command = [sys.executable, "-m", "repro_mlir.cli", "dispute", "--serve", str(receipt), "--listen", address]
+    command = [sys.executable, "-m", "repro_mlir", "dispute", "--serve", str(receipt), "--listen", address]
     command += ["--target", "reference", "--json", *options]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as server:
         assert server.stderr is not None and "listening" in server.stderr.readline()

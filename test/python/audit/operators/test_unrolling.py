@@ -35,7 +35,9 @@ def test_it_gives_the_bits_of_the_step(count: int, accumulate: int, dtype: torch
     graph = OperatorGraph(program)
     arrays = [*program.initial, *given]
     for target in ("reference", "cpu:x86-64-v2"):
-        for kind, array, due in zip((*program.state, *program.outputs), Tracer(graph, target).results(arrays), want):
+        for kind, array, due in zip(
+            (*program.state, *program.outputs), Tracer(graph, target).results(arrays), want, strict=True
+        ):
             assert array.tobytes() == np.asarray(due).tobytes(), (target, kind)
 
 

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""python -m repro_mlir.cli"""
+"""python -m repro_mlir"""
 
 import sys
 
-from .main import main
+from .cli.main import main
 
 sys.exit(main())

@@ -1,0 +1,60 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Commands that several processes of torchrun or mpirun run together."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+from ..errors import ReproError
+
+if TYPE_CHECKING:
+    from ..distributed import Ranks
+
+
+def add_ranks(command: argparse.ArgumentParser) -> None:
+    """The options of commands that torchrun and mpirun may start."""
+    command.add_argument(
+        "--shares", metavar="N:N...", help="under torchrun or mpirun: how much of the work each rank does (equal)"
+    )
+    command.add_argument(
+        "--target-of", metavar="R=T,...", help="under torchrun or mpirun: the target of rank R, in place of --target"
+    )
+
+
+def ranks_of(options: argparse.Namespace) -> Ranks | None:
+    """The ranks that have been started with this process; None where it is alone. ReproError for wrong options."""
+    from ..integrations.launchers import launched_ranks
+
+    shares = None
+    if options.shares is not None:
+        if not re.fullmatch(r"\d{1,9}(:\d{1,9})*", options.shares):
+            raise ReproError(f"expected --shares as numbers, such as 5:2:1, got {options.shares!r}")
+        shares = [int(share) for share in options.shares.split(":")]
+    ranks = launched_ranks(shares)
+    if ranks is not None:
+        return ranks
+    for name in ("shares", "target_of"):
+        if getattr(options, name) is not None:
+            raise ReproError(f"--{name.replace('_', '-')} is of processes that torchrun or mpirun has started")
+    return None
+
+
+def target_of(options: argparse.Namespace, ranks: Ranks | None) -> str:
+    """The target of this rank. ReproError for one that is unknown, or of a rank that there is not."""
+    from ..execute.executable import check_target
+
+    target: str = options.target
+    if ranks is None or options.target_of is None:
+        return target
+    for entry in options.target_of.split(","):
+        rank, _, name = entry.partition("=")
+        if not rank.isascii() or not rank.isdigit() or not name or int(rank) >= ranks.size:
+            raise ReproError(f"expected --target-of as 0=cpu,1=ptx-emulator, of {ranks.size} ranks, got {entry!r}")
+        check_target(name)
+        if int(rank) == ranks.rank:
+            target = name
+    return target
