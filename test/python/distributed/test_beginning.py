@@ -20,7 +20,10 @@ from repro_mlir.errors import ReproError
 def begun(size: int, own: Callable[[int], Beginning]) -> tuple[list[Any], list[dict[str, np.ndarray]]]:
     """What each rank begins with, or the exception; and their states, which are filled with their numbers before."""
     ranks = [Ranks(each) for each in make_loopback(size)]
-    states = [{"a": np.full((2, 3), r, np.float32), "n": np.array(r, np.int64), "e": np.empty((0,), "f4")} for r in range(size)]
+    states = [
+        {"a": np.full((2, 3), rank, np.float32), "n": np.array(rank, np.int64), "e": np.empty((0,), np.float32)}
+        for rank in range(size)
+    ]
     found: list[Any] = [None] * size
 
     def work(rank: int) -> None:
