@@ -21,6 +21,12 @@ def add_ranks(command: argparse.ArgumentParser) -> None:
         "--shares", metavar="N:N...", help="under torchrun or mpirun: how much of the work each rank does (equal)"
     )
     command.add_argument(
+        "--check-share",
+        type=float,
+        metavar="P",
+        help="under torchrun or mpirun: how much of the work of each rank another one does too, from 0 to 1 (0)",
+    )
+    command.add_argument(
         "--target-of", metavar="R=T,...", help="under torchrun or mpirun: the target of rank R, in place of --target"
     )
 
@@ -34,10 +40,10 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
         if not re.fullmatch(r"\d{1,9}(:\d{1,9})*", options.shares):
             raise ReproError(f"expected --shares as numbers, such as 5:2:1, got {options.shares!r}")
         shares = [int(share) for share in options.shares.split(":")]
-    ranks = launched_ranks(shares)
+    ranks = launched_ranks(shares, options.check_share or 0.0)
     if ranks is not None:
         return ranks
-    for name in ("shares", "target_of"):
+    for name in ("shares", "check_share", "target_of"):
         if getattr(options, name) is not None:
             raise ReproError(f"--{name.replace('_', '-')} is of processes that torchrun or mpirun has started")
     return None

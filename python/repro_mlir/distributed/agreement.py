@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import ReproError, StepFailed
 from .ranks import Agreed, Ranks
 
-_FORM = struct.Struct("<32s32s32s32s32sB255s")
+_FORM = struct.Struct("<32s32s32s32s32s32s32sB255s")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Report:
       state: the hash of its state (H3).
       inputs: a digest of the inputs of the step.
       integers: a digest of the integers of its microbatches (B3); of a rank without a microbatch zeros.
+      nodes: a digest of its nodes that are checked, see `Checks`.
+      checked: a digest of the nodes that it has checked of another rank.
       failure: why its microbatches have no result; empty where they have one.
     """
 
@@ -36,21 +38,24 @@ class Report:
     state: bytes
     inputs: bytes
     integers: bytes = bytes(32)
+    nodes: bytes = bytes(32)
+    checked: bytes = bytes(32)
     failure: str = ""
 
     def to_bytes(self) -> bytes:
         message = self.failure.encode()[:255]
-        digests = self.program, self.leaves, self.state, self.inputs, self.integers
+        digests = self.program, self.leaves, self.state, self.inputs, self.integers, self.nodes, self.checked
         return _FORM.pack(*digests, len(message), message)
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Report:
-        program, leaves, state, inputs, integers, length, message = _FORM.unpack(data)
-        return cls(program, leaves, state, inputs, integers, message[:length].decode(errors="replace"))
+        program, leaves, state, inputs, integers, nodes, checked, length, message = _FORM.unpack(data)
+        failure = message[:length].decode(errors="replace")
+        return cls(program, leaves, state, inputs, integers, nodes, checked, failure)
 
 
-def require_agreement(ranks: Ranks, report: Report) -> None:
-    """Returns where all ranks say the same.
+def require_agreement(ranks: Ranks, report: Report) -> list[Report]:
+    """What all ranks say, where they say the same; `nodes` and `checked` are left to `require_right`.
 
     Raises:
       Agreed: they do not, of one of these causes:
@@ -63,10 +68,12 @@ def require_agreement(ranks: Ranks, report: Report) -> None:
     received = {peer: np.empty(_FORM.size, np.uint8) for peer in others}
     ranks.transport.exchange([(peer, own) for peer in others], [*received.items()])
     received[ranks.rank] = own
+    reports = [Report.of_bytes(received[rank].tobytes()) for rank in range(ranks.size)]
     try:
-        _check([Report.of_bytes(received[rank].tobytes()) for rank in range(ranks.size)], ranks.rank)
+        _check(reports, ranks.rank)
     except ReproError as error:
         raise Agreed from error
+    return reports
 
 
 def _check(reports: Sequence[Report], own: int) -> None:

@@ -21,15 +21,20 @@ class Ranks:
     Attributes:
       transport: moves bytes between them, and knows which one this is.
       shares: how much of the work each rank does, in proportion: `(5, 2, 1)`. None: as much as the others.
+      check_share: how much of the work of each rank another one does too, from 0 to 1, see `Checks`.
     Raises:
-      ReproError: another number of shares than there are ranks, or shares that are no whole numbers from 0, one above.
+      ReproError: another number of shares than there are ranks, or shares that are no whole numbers from 0, one above;
+        a share of checks that is none.
     """
 
     transport: Transport
     shares: tuple[int, ...] | None = None
+    check_share: float = 0.0
     _cut_short: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not 0 <= self.check_share <= 1:
+            raise ReproError(f"expected a share of checks from 0 to 1, got {self.check_share}")
         shares = self.shares
         if shares is None:
             return

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..distributed.agreement import Report, require_agreement
+from ..distributed.checking import Checks, checker_of, digest_of, require_right
 from ..distributed.ranks import Agreed, Ranks
 from ..distributed.reduction import combine
 from ..distributed.sums import SumLayout, Sums
@@ -18,7 +20,7 @@ from ..distributed.tree import fold, maximal_nodes
 from ..errors import ReproError, StepFailed
 from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of
-from ..numerics.hashing import state_hash, tensor_digest
+from ..numerics.hashing import combine_digests, state_hash, tensor_digest
 from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
 from .executable import Executable, Kept, compile, step_errors
 
@@ -147,15 +149,25 @@ class KeptMicrobatches:
         own = ranks.leaves(len(leaves))[ranks.rank]
         nodes: dict[range, Sums] = {}
         kinds = self._executable.program.inputs
-        inputs = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
-        integers, failure = bytes(32), None
+        digests = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
+        report = self._report(ranks, self._state, inputs=blake3_of(*digests))
+        checks = Checks.drawn(ranks, len(leaves), report.state + report.inputs)
+        failure = None
         try:
-            nodes = {node: self._fold(node, arrays) for node in maximal_nodes(leaves, own)}
+            found: dict[range, bytes] = {}
+            nodes = {
+                node: self._fold(node, arrays, checks.nodes[ranks.rank], found) for node in maximal_nodes(leaves, own)
+            }
             if nodes:
-                integers = self._integers_of([*nodes.values()])
+                report = replace(report, integers=self._integers_of([*nodes.values()]))
+            checked = self._nodes_digest(checks.nodes[(ranks.rank - 1) % ranks.size], arrays)
+            report = replace(report, nodes=digest_of(checks.nodes[ranks.rank], found), checked=checked)
         except BaseException as error:
             failure = error
-        self._agree(ranks, self._state, blake3_of(*inputs), integers, failure)
+        reports = self._agree(ranks, report, failure)
+        said = [each.nodes for each in reports]
+        due = [reports[checker_of(ranks, rank)].checked for rank in range(ranks.size)]
+        require_right(ranks, checks, said, due, lambda nodes: self._nodes_digest(nodes, arrays))
         layout = self._executable.layout
         sums = combine(ranks, len(leaves), nodes, layout, self._new, self._executable.add)
         self._free += [each for each in nodes.values() if each is not sums]
@@ -171,32 +183,22 @@ class KeptMicrobatches:
             self._executable.trial.write(state, inputs, outputs)
         except BaseException as error:
             failure = error
-        self._agree(ranks, state, bytes(32), bytes(32), failure)
+        self._agree(ranks, self._report(ranks, state), failure)
 
-    def _agree(
-        self,
-        ranks: Ranks,
-        state: Sequence[np.ndarray],
-        inputs: bytes,
-        integers: bytes,
-        failure: BaseException | None,
-    ) -> None:
+    def _agree(self, ranks: Ranks, report: Report, failure: BaseException | None) -> list[Report]:
         """Tells the others what this rank has, or why it has failed, as they wait for it; as `require_agreement`."""
         said = "" if failure is None else str(failure) or type(failure).__name__
         try:
-            require_agreement(ranks, self._report(ranks, state, inputs, integers, said))
+            return require_agreement(ranks, replace(report, failure=said))
         except Agreed as error:
             raise Agreed from failure or error.__cause__
 
-    def _report(
-        self, ranks: Ranks, arrays: Sequence[np.ndarray], inputs: bytes, integers: bytes, failure: str
-    ) -> Report:
+    def _report(self, ranks: Ranks, arrays: Sequence[np.ndarray], inputs: bytes = bytes(32)) -> Report:
         program = self._executable.program
         state = state_hash([(array, kind.element) for array, kind in zip(arrays, program.state, strict=True)])
         leaves = [leaf for own in ranks.leaves(program.microbatches.leaves) for leaf in (own.start, own.stop)]
-        shares = blake3_of(np.array(leaves, np.int64).tobytes())
-        identity = bytes.fromhex(program.hash)
-        return Report(identity, shares, bytes.fromhex(state), inputs, integers, failure)
+        shares = blake3_of(np.array(leaves, np.int64).tobytes(), np.float64(ranks.check_share).tobytes())
+        return Report(bytes.fromhex(program.hash), shares, bytes.fromhex(state), inputs)
 
     def _integers_of(self, nodes: Sequence[Sums]) -> bytes:
         """(B3) A digest of the integers, which are equal in all nodes, or StepFailed."""
@@ -210,9 +212,38 @@ class KeptMicrobatches:
             if left.tensors[i].tobytes() != right.tensors[i].tobytes():
                 raise StepFailed("(B3) integers of the state differ between microbatches, expected equal ones")
 
-    def _fold(self, leaves: range, arrays: Sequence[np.ndarray]) -> Sums:
-        """(B2) The sums of a node."""
-        return fold(leaves, lambda number: self._leaf(number, arrays), self._added)
+    def _fold(
+        self,
+        leaves: range,
+        arrays: Sequence[np.ndarray],
+        checked: Sequence[range] = (),
+        digests: dict[range, bytes] | None = None,
+    ) -> Sums:
+        """(B2) The sums of a node; `digests` gets those of the nodes that are checked, of itself and of its leaves."""
+
+        def note(node: range, sums: Sums) -> Sums:
+            if digests is not None and node in checked:
+                digests[node] = self._digest(sums)
+            return sums
+
+        def leaf(number: int) -> Sums:
+            return note(range(number, number + 1), self._leaf(number, arrays))
+
+        return note(leaves, fold(leaves, leaf, self._added))
+
+    def _nodes_digest(self, nodes: Sequence[range], arrays: Sequence[np.ndarray]) -> bytes:
+        """What this rank finds of nodes that are checked."""
+        digests: dict[range, bytes] = {}
+        # Those of several leaves, which come last, first: their leaves are known then.
+        for node in reversed(nodes):
+            if node not in digests:
+                self._free.append(self._fold(node, arrays, nodes, digests))
+        return digest_of(nodes, digests)
+
+    def _digest(self, sums: Sums) -> bytes:
+        kinds = self._executable.program.sums
+        digests = [tensor_digest(array, kind.element) for array, kind in zip(sums.tensors, kinds, strict=True)]
+        return bytes.fromhex(combine_digests(digests))
 
     def _leaf(self, number: int, arrays: Sequence[np.ndarray]) -> Sums:
         accumulate = self._executable.program.microbatches.accumulate

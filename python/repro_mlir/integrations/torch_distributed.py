@@ -15,17 +15,19 @@ from ..distributed.transport import Message
 from ..errors import RankLost, ReproError
 
 
-def connect(shares: Sequence[int] | None = None) -> Ranks:
+def connect(shares: Sequence[int] | None = None, check_share: float = 0.0) -> Ranks:
     """The ranks that `torchrun` has started, for `Trainer(..., ranks=...)`.
 
     The default process group is used where there is one, else made with gloo.
 
     Args:
       shares: how much of the work each rank does, in proportion, the same on every rank. None: equal shares.
+      check_share: how much of the work of each rank another one does too, from 0 to 1: a step of which they find
+        different gradients has no result, and the rank that was wrong is named (docs/distributed.md).
     Raises:
       ReproError: not started by `torchrun`, another backend than gloo, shares that are not valid.
     """
-    return Ranks(TorchTransport(), None if shares is None else tuple(shares))
+    return Ranks(TorchTransport(), None if shares is None else tuple(shares), check_share)
 
 
 class TorchTransport:

@@ -183,7 +183,7 @@ class Trainer:
         # Seed and step of the random numbers, which no object of the user's holds.
         self._random: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
-        self._running = self._has_run = self._has_begun = False
+        self._running = self._has_run = False
         self._done = _Position(0, 0)
         # Where the receipt began.
         self._before_receipt = self._done
@@ -315,6 +315,8 @@ class Trainer:
             step = self._present(batch, subject)
             if self._receipt is not None and self._recorder is None:
                 raise ReproError("the receipt is finished: expected no step after close")
+            if self._receipt is None and self._ranks is not None and not self._has_run:
+                begin_together(self._ranks, lambda: Beginning(False), dict)
             self._run(step, [*step.captured.hyper_parameters(), *step.captured.batch_tensors(batch)])
             loss, found = step.loss(), step.results() if returns else {}
         if not math.isfinite(loss):
@@ -511,9 +513,6 @@ class Trainer:
             step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
         if self._receipt is not None and self._recorder is None and self._step is None:
             self._open_receipt(step)
-        elif self._receipt is None and self._ranks is not None and not self._has_begun:
-            begin_together(self._ranks, lambda: Beginning(False), dict)
-        self._has_begun = True
         warning = self._forms.use(step)
         self._step = step
         if warning is not None:

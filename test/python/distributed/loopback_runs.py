@@ -48,12 +48,13 @@ def run(
     steps: int = 2,
     between: Between = lambda *_: None,
     ended: Callable[[KeptMicrobatches], object] = lambda _: None,
+    check_share: float = 0.0,
 ) -> tuple[list[Any], list[int]]:
     """What each rank ends with, the hash of its state or an exception, and the bytes that it has sent; `ended` is given
     what a rank has kept. The thread of a rank has its number as name."""
     transports = make_loopback(size)
     executables = [
-        MicrobatchExecutable(given.program, targets[rank % len(targets)], 1, Ranks(transport, shares))
+        MicrobatchExecutable(given.program, targets[rank % len(targets)], 1, Ranks(transport, shares, check_share))
         for rank, transport in enumerate(transports)
     ]
     found: list[Any] = [None] * size

@@ -13,11 +13,13 @@ import torch
 from loopback import make_loopback
 from loopback_runs import Run, alone, captured, hash_of, run
 from repro_mlir.distributed import Ranks
+from repro_mlir.distributed.tree import maximal_nodes
 from repro_mlir.errors import RankLost, ReproError, StepFailed
 from repro_mlir.execute.executable import Executable
 from repro_mlir.execute.microbatches import MicrobatchExecutable
 
 ROWS = 192
+REPORT_BYTES = 7 * 32 + 1 + 255
 X = torch.randn(ROWS, 6, generator=torch.Generator().manual_seed(1))
 Y = torch.arange(ROWS) % 3
 
@@ -88,16 +90,19 @@ def test_ranks_of_several_kinds(make: Any) -> None:
     assert found == [want] * 4
 
 
-@pytest.mark.parametrize("leaves, size", [(64, 1), (64, 2), (64, 4), (64, 8), (64, 16), (96, 3), (96, 6), (96, 12)])
-def test_bytes_are_those_of_a_ring(leaves: int, size: int) -> None:
-    """With a power of two of leaves for each rank: 2 (R - 1) / R of the sums, beside the reports."""
+@pytest.mark.parametrize("size", range(1, 17))
+@pytest.mark.parametrize("leaves", [64, 96])
+def test_bytes_are_those_of_the_formula(leaves: int, size: int) -> None:
+    """k + 1 slices to each other rank, k the largest nodes of the rank: as a ring where there is one; and reports."""
     given = normalized(leaves, 1)
     layout_bytes = 4 * sum(int(np.prod(kind.shape)) for kind in given.program.sums if kind.element == "f32")
     _, sent = run(given, size, steps=1)
     slice_bytes = 4 * -(-layout_bytes // 4 // size)
-    report = 5 * 32 + 1 + 255
-    for each in sent:
-        assert each == 2 * (size - 1) * (slice_bytes + report)
+    owned = Ranks(make_loopback(size)[0]).leaves(leaves)
+    nodes = [len(maximal_nodes(range(leaves), own)) for own in owned]
+    assert sent == [(size - 1) * ((count + 1) * slice_bytes + 2 * REPORT_BYTES) for count in nodes]
+    if (leaves // size).bit_count() == 1 and leaves % size == 0:
+        assert nodes == [1] * size
 
 
 def flip(array: np.ndarray, bit: int) -> None:

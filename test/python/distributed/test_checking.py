@@ -1,0 +1,137 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What one rank computes wrong in a microbatch is found by the rank that computes it too."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from loopback import make_loopback
+from loopback_runs import alone, run
+from repro_mlir.distributed import Ranks
+from repro_mlir.distributed.checking import Checks
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import Executable
+from test_ranks import flip, normalized
+
+Fault = Callable[[list[np.ndarray], list[np.ndarray]], None]
+"""Is given what a microbatch takes and, behind it, what it has given."""
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, program: Any, rank: int, fault: Callable[[int], Any]) -> None:
+    """Lets a rank compute wrong: `fault` is given the number of its run of a microbatch, and gives what to do with its
+    inputs before it and its outputs behind it."""
+    write, count = Executable.write, 0
+
+    def wrong(self: Executable, state: Any, inputs: Any, outputs: Any) -> None:
+        nonlocal count
+        if self.program is not program or threading.current_thread().name != f"rank {rank}":
+            return write(self, state, inputs, outputs)
+        before, behind = fault(count)
+        count += 1
+        inputs = before(inputs)
+        write(self, state, inputs, outputs)
+        behind(outputs)
+
+    monkeypatch.setattr(Executable, "write", wrong)
+
+
+def nothing(values: Any) -> Any:
+    return values
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_flipped_bit_of_a_gradient_or_an_activation_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 3 ranks, each of which is checked whole: the rank that was wrong once is named by all."""
+    # Of several microbatches in a leaf, a sum may round to what it would have been.
+    given, draw = normalized(6, 1), np.random.default_rng(seed)
+    rank, when, bit = int(draw.integers(3)), int(draw.integers(3)), int(draw.integers(1 << 20))
+    sums = [i for i, kind in enumerate(given.program.sums) if kind.element == "f32"]
+    place = int(draw.choice(sums))
+
+    def gradient(outputs: list[np.ndarray]) -> None:
+        flip(outputs[place], bit)
+
+    def activation(inputs: list[np.ndarray]) -> list[np.ndarray]:
+        # The rows of a microbatch: most bits of a mantissa, so that the gradients are others.
+        rows = inputs[len(given.program.state) + given.program.cut[0]].copy()
+        flip(rows, 32 * (bit // 32) + 12 + bit % 19)
+        return [
+            rows if i == len(given.program.state) + given.program.cut[0] else each for i, each in enumerate(inputs)
+        ]
+
+    def fault(count: int) -> tuple[Any, Any]:
+        if count != when:
+            return nothing, nothing
+        return (nothing, gradient) if seed % 2 else (activation, nothing)
+
+    plant(monkeypatch, given.program.part, rank, fault)
+    found, _ = run(given, 3, (2, 1, 2), steps=2, check_share=1.0)
+    for each in found:
+        assert isinstance(each, ReproError), each
+        assert f"rank {rank} of 3 has computed something wrong in leaves" in str(each)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_two_ranks_find_what_was_wrong_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = normalized(4, 1)
+    plant(monkeypatch, given.program.part, size - 1, lambda count: (nothing, lambda o: count == 1 and flip(o[0], 5)))
+    found, _ = run(given, size, steps=1, check_share=1.0)
+    assert all(f"rank {size - 1} of {size} has computed something wrong" in str(each) for each in found)
+
+
+def test_a_rank_that_is_always_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three ranks tell who it is, two do not."""
+    given = normalized(4, 1)
+    plant(monkeypatch, given.program.part, 1, lambda count: (nothing, lambda outputs: flip(outputs[1], 9)))
+    found, _ = run(given, 3, steps=1, check_share=1.0)
+    assert all("rank 1 of 3 has computed something wrong" in str(each) for each in found)
+    found, _ = run(given, 2, steps=1, check_share=1.0)
+    assert all("of 2 differ in leaves 0 to 1" in str(each) and "not told" in str(each) for each in found)
+
+
+def test_a_wrong_sum_of_leaves_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from repro_mlir.execute.microbatches import KeptMicrobatches
+
+    given, added = normalized(8, 1), KeptMicrobatches._added
+
+    def wrong(self: Any, left: Any, right: Any) -> Any:
+        sums = added(self, left, right)
+        if threading.current_thread().name == "rank 0":
+            flip(sums.tensors[1], 3)
+        return sums
+
+    monkeypatch.setattr(KeptMicrobatches, "_added", wrong)
+    found, _ = run(given, 4, steps=1, check_share=1.0)
+    assert all("rank 0 of 4 has computed something wrong" in str(each) for each in found)
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_right_ranks_go_on(share: float) -> None:
+    given = normalized(5, 2)
+    for size, shares in ((1, None), (2, None), (4, (0, 3, 1, 1)), (7, None)):
+        found, _ = run(given, size, shares, check_share=share)
+        assert found == [alone(given)] * size
+
+
+def test_ranks_that_check_otherwise_are_named() -> None:
+    """What is checked is agreed on like the shares are."""
+    given = normalized(4, 1)
+    seeds = [bytes([i]) * 32 for i in range(200)]
+    ranks = [Ranks(each, check_share=0.25) for each in make_loopback(3)]
+    drawn = [Checks.drawn(each, 12, seed) for each in ranks for seed in seeds]
+    assert drawn[:200] == drawn[200:400] == drawn[400:]
+    leaves = [leaf for checks in drawn[:200] for nodes in checks.nodes for leaf in nodes if len(leaf) == 1]
+    assert 0.2 < len(leaves) / (12 * 200) < 0.3
+    assert Checks.drawn(Ranks(make_loopback(3)[0], check_share=1.0), 12, b"").nodes[1] == (
+        *(range(leaf, leaf + 1) for leaf in range(4, 8)),
+        range(4, 8),
+    )
+    with pytest.raises(ReproError, match="from 0 to 1, got 1.5"):
+        Ranks(make_loopback(1)[0], check_share=1.5)
+    assert given.program.microbatches.count == 4
