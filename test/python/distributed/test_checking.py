@@ -61,9 +61,7 @@ def test_a_flipped_bit_of_a_gradient_or_an_activation_is_found(seed: int, monkey
         # The rows of a microbatch: most bits of a mantissa, so that the gradients are others.
         rows = inputs[len(given.program.state) + given.program.cut[0]].copy()
         flip(rows, 32 * (bit // 32) + 12 + bit % 19)
-        return [
-            rows if i == len(given.program.state) + given.program.cut[0] else each for i, each in enumerate(inputs)
-        ]
+        return [rows if i == len(given.program.state) + given.program.cut[0] else each for i, each in enumerate(inputs)]
 
     def fault(count: int) -> tuple[Any, Any]:
         if count != when:
@@ -132,6 +130,6 @@ def test_ranks_that_check_otherwise_are_named() -> None:
         *(range(leaf, leaf + 1) for leaf in range(4, 8)),
         range(4, 8),
     )
-    with pytest.raises(ReproError, match="from 0 to 1, got 1.5"):
+    with pytest.raises(ReproError, match="expected a share of checks from 0 to 1"):
         Ranks(make_loopback(1)[0], check_share=1.5)
     assert given.program.microbatches.count == 4
