@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import repro_mlir
-
 from forgery import edit, forge
 from repro_mlir import Receipt, ReceiptOptions
 from repro_mlir.audit.dispute import LocalChannel, Prover, ReceiptRun, settle
@@ -164,5 +163,3 @@ def test_a_party_with_another_number_of_them_is_at_fault(recorded: Path, tmp_pat
     verdict = settle(*(LocalChannel(Prover(ReceiptRun(each))) for each in (path, recorded)))
     assert (verdict.outcome, verdict.wrong) == ("conduct", ("A",))
     assert "expected the hashes of 4 microbatches, got 0" in verdict.reasons["A"]
-
-
