@@ -14,7 +14,7 @@ import numpy as np
 from ..distributed.agreement import Report, require_agreement
 from ..distributed.checking import Checks, checker_of, digest_of, require_right
 from ..distributed.ranks import Agreed, Ranks
-from ..distributed.reduction import combine
+from ..distributed.reduction import buckets, combine
 from ..distributed.sums import SumLayout, Sums
 from ..distributed.tree import fold, maximal_nodes
 from ..errors import ReproError, StepFailed
@@ -57,7 +57,7 @@ class MicrobatchExecutable:
         self._sums: dict[tuple[str, int], Executable] = {
             (element, size): compile(sum_program(element, size), target, threads)
             for element, length in self.layout.lengths.items()
-            for size in {length, length * slices}
+            for size in {length * slices, *(part.length for part in buckets(self.layout) if part.element == element)}
         }
 
     @property
@@ -79,7 +79,7 @@ class MicrobatchExecutable:
         return KeptMicrobatches(self, kept, [state[kind.name] for kind in self.program.state])
 
     def add(self, element: str, left: np.ndarray, right: np.ndarray) -> None:
-        """(B2) Adds sums of an element type, all of a set or a slice, in the place of the first ones."""
+        """(B2) Adds sums of an element type, all of a set or a bucket, in the place of the first ones."""
         self._sums[element, len(left)].write([left], [right], [])
 
 
