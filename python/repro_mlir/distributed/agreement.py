@@ -33,8 +33,8 @@ class Report:
 
     program: bytes
     leaves: bytes
-    state: bytes
-    inputs: bytes
+    state: bytes = bytes(32)
+    inputs: bytes = bytes(32)
     integers: bytes = bytes(32)
     nodes: bytes = bytes(32)
     checked: bytes = bytes(32)

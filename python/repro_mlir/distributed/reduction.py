@@ -5,17 +5,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ..numerics.elements import ELEMENTS
 from .ranks import Ranks
 from .sums import SumLayout, Sums
+from .transport import Message
 from .tree import join, maximal_nodes
 
 Add = Callable[[str, np.ndarray, np.ndarray], None]
-"""Adds a slice of an element type to another one, in the place of the first."""
+"""Adds a bucket of an element type to another one, in the place of the first."""
+
+# While a bucket is added the next one comes and the last one goes; smaller ones take longer to move.
+_BUCKET_BYTES = 4 << 20
+
+
+class Bucket(NamedTuple):
+    """What moves at once: the elements from `start` to before `stop` of each slice of an element type."""
+
+    element: str
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        return self.stop - self.start
+
+
+def buckets(layout: SumLayout) -> Iterator[Bucket]:
+    """What slices are made of."""
+    for element, length in layout.lengths.items():
+        size = _BUCKET_BYTES // ELEMENTS[element].dtype.itemsize
+        for start in range(0, length, size):
+            yield Bucket(element, start, min(start + size, length))
 
 
 def combine(
@@ -28,50 +54,102 @@ def combine(
       nodes: the sums of the largest nodes of this rank's leaves, of which the memory is used.
       layout: of the sums, with a slice for each rank.
       make: gives a set of sums for the result, where this rank has no node.
-      add: of slices.
+      add: of buckets.
     Raises:
       RankLost: another rank is gone.
     """
-    own, others = ranks.rank, [peer for peer in range(ranks.size) if peer != ranks.rank]
-    theirs = [maximal_nodes(range(count), leaves) for leaves in ranks.leaves(count)]
-    known = {
-        (node, element): layout.slice_of(flat, own)
-        for node, sums in nodes.items()
-        for element, flat in sums.flat.items()
-    }
-    sends, receives = [], []
-    for peer in others:
-        for node in theirs[own]:
-            sends += [(peer, _bytes(layout.slice_of(flat, peer))) for flat in nodes[node].flat.values()]
-        for node in theirs[peer]:
-            for element, length in layout.lengths.items():
-                known[node, element] = np.empty(length, ELEMENTS[element].dtype)
-                receives.append((peer, _bytes(known[node, element])))
-    ranks.transport.exchange(sends, receives)
-
     result = next(iter(nodes.values())) if nodes else make()
+    theirs = [maximal_nodes(range(count), leaves) for leaves in ranks.leaves(count)]
+    reduction = _Reduction(ranks, layout, nodes, theirs, result)
+    parts = [*buckets(layout)]
+    coming = [reduction.collect(part) for part in parts[:1]]
+    going: list[Callable[[], None]] = []
+    for i, part in enumerate(parts):
+        known = coming.pop()()
+        coming += [reduction.collect(following) for following in parts[i + 1 : i + 2]]
+        reduction.join(part, range(count), known, add)
+        if going:
+            going.pop()()
+        going.append(reduction.spread(part))
+    for wait in going:
+        wait()
+    reduction.spread_integers()
+    return result
 
-    def added(element: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        def run(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-            add(element, left, right)
+
+@dataclass(frozen=True)
+class _Reduction:
+    """The way of the sums of one step.
+
+    Attributes:
+      theirs: by rank, the largest nodes of its leaves.
+      result: the set of `nodes`, or another one, that gets the sums.
+    """
+
+    ranks: Ranks
+    layout: SumLayout
+    nodes: Mapping[range, Sums]
+    theirs: list[list[range]]
+    result: Sums
+
+    @property
+    def _others(self) -> list[int]:
+        return [peer for peer in range(self.ranks.size) if peer != self.ranks.rank]
+
+    def _part(self, sums: Sums, part: Bucket, rank: int) -> np.ndarray:
+        """The bucket in the slice of a rank."""
+        return self.layout.slice_of(sums.flat[part.element], rank)[part.start : part.stop]
+
+    def collect(self, part: Bucket) -> Callable[[], dict[range, np.ndarray]]:
+        """Sends a bucket of this rank's nodes to its owners. What it returns waits for those of all nodes, in the slice
+        of this rank."""
+        own = self.ranks.rank
+        sends = [
+            (peer, _bytes(self._part(self.nodes[node], part, peer))) for peer in self._others for node in self.nodes
+        ]
+        found = {node: self._part(sums, part, own) for node, sums in self.nodes.items()}
+        receives: list[Message] = []
+        for peer in self._others:
+            for node in self.theirs[peer]:
+                found[node] = np.empty(part.length, ELEMENTS[part.element].dtype)
+                receives.append((peer, _bytes(found[node])))
+        wait = self.ranks.transport.start(sends, receives)
+
+        def known() -> dict[range, np.ndarray]:
+            wait()
+            return found
+
+        return known
+
+    def join(self, part: Bucket, leaves: range, known: Mapping[range, np.ndarray], add: Add) -> None:
+        """Finishes the tree for a bucket in the slice of this rank."""
+
+        def added(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+            add(part.element, left, right)
             return left
 
-        return run
+        found, result = join(leaves, known, added), self._part(self.result, part, self.ranks.rank)
+        if not np.may_share_memory(found, result):
+            np.copyto(result, found)
 
-    for element, flat in result.flat.items():
-        have = {node: value for (node, kind), value in known.items() if kind == element}
-        layout.slice_of(flat, own)[...] = join(range(count), have, added(element))
-    sends = [(peer, _bytes(layout.slice_of(flat, own))) for peer in others for flat in result.flat.values()]
-    receives = [(peer, _bytes(layout.slice_of(flat, peer))) for peer in others for flat in result.flat.values()]
-    # Integers are equal on all ranks that have microbatches (B3): the first of these gives them to those without.
-    integers = [_bytes(result.tensors[i].reshape(-1)) for i in layout.integers]
-    owners = [rank for rank, found in enumerate(theirs) if found]
-    if own == owners[0]:
-        sends += [(peer, data) for peer in others if peer not in owners for data in integers]
-    elif own not in owners:
-        receives += [(owners[0], data) for data in integers]
-    ranks.transport.exchange(sends, receives)
-    return result
+    def spread(self, part: Bucket) -> Callable[[], None]:
+        """Sends a bucket of the sums in the slice of this rank to all, and gets theirs; what it returns waits."""
+        own = _bytes(self._part(self.result, part, self.ranks.rank))
+        sends = [(peer, own) for peer in self._others]
+        receives = [(peer, _bytes(self._part(self.result, part, peer))) for peer in self._others]
+        return self.ranks.transport.start(sends, receives)
+
+    def spread_integers(self) -> None:
+        """Gives the integers, which are equal on all ranks that have microbatches (B3), to those that have none."""
+        integers = [_bytes(self.result.tensors[i].reshape(-1)) for i in self.layout.integers]
+        owners = [rank for rank, found in enumerate(self.theirs) if found]
+        sends: list[Message] = []
+        receives: list[Message] = []
+        if self.ranks.rank == owners[0]:
+            sends = [(peer, data) for peer in self._others if peer not in owners for data in integers]
+        elif self.ranks.rank not in owners:
+            receives = [(owners[0], data) for data in integers]
+        self.ranks.transport.exchange(sends, receives)
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

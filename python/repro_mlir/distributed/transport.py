@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -27,10 +27,15 @@ class Transport(Protocol):
     rank: int
     size: int
 
-    def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
-        """Sends and receives at once, until all is done.
+    def start(self, sends: Sequence[Message], receives: Sequence[Message]) -> Callable[[], None]:
+        """Begins to send and to receive. What it returns waits until all is done; it is called once, after those of
+        earlier calls.
 
         Args:
-          sends: not to this rank itself.
+          sends: not to this rank itself; arrays that stay as they are until then.
           receives: arrays that are written; of one rank in the order in which that sends them, each of its size.
         """
+
+    def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
+        """Sends and receives at once, until all is done; as `start`."""
+        self.start(sends, receives)()

@@ -239,6 +239,16 @@ class Executable:
         """
         return Kept(self, self._backend, self._states(state), exclusive)
 
+    def arrays_of(self, state: Mapping[str, Any]) -> list[np.ndarray]:
+        """The arrays of a state in the order of the program, as `keep` takes them: their NaNs are canonical (V4).
+
+        Raises:
+          ReproError: as a call.
+        """
+        states = self._states(state)
+        self._make_canonical(states, whole=True)
+        return states
+
     def _states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
         """The arrays of a state in the order of the program, after their checks."""
         if not isinstance(state, Mapping):

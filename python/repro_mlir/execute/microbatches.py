@@ -14,14 +14,15 @@ import numpy as np
 from ..distributed.agreement import Report, require_agreement
 from ..distributed.checking import Checks, checker_of, digest_of, require_right
 from ..distributed.ranks import Agreed, Ranks
-from ..distributed.reduction import combine
+from ..distributed.reduction import buckets, combine
 from ..distributed.sums import SumLayout, Sums
 from ..distributed.tree import fold, maximal_nodes
 from ..errors import ReproError, StepFailed
 from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of
-from ..numerics.hashing import combine_digests, state_hash, tensor_digest
+from ..numerics.hashing import combine_digests, tensor_digest
 from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
+from .agreed_state import AgreedState
 from .executable import Executable, Kept, compile, step_errors
 
 
@@ -51,20 +52,18 @@ class MicrobatchExecutable:
         self.ranks = ranks
         self.part, self.finish = (compile(each, target, threads) for each in (program.part, program.finish))
         self.threads = self.finish.threads
-        # On a device the other one has a state of its own.
-        self.trial = None if ranks is None else compile(program.finish, target, threads)
         slices = 1 if ranks is None else ranks.size
         self.layout = SumLayout(program.sums, slices)
         self._sums: dict[tuple[str, int], Executable] = {
             (element, size): compile(sum_program(element, size), target, threads)
             for element, length in self.layout.lengths.items()
-            for size in {length, length * slices}
+            for size in {length * slices, *(part.length for part in buckets(self.layout) if part.element == element)}
         }
 
     @property
     def resident(self) -> bool:
         """Whether a state that is kept stays on a device, apart from the arrays that were given."""
-        return self.finish.resident
+        return self.ranks is None and self.finish.resident
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """One step on a state that is updated in place, as a call of an `Executable`; outputs are NumPy arrays."""
@@ -85,10 +84,11 @@ class MicrobatchExecutable:
 
     def keep(self, state: Mapping[str, Any]) -> KeptMicrobatches:
         """A state on which many steps run, as `Executable.keep`."""
-        return KeptMicrobatches(self, self.finish.keep(state), [state[kind.name] for kind in self.program.state])
+        kept = self.finish.keep(state) if self.ranks is None else AgreedState(self.finish, state)
+        return KeptMicrobatches(self, kept, [state[kind.name] for kind in self.program.state])
 
     def add(self, element: str, left: np.ndarray, right: np.ndarray) -> None:
-        """(B2) Adds sums of an element type, all of a set or a slice, in the place of the first ones."""
+        """(B2) Adds sums of an element type, all of a set or a bucket, in the place of the first ones."""
         self._sums[element, len(left)].write([left], [right], [])
 
 
@@ -100,7 +100,7 @@ class KeptMicrobatches:
       microbatches: of the last step, where it has committed, these hashes (C8); else empty.
     """
 
-    def __init__(self, executable: MicrobatchExecutable, kept: Kept, state: Sequence[Any]) -> None:
+    def __init__(self, executable: MicrobatchExecutable, kept: Kept | AgreedState, state: Sequence[Any]) -> None:
         self._executable = executable
         self._kept = kept
         kinds = executable.program.state
@@ -148,30 +148,32 @@ class KeptMicrobatches:
             self._kept.fetch()
         leaves = range(program.microbatches.leaves)
         self._committed = {}
-        if ranks is None:
+        if isinstance(self._kept, Kept):
             sums = self._fold(leaves, arrays)
+            self._kept.step(*sums.tensors, *shared)
         else:
+            assert ranks is not None
             try:
                 with ranks.step():
-                    sums = self._combined(ranks, leaves, arrays)
-                    self._try_finish(ranks, [*sums.tensors, *shared])
+                    sums = self._combined(ranks, self._kept, leaves, arrays)
+                    hash_after = self._attempt(ranks, self._kept, [*sums.tensors, *shared])
             except Agreed as error:
                 assert error.__cause__ is not None
                 raise error.__cause__ from None
-        outputs = self._kept.step(*sums.tensors, *shared)
+            self._kept.accept(hash_after)
         self.microbatches = tuple(digest for _, digest in sorted(self._committed.items()))
         self._free.append(sums)
-        return outputs
+        return self._kept.outputs
 
-    def _combined(self, ranks: Ranks, leaves: range, arrays: Sequence[np.ndarray]) -> Sums:
+    def _combined(self, ranks: Ranks, state: AgreedState, leaves: range, arrays: Sequence[np.ndarray]) -> Sums:
         """The sums of all ranks, which agree about what they start from."""
         own = ranks.leaves(len(leaves))[ranks.rank]
         nodes: dict[range, Sums] = {}
         kinds = self._executable.program.inputs
         digests = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
-        report = self._report(ranks, self._state, inputs=blake3_of(*digests))
-        checks = Checks.drawn(ranks, len(leaves), report.state + report.inputs)
-        failure = None
+        report, failure = self._report(ranks, inputs=blake3_of(*digests)), None
+        seed = state.hash() + report.inputs if ranks.check_share else b""
+        checks = Checks.drawn(ranks, len(leaves), seed)
         try:
             found: dict[range, bytes] = {}
             nodes = {
@@ -183,7 +185,8 @@ class KeptMicrobatches:
             report = replace(report, nodes=digest_of(checks.nodes[ranks.rank], found), checked=checked)
         except BaseException as error:
             failure = error
-        reports = self._agree(ranks, report, failure)
+        # Of what the microbatches have read.
+        reports = self._agree(ranks, replace(report, state=state.hash()), failure)
         said = [each.nodes for each in reports]
         due = [reports[checker_of(ranks, rank)].checked for rank in range(ranks.size)]
         require_right(ranks, checks, said, due, lambda nodes: self._nodes_digest(nodes, arrays))
@@ -194,17 +197,15 @@ class KeptMicrobatches:
         self._free += [each for each in nodes.values() if each is not sums]
         return sums
 
-    def _try_finish(self, ranks: Ranks, inputs: Sequence[np.ndarray]) -> None:
-        """Agrees with the others about the state after the step, before any of them has it."""
-        state = [array.copy() for array in self._state]
-        outputs = [np.empty_like(array) for array in self._kept.outputs.values()]
-        failure = None
+    def _attempt(self, ranks: Ranks, state: AgreedState, inputs: Sequence[np.ndarray]) -> bytes:
+        """The hash of the state after the step, about which all agree before any of them has it."""
+        found, failure = bytes(32), None
         try:
-            assert self._executable.trial is not None
-            self._executable.trial.write(state, inputs, outputs)
+            found = state.attempt(inputs)
         except BaseException as error:
             failure = error
-        self._agree(ranks, self._report(ranks, state), failure)
+        self._agree(ranks, replace(self._report(ranks), state=found), failure)
+        return found
 
     def _agree(self, ranks: Ranks, report: Report, failure: BaseException | None) -> list[Report]:
         """Tells the others what this rank has, or why it has failed, as they wait for it; as `require_agreement`."""
@@ -214,12 +215,12 @@ class KeptMicrobatches:
         except Agreed as error:
             raise Agreed from failure or error.__cause__
 
-    def _report(self, ranks: Ranks, arrays: Sequence[np.ndarray], inputs: bytes = bytes(32)) -> Report:
+    def _report(self, ranks: Ranks, inputs: bytes = bytes(32)) -> Report:
+        """What a rank says, but for its state."""
         program = self._executable.program
-        state = state_hash([(array, kind.element) for array, kind in zip(arrays, program.state, strict=True)])
         leaves = [leaf for own in ranks.leaves(program.microbatches.leaves) for leaf in (own.start, own.stop)]
         shares = blake3_of(np.array(leaves, np.int64).tobytes(), np.float64(ranks.check_share).tobytes())
-        return Report(bytes.fromhex(program.hash), shares, bytes.fromhex(state), inputs)
+        return Report(bytes.fromhex(program.hash), shares, inputs=inputs)
 
     def _integers_of(self, nodes: Sequence[Sums]) -> bytes:
         """(B3) A digest of the integers, which are equal in all nodes, or StepFailed."""

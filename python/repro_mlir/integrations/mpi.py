@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mpi4py import MPI
 
 from ..distributed.ranks import Ranks
-from ..distributed.transport import Message
+from ..distributed.transport import Message, Transport
 from ..errors import RankLost
 
 
@@ -40,7 +40,7 @@ def connect(shares: Sequence[int] | None = None, check_share: float = 0.0) -> Ra
     return Ranks(MpiTransport(), None if shares is None else tuple(shares), check_share)
 
 
-class MpiTransport:
+class MpiTransport(Transport):
     """See `Transport`, over all processes of MPI_COMM_WORLD."""
 
     def __init__(self) -> None:
@@ -49,13 +49,20 @@ class MpiTransport:
         self.rank = self._world.Get_rank()
         self.size = self._world.Get_size()
 
-    def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
+    def start(self, sends: Sequence[Message], receives: Sequence[Message]) -> Callable[[], None]:
         try:
             requests = [self._world.Irecv(data, peer) for peer, data in receives if data.size]
             requests += [self._world.Isend(data, peer) for peer, data in sends if data.size]
-            MPI.Request.Waitall(requests)
         except MPI.Exception as error:
             raise self._lost(error) from None
+
+        def wait() -> None:
+            try:
+                MPI.Request.Waitall(requests)
+            except MPI.Exception as error:
+                raise self._lost(error) from None
+
+        return wait
 
     def _lost(self, error: MPI.Exception) -> RankLost:
         return RankLost(f"rank {self.rank}: another rank cannot be reached any more ({error})")

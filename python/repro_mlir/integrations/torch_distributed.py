@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.distributed as dist
 
 from ..distributed.ranks import Ranks
-from ..distributed.transport import Message
+from ..distributed.transport import Message, Transport
 from ..errors import RankLost, ReproError
 
 
@@ -30,7 +30,7 @@ def connect(shares: Sequence[int] | None = None, check_share: float = 0.0) -> Ra
     return Ranks(TorchTransport(), None if shares is None else tuple(shares), check_share)
 
 
-class TorchTransport:
+class TorchTransport(Transport):
     """See `Transport`, over the default process group (gloo)."""
 
     def __init__(self) -> None:
@@ -44,18 +44,24 @@ class TorchTransport:
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
 
-    def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
+    def start(self, sends: Sequence[Message], receives: Sequence[Message]) -> Callable[[], None]:
         operations = [
             *(dist.P2POp(dist.isend, torch.from_numpy(data), peer) for peer, data in sends if data.size),
             *(dist.P2POp(dist.irecv, torch.from_numpy(data), peer) for peer, data in receives if data.size),
         ]
-        if not operations:
-            return
         try:
-            for request in dist.batch_isend_irecv(operations):
-                request.wait()
+            requests = dist.batch_isend_irecv(operations) if operations else []
         except RuntimeError as error:
             raise self._lost(error) from None
+
+        def wait() -> None:
+            try:
+                for request in requests:
+                    request.wait()
+            except RuntimeError as error:
+                raise self._lost(error) from None
+
+        return wait
 
     def _lost(self, error: RuntimeError) -> RankLost:
         reason = (str(error).splitlines() or [type(error).__name__])[0]

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from repro_mlir.distributed.transport import Message
+from repro_mlir.distributed.transport import Message, Transport
 from repro_mlir.errors import RankLost
 
 _SECONDS = 0.05
 """Between two looks at whether a rank is gone."""
 
 
-class _Loopback:
+class _Loopback(Transport):
     """See `Transport`.
 
     Attributes:
@@ -31,12 +31,16 @@ class _Loopback:
         self._queues = queues
         self._gone = gone
 
-    def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
+    def start(self, sends: Sequence[Message], receives: Sequence[Message]) -> Callable[[], None]:
         for peer, data in sends:
             self.sent += data.nbytes
             self._queues[self.rank][peer].put(data.tobytes())
-        for peer, data in receives:
-            data[...] = np.frombuffer(self._take(peer), np.uint8)
+
+        def wait() -> None:
+            for peer, data in receives:
+                data[...] = np.frombuffer(self._take(peer), np.uint8)
+
+        return wait
 
     def _take(self, peer: int) -> bytes:
         while True:

@@ -1,0 +1,100 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The state of a rank is looked at before and after each step, and becomes the new one as a whole."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import repro_mlir
+import torch
+from loopback_runs import Run, captured, hash_of, run
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.agreed_state import AgreedState
+from repro_mlir.execute.executable import Executable
+from repro_mlir.execute.microbatches import MicrobatchExecutable
+
+
+def small() -> Run:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    batch = torch.randn(12, 6), torch.arange(12) % 3
+    return captured(model, torch.nn.functional.cross_entropy, optimizer, batch, microbatches=3)
+
+
+def halve(rank: int, step: int, state: dict[str, np.ndarray], _: Any) -> None:
+    if step == 1:
+        state["0.weight"] *= np.float32(0.5)
+
+
+@pytest.mark.parametrize("targets", [("cpu",), ("reference", "ptx-emulator")])
+def test_ranks_go_on_from_what_all_have_written(targets: tuple[str, ...]) -> None:
+    given = small()
+    state = given.program.initial_state()
+    kept = MicrobatchExecutable(given.program, "cpu", 1).keep(state)
+    for step in range(3):
+        halve(0, step, state, ())
+        kept.step(*given.inputs)
+    found, _ = run(given, 2, targets=targets, steps=3, between=halve)
+    assert found == [hash_of(given, state)] * 2
+
+
+def test_a_bit_that_is_flipped_while_microbatches_run_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, write = small(), Executable.write
+    states: dict[int, dict[str, np.ndarray]] = {}
+
+    def flipped(self: Executable, *arguments: Any) -> None:
+        write(self, *arguments)
+        if self.program is given.program.part and threading.current_thread().name == "rank 1":
+            states[1]["0.weight"].view(np.uint32)[0, 0] ^= 1
+
+    monkeypatch.setattr(Executable, "write", flipped)
+    found, _ = run(given, 3, steps=1, between=lambda rank, step, state, _: states.update({rank: state}))
+    assert all("ranks disagree: 1 of 3 have another state than most" in str(each) for each in found)
+
+
+def test_a_state_that_is_taken_in_part_is_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = small()
+    finish = repro_mlir.compile(given.program.finish)
+    state, wanted = given.program.initial_state(), given.program.initial_state()
+    inputs = [np.ones(kind.shape, kind.dtype) for kind in given.program.finish.inputs]
+    finish.write([*wanted.values()], inputs, [np.empty(kind.shape, kind.dtype) for kind in finish.program.outputs])
+    agreed = AgreedState(finish, state)
+    assert agreed.hash().hex() == hash_of(given, state)
+    found = agreed.attempt(inputs)
+    assert found.hex() == hash_of(given, wanted)
+    assert agreed.completed == 0 and hash_of(given, state) == hash_of(given, given.program.initial_state())
+
+    copyto, calls = np.copyto, []
+
+    def cut(*arrays: np.ndarray) -> None:
+        calls.append(arrays)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        copyto(*arrays)
+
+    monkeypatch.setattr(np, "copyto", cut)
+    with pytest.raises(KeyboardInterrupt):
+        agreed.accept(found)
+    monkeypatch.undo()
+    assert agreed.completed == 1 and hash_of(given, state) != found.hex()
+    agreed.finish()
+    assert hash_of(given, state) == found.hex() == agreed.hash().hex()
+    # Nothing is left of it.
+    state["0.weight"][0, 0] = 7
+    agreed.finish()
+    assert state["0.weight"][0, 0] == 7 and agreed.hash().hex() == hash_of(given, state)
+
+
+def test_what_cannot_be_a_state_is_refused() -> None:
+    given = small()
+    finish = repro_mlir.compile(given.program.finish)
+    state = given.program.initial_state()
+    state["0.weight"] = np.asfortranarray(state["0.weight"])
+    with pytest.raises(ReproError, match=r"state 0.weight: expected a contiguous array"):
+        AgreedState(finish, state)
