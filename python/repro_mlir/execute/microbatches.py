@@ -22,7 +22,9 @@ from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of
 from ..numerics.hashing import combine_digests, state_hash, tensor_digest
 from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
+from .buffers import start_of
 from .executable import Executable, Kept, compile, step_errors
+from .microbatch_calls import MicrobatchCalls
 
 
 def compile_step(
@@ -80,7 +82,11 @@ class MicrobatchExecutable:
 
     def add(self, element: str, left: np.ndarray, right: np.ndarray) -> None:
         """(B2) Adds sums of an element type, all of a set or a slice, in the place of the first ones."""
-        self._sums[element, len(left)].write([left], [right], [])
+        executable = self._sums[element, len(left)]
+        if executable.takes_addresses:
+            executable.write_at([start_of(left), start_of(right)])
+        else:
+            executable.write([left], [right], [])
 
 
 class KeptMicrobatches:
@@ -91,6 +97,7 @@ class KeptMicrobatches:
         self._kept = kept
         kinds = executable.program.state
         self._state = [as_array(value, kind, "state") for value, kind in zip(state, kinds, strict=True)]
+        self._calls = MicrobatchCalls(executable.program, executable.part, self._state)
         # Those that nobody reads any more.
         self._free: list[Sums] = []
 
@@ -131,7 +138,8 @@ class KeptMicrobatches:
             self._kept.fetch()
         leaves = range(program.microbatches.leaves)
         if ranks is None:
-            sums = self._fold(leaves, arrays)
+            self._calls.begin(arrays)
+            sums = self._fold(leaves)
         else:
             try:
                 with ranks.step():
@@ -154,20 +162,19 @@ class KeptMicrobatches:
         checks = Checks.drawn(ranks, len(leaves), report.state + report.inputs)
         failure = None
         try:
+            self._calls.begin(arrays)
             found: dict[range, bytes] = {}
-            nodes = {
-                node: self._fold(node, arrays, checks.nodes[ranks.rank], found) for node in maximal_nodes(leaves, own)
-            }
+            nodes = {node: self._fold(node, checks.nodes[ranks.rank], found) for node in maximal_nodes(leaves, own)}
             if nodes:
                 report = replace(report, integers=self._integers_of([*nodes.values()]))
-            checked = self._nodes_digest(checks.nodes[(ranks.rank - 1) % ranks.size], arrays)
+            checked = self._nodes_digest(checks.nodes[(ranks.rank - 1) % ranks.size])
             report = replace(report, nodes=digest_of(checks.nodes[ranks.rank], found), checked=checked)
         except BaseException as error:
             failure = error
         reports = self._agree(ranks, report, failure)
         said = [each.nodes for each in reports]
         due = [reports[checker_of(ranks, rank)].checked for rank in range(ranks.size)]
-        require_right(ranks, checks, said, due, lambda nodes: self._nodes_digest(nodes, arrays))
+        require_right(ranks, checks, said, due, self._nodes_digest)
         layout = self._executable.layout
         sums = combine(ranks, len(leaves), nodes, layout, self._new, self._executable.add)
         self._free += [each for each in nodes.values() if each is not sums]
@@ -215,7 +222,6 @@ class KeptMicrobatches:
     def _fold(
         self,
         leaves: range,
-        arrays: Sequence[np.ndarray],
         checked: Sequence[range] = (),
         digests: dict[range, bytes] | None = None,
     ) -> Sums:
@@ -227,17 +233,17 @@ class KeptMicrobatches:
             return sums
 
         def leaf(number: int) -> Sums:
-            return note(range(number, number + 1), self._leaf(number, arrays))
+            return note(range(number, number + 1), self._leaf(number))
 
         return note(leaves, fold(leaves, leaf, self._added))
 
-    def _nodes_digest(self, nodes: Sequence[range], arrays: Sequence[np.ndarray]) -> bytes:
+    def _nodes_digest(self, nodes: Sequence[range]) -> bytes:
         """What this rank finds of nodes that are checked."""
         digests: dict[range, bytes] = {}
         # Those of several leaves, which come last, first: their leaves are known then.
         for node in reversed(nodes):
             if node not in digests:
-                self._free.append(self._fold(node, arrays, nodes, digests))
+                self._free.append(self._fold(node, nodes, digests))
         return digest_of(nodes, digests)
 
     def _digest(self, sums: Sums) -> bytes:
@@ -245,30 +251,21 @@ class KeptMicrobatches:
         digests = [tensor_digest(array, kind.element) for array, kind in zip(sums.tensors, kinds, strict=True)]
         return bytes.fromhex(combine_digests(digests))
 
-    def _leaf(self, number: int, arrays: Sequence[np.ndarray]) -> Sums:
+    def _leaf(self, number: int) -> Sums:
         accumulate = self._executable.program.microbatches.accumulate
         first, *others = range(number * accumulate, (number + 1) * accumulate)
-        sums = self._part(first, arrays)
+        sums = self._part(first)
         for each in others:
-            sums = self._added(sums, self._part(each, arrays))
+            sums = self._added(sums, self._part(each))
         return sums
 
     def _new(self) -> Sums:
         return self._free.pop() if self._free else self._executable.layout.new()
 
-    def _part(self, number: int, arrays: Sequence[np.ndarray]) -> Sums:
+    def _part(self, number: int) -> Sums:
         """What microbatch `number` gives."""
-        program = self._executable.program
-        state = list(self._state)
-        if program.random is not None:
-            # (B1): a step of its own.
-            state[program.random] = np.asarray(state[program.random] + np.int64(number))
-        given = list(arrays)
-        for i in program.cut:
-            extent = arrays[i].shape[0] // program.microbatches.count
-            given[i] = arrays[i][number * extent : (number + 1) * extent]
         sums = self._new()
-        self._executable.part.write([], [*state, *given], sums.tensors)
+        self._calls.write(number, sums)
         return sums
 
     def _added(self, left: Sums, right: Sums) -> Sums:
