@@ -76,6 +76,15 @@ class MicrobatchExecutable:
             kept.fetch()
         return {kind.name: state[kind.name] for kind in self.program.state}, outputs
 
+    def commit(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], tuple[bytes, ...]]:
+        """One step as a call: its outputs, and the hash of what each microbatch gave (C8)."""
+        kept = self.keep(state)
+        kept.commits = True
+        outputs = kept.step(*inputs)
+        if kept.ahead:
+            kept.fetch()
+        return outputs, kept.microbatches
+
     def keep(self, state: Mapping[str, Any]) -> KeptMicrobatches:
         """A state on which many steps run, as `Executable.keep`."""
         return KeptMicrobatches(self, self.finish.keep(state), [state[kind.name] for kind in self.program.state])
@@ -90,7 +99,12 @@ class MicrobatchExecutable:
 
 
 class KeptMicrobatches:
-    """A state on which steps in microbatches run one after the other; the peer of `Kept`."""
+    """A state on which steps in microbatches run one after the other; the peer of `Kept`.
+
+    Attributes:
+      commits: whether the next steps hash what each microbatch gives.
+      microbatches: of the last step, where it has committed, these hashes (C8); else empty.
+    """
 
     def __init__(self, executable: MicrobatchExecutable, kept: Kept, state: Sequence[Any]) -> None:
         self._executable = executable
@@ -100,6 +114,9 @@ class KeptMicrobatches:
         self._calls = MicrobatchCalls(executable.program, executable.part, self._state)
         # Those that nobody reads any more.
         self._free: list[Sums] = []
+        self.commits = False
+        self.microbatches: tuple[bytes, ...] = ()
+        self._committed: dict[int, bytes] = {}
 
     @property
     def outputs(self) -> dict[str, np.ndarray]:
@@ -137,6 +154,7 @@ class KeptMicrobatches:
             # Microbatches read the arrays.
             self._kept.fetch()
         leaves = range(program.microbatches.leaves)
+        self._committed = {}
         if ranks is None:
             self._calls.begin(arrays)
             sums = self._fold(leaves)
@@ -149,6 +167,7 @@ class KeptMicrobatches:
                 assert error.__cause__ is not None
                 raise error.__cause__ from None
         outputs = self._kept.step(*sums.tensors, *shared)
+        self.microbatches = tuple(digest for _, digest in sorted(self._committed.items()))
         self._free.append(sums)
         return outputs
 
@@ -175,6 +194,8 @@ class KeptMicrobatches:
         said = [each.nodes for each in reports]
         due = [reports[checker_of(ranks, rank)].checked for rank in range(ranks.size)]
         require_right(ranks, checks, said, due, self._nodes_digest)
+        if self.commits:
+            self._gather_committed(ranks)
         layout = self._executable.layout
         sums = combine(ranks, len(leaves), nodes, layout, self._new, self._executable.add)
         self._free += [each for each in nodes.values() if each is not sums]
@@ -246,6 +267,31 @@ class KeptMicrobatches:
                 self._free.append(self._fold(node, nodes, digests))
         return digest_of(nodes, digests)
 
+    def _gather_committed(self, ranks: Ranks) -> None:
+        """(C8) Has the hashes of the microbatches of all ranks."""
+        microbatches = self._executable.program.microbatches
+        numbers = [
+            range(leaves.start * microbatches.accumulate, leaves.stop * microbatches.accumulate)
+            for leaves in ranks.leaves(microbatches.leaves)
+        ]
+        own = b"".join(self._committed[number] for number in numbers[ranks.rank])
+        for each, data in zip(numbers, ranks.gather(own, [32 * len(each) for each in numbers]), strict=True):
+            self._committed |= {number: data[32 * i : 32 * (i + 1)] for i, number in enumerate(each)}
+
+    def digest_of(self, number: int, *inputs: Any) -> bytes:
+        """(C8) The hash of what one microbatch of a step on whole inputs gives; the state stays as it is.
+
+        Raises:
+          ReproError, StepFailed: as `step`, of this microbatch.
+        """
+        program = self._executable.program
+        arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, program.inputs, strict=True)]
+        with step_errors(self._executable.target):
+            self._calls.begin(arrays)
+            sums = self._part(number)
+        self._free.append(sums)
+        return self._digest(sums)
+
     def _digest(self, sums: Sums) -> bytes:
         kinds = self._executable.program.sums
         digests = [tensor_digest(array, kind.element) for array, kind in zip(sums.tensors, kinds, strict=True)]
@@ -266,6 +312,8 @@ class KeptMicrobatches:
         """What microbatch `number` gives."""
         sums = self._new()
         self._calls.write(number, sums)
+        if self.commits:
+            self._committed[number] = self._digest(sums)
         return sums
 
     def _added(self, left: Sums, right: Sums) -> Sums:

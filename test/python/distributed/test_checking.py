@@ -130,6 +130,6 @@ def test_ranks_that_check_otherwise_are_named() -> None:
         *(range(leaf, leaf + 1) for leaf in range(4, 8)),
         range(4, 8),
     )
-    with pytest.raises(ReproError, match="from 0 to 1, got 1.5"):
+    with pytest.raises(ReproError, match="expected a share of checks from 0 to 1"):
         Ranks(make_loopback(1)[0], check_share=1.5)
     assert given.program.microbatches.count == 4
