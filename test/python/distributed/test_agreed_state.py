@@ -45,15 +45,15 @@ def test_ranks_go_on_from_what_all_have_written(targets: tuple[str, ...]) -> Non
 
 
 def test_a_bit_that_is_flipped_while_microbatches_run_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    given, write = small(), Executable.write
+    given, write_at = small(), Executable.write_at
     states: dict[int, dict[str, np.ndarray]] = {}
 
     def flipped(self: Executable, *arguments: Any) -> None:
-        write(self, *arguments)
+        write_at(self, *arguments)
         if self.program is given.program.part and threading.current_thread().name == "rank 1":
             states[1]["0.weight"].view(np.uint32)[0, 0] ^= 1
 
-    monkeypatch.setattr(Executable, "write", flipped)
+    monkeypatch.setattr(Executable, "write_at", flipped)
     found, _ = run(given, 3, steps=1, between=lambda rank, step, state, _: states.update({rank: state}))
     assert all("ranks disagree: 1 of 3 have another state than most" in str(each) for each in found)
 
