@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics.hashing import state_hash
+from ..numerics.hashing import combine_digests, tensor_digest
 from .executable import Executable
 
 
@@ -86,8 +86,11 @@ class AgreedState:
         """As of `Kept`."""
 
     def _hash_of_copies(self) -> bytes:
+        # With one thread the other processors belong to other ranks.
+        alone = self._executable.threads > 1
         tensors = zip(self._copies, self._executable.program.state, strict=True)
-        return bytes.fromhex(state_hash([(copy, kind.element) for copy, kind in tensors]))
+        digests = [tensor_digest(copy, kind.element, alone=alone) for copy, kind in tensors]
+        return bytes.fromhex(combine_digests(digests))
 
 
 def _words(array: np.ndarray) -> np.ndarray:

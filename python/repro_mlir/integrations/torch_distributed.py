@@ -45,18 +45,19 @@ class TorchTransport(Transport):
         self.size = dist.get_world_size()
 
     def start(self, sends: Sequence[Message], receives: Sequence[Message]) -> Callable[[], None]:
-        operations = [
-            *(dist.P2POp(dist.isend, torch.from_numpy(data), peer) for peer, data in sends if data.size),
-            *(dist.P2POp(dist.irecv, torch.from_numpy(data), peer) for peer, data in receives if data.size),
-        ]
         try:
-            requests = dist.batch_isend_irecv(operations) if operations else []
+            requests = [
+                *(dist.isend(torch.from_numpy(data), peer) for peer, data in sends if data.size),
+                *(dist.irecv(torch.from_numpy(data), peer) for peer, data in receives if data.size),
+            ]
         except RuntimeError as error:
             raise self._lost(error) from None
 
         def wait() -> None:
             try:
                 for request in requests:
+                    # None of a process that is no member of the group.
+                    assert request is not None
                     request.wait()
             except RuntimeError as error:
                 raise self._lost(error) from None
