@@ -27,8 +27,11 @@ def Repro_AllGatherOp : Op<Repro_Dialect, "all_gather", [Pure]> {
     and no number is computed.
 
     ```mlir
-    %0 = repro.all_gather %x dimension = 1 blocks = 1 sizes = [3, 2]
-        : tensor<4x3xf32> -> tensor<4x5xf32>
+    func.func @gather(%x: tensor<4x3xf32>) -> tensor<4x5xf32> {
+      %0 = repro.all_gather %x dimension = 1 blocks = 1 sizes = [3, 2]
+          : tensor<4x3xf32> -> tensor<4x5xf32>
+      return %0 : tensor<4x5xf32>
+    }
     ```
   }];
   let arguments = (ins AnyRankedTensor:$operand, I64Attr:$dimension,

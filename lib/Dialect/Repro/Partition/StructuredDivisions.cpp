@@ -46,7 +46,7 @@ static bool saysExtent(AffineMap map, unsigned loop) {
   });
 }
 
-/// The parallel loops, as dimensions of operands.
+/// (T1) The parallel loops, as dimensions of operands.
 static SmallVector<Axis> getLoopAxes(Operation *op) {
   auto maps = cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
   unsigned numInputs = op->getNumOperands() - op->getNumResults();
