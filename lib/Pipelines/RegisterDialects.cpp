@@ -13,6 +13,7 @@
 #include "Codegen/Schedule/Buffers/KernelOps.h"
 #include "Dialect/Repro/Differentiation/Passes.h"
 #include "Dialect/Repro/IR/Derivatives.h"
+#include "Dialect/Repro/Partition/Passes.h"
 #include "dialects/Launch/IR/Launch.h"
 #include "dialects/Repro/IR/Repro.h"
 
@@ -92,7 +93,9 @@ void repro::registerDialects(DialectRegistry &registry) {
   registerKernelOps(registry);
   registerReproAdjoints(registry);
   registerStructuredAdjoints(registry);
+  registerStructuredDivisions(registry);
   registerTensorAdjoints(registry);
+  registerTensorDivisions(registry);
   registerLLVMDialectTranslation(registry);
   registerNVVMDialectTranslation(registry);
   scf::registerBufferizableOpInterfaceExternalModels(registry);

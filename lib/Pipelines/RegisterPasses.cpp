@@ -15,6 +15,7 @@
 #include "Codegen/Schedule/Tensors/Passes.h"
 #include "Conversion/Passes.h"
 #include "Dialect/Repro/Differentiation/Passes.h"
+#include "Dialect/Repro/Partition/Passes.h"
 #include "Dialect/Repro/Transforms/Passes.h"
 #include "Pipelines/CPU.h"
 #include "Pipelines/GPU.h"
@@ -85,6 +86,7 @@ void repro::registerPasses() {
     registerReproConversionPasses();
     registerReproDifferentiationPasses();
     registerReproFunctionsPasses();
+    registerReproPartitionPasses();
     registerReproScheduleBuffersPasses();
     registerReproScheduleTensorsPasses();
     registerReproTransformsPasses();

@@ -9,15 +9,28 @@ import os
 from collections.abc import Mapping
 from typing import Any, overload
 
+from .distributed import Ranks
 from .errors import ReproError
 from .execute.executable import Executable
 from .execute.executable import compile as compile_program
+from .execute.partitioned import PartitionedExecutable
 from .execute.symbolic import SymbolicExecutable
 from .program import Program, SymbolicProgram
 
 
 @overload
 def compile(model: Program, target: str = "cpu", threads: int | None = None) -> Executable: ...
+
+
+@overload
+def compile(
+    model: Program,
+    target: str = "cpu",
+    threads: int | None = None,
+    *,
+    ranks: Ranks,
+    cut: Mapping[str, int] | None = None,
+) -> PartitionedExecutable: ...
 
 
 @overload
@@ -33,6 +46,8 @@ def compile(
     inputs: Any = None,
     dynamic_shapes: Any = None,
     sizes: Mapping[str, int] | None = None,
+    ranks: Ranks | None = None,
+    cut: Mapping[str, int] | None = None,
 ) -> Any: ...
 
 
@@ -44,7 +59,9 @@ def compile(
     inputs: Any = None,
     dynamic_shapes: Any = None,
     sizes: Mapping[str, int] | None = None,
-) -> Executable | SymbolicExecutable:
+    ranks: Ranks | None = None,
+    cut: Mapping[str, int] | None = None,
+) -> Executable | SymbolicExecutable | PartitionedExecutable:
     """Makes a program ready to run; the result has the same bits on every target and with any number of threads.
 
     Compiled code is kept on disk and found there the next time (see files/cache.py). The state that a model had,
@@ -64,8 +81,12 @@ def compile(
       dynamic_shapes: of a model, the sizes that stay open, as for `capture`.
       sizes: of an ONNX model, the size of each dimension that has a name, as for `frontends.onnx.load`; `inputs` are
         then examples by name. Of a SavedModel, as for `frontends.tensorflow.load`.
+      ranks: of which each computes a part and holds a part of the large weights, see docs/distributed.md.
+      cut: with `ranks`, the names of the state tensors and inputs that are cut, each with the dimension along which it
+        is; by default the compiler chooses.
     Returns:
-      an Executable, or with dynamic shapes a SymbolicExecutable, which compiles each size at its first use.
+      an Executable, or with dynamic shapes a SymbolicExecutable, which compiles each size at its first use, or with
+      `ranks` a PartitionedExecutable.
     Raises:
       ReproError: an unknown target, one that this machine cannot run, a program that cannot be compiled, a number of
         threads below 1; a model that cannot be captured, or that has no example inputs; a file that is missing or
@@ -74,19 +95,19 @@ def compile(
     if isinstance(model, Program | SymbolicProgram):
         if inputs is not None or dynamic_shapes is not None or sizes is not None:
             raise ReproError("inputs are examples for a model; a program has its own sizes")
-        return _compile(model, target, threads)
+        return _compile(model, target, threads, ranks, cut)
     if is_onnx(model):
         from .frontends.onnx.programs import load as load_onnx
 
         if dynamic_shapes is not None:
             raise ReproError("dynamic_shapes belongs to models of PyTorch: of an ONNX model, expected sizes")
-        return _compile(load_onnx(model, sizes=sizes, inputs=inputs), target, threads)
+        return _compile(load_onnx(model, sizes=sizes, inputs=inputs), target, threads, ranks, cut)
     if is_saved_model(model):
         from .frontends.tensorflow.programs import load as load_saved_model
 
         if dynamic_shapes is not None or inputs is not None:
             raise ReproError("inputs and dynamic_shapes belong to other models: of a SavedModel, expected sizes")
-        return _compile(load_saved_model(model, sizes=sizes), target, threads)
+        return _compile(load_saved_model(model, sizes=sizes), target, threads, ranks, cut)
     if sizes is not None:
         raise ReproError("sizes belongs to ONNX models and SavedModels")
     if isinstance(model, str | os.PathLike):
@@ -102,7 +123,7 @@ def compile(
             f"expected a program, or a model with inputs=..., examples of its inputs, got a {type(model).__qualname__}"
         )
     program = capture(model, *([] if inputs is None else [inputs]), dynamic_shapes=dynamic_shapes)
-    return _compile(program, target, threads)
+    return _compile(program, target, threads, ranks, cut)
 
 
 def is_onnx(model: object) -> bool:
@@ -115,7 +136,19 @@ def is_saved_model(model: object) -> bool:
     return isinstance(model, str | os.PathLike) and os.path.isfile(os.path.join(os.fspath(model), "saved_model.pb"))
 
 
-def _compile(program: Program | SymbolicProgram, target: str, threads: int | None) -> Executable | SymbolicExecutable:
+def _compile(
+    program: Program | SymbolicProgram,
+    target: str,
+    threads: int | None,
+    ranks: Ranks | None,
+    cut: Mapping[str, int] | None,
+) -> Executable | SymbolicExecutable | PartitionedExecutable:
+    if ranks is None and cut is not None:
+        raise ReproError("cut says what ranks have parts of: expected ranks")
     if isinstance(program, SymbolicProgram):
+        if ranks is not None:
+            raise ReproError("ranks compute parts of static shapes: expected a program without open sizes")
         return SymbolicExecutable(program, target, threads)
+    if ranks is not None:
+        return PartitionedExecutable(program, target, threads, ranks, cut)
     return compile_program(program, target, threads)

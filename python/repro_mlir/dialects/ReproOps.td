@@ -2,4 +2,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 include "dialects/Repro/IR/ImportedOps.td"
+include "dialects/Repro/IR/PartitionedOps.td"
 include "dialects/Repro/IR/ReproOps.td"

@@ -64,7 +64,7 @@ ALLOWED = {
     "bundle": {
         "audit.receipts", "bundle.runner", "execute", "files", "frontends", "frontends.torch", "numerics", "program",
     },
-    "inference": {"execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "program"},
+    "inference": {"distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "program"},
     "generation": {"execute", "frontends.torch", "numerics", "program"},
     "serving": {"files", "generation", "numerics"},
     "torch_compile": {"execute", "frontends", "frontends.torch", "numerics", "program"},

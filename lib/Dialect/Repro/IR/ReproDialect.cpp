@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Repro/IR/ImportedOps.h"
+#include "dialects/Repro/IR/PartitionedOps.h"
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -29,6 +30,10 @@ void ReproDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialects/Repro/IR/ImportedOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Repro/IR/PartitionedOps.cpp.inc"
       >();
   addAttributes<
 #define GET_ATTRDEF_LIST

@@ -1,0 +1,47 @@
+//===- PartitionedOps.td - Exchange between ranks ----------*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Operations that stand in the program of a rank and in no canonical one:
+// `repro-outline-segments` makes canonical programs of what is between them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IR_PARTITIONEDOPS_TD
+#define REPRO_IR_PARTITIONEDOPS_TD
+
+include "dialects/Repro/IR/ReproDialect.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Repro_AllGatherOp : Op<Repro_Dialect, "all_gather", [Pure]> {
+  let summary = "a whole tensor of the parts that all ranks have (T2)";
+  let description = [{
+    (T2) Along `dimension` the result consists of `blocks` blocks of equal
+    extent. Each block is, one behind the other, what each rank has of it:
+    `sizes[r]` elements of rank r. The operand has those of this rank, of all
+    blocks one behind the other. Every rank gets the same result; bytes move,
+    and no number is computed.
+
+    ```mlir
+    func.func @gather(%x: tensor<4x3xf32>) -> tensor<4x5xf32> {
+      %0 = repro.all_gather %x dimension = 1 blocks = 1 sizes = [3, 2]
+          : tensor<4x3xf32> -> tensor<4x5xf32>
+      return %0 : tensor<4x5xf32>
+    }
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$operand, I64Attr:$dimension,
+                       I64Attr:$blocks, DenseI64ArrayAttr:$sizes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $operand `dimension` `=` $dimension `blocks` `=` $blocks `sizes` `=` $sizes
+    attr-dict `:` type($operand) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // REPRO_IR_PARTITIONEDOPS_TD

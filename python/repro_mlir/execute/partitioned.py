@@ -1,0 +1,255 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs of which several ranks compute parts, made ready to run on a target (T1), (T2)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, SupportsIndex
+
+import numpy as np
+
+from ..distributed.agreement import Report, require_agreement
+from ..distributed.gathering import exchange_parts
+from ..distributed.ranks import Agreed, Ranks
+from ..errors import ReproError
+from ..frontends.arrays import as_array
+from ..frontends.tensors import module_of
+from ..numerics.digest import blake3_of
+from ..numerics.hashing import tensor_digest
+from ..numerics.tensors import TensorType, make_canonical
+from ..program import Program
+from ..program.partition import LEAST, Call, Gather, RankProgram, partition
+from .executable import check_target, check_threads, compile, step_errors
+
+
+class PartitionedExecutable:
+    """A program of which each rank computes a part; the peer of `Executable`.
+
+    Every rank makes the same calls with equal inputs, and has the whole outputs. A rank needs no more than its parts of
+    the states that are cut: `parts` and `keep`.
+
+    Attributes:
+      program: the whole program.
+      plan: what this rank does.
+      target, threads: as of an `Executable`; each rank may have its own.
+      ranks: who runs it.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        target: str,
+        threads: int | None,
+        ranks: Ranks,
+        cut: Mapping[str, int] | None = None,
+        least: int = LEAST,
+    ) -> None:
+        """ReproError as `compile` for target, threads and program, and as `partition`."""
+        check_target(target)
+        self.program = program
+        self.target = target
+        self.threads = check_threads(threads)
+        self.ranks = ranks
+        self.plan: RankProgram = partition(program, ranks.size, ranks.rank, cut, least)
+        self.segments = [compile(each, target, self.threads) for each in self.plan.segments]
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """What copy and pickle call."""
+        raise ReproError("a PartitionedExecutable cannot be copied or pickled: copy or pickle its program")
+
+    def parts(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """What this rank needs of a whole state, by name: copies of its parts, and the other arrays themselves.
+
+        Raises:
+          ReproError: a wrong name, shape or element type.
+        """
+        found = {}
+        for kind, value, cut in zip(self.program.state, self._named(state), self.plan.cuts, strict=False):
+            if cut is not None:
+                value = cut.copy_part(as_array(value, kind, "state"), self.plan.rank)
+            found[kind.name] = value
+        return found
+
+    def keep(self, parts: Mapping[str, Any]) -> KeptParts:
+        """A state on which many steps run, as `Executable.keep`, of what `parts` gives. States that change are updated
+        in place."""
+        return KeptParts(self, self._named(parts), b"")
+
+    def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """One step on a whole state that is updated in place, as a call of an `Executable`.
+
+        Raises:
+          ReproError: as a call of an `Executable`; ranks that have other programs, states or inputs.
+          StepFailed: a check failed, on whichever rank; the state is unchanged on all.
+          RankLost: another rank is gone.
+        """
+        kinds = self.program.state
+        arrays = [as_array(value, kind, "state") for value, kind in zip(self._named(state), kinds, strict=True)]
+        digests = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
+        outputs = KeptParts(self, self._named(self.parts(state)), blake3_of(*digests)).step(*inputs)
+        framework = next(filter(None, map(module_of, (*state.values(), *inputs))), None)
+        if framework is not None:
+            outputs = {
+                kind.name: framework.to_tensor(outputs[kind.name], kind.element) for kind in self.program.outputs
+            }
+        return {kind.name: state[kind.name] for kind in kinds}, outputs
+
+    def _named(self, state: Mapping[str, Any]) -> list[Any]:
+        names = [kind.name for kind in self.program.state]
+        if sorted(state) != sorted(names):
+            raise ReproError(f"state: expected the names {', '.join(sorted(names))}, got {', '.join(sorted(state))}")
+        return [state[name] for name in names]
+
+
+class KeptParts:
+    """The state of a rank on which steps run one after the other; the peer of `Kept`."""
+
+    def __init__(self, executable: PartitionedExecutable, state: Sequence[Any], digest: bytes) -> None:
+        self._executable = executable
+        self._digest = digest
+        plan = executable.plan
+        self._state = [
+            as_array(value, kind, "state")
+            for value, kind in zip(state, part_types(plan)[: len(plan.program.state)], strict=True)
+        ]
+        self._changed = [i for i in range(len(self._state)) if plan.results[i] != i]
+        for i in self._changed:
+            if not self._state[i].flags.writeable:
+                raise ReproError(f"state {plan.program.state[i]}: expected an array that can be written")
+        calls = [step for step in plan.steps if isinstance(step, Call)]
+        self._kept = {
+            step.segment: executable.segments[step.segment].keep(
+                {
+                    kind.name: self._state[value]
+                    for kind, value in zip(plan.segments[step.segment].state, step.operands, strict=False)
+                }
+            )
+            for step in calls
+        }
+
+    def step(self, *inputs: Any) -> dict[str, np.ndarray]:
+        """One step, on whole inputs.
+
+        Returns:
+          the whole outputs by name.
+        Raises:
+          ReproError, StepFailed, RankLost: as a call of the executable.
+        """
+        executable = self._executable
+        kinds = executable.program.inputs
+        if len(inputs) != len(kinds):
+            wanted = ", ".join(str(kind) for kind in kinds)
+            raise ReproError(f"expected {len(kinds)} inputs ({wanted}), got {len(inputs)}")
+        with step_errors(executable.target):
+            arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+            try:
+                with executable.ranks.step():
+                    results = self._run(arrays)
+            except Agreed as error:
+                assert error.__cause__ is not None
+                raise error.__cause__ from None
+        count = len(self._state)
+        for i in self._changed:
+            self._state[i][...] = results[i]
+        return {kind.name: array for kind, array in zip(executable.program.outputs, results[count:], strict=True)}
+
+    def _run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The new states and the outputs, on which all ranks agree."""
+        plan = self._executable.plan
+        kinds = plan.program.inputs
+        digests = [tensor_digest(array, kind.element) for array, kind in zip(inputs, kinds, strict=True)]
+        self._agree(self._state_digest(), blake3_of(*digests), None)
+        values: dict[int, np.ndarray] = dict(enumerate(self._state))
+        for i, array in enumerate(inputs, len(self._state)):
+            cut = plan.cuts[i]
+            values[i] = array if cut is None else cut.copy_part(array, plan.rank)
+        failure: BaseException | None = None
+        for is_gather, steps in itertools.groupby(plan.steps, lambda step: isinstance(step, Gather)):
+            if is_gather:
+                self._gather([step for step in steps if isinstance(step, Gather)], values, failure)
+                continue
+            for step in steps:
+                assert isinstance(step, Call)
+                try:
+                    values |= self._call(step, values)
+                except Exception as error:
+                    failure = failure or error
+                    values |= self._nothing(step)
+        count = len(self._state)
+        kinds = (*plan.program.state, *plan.program.outputs)
+        results = [
+            values[number] if i < count and number == i else _result(values[number], kind)
+            for i, (number, kind) in enumerate(zip(plan.results, kinds, strict=True))
+        ]
+        found = [
+            tensor_digest(array, kind.element)
+            for i, (array, kind) in enumerate(zip(results, kinds, strict=True))
+            if i in self._changed or i >= count
+        ]
+        self._agree(blake3_of(*found), bytes(32), failure)
+        return results
+
+    def _call(self, step: Call, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+        num_state = len(self._executable.plan.segments[step.segment].state)
+        inputs = [values[number] for number in step.operands[num_state:]]
+        outputs = self._kept[step.segment].step(*inputs)
+        return dict(zip(step.results, outputs.values(), strict=True))
+
+    def _nothing(self, step: Call) -> dict[int, np.ndarray]:
+        """What stands for the results of a segment that has failed."""
+        outputs = self._executable.plan.segments[step.segment].outputs
+        return {number: np.zeros(kind.shape, kind.dtype) for number, kind in zip(step.results, outputs, strict=True)}
+
+    def _gather(self, gathers: Sequence[Gather], values: dict[int, np.ndarray], failure: BaseException | None) -> None:
+        ranks = self._executable.ranks
+        parts = [np.ascontiguousarray(values[each.part]) for each in gathers]
+        shapes = [[each.cut.shape(each.shape, rank) for rank in range(ranks.size)] for each in gathers]
+        for each, found in zip(gathers, exchange_parts(ranks, parts, shapes, failure), strict=True):
+            whole = np.empty(each.shape, found[0].dtype)
+            for rank, part in enumerate(found):
+                place = each.cut.part(whole, rank)
+                place[...] = part.reshape(place.shape)
+            values[each.whole] = whole
+
+    def _state_digest(self) -> bytes:
+        """Of what is whole on every rank: of states that do not change, once."""
+        plan = self._executable.plan
+
+        def digest(positions: Sequence[int]) -> bytes:
+            return blake3_of(*(tensor_digest(self._state[i], plan.program.state[i].element) for i in positions))
+
+        if not self._digest:
+            whole = [i for i in range(len(self._state)) if plan.cuts[i] is None and i not in self._changed]
+            self._digest = digest(whole)
+        return blake3_of(self._digest, digest(self._changed))
+
+    def _agree(self, state: bytes, inputs: bytes, failure: BaseException | None) -> None:
+        """Tells the others what this rank has, or why it has failed; as `require_agreement`."""
+        said = "" if failure is None else str(failure) or type(failure).__name__
+        plan = self._executable.plan
+        try:
+            report = Report(plan.digest, bytes(32), state, inputs, failure=said)
+            require_agreement(self._executable.ranks, report)
+        except Agreed as error:
+            raise Agreed from failure or error.__cause__
+
+
+def part_types(plan: RankProgram) -> list[TensorType]:
+    """The states and inputs of a program as a rank has them."""
+    kinds = [*plan.program.state, *plan.program.inputs]
+    return [
+        kind
+        if cut is None
+        else TensorType(kind.name, kind.element, cut.shape(kind.shape, plan.rank), unsigned=kind.unsigned)
+        for kind, cut in zip(kinds, plan.cuts, strict=True)
+    ]
+
+
+def _result(array: np.ndarray, kind: TensorType) -> np.ndarray:
+    """A copy that is the caller's, with the bytes of a result (V4)."""
+    copy = np.array(array.view(kind.dtype) if array.dtype != kind.dtype else array)
+    make_canonical(copy, kind.element)
+    return copy

@@ -1,0 +1,68 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Partitioned programs on ranks that are threads of this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from loopback import make_loopback
+from repro_mlir.distributed import Ranks
+from repro_mlir.execute.executable import compile
+from repro_mlir.execute.partitioned import PartitionedExecutable
+from repro_mlir.numerics.hashing import state_hash
+from repro_mlir.program import Program
+
+Between = Callable[[int, dict[str, np.ndarray], list[np.ndarray]], None]
+"""Is given rank, state and inputs before the step, and may change the latter two."""
+
+
+def hash_of(program: Program, state: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
+    """Of all that a step gives."""
+    pairs = [(kind, state) for kind in program.state] + [(kind, outputs) for kind in program.outputs]
+    return state_hash([(np.asarray(values[kind.name]), kind.element) for kind, values in pairs])
+
+
+def alone(program: Program, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray], target: str = "cpu") -> str:
+    """What one process gives."""
+    executable = compile(program, target, 1)
+    return hash_of(program, *executable({name: value.copy() for name, value in state.items()}, *inputs))
+
+
+def run(
+    program: Program,
+    size: int,
+    state: Mapping[str, np.ndarray],
+    inputs: Sequence[np.ndarray],
+    cut: Mapping[str, int] | None = None,
+    least: int = 1,
+    targets: Sequence[str] = ("cpu",),
+    between: Between = lambda *_: None,
+) -> tuple[list[Any], list[PartitionedExecutable], list[int]]:
+    """What each rank gives, its hash or an exception, the executables, and the bytes that each rank has sent."""
+    transports = make_loopback(size)
+    executables = [
+        PartitionedExecutable(program, targets[rank % len(targets)], 1, Ranks(transport), cut, least)
+        for rank, transport in enumerate(transports)
+    ]
+    found: list[Any] = [None] * size
+
+    def work(rank: int) -> None:
+        own, given = {name: value.copy() for name, value in state.items()}, list(inputs)
+        try:
+            between(rank, own, given)
+            found[rank] = hash_of(program, *executables[rank](own, *given))
+        except Exception as error:
+            found[rank] = error
+            transports[rank].leave()
+
+    threads = [threading.Thread(target=work, args=(rank,), name=f"rank {rank}") for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found, executables, [transport.sent for transport in transports]
