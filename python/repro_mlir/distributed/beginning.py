@@ -6,82 +6,116 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import ReproError
 from .ranks import Agreed, Ranks
 
-_FORM = struct.Struct("<BQQQB255s")
+_SAID = struct.Struct("<B32sB255s")
+_POSITION = struct.Struct("<QQQB255s")
 
 
-@dataclass(frozen=True)
-class Beginning:
-    """What a rank says before its first step.
+class Position(NamedTuple):
+    """Up to where a receipt has been resumed, see `Recorder`."""
 
-    Attributes:
-      has_receipt: whether the run has one, which rank 0 writes.
-      records, steps, cursor: of rank 0, up to where the receipt has been resumed.
-      failure: why rank 0 has no receipt; empty where it has one.
-    """
+    records: int
+    steps: int
+    cursor: int
 
-    has_receipt: bool
-    records: int = 0
-    steps: int = 0
-    cursor: int = 0
-    failure: str = ""
 
-    def to_bytes(self) -> bytes:
-        message = self.failure.encode()[:255]
-        return _FORM.pack(self.has_receipt, self.records, self.steps, self.cursor, len(message), message)
-
-    @classmethod
-    def of_bytes(cls, data: bytes) -> Beginning:
-        has_receipt, records, steps, cursor, length, message = _FORM.unpack(data)
-        return cls(bool(has_receipt), records, steps, cursor, message[:length].decode(errors="replace"))
+def begin_without_receipt(ranks: Ranks) -> None:
+    """Returns where no rank writes a receipt. Raises as `begin_together`."""
+    with _agreed(ranks):
+        _compare(ranks, None, None)
 
 
 def begin_together(
-    ranks: Ranks, own: Callable[[], Beginning], state: Callable[[], Mapping[str, np.ndarray]]
-) -> Beginning:
-    """Where the run begins, the same on all ranks.
+    ranks: Ranks,
+    prepare: Callable[[], bytes],
+    resume: Callable[[], Position],
+    state: Callable[[], Mapping[str, np.ndarray]],
+) -> Position:
+    """Where a run with a receipt begins, the same on all ranks.
 
     Args:
-      own: what this rank says; an exception of it is raised here, and is the failure that the others are told.
+      prepare: gives 32 bytes that stand for the run, which are equal on all ranks.
+      resume: opens the receipt, on rank 0, when all have prepared the same.
       state: gives the state tensors, which get the values that rank 0 has, where its receipt has records.
     Raises:
-      ReproError: rank 0 has no receipt for a reason of its own; some ranks have a receipt and others not.
+      ReproError: some ranks have a receipt and others not, or of another run; what `prepare` and `resume` raise is
+        raised on their rank, and told to the others.
       RankLost: another rank is gone.
     """
-    failed: BaseException | None = None
+    digest, failure = bytes(32), None
     try:
-        said = own()
+        digest = prepare()
     except BaseException as error:
-        failed, said = error, Beginning(True, failure=str(error) or type(error).__name__)
+        failure = error
+    with _agreed(ranks):
+        _compare(ranks, digest, failure)
+        position = _resumed(ranks, resume)
+        if position.records:
+            _send_state(ranks, state())
+    return position
+
+
+@contextmanager
+def _agreed(ranks: Ranks) -> Iterator[None]:
+    """The exchanges of a beginning: an error on which all agree is raised as it is."""
     try:
         with ranks.step():
-            found = _agree(ranks, said, failed)
-            if found.records:
-                _send_state(ranks, state())
-            return found
+            yield
     except Agreed as error:
         assert error.__cause__ is not None
         raise error.__cause__ from None
 
 
-def _agree(ranks: Ranks, said: Beginning, failed: BaseException | None) -> Beginning:
-    all_said = [Beginning.of_bytes(data) for data in ranks.gather(said.to_bytes())]
-    without = [str(rank) for rank, each in enumerate(all_said) if not each.has_receipt]
-    failures = [(rank, each.failure) for rank, each in enumerate(all_said) if each.failure]
+def _compare(ranks: Ranks, digest: bytes | None, failure: BaseException | None) -> None:
+    """Returns where all ranks have a receipt of one run, or none has one."""
+    own = _SAID.pack(digest is not None, digest or bytes(32), *_message(failure))
+    said = [_SAID.unpack(data) for data in ranks.gather(own)]
+    without = [str(rank) for rank, (has_receipt, *_) in enumerate(said) if not has_receipt]
     if 0 < len(without) < ranks.size:
         message = f"ranks {', '.join(without)} of {ranks.size} write no receipt: expected one on all ranks or on none"
-        raise Agreed from failed or ReproError(message)
-    if failures:
-        rank, message = failures[0]
-        raise Agreed from failed or ReproError(f"rank {rank}: {message}")
-    return all_said[0]
+        raise Agreed from failure or ReproError(message)
+    _raise_failures(said, failure)
+    others = [str(rank) for rank, (_, each, *_) in enumerate(said) if each != said[0][1]]
+    if others:
+        raise Agreed from ReproError(
+            f"ranks {', '.join(others)} of {ranks.size} begin another run than rank 0: another program, initial state, "
+            "or option of the receipt"
+        )
+
+
+def _resumed(ranks: Ranks, resume: Callable[[], Position]) -> Position:
+    """What rank 0 has found."""
+    position, failure = Position(0, 0, 0), None
+    if ranks.rank == 0:
+        try:
+            position = resume()
+        except BaseException as error:
+            failure = error
+    said = [_POSITION.unpack(data) for data in ranks.gather(_POSITION.pack(*position, *_message(failure)))]
+    _raise_failures(said, failure)
+    return Position(*said[0][:3])
+
+
+def _message(failure: BaseException | None) -> tuple[int, bytes]:
+    message = b"" if failure is None else (str(failure) or type(failure).__name__).encode()[:255]
+    return len(message), message
+
+
+def _raise_failures(said: Sequence[tuple[object, ...]], own: BaseException | None) -> None:
+    """Agreed, of the own failure or the first one of the others."""
+    for rank, (*_, length, message) in enumerate(said):
+        if length:
+            assert isinstance(length, int) and isinstance(message, bytes)
+            text = message[:length].decode(errors="replace")
+            raise Agreed from own or ReproError(f"rank {rank}: {text}")
 
 
 def _send_state(ranks: Ranks, state: Mapping[str, np.ndarray]) -> None:

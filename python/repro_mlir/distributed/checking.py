@@ -43,8 +43,9 @@ class Checks:
         bound = int(ranks.check_share * 2.0**32)
         found = []
         for own in ranks.leaves(count):
-            leaves = [leaf for leaf in own if _number(seed, leaf) < bound]
-            whole = [node for node in maximal_nodes(range(count), own) if len(node) > 1 and {*node} <= {*leaves}]
+            leaves = {leaf: None for leaf in own if _number(seed, leaf) < bound}
+            nodes = (node for node in maximal_nodes(range(count), own) if len(node) > 1)
+            whole = [node for node in nodes if all(leaf in leaves for leaf in node)]
             found.append((*(range(leaf, leaf + 1) for leaf in leaves), *whole))
         return Checks(tuple(found))
 

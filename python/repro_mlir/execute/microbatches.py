@@ -248,10 +248,15 @@ class KeptMicrobatches:
         digests: dict[range, bytes] | None = None,
     ) -> Sums:
         """(B2) The sums of a node; `digests` gets those of the nodes that are checked, of itself and of its leaves."""
+        wanted = {*checked}
 
         def note(node: range, sums: Sums) -> Sums:
-            if digests is not None and node in checked:
-                digests[node] = self._digest(sums)
+            if digests is not None and node in wanted:
+                accumulate = self._executable.program.microbatches.accumulate
+                numbers = range(node.start * accumulate, node.stop * accumulate)
+                # (C8) Of the microbatches too, where they are committed to.
+                committed = (self._committed[number] for number in numbers if self.commits)
+                digests[node] = blake3_of(self._digest(sums), *committed)
             return sums
 
         def leaf(number: int) -> Sums:

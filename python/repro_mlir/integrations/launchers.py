@@ -9,21 +9,25 @@ import os
 from collections.abc import Sequence
 
 from ..distributed.ranks import Ranks
+from ..errors import ReproError
 
 _TORCHRUN = "TORCHELASTIC_RUN_ID"
-_MPIRUN = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK")
-"""What Open MPI and MPICH set in the environment of the processes that they start."""
+_SIZES = {_TORCHRUN: "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_SIZE", "PMI_SIZE": "PMI_SIZE"}
+"""What torchrun, Open MPI and MPICH set in the environment of processes, and where they say how many there are."""
 
 
 def launched_ranks(shares: Sequence[int] | None = None, check_share: float = 0.0) -> Ranks | None:
     """The ranks that have been started with this process, as the `connect` of their engine gives them; None where it is
-    alone. Raises as `connect`."""
-    if _TORCHRUN in os.environ:
+    alone. Raises as `connect`; ReproError without mpi4py under mpirun."""
+    launcher = next((name for name in _SIZES if name in os.environ), None)
+    if launcher is None or os.environ.get(_SIZES[launcher]) == "1":
+        return None
+    if launcher == _TORCHRUN:
         from .torch_distributed import connect
 
         return connect(shares, check_share)
-    if any(name in os.environ for name in _MPIRUN):
+    try:
         from .mpi import connect as connect_mpi
-
-        return connect_mpi(shares, check_share)
-    return None
+    except ModuleNotFoundError:
+        raise ReproError("processes of mpirun talk by mpi4py, which is not installed") from None
+    return connect_mpi(shares, check_share)

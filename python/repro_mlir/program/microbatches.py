@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -251,6 +252,8 @@ def _stored(data: bytes) -> _Stored:
 
     leaves, accumulate, random, num_cut = take(4)
     cut = take(num_cut)
+    if any(a >= b for a, b in itertools.pairwise(cut)):
+        raise MicrobatchError("(B4) expected ascending positions of inputs that are cut")
     (size,) = take(1)
     if size > len(data) - position:
         raise MicrobatchError("(B4) the bytes of a step in microbatches end early")

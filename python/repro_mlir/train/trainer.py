@@ -22,7 +22,7 @@ import numpy as np
 
 from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
 from ..distributed import Ranks
-from ..distributed.beginning import Beginning, begin_together
+from ..distributed.beginning import begin_without_receipt
 from ..errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
 from ..execute.executable import Executable, check_target
 from ..execute.microbatches import KeptMicrobatches, MicrobatchExecutable
@@ -316,7 +316,7 @@ class Trainer:
             if self._receipt is not None and self._recorder is None:
                 raise ReproError("the receipt is finished: expected no step after close")
             if self._receipt is None and self._ranks is not None and not self._has_run:
-                begin_together(self._ranks, lambda: Beginning(False), dict)
+                begin_without_receipt(self._ranks)
             self._run(step, [*step.captured.hyper_parameters(), *step.captured.batch_tensors(batch)])
             loss, found = step.loss(), step.results() if returns else {}
         if not math.isfinite(loss):

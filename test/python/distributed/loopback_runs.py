@@ -49,9 +49,10 @@ def run(
     between: Between = lambda *_: None,
     ended: Callable[[KeptMicrobatches], object] = lambda _: None,
     check_share: float = 0.0,
+    begun: Callable[[KeptMicrobatches], object] = lambda _: None,
 ) -> tuple[list[Any], list[int]]:
-    """What each rank ends with, the hash of its state or an exception, and the bytes that it has sent; `ended` is given
-    what a rank has kept. The thread of a rank has its number as name."""
+    """What each rank ends with, the hash of its state or an exception, and the bytes that it has sent; `begun` and
+    `ended` are given what a rank keeps. The thread of a rank has its number as name."""
     transports = make_loopback(size)
     executables = [
         MicrobatchExecutable(given.program, targets[rank % len(targets)], 1, Ranks(transport, shares, check_share))
@@ -63,6 +64,7 @@ def run(
         try:
             state = given.program.initial_state()
             kept = executables[rank].keep(state)
+            begun(kept)
             for step in range(steps):
                 inputs = list(given.inputs)
                 between(rank, step, state, inputs)

@@ -6,18 +6,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 from loopback import make_loopback
 from repro_mlir.distributed import Ranks
-from repro_mlir.distributed.beginning import Beginning, begin_together
+from repro_mlir.distributed.beginning import Position, begin_together, begin_without_receipt
 from repro_mlir.errors import ReproError
 
+Begin = Callable[[Ranks, Mapping[str, np.ndarray]], Any]
 
-def begun(size: int, own: Callable[[int], Beginning]) -> tuple[list[Any], list[dict[str, np.ndarray]]]:
+START = Position(0, 0, 0)
+RUN = b"r" * 32
+
+
+def begun(size: int, begin: Begin) -> tuple[list[Any], list[dict[str, np.ndarray]]]:
     """What each rank begins with, or the exception; and their states, which are filled with their numbers before."""
     ranks = [Ranks(each) for each in make_loopback(size)]
     states = [
@@ -28,54 +33,83 @@ def begun(size: int, own: Callable[[int], Beginning]) -> tuple[list[Any], list[d
 
     def work(rank: int) -> None:
         try:
-            found[rank] = begin_together(ranks[rank], lambda: own(rank), lambda: states[rank])
-            # Another exchange goes on from here.
-            begin_together(ranks[rank], lambda: Beginning(False), dict)
+            found[rank] = begin(ranks[rank], states[rank])
         except Exception as error:
             found[rank] = error
+        # Another exchange goes on from here.
+        begin_without_receipt(ranks[rank])
 
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(size)]
+    threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in range(size)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
+        assert not thread.is_alive()
     return found, states
+
+
+def fail(error: Exception) -> Any:
+    raise error
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_others_get_the_state_of_a_receipt_that_goes_on(size: int) -> None:
-    begin = Beginning(True, records=7, steps=5, cursor=6)
-    found, states = begun(size, lambda rank: begin if rank == 0 else Beginning(True))
-    assert found == [begin] * size
+    position = Position(records=7, steps=5, cursor=6)
+
+    def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Position:
+        # Rank 0 alone opens it.
+        resume = (lambda: position) if ranks.rank == 0 else (lambda: fail(AssertionError()))
+        return begin_together(ranks, lambda: RUN, resume, lambda: state)
+
+    found, states = begun(size, begin)
+    assert found == [position] * size
     assert all((state["a"] == 0).all() and state["n"] == 0 for state in states)
 
 
 def test_a_new_run_begins_with_the_state_of_each() -> None:
-    found, states = begun(3, lambda rank: Beginning(True))
-    assert found == [Beginning(True)] * 3 and [state["n"] for state in states] == [0, 1, 2]
+    found, states = begun(3, lambda ranks, state: begin_together(ranks, lambda: RUN, lambda: START, lambda: state))
+    assert found == [START] * 3 and [state["n"] for state in states] == [0, 1, 2]
 
 
 def test_some_without_a_receipt() -> None:
-    found, _ = begun(3, lambda rank: Beginning(rank == 1))
-    assert {str(each) for each in found} == {"ranks 0, 2 of 3 write no receipt: expected one on all ranks or on none"}
+    """Rank 0 has opened none then."""
+
+    def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Any:
+        if ranks.rank == 1:
+            return begin_without_receipt(ranks)
+        return begin_together(ranks, lambda: RUN, lambda: fail(AssertionError()), lambda: state)
+
+    found, _ = begun(3, begin)
+    assert {str(each) for each in found} == {"ranks 1 of 3 write no receipt: expected one on all ranks or on none"}
 
 
-def test_rank_0_has_no_receipt() -> None:
-    def own(rank: int) -> Beginning:
-        if rank == 0:
-            raise ReproError("é" * 300)
-        return Beginning(True)
+def test_ranks_of_another_run() -> None:
+    def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Any:
+        run = RUN if ranks.rank != 2 else b"s" * 32
+        return begin_together(ranks, lambda: run, lambda: fail(AssertionError()), lambda: state)
 
-    found, _ = begun(3, own)
-    assert str(found[0]) == "é" * 300
-    assert str(found[1]) == str(found[2]) and str(found[1]).startswith("rank 0: éé") and len(str(found[1])) < 140
+    found, _ = begun(3, begin)
+    assert all("ranks 2 of 3 begin another run than rank 0" in str(each) for each in found)
+
+
+@pytest.mark.parametrize("where", ["prepare", "resume"])
+def test_rank_0_has_no_receipt(where: str) -> None:
+    def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Any:
+        def raise_there(here: str, value: Any) -> Any:
+            return fail(ReproError("\u00e9" * 300)) if (where, ranks.rank) == (here, 0) else value
+
+        return begin_together(ranks, lambda: raise_there("prepare", RUN), lambda: raise_there("resume", START), dict)
+
+    found, _ = begun(3, begin)
+    assert str(found[0]) == "\u00e9" * 300
+    assert str(found[1]) == str(found[2]) and str(found[1]).startswith("rank 0: \u00e9\u00e9")
+    assert len(str(found[1])) < 140
 
 
 def test_an_exception_of_another_kind_is_told_too() -> None:
-    def own(rank: int) -> Beginning:
-        if rank == 2:
-            raise KeyError
-        return Beginning(True)
+    def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Any:
+        prepare = (lambda: fail(KeyError())) if ranks.rank == 2 else (lambda: RUN)
+        return begin_together(ranks, prepare, lambda: START, dict)
 
-    with pytest.raises(ReproError, match="rank 2: KeyError"):
-        raise begun(3, own)[0][1]
+    found, _ = begun(3, begin)
+    assert isinstance(found[2], KeyError) and str(found[0]) == str(found[1]) == "rank 2: KeyError"

@@ -75,6 +75,19 @@ def test_a_flipped_bit_of_a_gradient_or_an_activation_is_found(seed: int, monkey
         assert f"rank {rank} of 3 has computed something wrong in leaves" in str(each)
 
 
+def test_C8_a_bit_that_rounding_swallows_is_found_where_it_is_committed_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = normalized(2, 4)
+
+    def fault(count: int) -> Any:
+        # The least bit of all gradients of the second microbatch of rank 1.
+        return nothing, (lambda outputs: [flip(each, 0) for each in outputs if each.size]) if count == 1 else nothing
+
+    plant(monkeypatch, given.program.part, 1, fault)
+    commits = lambda kept: setattr(kept, "commits", True)  # noqa: E731
+    found, _ = run(given, 2, steps=1, check_share=1.0, begun=commits)
+    assert all("rank 1 of 2 has computed something wrong" in str(each) for each in found)
+
+
 @pytest.mark.parametrize("size", [1, 2])
 def test_two_ranks_find_what_was_wrong_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given = normalized(4, 1)

@@ -83,7 +83,7 @@ def test_gpt_block_has_the_bits_of_one_process(is_fused: bool) -> None:
             rows = BATCH * TOKENS
             heads, columns, hidden = (part(unit, size, rank) for unit in (HEADS, WIDTH, 4 * WIDTH))
             elements = heads * WIDTH // HEADS + 2 * columns + hidden if size > 1 else 0
-            assert sent[rank] == (size - 1) * (4 * rows * elements + 256 * len(gathers) + 2 * 416)
+            assert sent[rank] == (size - 1) * (4 * rows * elements + 256 * len(gathers) + 2 * 480)
 
 
 def part(extent: int, size: int, rank: int) -> int:

@@ -24,8 +24,8 @@ from ...program.canonical import read_module, write_module
 from ...program.microbatches import MicrobatchProgram
 from .cloning import clone, operations_of
 
-MOST_OPERATORS = 1 << 18
-"""More than anybody would look through; they are read one by one."""
+MOST_OPERATORS = 1 << 17
+"""With the operations within them. They are read one by one, which takes about a minute."""
 
 
 Place = tuple[int | None, int]
@@ -64,9 +64,9 @@ class _Unroller:
         self._places: dict[ir.Value, Place] = {}
         self._phases: list[tuple[range, str]] = []
         self._count = 0
-        lengths = [len(operations_of(each)) for each in (self._part, self._finish)]
+        lengths = [_count(each.operation) for each in (self._part, self._finish)]
         count, sums = step.microbatches.count, len(step.sums)
-        total = count * lengths[0] + lengths[1] + 2 * count * (len(step.cut) + 1) + 3 * sums * (count - 1)
+        total = count * lengths[0] + lengths[1] + 5 * count * (len(step.cut) + 1) + 6 * sums * (count - 1)
         size = count * len(step.part.data) + len(step.finish.data)
         if total > MOST_OPERATORS or size > limits().text_bytes:
             raise ReproError(
@@ -156,6 +156,12 @@ class _Unroller:
         begin = self._phases[-1][0].stop if self._phases else 0
         if self._count > begin:
             self._phases.append((range(begin, self._count), what))
+
+
+def _count(operation: Any) -> int:
+    """How many operations are within one."""
+    inner = [each for region in operation.regions for block in region for each in block]
+    return len(inner) + sum(_count(each.operation) for each in inner)
 
 
 def _type(kind: TensorType) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 import blake3
 import numpy as np
 
-from ...distributed.beginning import Beginning, begin_together
+from ...distributed.beginning import Position, begin_together
 from ...distributed.ranks import Ranks
 from ...errors import ReceiptWrong, ReproError
 from ...files import canonical_json
@@ -70,17 +70,37 @@ class Recorder:
           ReproError: there is a receipt already, or one of another run, or of one that has stopped, or it cannot be
             written; on rank 0, where there are ranks.
         """
-        if options.checkpoint_every < 1:
-            raise ReproError(f"expected at least 1 step between checkpoints, got {options.checkpoint_every}")
-        if options.microbatches_every is not None and options.microbatches_every < 1:
-            raise ReproError(
-                f"expected at least 1 step between committed microbatches, got {options.microbatches_every}"
-            )
         self._path = Path(options.path)
         self._kinds = program.state
         self._program = program
-        writes = ranks is None or ranks.rank == 0
-        self._key = PrivateKey(options.sign) if writes and options.sign is not None else None
+        self._key: PrivateKey | None = None
+        self._writer: writer.ReceiptWriter | FollowingWriter
+        if ranks is None:
+            header = self._prepare(options, target, threads, nonfinite_loss, writes=True)
+            begin = self._open(options, header)
+        else:
+            begin = self._open_together(options, target, threads, nonfinite_loss, ranks)
+        self.state = self._writer.state
+        self.records, self.steps, self.cursor = begin.records, begin.steps, begin.cursor
+        self._inputs = b""
+        # The step that has been computed and hashed, while it is not recorded.
+        self._computed: Commitment | None = None
+        # No step runs while the hashing threads do.
+        self._hashers = ThreadPoolExecutor(threads, "repro-hash")
+        self._last = self._digests()
+
+    def _prepare(
+        self, options: ReceiptOptions, target: str, threads: int, nonfinite_loss: str, *, writes: bool
+    ) -> Header:
+        """What is run. ReproError for options that no receipt can have."""
+        every = options.microbatches_every
+        if options.checkpoint_every < 1:
+            raise ReproError(f"expected at least 1 step between checkpoints, got {options.checkpoint_every}")
+        if every is not None and (type(every) is not int or not 1 <= every < 1 << 53):
+            raise ReproError(f"expected at least 1 step between committed microbatches, got {every!r}")
+        if writes and options.sign is not None:
+            self._key = PrivateKey(options.sign)
+        program = self._program
         header = Header(
             NUMERICS,
             program.state,
@@ -91,27 +111,15 @@ class Recorder:
             describe(target, threads),
             _script(options.script),
             nonfinite_loss,
-            microbatches_every=options.microbatches_every,
+            microbatches_every=every,
         )
         try:
             header.dump()
         except ValueError as error:
             raise ReproError(f"the receipt cannot name the program's tensors: {error}") from None
-        self._writer: writer.ReceiptWriter | FollowingWriter
-        if ranks is None:
-            begin = self._open(options, header)
-        else:
-            begin = self._open_together(options, header, ranks)
-        self.state = self._writer.state
-        self.records, self.steps, self.cursor = begin.records, begin.steps, begin.cursor
-        self._inputs = b""
-        # The step that has been computed and hashed, while it is not recorded.
-        self._computed: Commitment | None = None
-        # No step runs while the hashing threads do.
-        self._hashers = ThreadPoolExecutor(threads, "repro-hash")
-        self._last = self._digests()
+        return header
 
-    def _open(self, options: ReceiptOptions, header: Header) -> Beginning:
+    def _open(self, options: ReceiptOptions, header: Header) -> Position:
         """Opens the receipt; gives where the run begins."""
         try:
             if not self._path.exists():
@@ -128,20 +136,34 @@ class Recorder:
             if loss is not None and not math.isfinite(loss):
                 opened.close()
                 raise ReproError(f"{self._path}: the run has stopped, as step {last.step} gave the loss {loss}")
-        return Beginning(True, kept, last.step if last else 0, last.commitment.cursor if last else 0)
+        return Position(kept, last.step if last else 0, last.commitment.cursor if last else 0)
 
-    def _open_together(self, options: ReceiptOptions, header: Header, ranks: Ranks) -> Beginning:
+    def _open_together(
+        self, options: ReceiptOptions, target: str, threads: int, nonfinite_loss: str, ranks: Ranks
+    ) -> Position:
         """As `_open`, on rank 0; what it finds is where the others begin."""
+        headers: list[Header] = []
+        state = {} if ranks.rank == 0 else self._program.initial_state()
 
-        def own() -> Beginning:
-            return self._open(options, header) if ranks.rank == 0 else Beginning(True)
+        def prepare() -> bytes:
+            header = self._prepare(options, target, threads, nonfinite_loss, writes=ranks.rank == 0)
+            headers.append(header)
+            kept = options.checkpoint_every, options.store_batches, options.resume
+            return blake3.blake3(canonical_json.dump([header.run(), self._program.hash, *map(str, kept)])).digest()
 
-        if ranks.rank == 0:
-            begin = begin_together(ranks, own, lambda: self._writer.state)
-        else:
-            state = self._program.initial_state()
-            begin = begin_together(ranks, own, lambda: state)
-            self._writer = FollowingWriter(header, begin.records, state)
+        try:
+            begin = begin_together(
+                ranks,
+                prepare,
+                lambda: self._open(options, headers[0]),
+                lambda: self._writer.state if ranks.rank == 0 else state,
+            )
+        except BaseException:
+            if hasattr(self, "_writer"):
+                self._writer.close()
+            raise
+        if ranks.rank > 0:
+            self._writer = FollowingWriter(headers[0], begin.records, state)
         return begin
 
     def work_on(self, state: dict[str, np.ndarray]) -> None:

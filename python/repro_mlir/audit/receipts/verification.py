@@ -27,8 +27,9 @@ from .comparison import differences
 from .consistency import DigestsWrong, check_consistency
 from .file_list import list_files
 from .form import STEPS, Record
-from .receipt import Receipt
+from .receipt import Receipt, digests_of
 from .script_inputs import ScriptInputs
+from .step_log import StepLog
 
 InputSource = Callable[[int], Sequence[np.ndarray]]
 """Gives the inputs of a batch by its number from 1, as the cursor counts, hyper-parameters first; it is asked in
@@ -48,7 +49,8 @@ class Verified:
       changes: how many times the user changed the state: they are data, like the batches.
       chosen: those that were to be verified.
       executed: those that were run: the chosen ones and the way to them from kept states.
-      microbatches: how many of the chosen steps' microbatches were run in their place, where that was asked for.
+      microbatches: how many microbatches were run in place of their steps, where that was asked for.
+      in_part: how many of the chosen steps these are of.
       chain: the last link, in hexadecimal.
       state_hash: of the last state (H3), in hexadecimal; None while the run has not ended.
       signed_by: the public key of the signature, in hexadecimal; None without.
@@ -66,6 +68,7 @@ class Verified:
     sealed: bool
     not_checked: tuple[str, ...]
     microbatches: int = 0
+    in_part: int = 0
 
 
 def verify(
@@ -116,12 +119,7 @@ def verify(
     if not changes and (changed := log.change_records):
         message = "the user changed the state, expected a run without changes"
         raise ReceiptWrong(STEPS, message, log[changed[0]].follows)
-    there = range(1, log.steps + 1)
-    if microbatches is not None:
-        committed = [step for step in there if log[log.record_of(step)].commitment.microbatches]
-        chosen = choose(steps, committed, "steps that commit to their microbatches", draw)
-    else:
-        chosen = choose(steps, there, "steps", draw)
+    chosen = _chosen(log, steps, draw, committed=microbatches is not None)
     kept = list_files(receipt.path).kept
     records = [log.record_of(step) for step in chosen]
     if microbatches is not None:
@@ -129,8 +127,13 @@ def verify(
     else:
         # Behind the last step the user may have changed the state, after batches that have no step.
         executed = records_to_execute(records if len(chosen) < log.steps else [*records, log.records], kept)
-    in_part = {record for record in records if record not in executed}
-    found = left = 0
+    in_part: dict[int, list[int]] = {}
+    if microbatches is not None:
+        for record in sorted({*records} - {*executed}):
+            numbers = range(len(log[record].commitment.microbatches))
+            in_part[record] = choose(microbatches, numbers, "microbatches", draw)
+    found = sum(map(len, in_part.values()))
+    left = sum(len(log[record].commitment.microbatches) for record in in_part) - found
     with (
         closing(Replay(receipt, target, threads, inputs)) as replay,
         Progress(len(executed) + len(in_part), f"running on {target}") as progress,
@@ -141,11 +144,7 @@ def verify(
             while unchecked and unchecked[0] < record:
                 receipt.state_after(unchecked.popleft())
             if record in in_part:
-                assert microbatches is not None
-                numbers = range(len(log[record].commitment.microbatches))
-                drawn = choose(microbatches, numbers, "microbatches", draw)
-                replay.check_microbatches(record, drawn)
-                found, left = found + len(drawn), left + len(numbers) - len(drawn)
+                replay.check_microbatches(record, in_part[record])
             else:
                 replay.check(record)
             progress.advance(f"step {log[record].follows}")
@@ -163,12 +162,27 @@ def verify(
         receipt.seal is not None,
         (*_left_of_steps(len(in_part), left), *_not_checked(receipt, set(executed), key, chain, inputs)),
         found,
+        len(in_part),
     )
+
+
+def _chosen(log: StepLog, text: str, draw: random.Random | None, *, committed: bool) -> list[int]:
+    """The steps that are to be verified; `committed`: of those that commit to their microbatches."""
+    there = range(1, log.steps + 1)
+    if not committed:
+        return choose(text, there, "steps", draw)
+    what = "steps that commit to their microbatches"
+    known = [step for step in there if log[log.record_of(step)].commitment.microbatches]
+    chosen = set(choose(text, known if text.startswith("sample:") else there, what, draw))
+    if not chosen.intersection(known):
+        raise ReproError(f"the receipt has no {what}, of the steps {text}")
+    return sorted(chosen.intersection(known))
 
 
 def _left_of_steps(steps: int, microbatches: int) -> Iterator[str]:
     if steps:
-        yield f"{microbatches} other microbatches of {steps} chosen steps, their sums, and how these end: not run"
+        others = f"{microbatches} other microbatches of {steps} chosen steps, " if microbatches else ""
+        yield f"{others}the sums of {steps} chosen steps, and how these end: they were not run"
 
 
 def _not_checked(
@@ -258,8 +272,7 @@ def records_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
 def records_before(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
     """The records to run, ascending, so that the state before each chosen one is known."""
     last = set(kept)
-    needed = {each for record in chosen if record - 1 not in last for each in records_to_execute([record - 1], kept)}
-    return sorted(needed)
+    return records_to_execute([record - 1 for record in chosen if record - 1 not in last], kept)
 
 
 class Replay:
@@ -405,6 +418,11 @@ class Replay:
         kept = self._executable(self._receipt.program_at(record.program)).keep(self.state_before(number))
         assert isinstance(kept, KeptMicrobatches)
         inputs = self.inputs(number)
+        kinds = self._receipt.header.programs[record.program].signature.inputs
+        for kind, expected, actual in zip(kinds, record.commitment.inputs, digests_of(kinds, inputs), strict=True):
+            if expected != actual:
+                message = "the receipt does not have what the step is given"
+                raise ReceiptWrong(f"input {kind.name}", message, record.step, expected.hex(), actual.hex())
         for each in chosen:
             try:
                 found = kept.digest_of(each, *inputs)

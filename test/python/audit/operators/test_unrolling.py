@@ -68,7 +68,7 @@ def test_too_many_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ReproError, match="looked at one by one"):
         OperatorGraph(program)
     monkeypatch.delenv(VARIABLE)
-    monkeypatch.setattr(unrolling, "MOST_OPERATORS", 400)
+    monkeypatch.setattr(unrolling, "MOST_OPERATORS", 1000)
     with pytest.raises(ReproError, match="looked at one by one"):
         OperatorGraph(program)
 

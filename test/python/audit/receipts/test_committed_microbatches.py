@@ -57,7 +57,7 @@ def test_microbatches_are_run_alone(recorded: Path, target: str) -> None:
     assert (found.chosen, found.executed, found.microbatches) == ((2, 4), (), 8)
     found = repro_mlir.verify(recorded, "sample:1", target, microbatches="sample:1", draw=random.Random(1))
     assert len(found.chosen) == 1 and found.executed == () and found.microbatches == 1
-    assert "3 other microbatches of 1 chosen steps" in found.not_checked[0]
+    assert (found.in_part, found.not_checked[0][:38]) == (1, "3 other microbatches of 1 chosen steps")
     found = repro_mlir.verify(recorded, target=target)
     assert (found.executed, found.microbatches) == ((1, 2, 3, 4), 0)
 
@@ -85,14 +85,36 @@ def test_a_wrong_microbatch_is_named(recorded: Path, tmp_path: Path, capsys: pyt
         with pytest.raises(ReceiptWrong, match="does not have what cpu computed") as wrong:
             repro_mlir.verify(path, microbatches=asked)
         assert (wrong.value.place, wrong.value.step) == ("microbatch 3", 2)
-    assert repro_mlir.verify(path, microbatches="0-2").microbatches == 6
+    assert repro_mlir.verify(path, "1-4", microbatches="0-2").microbatches == 6
     with pytest.raises(ReceiptWrong) as wrong:
         repro_mlir.verify(path, "2", "reference")
     assert (wrong.value.place, wrong.value.step) == ("microbatch 3", 2)
     assert main(["verify", str(path), "--microbatches", "sample:4"]) == 1
     assert main(["verify", str(recorded), "--microbatches", "sample:2", "--json"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert json.loads(told[-1])["executed_microbatches"] == 4
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    names = ("executed_microbatches", "executed_steps", "verified_steps", "steps_verified_in_part")
+    assert [told[name] for name in names] == [4, 0, 0, 2]
+
+
+def test_inputs_are_compared_before_a_microbatch_is_run(recorded: Path) -> None:
+    def other(number: int) -> list[Any]:
+        given = Receipt(recorded).inputs(number)
+        return [given[0] * 2, *given[1:]]
+
+    with pytest.raises(ReceiptWrong) as wrong:
+        repro_mlir.verify(recorded, microbatches="0", inputs=other)
+    assert (wrong.value.place, wrong.value.step) == ("input lr", 2)
+
+
+def test_a_bad_choice_is_noticed_before_anything_is_run(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from repro_mlir.audit.receipts import verification
+
+    monkeypatch.setattr(verification, "Replay", None)
+    for asked in ("garbage", "4", "2-9"):
+        with pytest.raises(ReproError, match="expected"):
+            repro_mlir.verify(recorded, microbatches=asked)
+    with pytest.raises(ReproError, match="no steps that commit to their microbatches, of the steps 3"):
+        repro_mlir.verify(recorded, "3", microbatches="all")
 
 
 def test_more_or_fewer_than_due_are_wrong(recorded: Path, tmp_path: Path) -> None:
@@ -120,8 +142,11 @@ def test_runs_that_commit_otherwise_are_others(recorded: Path, tmp_path: Path) -
     for every in (None, 1):
         with pytest.raises(ReproError, match=f"with microbatches_every=2, this run asks for {every}"):
             trainer_of(path, receipt=replace(options, microbatches_every=every)).fit([(X, Y)], 5)
-    with pytest.raises(ReproError, match="expected at least 1 step between committed microbatches"):
-        trainer_of(path, receipt=replace(options, microbatches_every=0)).fit([(X, Y)], 5)
+    for wrong in (0, True, 2.0, "4", 1 << 60):
+        new: Any = replace(options, path=tmp_path / "new.receipt", microbatches_every=wrong)
+        with pytest.raises(ReproError, match="expected at least 1 step between committed microbatches"):
+            trainer_of(path, receipt=new).fit([(X, Y)], 5)
+        assert not (tmp_path / "new.receipt").exists()
     plain = write(tmp_path / "plain.receipt", None)
     with pytest.raises(ReproError, match="no steps that commit to their microbatches"):
         repro_mlir.verify(plain, microbatches="all")

@@ -121,6 +121,7 @@ PLANTED: dict[str, tuple[Any, str]] = {
     "no random": (number(2, 0), "another program than receipt.json names"),
     "far": (number(2, 2**64 - 1), "expected the step of random numbers"),
     "cuts": (number(3, 2**61), "end early"),
+    "cut twice": (lambda data: number(4, 9)(number(3, 2)(data)), "ascending positions"),
     "length": (number(6, 2**63), "end early"),
     "short": (lambda data: data[: BEGIN + 9], "end early"),
     "nothing": (lambda data: data[:BEGIN], "end early"),
