@@ -42,6 +42,12 @@ def register(commands: Commands) -> None:
     command.add_argument(
         "--leave-batches", action="store_true", help="keep the batches out of the receipt: it needs the script then"
     )
+    command.add_argument(
+        "--microbatches-every",
+        type=positive,
+        metavar="N",
+        help="steps between two that commit to each of their microbatches, for repro verify --microbatches (never)",
+    )
     command.add_argument("--sign", metavar="KEY", help="sign the receipt with this ed25519 private key (PEM)")
 
 
@@ -102,7 +108,7 @@ def _train(options: argparse.Namespace) -> int:
 
 def _receipt(options: argparse.Namespace) -> ReceiptOptions | None:
     if options.receipt is None:
-        given = ("resume", "checkpoint_every", "leave_batches", "sign")
+        given = ("resume", "checkpoint_every", "leave_batches", "microbatches_every", "sign")
         wrong = [f"--{name.replace('_', '-')}" for name in given if getattr(options, name)]
         if wrong:
             raise ReproError(f"expected --receipt DIR with {', '.join(wrong)}")
@@ -114,4 +120,5 @@ def _receipt(options: argparse.Namespace) -> ReceiptOptions | None:
         resume=options.resume,
         script=options.script,
         sign=options.sign,
+        microbatches_every=options.microbatches_every,
     )

@@ -47,6 +47,11 @@ def register(commands: Commands) -> None:
     command.add_argument("--model", metavar="DIR", help="of an answer: the directory of the model that gave it")
     add_target(command)
     command.add_argument("--steps", default="all", metavar="S", help="all, sample:N, A-B or A (all)")
+    command.add_argument(
+        "--microbatches",
+        metavar="M",
+        help="run these alone of each chosen step that commits to its microbatches: all, sample:N, A-B or A, from 0",
+    )
     command.add_argument("--seed", type=int, metavar="N", help="draw the sample from this seed")
     command.add_argument("--script", metavar="FILE", help="also compare program, batches and rates with this script's")
     add_exact_digits(command)
@@ -92,6 +97,7 @@ def _verify(options: argparse.Namespace) -> int:
             if options.script
             else None,
             draw=None if options.seed is None else random.Random(options.seed),
+            microbatches=options.microbatches,
         )
     except ReceiptWrong as wrong:
         return _tell_wrong(report, wrong, options.json)
@@ -101,6 +107,7 @@ def _verify(options: argparse.Namespace) -> int:
         "changes": verified.changes,
         "verified_steps": len(verified.chosen),
         "executed_steps": len(verified.executed),
+        "executed_microbatches": verified.microbatches,
         "chain": verified.chain,
         "state_hash": verified.state_hash,
         "signed_by": verified.signed_by,
@@ -112,6 +119,8 @@ def _verify(options: argparse.Namespace) -> int:
         tell(json.dumps(report))
         return 0
     told = f"{len(verified.chosen)} of {verified.steps} steps, {len(verified.executed)} run on {options.target}"
+    if options.microbatches is not None:
+        told = f"{verified.microbatches} microbatches of {told}"
     tell(f"right    {told}, {verified.changes} changes of the state")
     for i, identity in enumerate(programs):
         tell(f"{'program' if i == 0 else '':8} {identity}")
@@ -145,6 +154,7 @@ def _tell_wrong(report: dict[str, Any], wrong: ReceiptWrong, as_json: bool) -> i
 
 _OF_STEPS = {
     "steps": "all",
+    "microbatches": None,
     "seed": None,
     "script": None,
     "exact_digits": None,

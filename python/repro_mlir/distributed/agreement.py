@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..errors import ReproError, StepFailed
 from .ranks import Agreed, Ranks
 
@@ -63,12 +61,7 @@ def require_agreement(ranks: Ranks, report: Report) -> list[Report]:
       ReproError: ranks that differ in anything else, with their numbers.
       RankLost: another rank is gone.
     """
-    others = [peer for peer in range(ranks.size) if peer != ranks.rank]
-    own = np.frombuffer(report.to_bytes(), np.uint8).copy()
-    received = {peer: np.empty(_FORM.size, np.uint8) for peer in others}
-    ranks.transport.exchange([(peer, own) for peer in others], [*received.items()])
-    received[ranks.rank] = own
-    reports = [Report.of_bytes(received[rank].tobytes()) for rank in range(ranks.size)]
+    reports = [Report.of_bytes(data) for data in ranks.gather(report.to_bytes())]
     try:
         _check(reports, ranks.rank)
     except ReproError as error:

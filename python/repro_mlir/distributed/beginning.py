@@ -72,13 +72,7 @@ def begin_together(
 
 
 def _agree(ranks: Ranks, said: Beginning, failed: BaseException | None) -> Beginning:
-    others = [peer for peer in range(ranks.size) if peer != ranks.rank]
-    own = np.frombuffer(said.to_bytes(), np.uint8).copy()
-    received = {peer: np.empty(_FORM.size, np.uint8) for peer in others}
-    ranks.transport.exchange([(peer, own) for peer in others], [*received.items()])
-    all_said = [
-        said if rank == ranks.rank else Beginning.of_bytes(received[rank].tobytes()) for rank in range(ranks.size)
-    ]
+    all_said = [Beginning.of_bytes(data) for data in ranks.gather(said.to_bytes())]
     without = [str(rank) for rank, each in enumerate(all_said) if not each.has_receipt]
     failures = [(rank, each.failure) for rank, each in enumerate(all_said) if each.failure]
     if 0 < len(without) < ranks.size:

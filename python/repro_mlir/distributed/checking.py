@@ -14,14 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..errors import ReproError
 from ..numerics.digest import blake3_of
 from .ranks import Agreed, Ranks
 from .tree import maximal_nodes
-
-_DIGEST = 32
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ def require_right(
     for rank, nodes in enumerate(checks.nodes):
         if said[rank] == checked[rank]:
             continue
-        found = _exchanged(ranks, recompute(nodes))
+        found = ranks.gather(recompute(nodes))
         checker = checker_of(ranks, rank)
         claims = {rank: said[rank]} if checker == rank else {rank: said[rank], checker: checked[rank]}
         right, votes = Counter(found).most_common(1)[0]
@@ -98,15 +94,7 @@ def require_right(
             message = f"rank {wrong[0]} of {ranks.size} has computed something wrong in {leaves} of the microbatches"
         else:
             who = " and ".join(map(str, claims))
-            message = f"ranks {who} of {ranks.size} differ in {leaves} of the microbatches, and who is right is not told"
+            message = (
+                f"ranks {who} of {ranks.size} differ in {leaves} of the microbatches, and who is right is not told"
+            )
         raise Agreed from ReproError(message)
-
-
-def _exchanged(ranks: Ranks, digest: bytes) -> list[bytes]:
-    """What each rank has."""
-    others = [peer for peer in range(ranks.size) if peer != ranks.rank]
-    own = np.frombuffer(digest, np.uint8).copy()
-    received = {peer: np.empty(_DIGEST, np.uint8) for peer in others}
-    ranks.transport.exchange([(peer, own) for peer in others], [*received.items()])
-    received[ranks.rank] = own
-    return [received[rank].tobytes() for rank in range(ranks.size)]

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from ..errors import RankLost, ReproError
 from .transport import Transport
@@ -58,6 +60,20 @@ class Ranks:
         shares = self.shares or (1,) * self.size
         ends = [count * done // sum(shares) for done in itertools.accumulate(shares)]
         return [range(start, end) for start, end in itertools.pairwise([0, *ends])]
+
+    def gather(self, own: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
+        """What each rank has.
+
+        Args:
+          own: of this rank.
+          sizes: by rank, how many bytes; None: all as many.
+        """
+        others = [peer for peer in range(self.size) if peer != self.rank]
+        data = np.frombuffer(own, np.uint8).copy()
+        received = {peer: np.empty(len(own) if sizes is None else sizes[peer], np.uint8) for peer in others}
+        self.transport.exchange([(peer, data) for peer in others], [*received.items()])
+        received[self.rank] = data
+        return [received[rank].tobytes() for rank in range(self.size)]
 
     @contextmanager
     def step(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,6 +27,11 @@ class Sums:
 
     tensors: list[np.ndarray]
     flat: dict[str, np.ndarray]
+
+    @cached_property
+    def addresses(self) -> list[int]:
+        """Of the first element of each tensor."""
+        return [array.__array_interface__["data"][0] for array in self.tensors]
 
 
 class SumLayout:

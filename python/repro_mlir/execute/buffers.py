@@ -66,7 +66,12 @@ def address(tensor: Tensor, value: np.ndarray, *, writable: bool) -> int:
         raise ValueError(f"{tensor}: expected a writable array")
     if value.shape != tensor.shape:
         raise ValueError(f"{tensor}: expected shape {tensor.shape}, got {value.shape}")
-    return int(value.__array_interface__["data"][0])
+    return start_of(value)
+
+
+def start_of(array: np.ndarray) -> int:
+    """The address of the array's first element."""
+    return int(array.__array_interface__["data"][0])
 
 
 def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:

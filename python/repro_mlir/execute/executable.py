@@ -24,6 +24,7 @@ from ..program.canonical import examine
 from ..progress import working
 from .backend import Backend, InPlaceBackend, ResidentBackend
 from .bound_state import bind
+from .buffers import start_of
 
 
 def targets() -> list[str]:
@@ -246,6 +247,9 @@ class Executable:
           ReproError: as a call.
         """
         states = self._states(state)
+        for array, kind in zip(states, self.program.state, strict=True):
+            if not array.flags.aligned:
+                raise ReproError(f"state {kind.name}: expected an array aligned to its elements")
         self._make_canonical(states, whole=True)
         return states
 
@@ -360,7 +364,7 @@ class Kept:
 
 def _span(array: np.ndarray) -> tuple[int, int]:
     """The first address of the array's elements, and that behind the last one."""
-    start = array.__array_interface__["data"][0]
+    start = start_of(array)
     if array.flags.c_contiguous:
         return start, start + array.nbytes
     ways = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]

@@ -23,7 +23,9 @@ from ..numerics.digest import blake3_of
 from ..numerics.hashing import combine_digests, tensor_digest
 from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
 from .agreed_state import AgreedState
+from .buffers import start_of
 from .executable import Executable, Kept, compile, step_errors
+from .microbatch_calls import MicrobatchCalls
 
 
 def compile_step(
@@ -73,6 +75,15 @@ class MicrobatchExecutable:
             kept.fetch()
         return {kind.name: state[kind.name] for kind in self.program.state}, outputs
 
+    def commit(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], tuple[bytes, ...]]:
+        """One step as a call: its outputs, and the hash of what each microbatch gave (C8)."""
+        kept = self.keep(state)
+        kept.commits = True
+        outputs = kept.step(*inputs)
+        if kept.ahead:
+            kept.fetch()
+        return outputs, kept.microbatches
+
     def keep(self, state: Mapping[str, Any]) -> KeptMicrobatches:
         """A state on which many steps run, as `Executable.keep`."""
         kept = self.finish.keep(state) if self.ranks is None else AgreedState(self.finish, state)
@@ -80,19 +91,32 @@ class MicrobatchExecutable:
 
     def add(self, element: str, left: np.ndarray, right: np.ndarray) -> None:
         """(B2) Adds sums of an element type, all of a set or a bucket, in the place of the first ones."""
-        self._sums[element, len(left)].write([left], [right], [])
+        executable = self._sums[element, len(left)]
+        if executable.takes_addresses:
+            executable.write_at([start_of(left), start_of(right)])
+        else:
+            executable.write([left], [right], [])
 
 
 class KeptMicrobatches:
-    """A state on which steps in microbatches run one after the other; the peer of `Kept`."""
+    """A state on which steps in microbatches run one after the other; the peer of `Kept`.
+
+    Attributes:
+      commits: whether the next steps hash what each microbatch gives.
+      microbatches: of the last step, where it has committed, these hashes (C8); else empty.
+    """
 
     def __init__(self, executable: MicrobatchExecutable, kept: Kept | AgreedState, state: Sequence[Any]) -> None:
         self._executable = executable
         self._kept = kept
         kinds = executable.program.state
         self._state = [as_array(value, kind, "state") for value, kind in zip(state, kinds, strict=True)]
+        self._calls = MicrobatchCalls(executable.program, executable.part, self._state)
         # Those that nobody reads any more.
         self._free: list[Sums] = []
+        self.commits = False
+        self.microbatches: tuple[bytes, ...] = ()
+        self._committed: dict[int, bytes] = {}
 
     @property
     def outputs(self) -> dict[str, np.ndarray]:
@@ -130,8 +154,10 @@ class KeptMicrobatches:
             # Microbatches read the arrays.
             self._kept.fetch()
         leaves = range(program.microbatches.leaves)
+        self._committed = {}
         if isinstance(self._kept, Kept):
-            sums = self._fold(leaves, arrays)
+            self._calls.begin(arrays)
+            sums = self._fold(leaves)
             self._kept.step(*sums.tensors, *shared)
         else:
             assert ranks is not None
@@ -143,6 +169,7 @@ class KeptMicrobatches:
                 assert error.__cause__ is not None
                 raise error.__cause__ from None
             self._kept.accept(hash_after)
+        self.microbatches = tuple(digest for _, digest in sorted(self._committed.items()))
         self._free.append(sums)
         return self._kept.outputs
 
@@ -156,13 +183,12 @@ class KeptMicrobatches:
         seed = state.hash() + report.inputs if ranks.check_share else b""
         checks = Checks.drawn(ranks, len(leaves), seed)
         try:
+            self._calls.begin(arrays)
             found: dict[range, bytes] = {}
-            nodes = {
-                node: self._fold(node, arrays, checks.nodes[ranks.rank], found) for node in maximal_nodes(leaves, own)
-            }
+            nodes = {node: self._fold(node, checks.nodes[ranks.rank], found) for node in maximal_nodes(leaves, own)}
             if nodes:
                 report = replace(report, integers=self._integers_of([*nodes.values()]))
-            checked = self._nodes_digest(checks.nodes[(ranks.rank - 1) % ranks.size], arrays)
+            checked = self._nodes_digest(checks.nodes[(ranks.rank - 1) % ranks.size])
             report = replace(report, nodes=digest_of(checks.nodes[ranks.rank], found), checked=checked)
         except BaseException as error:
             failure = error
@@ -170,7 +196,9 @@ class KeptMicrobatches:
         reports = self._agree(ranks, replace(report, state=state.hash()), failure)
         said = [each.nodes for each in reports]
         due = [reports[checker_of(ranks, rank)].checked for rank in range(ranks.size)]
-        require_right(ranks, checks, said, due, lambda nodes: self._nodes_digest(nodes, arrays))
+        require_right(ranks, checks, said, due, self._nodes_digest)
+        if self.commits:
+            self._gather_committed(ranks)
         layout = self._executable.layout
         sums = combine(ranks, len(leaves), nodes, layout, self._new, self._executable.add)
         self._free += [each for each in nodes.values() if each is not sums]
@@ -216,7 +244,6 @@ class KeptMicrobatches:
     def _fold(
         self,
         leaves: range,
-        arrays: Sequence[np.ndarray],
         checked: Sequence[range] = (),
         digests: dict[range, bytes] | None = None,
     ) -> Sums:
@@ -228,48 +255,66 @@ class KeptMicrobatches:
             return sums
 
         def leaf(number: int) -> Sums:
-            return note(range(number, number + 1), self._leaf(number, arrays))
+            return note(range(number, number + 1), self._leaf(number))
 
         return note(leaves, fold(leaves, leaf, self._added))
 
-    def _nodes_digest(self, nodes: Sequence[range], arrays: Sequence[np.ndarray]) -> bytes:
+    def _nodes_digest(self, nodes: Sequence[range]) -> bytes:
         """What this rank finds of nodes that are checked."""
         digests: dict[range, bytes] = {}
         # Those of several leaves, which come last, first: their leaves are known then.
         for node in reversed(nodes):
             if node not in digests:
-                self._free.append(self._fold(node, arrays, nodes, digests))
+                self._free.append(self._fold(node, nodes, digests))
         return digest_of(nodes, digests)
+
+    def _gather_committed(self, ranks: Ranks) -> None:
+        """(C8) Has the hashes of the microbatches of all ranks."""
+        microbatches = self._executable.program.microbatches
+        numbers = [
+            range(leaves.start * microbatches.accumulate, leaves.stop * microbatches.accumulate)
+            for leaves in ranks.leaves(microbatches.leaves)
+        ]
+        own = b"".join(self._committed[number] for number in numbers[ranks.rank])
+        for each, data in zip(numbers, ranks.gather(own, [32 * len(each) for each in numbers]), strict=True):
+            self._committed |= {number: data[32 * i : 32 * (i + 1)] for i, number in enumerate(each)}
+
+    def digest_of(self, number: int, *inputs: Any) -> bytes:
+        """(C8) The hash of what one microbatch of a step on whole inputs gives; the state stays as it is.
+
+        Raises:
+          ReproError, StepFailed: as `step`, of this microbatch.
+        """
+        program = self._executable.program
+        arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, program.inputs, strict=True)]
+        with step_errors(self._executable.target):
+            self._calls.begin(arrays)
+            sums = self._part(number)
+        self._free.append(sums)
+        return self._digest(sums)
 
     def _digest(self, sums: Sums) -> bytes:
         kinds = self._executable.program.sums
         digests = [tensor_digest(array, kind.element) for array, kind in zip(sums.tensors, kinds, strict=True)]
         return bytes.fromhex(combine_digests(digests))
 
-    def _leaf(self, number: int, arrays: Sequence[np.ndarray]) -> Sums:
+    def _leaf(self, number: int) -> Sums:
         accumulate = self._executable.program.microbatches.accumulate
         first, *others = range(number * accumulate, (number + 1) * accumulate)
-        sums = self._part(first, arrays)
+        sums = self._part(first)
         for each in others:
-            sums = self._added(sums, self._part(each, arrays))
+            sums = self._added(sums, self._part(each))
         return sums
 
     def _new(self) -> Sums:
         return self._free.pop() if self._free else self._executable.layout.new()
 
-    def _part(self, number: int, arrays: Sequence[np.ndarray]) -> Sums:
+    def _part(self, number: int) -> Sums:
         """What microbatch `number` gives."""
-        program = self._executable.program
-        state = list(self._state)
-        if program.random is not None:
-            # (B1): a step of its own.
-            state[program.random] = np.asarray(state[program.random] + np.int64(number))
-        given = list(arrays)
-        for i in program.cut:
-            extent = arrays[i].shape[0] // program.microbatches.count
-            given[i] = arrays[i][number * extent : (number + 1) * extent]
         sums = self._new()
-        self._executable.part.write([], [*state, *given], sums.tensors)
+        self._calls.write(number, sums)
+        if self.commits:
+            self._committed[number] = self._digest(sums)
         return sums
 
     def _added(self, left: Sums, right: Sums) -> Sums:

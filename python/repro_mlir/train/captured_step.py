@@ -188,6 +188,11 @@ class Step:
         return self.known.executable
 
     @property
+    def microbatches(self) -> tuple[bytes, ...]:
+        """(C8) The hashes of the microbatches of the last step, where it has committed to them."""
+        return self.kept.microbatches if isinstance(self.kept, KeptMicrobatches) else ()
+
+    @property
     def is_present(self) -> bool:
         """Whether the user's objects still have the form of this step."""
         captured = self.captured

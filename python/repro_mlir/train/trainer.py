@@ -25,7 +25,7 @@ from ..distributed import Ranks
 from ..distributed.beginning import Beginning, begin_together
 from ..errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
 from ..execute.executable import Executable, check_target
-from ..execute.microbatches import MicrobatchExecutable
+from ..execute.microbatches import KeptMicrobatches, MicrobatchExecutable
 from ..frontends import torch as frontend
 from ..frontends.arrays import as_array
 from ..frontends.batches import as_arguments, repeated
@@ -375,6 +375,8 @@ class Trainer:
             kinds = step.executable.program.inputs
             arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
             inputs = recorder.take(step.program, arrays)
+            if isinstance(step.kept, KeptMicrobatches):
+                step.kept.commits = recorder.commits_microbatches
             if step.executable.resident and step.recorded is not recorder.last:
                 # The user has changed the state.
                 step.kept.load()
@@ -428,7 +430,7 @@ class Trainer:
             else:
                 step.push()
             if recorder is not None and self._is_due(begun):
-                recorder.commit(begun.inputs, list(step.kept.outputs.values()))
+                recorder.commit(begun.inputs, list(step.kept.outputs.values()), step.microbatches)
                 step.recorded = recorder.last
             self._done = begun.position
         self._begun = None

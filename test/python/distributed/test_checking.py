@@ -15,8 +15,9 @@ from loopback import make_loopback
 from loopback_runs import alone, run
 from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.checking import Checks
+from repro_mlir.distributed.sums import Sums
 from repro_mlir.errors import ReproError
-from repro_mlir.execute.executable import Executable
+from repro_mlir.execute.microbatch_calls import MicrobatchCalls
 from test_ranks import flip, normalized
 
 Fault = Callable[[list[np.ndarray], list[np.ndarray]], None]
@@ -26,19 +27,18 @@ Fault = Callable[[list[np.ndarray], list[np.ndarray]], None]
 def plant(monkeypatch: pytest.MonkeyPatch, program: Any, rank: int, fault: Callable[[int], Any]) -> None:
     """Lets a rank compute wrong: `fault` is given the number of its run of a microbatch, and gives what to do with its
     inputs before it and its outputs behind it."""
-    write, count = Executable.write, 0
+    write, count = MicrobatchCalls.write, 0
 
-    def wrong(self: Executable, state: Any, inputs: Any, outputs: Any) -> None:
+    def wrong(self: MicrobatchCalls, number: int, sums: Sums) -> None:
         nonlocal count
-        if self.program is not program or threading.current_thread().name != f"rank {rank}":
-            return write(self, state, inputs, outputs)
+        if self._part.program is not program or threading.current_thread().name != f"rank {rank}":
+            return write(self, number, sums)
         before, behind = fault(count)
         count += 1
-        inputs = before(inputs)
-        write(self, state, inputs, outputs)
-        behind(outputs)
+        self._part.write([], before(self._arrays(number)), sums.tensors)
+        behind(sums.tensors)
 
-    monkeypatch.setattr(Executable, "write", wrong)
+    monkeypatch.setattr(MicrobatchCalls, "write", wrong)
 
 
 def nothing(values: Any) -> Any:
@@ -61,9 +61,7 @@ def test_a_flipped_bit_of_a_gradient_or_an_activation_is_found(seed: int, monkey
         # The rows of a microbatch: most bits of a mantissa, so that the gradients are others.
         rows = inputs[len(given.program.state) + given.program.cut[0]].copy()
         flip(rows, 32 * (bit // 32) + 12 + bit % 19)
-        return [
-            rows if i == len(given.program.state) + given.program.cut[0] else each for i, each in enumerate(inputs)
-        ]
+        return [rows if i == len(given.program.state) + given.program.cut[0] else each for i, each in enumerate(inputs)]
 
     def fault(count: int) -> tuple[Any, Any]:
         if count != when:
@@ -132,6 +130,6 @@ def test_ranks_that_check_otherwise_are_named() -> None:
         *(range(leaf, leaf + 1) for leaf in range(4, 8)),
         range(4, 8),
     )
-    with pytest.raises(ReproError, match="from 0 to 1, got 1.5"):
+    with pytest.raises(ReproError, match="expected a share of checks from 0 to 1"):
         Ranks(make_loopback(1)[0], check_share=1.5)
     assert given.program.microbatches.count == 4

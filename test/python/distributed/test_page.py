@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/distributed.md: its first example runs in one process, and on two ranks of torchrun with the second."""
+"""docs/distributed.md: its first example runs in one process, and on two ranks of torchrun with the second; then its
+tutorial."""
 
 import os
 import re
@@ -13,7 +14,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "distributed.md"
 
 
 def test_examples(tmp_path: Path) -> None:
-    alone, ranks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.M | re.S)
+    alone, ranks, _ = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.M | re.S)
     script = tmp_path / "train.py"
     script.write_text(alone)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
@@ -29,3 +30,19 @@ def test_examples(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count(want) == 2
+
+
+def test_the_tutorial(tmp_path: Path) -> None:
+    tutorial = PAGE.read_text().split("\n## Tutorial", 1)[1]
+    (script,) = re.findall(r"^```python\n(.*?)^```$", tutorial, flags=re.M | re.S)
+    (tmp_path / "training.py").write_text(script)
+    commands = "\n".join(re.findall(r"^```sh\n(.*?)^```$", tutorial, flags=re.M | re.S))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-ex", "-c", commands], cwd=tmp_path, capture_output=True, text=True, timeout=600, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert "right    16 of 16 steps, 16 run on reference" in done.stdout
+    assert "right    8 microbatches of 4 of 16 steps, 0 run on cpu" in done.stdout
+    assert "the runs agree" in done.stdout

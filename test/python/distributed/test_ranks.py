@@ -162,14 +162,14 @@ def test_a_failed_check_on_one_rank_fails_on_all() -> None:
 
 def test_any_error_of_a_microbatch_is_told_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     given = normalized(4, 1)
-    write = Executable.write
+    write_at = Executable.write_at
 
     def run_out(self: Executable, *arguments: Any) -> None:
         if self.program is given.program.part and threading.current_thread().name == "rank 1":
             raise ReproError("out of memory")
-        write(self, *arguments)
+        write_at(self, *arguments)
 
-    monkeypatch.setattr(Executable, "write", run_out)
+    monkeypatch.setattr(Executable, "write_at", run_out)
     found, _ = run(given, 3)
     assert [str(each) for each in found] == ["rank 1: out of memory", "out of memory", "rank 1: out of memory"]
 

@@ -131,7 +131,7 @@ def _explain_step(sides: tuple[_Repeated, _Repeated], number: int, step: int) ->
         for side, computed in zip(sides, found, strict=True)
         if not side.recorded(program, computed)
     ]
-    if notes:
+    if notes or not (difference.given or results):
         ours, theirs = (side.receipt.log[number] for side in sides)
         places = [place for place, _, _ in differences(sides[0].receipt.header, ours, theirs)]
         notes.append(f"the receipts differ in {', '.join(places[:3])}" + (" and more" if len(places) > 3 else ""))

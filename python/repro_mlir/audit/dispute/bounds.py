@@ -45,8 +45,9 @@ def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first:
         7 + ceil(log2 n) + ceil(log2 m)         questions, and to the first party 2 + i more;
         256 * questions + 67 * hashes + header  bytes, and of the first party 64 * p more.
 
-    The hashes are those of two commitments (in version 2 also the program's identity and signature), of the operator's
-    claim, and from the first party those of p claims with ceil(log2 m) more for each, to prove it.
+    The hashes are those of two commitments (in version 2 also the program's identity and signature, and of a step in
+    microbatches that of each), of the operator's claim, and from the first party those of p claims with ceil(log2 m)
+    more for each, to prove it.
 
     Args:
       graph: the operators of the program.
@@ -59,7 +60,7 @@ def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first:
     program, operator = graph.program, graph.operators[index]
     levels = _log2(len(graph.operators))
     questions = _common_questions(graph, records)
-    named = 0 if version == 1 else 2
+    named = 0 if version == 1 else 2 + len(graph.microbatches)
     hashes = 2 * (len(program.state) + len(program.inputs) + len(program.outputs) + named)
     hashes += len(operator.inputs) + len(operator.outputs)
     claims = 0
@@ -86,8 +87,9 @@ def question_bytes(graphs: Sequence[OperatorGraph]) -> int:
 
 @lru_cache(maxsize=8)
 def most_inputs(graph: OperatorGraph) -> int:
-    """The values that an operator takes at most."""
-    return max((len(operator.inputs) for operator in graph.operators), default=0)
+    """The values that an operator takes at most, or a microbatch gives."""
+    gives = (len(values) for values in graph.microbatches)
+    return max((*(len(operator.inputs) for operator in graph.operators), *gives), default=0)
 
 
 def _common_questions(graph: OperatorGraph, records: int) -> int:

@@ -48,7 +48,8 @@ _ANSWERS = {
     # The initial state has no link before it; a change of the state has no program.
     "record": shapes.record(
         {"cursor": _number, "state": _digests} | _claim,
-        {"before": shapes.digest, "steps": _number, "program": shapes.digest, "signature": shapes.digest},
+        {"before": shapes.digest, "steps": _number, "program": shapes.digest, "signature": shapes.digest}
+        | {"microbatches": _digests},
     ),
     "operators": shapes.record({"top": shapes.digest}),
     "nodes": shapes.record({"left": shapes.digest, "right": shapes.digest}),

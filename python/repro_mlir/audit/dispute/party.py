@@ -33,7 +33,7 @@ from ..operators import OperatorGraph, Value
 from ..operators.commitments import OperatorClaim
 from ..operators.tracing import value_hash
 from ..receipts.commitments import Commitment, first_link, next_link
-from ..receipts.form import Signature, tensors_from_json, version_of_run
+from ..receipts.form import Signature, committed_microbatches, tensors_from_json, version_of_run
 from . import quotas
 from .channels import Channel, Silence, TooLong
 from .messages import PROTOCOL, Message, NoMessage, Refusal, decode_answer, encode
@@ -209,7 +209,10 @@ class Party:
             steps,
             None if program is None else bytes.fromhex(program),
             None if program is None else bytes.fromhex(answer["signature"]),
+            _digests(answer, "microbatches") if "microbatches" in answer else (),
         )
+        if "microbatches" in answer and (program is None or not commitment.microbatches):
+            raise Misconduct("hashes of microbatches where there are none")
         if program is None and (record == 0 or is_named) and (commitment.inputs or commitment.outputs):
             raise Misconduct("a state that the user gave, with inputs or outputs")
         if ("before" in answer) != (record > 0):
@@ -234,8 +237,11 @@ class Party:
                 raise Misconduct(f"{opening.steps} steps, and its last record counts {counted}")
 
     @_judges
-    def check_tensors(self, record: int, claim: Commitment, program: StepProgram) -> None:
+    def check_tensors(self, opening: Opening, step: int, claim: Commitment, program: StepProgram) -> None:
         """Whether a commitment of a step can be one of its program."""
+        due = committed_microbatches(opening.header, step, program)
+        if len(claim.microbatches) != due:
+            raise Misconduct(f"expected the hashes of {due} microbatches, got {len(claim.microbatches)}")
         for role in ("state", "inputs", "outputs"):
             given, due = len(getattr(claim, role)), len(getattr(program, role))
             if given != due:

@@ -101,6 +101,8 @@ class Prover:
             answer["program"] = commitment.program.hex()
         if commitment.signature is not None:
             answer["signature"] = commitment.signature.hex()
+        if commitment.microbatches:
+            answer["microbatches"] = _hex(commitment.microbatches)
         return answer | ({"before": self.run.link(record - 1).hex()} if record else {})
 
     def _checked(self, record: int) -> int:

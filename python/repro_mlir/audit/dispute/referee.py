@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ...errors import ReproError
+from ...numerics.hashing import combine_digests
 from ...numerics.tensors import TensorType
 from ...program.microbatches import StepProgram
 from ..operators import OperatorGraph
@@ -120,7 +121,8 @@ class _Referee:
         self._judge_kinds(claims, previous, due, openings)
         identity = claims[0].program
         program = self._program(openings[0].header["program"] if identity is None else identity.hex())
-        self.both(lambda i, party: party.check_tensors(record, claims[i], program))
+        step = self.step
+        self.both(lambda i, party: party.check_tensors(openings[i], step, claims[i], program))
         self._judge_data(program, self.step, claims, previous.cursor, due)
         return self._narrow(OperatorGraph(program), record, claims, (*previous.state, *claims[0].inputs))
 
@@ -369,21 +371,24 @@ class _Referee:
             *(f"state {kind.name}" for kind in program.state),
             *(f"output {kind.name}" for kind in program.outputs),
         ]
-        said = [(*claim.state, *claim.outputs) for claim in claims]
+        values = [*([value] for value in graph.results), *graph.microbatches]
+        names += [f"microbatch {number}" for number in range(len(graph.microbatches))]
+        said = [(*claim.state, *claim.outputs, *claim.microbatches) for claim in claims]
         place = next(i for i, (a, b) in enumerate(zip(*said, strict=True)) if a != b)
-        value = graph.results[place]
-        if value.producer is None:
-            right = arguments[value.position]
-        else:
-            producer = value.producer
-            claim = self.both(lambda _, party: party.producers(record, graph, [producer], top))[0][0]
-            right = claim.outputs[value.position]
+        producers = sorted({value.producer for value in values[place] if value.producer is not None})
+        given = self.both(lambda _, party: party.producers(record, graph, producers, top))[0]
+        known = dict(zip(producers, given, strict=True))
+        found = [
+            arguments[value.position] if value.producer is None else known[value.producer].outputs[value.position]
+            for value in values[place]
+        ]
+        right = found[0] if place < len(graph.results) else bytes.fromhex(combine_digests(found))
         wrong = {
             party.name: f"{names[place]} of step {step} is not what its operators gave"
-            for party, values in zip(self.parties, said, strict=True)
-            if values[place] != right
+            for party, hashes in zip(self.parties, said, strict=True)
+            if hashes[place] != right
         }
-        operator = None if value.producer is None else graph.operators[value.producer]
+        operator = graph.operators[producers[-1]] if producers else None
         return Verdict("commitment", tuple(wrong), wrong, step, names[place], operator)
 
 

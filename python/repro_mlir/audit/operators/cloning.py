@@ -15,15 +15,17 @@ def operations_of(module: ir.Module) -> list[Any]:
     return [operation.operation for operation in module.body.operations[0].regions[0].blocks[0].operations][:-1]
 
 
-def clone(old: Any, renamed: dict[ir.Value, ir.Value]) -> None:
-    """Writes an operation anew at the present place.
+def clone(old: Any, renamed: dict[ir.Value, ir.Value]) -> list[ir.Value]:
+    """Writes an operation anew at the present place; gives its results.
 
     Args:
       renamed: what stands for the values that it uses; gets what stands for those that it gives.
     """
     new = old.clone()
     _rename(new, renamed)
-    renamed.update(zip(old.results, new.results, strict=True))
+    results = list(new.results)
+    renamed.update(zip(old.results, results, strict=True))
+    return results
 
 
 def _rename(operation: Any, renamed: dict[ir.Value, ir.Value]) -> None:

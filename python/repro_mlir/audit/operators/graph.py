@@ -10,7 +10,7 @@ give is part of the text of those that use it: such values are *inline*, and nob
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from ...printing import foreign
 from ...program.microbatches import MicrobatchProgram, StepProgram
 from ...reference.program import Operation, ValueType
 from ...reference.stored import read_program
-from .unrolling import unroll
+from .unrolling import Place, unroll
 
 CONSTANT = "arith.constant"
 EMPTY = "tensor.empty"
@@ -113,6 +113,7 @@ class OperatorGraph:
       step: the step.
       program: the step as one canonical program: itself, or of one in microbatches what `unroll` gives.
       phases: of a step in microbatches what its operators compute, a part of the step behind the other; else empty.
+      microbatches: what each microbatch gives, the sums of `part`; else empty.
       arguments: the arguments of `main`: state, then inputs.
       operators: the operators; `operators[i].index == i`.
       results: what `main` returns: new state, then outputs.
@@ -128,9 +129,10 @@ class OperatorGraph:
         """
         self.step = step
         self.phases: tuple[tuple[range, str], ...] = ()
+        gives: Sequence[Sequence[Place]] = ()
         if isinstance(step, MicrobatchProgram):
             unrolled = unroll(step)
-            program, self.phases = unrolled.program, unrolled.phases
+            program, self.phases, gives = unrolled.program, unrolled.phases, unrolled.gives
             modules = {i: what for indices, what in self.phases for i in indices}
         else:
             program = step
@@ -153,7 +155,11 @@ class OperatorGraph:
         self.arguments = tuple(values[number] for number in body.arguments)
         self.operators = tuple(operators)
         self.results = tuple(values[number] for number in body.yields)
+        self.microbatches = tuple(tuple(self._value(*place) for place in places) for places in gives)
         self.operations = body.operations
+
+    def _value(self, producer: int | None, position: int) -> Value:
+        return self.arguments[position] if producer is None else self.operators[producer].results[position]
 
     @cached_property
     def last_uses(self) -> dict[Value, int]:

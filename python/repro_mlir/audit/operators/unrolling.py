@@ -28,6 +28,10 @@ MOST_OPERATORS = 1 << 18
 """More than anybody would look through; they are read one by one."""
 
 
+Place = tuple[int | None, int]
+"""A value: the number of the operator that gives it, None for an argument, and its position there."""
+
+
 @dataclass(frozen=True)
 class Unrolled:
     """A step in microbatches as one program.
@@ -35,10 +39,12 @@ class Unrolled:
     Attributes:
       program: of the same state, inputs and outputs, bit by bit.
       phases: what its operators compute, a part of the step behind the other.
+      gives: by microbatch, its sums.
     """
 
     program: Program
     phases: tuple[tuple[range, str], ...]
+    gives: tuple[tuple[Place, ...], ...]
 
 
 def unroll(step: MicrobatchProgram) -> Unrolled:
@@ -55,6 +61,7 @@ class _Unroller:
         self._module = ir.Module.create()
         self._part, self._finish = (read_module(each.data) for each in (step.part, step.finish))
         self._written: dict[str, ir.Module] = {}
+        self._places: dict[ir.Value, Place] = {}
         self._phases: list[tuple[range, str]] = []
         self._count = 0
         lengths = [len(operations_of(each)) for each in (self._part, self._finish)]
@@ -79,14 +86,17 @@ class _Unroller:
             }
             main = ir.Operation.create("func.func", regions=1, attributes=attributes)
         block = main.regions[0].blocks.append(*arguments)
+        gives: list[tuple[Place, ...]] = []
         with ir.InsertionPoint(block):
             values = list(block.arguments)
+            self._places = {value: (None, i) for i, value in enumerate(values)}
             state, inputs = values[: len(step.state)], values[len(step.state) :]
             with_rows = [self._given(number, state, inputs) for number in range(microbatches.count)]
             self._end_phase("the cut of the batch")
 
             def part(number: int) -> list[ir.Value]:
                 found = self._inline(self._part, with_rows[number])
+                gives.append(tuple(self._places[value] for value in found))
                 self._end_phase(f"microbatch {number}")
                 return found
 
@@ -111,7 +121,7 @@ class _Unroller:
         signature = step.state, step.inputs, step.outputs, step.num_hyper_parameters
         untrusted = step.part.untrusted or step.finish.untrusted
         program = Program(write_module(self._module), *signature, step.initial, untrusted=untrusted)
-        return Unrolled(program, tuple(self._phases))
+        return Unrolled(program, tuple(self._phases), tuple(gives))
 
     def _given(self, number: int, state: Sequence[ir.Value], inputs: Sequence[ir.Value]) -> list[ir.Value]:
         """(B1) What microbatch `number` takes."""
@@ -136,8 +146,9 @@ class _Unroller:
         renamed = dict(zip(block.arguments, arguments, strict=True))
         operations = operations_of(module)
         for operation in operations:
-            clone(operation, renamed)
-        self._count += len(operations)
+            results = clone(operation, renamed)
+            self._places |= {value: (self._count, i) for i, value in enumerate(results)}
+            self._count += 1
         ends = block.operations[len(block.operations) - 1]
         return [renamed[value] for value in ends.operands]
 

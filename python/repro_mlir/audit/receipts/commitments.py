@@ -38,6 +38,7 @@ class Commitment:
       program: (C7) the identity (H2) of the step's program; None in receipts of version 1 and for a state that the user
         gave.
       signature: (C7) the hash of what else that program says of inputs and outputs; None where `program` is.
+      microbatches: (C8) of a step that commits to its microbatches, the hash of what each gave.
     """
 
     cursor: int
@@ -47,6 +48,7 @@ class Commitment:
     steps: int | None = None
     program: bytes | None = None
     signature: bytes | None = None
+    microbatches: tuple[bytes, ...] = ()
 
     def labelled(self) -> list[tuple[str, bytes]]:
         """(C3) Label and digest of each leaf, in the order of the tree."""
@@ -59,6 +61,7 @@ class Commitment:
             named.append(("program", self.program))
         if self.signature is not None:
             named.append(("signature", self.signature))
+        named += [(f"microbatch:{i}", digest) for i, digest in enumerate(self.microbatches)]
         return named
 
     def leaves(self) -> list[bytes]:
@@ -81,12 +84,14 @@ def commit(
     *,
     steps: int | None = None,
     signature: bytes | None = None,
+    microbatches: tuple[bytes, ...] = (),
 ) -> Commitment:
     """(C3) The commitment to a step, or without inputs and outputs to an initial state.
 
     Args:
       cursor: see `Commitment`.
       steps, signature: with them the commitment names the program (C7).
+      microbatches: see `Commitment`.
       state, inputs, outputs: arrays in the order of the program; the state is that after the step.
       pool: threads that share the hashing.
     """
@@ -97,7 +102,8 @@ def commit(
     digests = tuple(tensor_digests(tensors, pool))
     first, second = len(state), len(state) + len(inputs)
     identity = None if steps is None else bytes.fromhex(program.hash)
-    return Commitment(cursor, digests[:first], digests[first:second], digests[second:], steps, identity, signature)
+    given, gave = digests[first:second], digests[second:]
+    return Commitment(cursor, digests[:first], given, gave, steps, identity, signature, microbatches)
 
 
 def first_link(header: bytes) -> bytes:

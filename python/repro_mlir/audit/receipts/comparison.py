@@ -14,9 +14,9 @@ from .form import Header, Record, Signature
 def differences(header: Header, expected: Record, actual: Record) -> Iterator[tuple[str, str, str]]:
     """Place, expected and actual value of each difference: causes before consequences.
 
-    Places are "program", "signature", "cursor", "input NAME", "output NAME" and "state NAME"; values are hashes (H1),
-    (C7), identities (H2) or numbers. Nothing else is compared where the programs or their signatures differ, or one is
-    a change and the other a step.
+    Places are "program", "signature", "cursor", "input NAME", "microbatch P", "output NAME" and "state NAME"; values
+    are hashes (H1), (C7), (C8), identities (H2) or numbers. Nothing else is compared where the programs or their
+    signatures differ, or one is a change and the other a step.
 
     Args:
       header: with the programs of `expected`.
@@ -43,6 +43,11 @@ def differences(header: Header, expected: Record, actual: Record) -> Iterator[tu
         for kind, a, b in zip(kinds, one, other, strict=True):
             if a != b:
                 yield f"{role} {kind.name}", a.hex(), b.hex()
+        if role == "input" and len(ours.microbatches) != len(theirs.microbatches):
+            yield "microbatches", str(len(ours.microbatches)), str(len(theirs.microbatches))
+        elif role == "input":
+            pairs = enumerate(zip(ours.microbatches, theirs.microbatches, strict=True))
+            yield from ((f"microbatch {number}", a.hex(), b.hex()) for number, (a, b) in pairs if a != b)
 
 
 def ran(record: Record) -> str:

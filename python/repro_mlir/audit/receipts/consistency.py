@@ -14,7 +14,7 @@ from ...progress import Progress
 from . import signing
 from .commitments import Commitment, next_link
 from .file_list import FileList, always_needed, check_names, describe_file, list_files
-from .form import HEADER, INPUTS, SEAL, STEPS, FileDigest, Record, Seal
+from .form import HEADER, INPUTS, SEAL, STEPS, FileDigest, Record, Seal, committed_microbatches
 from .kept_tensors import changes, checkpoints
 from .receipt import Receipt, digests_of
 from .step_log import StoredInputs, loss_of
@@ -137,7 +137,13 @@ def _check_order(record: Record, used: int) -> int:
 
 
 def check_step(receipt: Receipt, number: int, record: Record) -> None:
-    """ReceiptWrong where the inputs or the loss of a step are not those that its record hashes."""
+    """ReceiptWrong where the inputs or the loss of a step are not those that its record hashes, or it commits to other
+    microbatches than it has."""
+    assert record.program is not None
+    due = committed_microbatches(receipt.header.run(), record.step, receipt.program_at(record.program))
+    if len(record.commitment.microbatches) != due:
+        found = len(record.commitment.microbatches)
+        raise ReceiptWrong(STEPS, f"expected the digests of {due} microbatches, got {found}", record.step)
     _check_inputs(receipt, number, record)
     _check_loss(receipt, record)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from ...files import canonical_json
 from ...files import json_shapes as shapes
 from ...numerics.elements import ELEMENTS
 from ...numerics.tensors import TensorType
+from ...program import Program
 from .commitments import Commitment, first_link
 from .options import NONFINITE_LOSS
 
@@ -58,7 +59,7 @@ _RUNS = {
     1: shapes.record(
         _RUN | {"program": shapes.digest, "signature": shapes.record({"state": shapes.array(_TENSOR)} | _STEP_TENSORS)}
     ),
-    2: shapes.record(_RUN | {"state": shapes.array(_TENSOR)}),
+    2: shapes.record(_RUN | {"state": shapes.array(_TENSOR)}, {"microbatches_every": shapes.number(1)}),
 }
 
 
@@ -106,7 +107,10 @@ _STEP |= {"inputs": shapes.array(shapes.digest), "outputs": shapes.array(shapes.
 _LOSS = {"loss": shapes.hexadecimal()}
 _FIRST_STEP = shapes.record(_STEP, _LOSS)
 _KINDS = {
-    "step": shapes.record(_STEP | {"kind": shapes.choice("step"), "program": shapes.number(0)}, _LOSS),
+    "step": shapes.record(
+        _STEP | {"kind": shapes.choice("step"), "program": shapes.number(0)},
+        _LOSS | {"microbatches": shapes.array(shapes.digest)},
+    ),
     "change": shapes.record(_RECORD | {"kind": shapes.choice("change")}),
 }
 _SEAL = shapes.record(
@@ -225,6 +229,7 @@ class Header:
       script: name and BLAKE3 of the script that gave the batches, for information only.
       nonfinite_loss: one of `NONFINITE_LOSS`; with "stop" no step follows one whose loss is not finite.
       version: one of `VERSIONS`.
+      microbatches_every: steps between two that commit to their microbatches (C8); None: no step does.
     """
 
     numerics: int
@@ -237,13 +242,15 @@ class Header:
     script: tuple[str, str] | None = None
     nonfinite_loss: str = "warn"
     version: int = VERSION
+    microbatches_every: int | None = None
 
     def run(self) -> dict[str, Any]:
         """What is run and from where, as JSON: what link 0 stands for."""
         run = {"numerics": self.numerics, "initial": self.initial, "nonfinite_loss": self.nonfinite_loss}
         if self.version == 1:
             return run | {"program": self.programs[0].identity, "signature": self.programs[0].signature.as_json()}
-        return run | {"state": tensors_as_json(self.state)}
+        every = {} if self.microbatches_every is None else {"microbatches_every": self.microbatches_every}
+        return run | every | {"state": tensors_as_json(self.state)}
 
     def program_file(self, index: int) -> str:
         """The file of a program within the receipt."""
@@ -311,7 +318,16 @@ class Header:
             (script["name"], script["blake3"]) if script else None,
             run["nonfinite_loss"],
             version,
+            run.get("microbatches_every"),
         )
+
+
+def committed_microbatches(run: Mapping[str, Any], step: int, program: StepProgram) -> int:
+    """(C8) To how many microbatches a step commits, in a run with this JSON as `Header.run`."""
+    every = run.get("microbatches_every")
+    if every is None or step % every or isinstance(program, Program):
+        return 0
+    return program.microbatches.count
 
 
 def program_file(identity: str) -> str:
@@ -378,6 +394,8 @@ class Record:
                 value["program"] = self.program
         if self.loss is not None:
             value["loss"] = self.loss.hex()
+        if self.commitment.microbatches:
+            value["microbatches"] = [digest.hex() for digest in self.commitment.microbatches]
         return canonical_json.dump(value) + b"\n"
 
     @staticmethod
@@ -399,9 +417,12 @@ class Record:
         for role, count in due.items():
             if len(value[role]) != count:
                 raise ReproError(f"{where}: expected {count} digests of {role}, got {len(value[role])}")
-        state, inputs, outputs = (
-            tuple(bytes.fromhex(digest) for digest in value.get(role, ())) for role in ("state", "inputs", "outputs")
+        state, inputs, outputs, microbatches = (
+            tuple(bytes.fromhex(digest) for digest in value.get(role, ()))
+            for role in ("state", "inputs", "outputs", "microbatches")
         )
+        if "microbatches" in value and not microbatches:
+            raise ReproError(f"{where}: expected digests of microbatches, or no list of them")
         named = program is not None and header.version > 1
         commitment = Commitment(
             value["cursor"],
@@ -411,6 +432,7 @@ class Record:
             value["step"] if header.version > 1 else None,
             bytes.fromhex(header.programs[program].identity) if named else None,
             header.programs[program].signature.digest if named else None,
+            microbatches,
         )
         return Record(
             value["step"],

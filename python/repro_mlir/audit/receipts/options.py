@@ -22,6 +22,8 @@ class ReceiptOptions:
       store_batches: whether the receipt has the batches; else whoever verifies it must have them.
       resume: go on with the receipt if there is one, instead of refusing to write over it.
       script: the script that gives the batches, to be named in the receipt.
+      microbatches_every: steps between two that commit to each of their microbatches (C8), for `verify(microbatches=)`;
+        None: no step does.
       sign: a file with the ed25519 private key (PEM) that signs the finished receipt.
     """
 
@@ -31,3 +33,4 @@ class ReceiptOptions:
     resume: bool = False
     script: str | Path | None = None
     sign: str | Path | None = None
+    microbatches_every: int | None = None

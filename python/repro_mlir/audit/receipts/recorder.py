@@ -17,6 +17,7 @@ import numpy as np
 from ...distributed.beginning import Beginning, begin_together
 from ...distributed.ranks import Ranks
 from ...errors import ReceiptWrong, ReproError
+from ...files import canonical_json
 from ...numerics.hashing import tensor_bytes, tensor_digests
 from ...numerics.tensors import TensorType
 from ...program.microbatches import StepProgram
@@ -26,7 +27,7 @@ from .commitments import Commitment, commit
 from .comparison import differences
 from .environment import describe
 from .following import FollowingWriter
-from .form import NUMERICS, STEPS, Header, ListedProgram, Record, Seal, Signature
+from .form import NUMERICS, STEPS, Header, ListedProgram, Record, Seal, Signature, committed_microbatches
 from .options import ReceiptOptions
 from .signing import PrivateKey
 from .step_log import StoredInputs, loss_of
@@ -71,6 +72,10 @@ class Recorder:
         """
         if options.checkpoint_every < 1:
             raise ReproError(f"expected at least 1 step between checkpoints, got {options.checkpoint_every}")
+        if options.microbatches_every is not None and options.microbatches_every < 1:
+            raise ReproError(
+                f"expected at least 1 step between committed microbatches, got {options.microbatches_every}"
+            )
         self._path = Path(options.path)
         self._kinds = program.state
         self._program = program
@@ -86,6 +91,7 @@ class Recorder:
             describe(target, threads),
             _script(options.script),
             nonfinite_loss,
+            microbatches_every=options.microbatches_every,
         )
         try:
             header.dump()
@@ -162,6 +168,9 @@ class Recorder:
           ReceiptWrong: not the change that the receipt has.
         """
         self._writer.check_program(program)
+        most = canonical_json.LIMIT // 128
+        if committed_microbatches(self._writer.header.run(), self.steps + 1, program) > most:
+            raise ReproError(f"a step of more than {most:,} microbatches cannot commit to them: see microbatches_every")
         self._note_change()
         self._program = program
         form = StoredInputs(program.inputs)
@@ -172,9 +181,19 @@ class Recorder:
         """Says that the step of `take` has failed: the receipt counts its batch and has no record of it."""
         self.cursor += 1
 
-    def commit(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+    @property
+    def commits_microbatches(self) -> bool:
+        """(C8) Whether the step of `take` commits to its microbatches."""
+        return committed_microbatches(self._writer.header.run(), self.steps + 1, self._program) > 0
+
+    def commit(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], microbatches: tuple[bytes, ...] = ()
+    ) -> None:
         """Records that the step has run, with the inputs of `take`; may be called again where it was cut short.
 
+        Args:
+          inputs, outputs: in the order of the program.
+          microbatches: where it commits to them, the hash of each (C8).
         Raises:
           ReproError: it could not be written.
           ReceiptWrong: a step computed again is not the one that the receipt has.
@@ -192,6 +211,7 @@ class Recorder:
                 self._hashers,
                 steps=steps,
                 signature=signature,
+                microbatches=microbatches,
             )
         self.finish(outputs)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import ReproError
-from ...files import tensor_record
+from ...files import canonical_json, tensor_record
 from ...files.regular import open_regular
 from ...files.tensor_record import size_of
 from ...numerics.elements import ELEMENTS
@@ -45,7 +45,11 @@ class StepLog:
         # A change has the digests of the state alone.
         fewest = min(tensors) if header.version == 1 else 0
         state = len(header.state)
-        self._data = _read_lines(path, _DIGEST * (state + fewest + 2), _RECORD + _DIGEST * (state + max(tensors)))
+        longest = _RECORD + _DIGEST * (state + max(tensors))
+        if header.microbatches_every is not None:
+            # How many microbatches a program has is known when it is read.
+            longest = canonical_json.LIMIT
+        self._data = _read_lines(path, _DIGEST * (state + fewest + 2), longest)
         ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
         self._bounds = np.concatenate([[0], ends + 1]).astype(np.int64)
         self.records = len(ends)

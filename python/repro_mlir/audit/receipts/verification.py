@@ -19,7 +19,7 @@ import numpy as np
 
 from ...errors import ReceiptWrong, ReproError, StepFailed
 from ...execute.executable import Executable
-from ...execute.microbatches import MicrobatchExecutable, compile_step
+from ...execute.microbatches import KeptMicrobatches, MicrobatchExecutable, compile_step
 from ...program.microbatches import StepProgram
 from ...progress import Progress
 from .commitments import commit
@@ -48,6 +48,7 @@ class Verified:
       changes: how many times the user changed the state: they are data, like the batches.
       chosen: those that were to be verified.
       executed: those that were run: the chosen ones and the way to them from kept states.
+      microbatches: how many of the chosen steps' microbatches were run in their place, where that was asked for.
       chain: the last link, in hexadecimal.
       state_hash: of the last state (H3), in hexadecimal; None while the run has not ended.
       signed_by: the public key of the signature, in hexadecimal; None without.
@@ -64,6 +65,7 @@ class Verified:
     signed_by: str | None
     sealed: bool
     not_checked: tuple[str, ...]
+    microbatches: int = 0
 
 
 def verify(
@@ -78,12 +80,13 @@ def verify(
     chain: bytes | None = None,
     inputs: InputSource | None = None,
     draw: random.Random | None = None,
+    microbatches: str | None = None,
 ) -> Verified:
     """Checks a receipt and runs steps of it again, with a progress bar where standard error is a terminal.
 
     Args:
       receipt: a receipt or its directory.
-      steps: "all", "sample:N", "A-B" or "A", see `choose_steps`.
+      steps: "all", "sample:N", "A-B" or "A", see `choose`.
       target, threads: see `compile`.
       unfinished: whether a receipt of a run that has not ended will do.
       changes: whether the user may have changed the state during the run.
@@ -92,6 +95,8 @@ def verify(
       inputs: gives the inputs of each batch; needed where the receipt does not store the batches. Batches that no step
         has a record of must then fail (E1).
       draw: chooses the sample.
+      microbatches: as `steps`, from 0: of each chosen step that commits to its microbatches (C8) these are run, and not
+        the step; steps that do not commit to them are not chosen.
     Returns:
       what was verified.
     Raises:
@@ -111,21 +116,38 @@ def verify(
     if not changes and (changed := log.change_records):
         message = "the user changed the state, expected a run without changes"
         raise ReceiptWrong(STEPS, message, log[changed[0]].follows)
-    chosen = choose_steps(steps, log.steps, draw)
+    there = range(1, log.steps + 1)
+    if microbatches is not None:
+        committed = [step for step in there if log[log.record_of(step)].commitment.microbatches]
+        chosen = choose(steps, committed, "steps that commit to their microbatches", draw)
+    else:
+        chosen = choose(steps, there, "steps", draw)
     kept = list_files(receipt.path).kept
     records = [log.record_of(step) for step in chosen]
-    # Behind the last step the user may have changed the state, after batches that have no step.
-    executed = records_to_execute(records if len(chosen) < log.steps else [*records, log.records], kept)
+    if microbatches is not None:
+        executed = records_before(records, kept)
+    else:
+        # Behind the last step the user may have changed the state, after batches that have no step.
+        executed = records_to_execute(records if len(chosen) < log.steps else [*records, log.records], kept)
+    in_part = {record for record in records if record not in executed}
+    found = left = 0
     with (
         closing(Replay(receipt, target, threads, inputs)) as replay,
-        Progress(len(executed), f"running on {target}") as progress,
+        Progress(len(executed) + len(in_part), f"running on {target}") as progress,
     ):
         # What is wrong first is found first.
         unchecked = deque(record for record in kept if 0 < record <= log.records)
-        for record in executed:
+        for record in sorted({*executed, *in_part}):
             while unchecked and unchecked[0] < record:
                 receipt.state_after(unchecked.popleft())
-            replay.check(record)
+            if record in in_part:
+                assert microbatches is not None
+                numbers = range(len(log[record].commitment.microbatches))
+                drawn = choose(microbatches, numbers, "microbatches", draw)
+                replay.check_microbatches(record, drawn)
+                found, left = found + len(drawn), left + len(numbers) - len(drawn)
+            else:
+                replay.check(record)
             progress.advance(f"step {log[record].follows}")
         for record in unchecked:
             receipt.state_after(record)
@@ -139,8 +161,14 @@ def verify(
         receipt.seal.state_hash if receipt.seal else None,
         receipt.seal.signature[0].hex() if receipt.seal and receipt.seal.signature else None,
         receipt.seal is not None,
-        tuple(_not_checked(receipt, set(executed), key, chain, inputs)),
+        (*_left_of_steps(len(in_part), left), *_not_checked(receipt, set(executed), key, chain, inputs)),
+        found,
     )
+
+
+def _left_of_steps(steps: int, microbatches: int) -> Iterator[str]:
+    if steps:
+        yield f"{microbatches} other microbatches of {steps} chosen steps, their sums, and how these end: not run"
 
 
 def _not_checked(
@@ -186,27 +214,31 @@ def _skipped(receipt: Receipt) -> dict[int, int]:
     return skipped
 
 
-def choose_steps(text: str, steps: int, draw: random.Random | None = None) -> list[int]:
-    """The steps that "all", "sample:N", "A-B" or "A" stand for, ascending.
+def choose(text: str, numbers: Sequence[int], what: str, draw: random.Random | None = None) -> list[int]:
+    """Those of some numbers that "all", "sample:N", "A-B" or "A" stand for, ascending.
 
     Args:
-      steps: how many there are.
+      numbers: those there are, ascending.
+      what: they are numbers of.
       draw: chooses the sample; by default the system's randomness, which nobody can foresee.
     Raises:
-      ReproError: another text, or steps that there are not.
+      ReproError: another text, or numbers that there are not.
     """
+    if not numbers:
+        raise ReproError(f"the receipt has no {what}")
     if text == "all":
-        return list(range(1, steps + 1))
+        return list(numbers)
     sample = re.fullmatch(r"sample:([1-9]\d{0,8})", text)
     if sample:
-        return sorted((draw or random.SystemRandom()).sample(range(1, steps + 1), min(int(sample[1]), steps)))
+        return sorted((draw or random.SystemRandom()).sample(numbers, min(int(sample[1]), len(numbers))))
     span = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
     if not span:
-        raise ReproError(f"expected the steps as all, sample:N, A-B or A, got {text!r}")
+        raise ReproError(f"expected the {what} as all, sample:N, A-B or A, got {text!r}")
     first, last = int(span[1]), int(span[2] or span[1])
-    if not 1 <= first <= last <= steps:
-        raise ReproError(f"expected steps from 1 to {steps}, got {text}")
-    return list(range(first, last + 1))
+    found = [number for number in numbers if first <= number <= last]
+    if not numbers[0] <= first <= last <= numbers[-1] or not found:
+        raise ReproError(f"expected {what} from {numbers[0]} to {numbers[-1]}, got {text}")
+    return found
 
 
 def records_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
@@ -221,6 +253,13 @@ def records_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
         begin = kept[before - 1] + 1 if before else 1
         needed += range(max(begin, needed[-1] + 1 if needed else 1), record + 1)
     return needed
+
+
+def records_before(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
+    """The records to run, ascending, so that the state before each chosen one is known."""
+    last = set(kept)
+    needed = {each for record in chosen if record - 1 not in last for each in records_to_execute([record - 1], kept)}
+    return sorted(needed)
 
 
 class Replay:
@@ -327,8 +366,13 @@ class Replay:
             self._position = number
             return record
         inputs = self.inputs(number)
+        microbatches: tuple[bytes, ...] = ()
         try:
-            _, outputs = self._executable(self._receipt.program_at(record.program))(state, *inputs)
+            executable = self._executable(self._receipt.program_at(record.program))
+            if record.commitment.microbatches and isinstance(executable, MicrobatchExecutable):
+                outputs, microbatches = executable.commit(state, *inputs)
+            else:
+                _, outputs = executable(state, *inputs)
         except StepFailed as error:
             raise ReceiptWrong("step", f"the program refuses these inputs: {error}", record.step) from None
         self._position = number
@@ -342,6 +386,7 @@ class Replay:
             self._pool,
             steps=record.commitment.steps,
             signature=record.commitment.signature,
+            microbatches=microbatches,
         )
         return Record(record.step, computed, b"", b"", record.program)
 
@@ -351,6 +396,25 @@ class Replay:
         for place, expected, actual in differences(self._receipt.header, recorded, computed):
             message = f"the receipt does not have what {self._target} computed"
             raise ReceiptWrong(place, message, recorded.follows, expected, actual)
+
+    def check_microbatches(self, number: int, chosen: Sequence[int]) -> None:
+        """Runs microbatches of a step, by its record, which commits to them; the state stays that before it.
+        ReceiptWrong where one gives something else than the receipt says."""
+        record = self._receipt.log[number]
+        assert record.program is not None
+        kept = self._executable(self._receipt.program_at(record.program)).keep(self.state_before(number))
+        assert isinstance(kept, KeptMicrobatches)
+        inputs = self.inputs(number)
+        for each in chosen:
+            try:
+                found = kept.digest_of(each, *inputs)
+            except StepFailed as error:
+                message = f"the program refuses microbatch {each}: {error}"
+                raise ReceiptWrong("step", message, record.step) from None
+            expected = record.commitment.microbatches[each]
+            if found != expected:
+                message = f"the receipt does not have what {self._target} computed"
+                raise ReceiptWrong(f"microbatch {each}", message, record.step, expected.hex(), found.hex())
 
 
 def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | None) -> ReceiptWrong:

@@ -317,6 +317,11 @@ def _same_run(found: Header, wanted: Header, program: StepProgram, path: Path) -
             f"{path}: a receipt with nonfinite_loss={found.nonfinite_loss!r}, "
             f"this run asks for {wanted.nonfinite_loss!r}"
         )
+    if found.microbatches_every != wanted.microbatches_every:
+        raise ReproError(
+            f"{path}: a receipt with microbatches_every={found.microbatches_every}, "
+            f"this run asks for {wanted.microbatches_every}"
+        )
     if found.stored != wanted.stored:
         raise ReproError(f"{path}: a receipt {'with' if found.stored else 'without'} batches, this run asks otherwise")
     return found

@@ -75,7 +75,8 @@ def forge(
     for step, (commitment, arrays, loss) in enumerate(given, 1):
         digests = digests_of(kinds, arrays)
         outputs, signature = commitment.outputs, changed.programs[0].signature.digest
-        commitment = Commitment(cursors[step - 1], commitment.state, digests, outputs, step, program, signature)
+        named = outputs, step, program, signature, commitment.microbatches
+        commitment = Commitment(cursors[step - 1], commitment.state, digests, *named)
         link = next_link(link, step, commitment.root)
         lines.append(Record(step, commitment, commitment.root, link, 0, loss).dump())
         inputs.append(receipt.stored_inputs(0).encode(arrays))

@@ -94,6 +94,11 @@ def test_C7_root_of_a_step_of_version_2() -> None:
     assert made.labelled() == [*COMMITMENT.labelled(), *behind]
 
 
+def test_C8_leaves_of_microbatches() -> None:
+    made = replace(COMMITMENT, microbatches=(b"\7" * 32, b"\10" * 32))
+    assert made.labelled() == [*COMMITMENT.labelled(), ("microbatch:0", b"\7" * 32), ("microbatch:1", b"\10" * 32)]
+
+
 def test_C7_hash_of_a_signature() -> None:
     weight, batch, loss = (TensorType(name, "f32", ()) for name in ("weight", "batch", "loss"))
     signature = Signature((weight,), (batch,), (loss,), 0)

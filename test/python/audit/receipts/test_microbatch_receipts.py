@@ -30,8 +30,12 @@ def trainer_of(path: Path, resume: bool = False, **options: Any) -> repro_mlir.T
         model,
         torch.nn.functional.cross_entropy,
         torch.optim.AdamW(model.parameters(), lr=1e-2),
-        receipt=ReceiptOptions(path, resume=resume, checkpoint_every=2),
-        **{"microbatches": 4, "accumulate": 2, **options},
+        **{
+            "receipt": ReceiptOptions(path, resume=resume, checkpoint_every=2),
+            "microbatches": 4,
+            "accumulate": 2,
+            **options,
+        },
     )
 
 

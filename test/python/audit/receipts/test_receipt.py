@@ -16,7 +16,7 @@ from receipt_runs import EVERY, STEPS, same_files, train, training
 from repro_mlir import ReceiptOptions, ReproError
 from repro_mlir.audit.receipts.recorder import Recorder
 from repro_mlir.audit.receipts.step_log import StoredInputs
-from repro_mlir.audit.receipts.verification import choose_steps, records_to_execute
+from repro_mlir.audit.receipts.verification import choose, records_before, records_to_execute
 from repro_mlir.cli.main import main
 from repro_mlir.errors import ReceiptWrong
 from repro_mlir.numerics.hashing import state_hash
@@ -229,14 +229,20 @@ def test_names_beyond_ascii(finished: Path, tmp_path: Path) -> None:
 
 
 def test_choosing_steps() -> None:
-    assert choose_steps("all", 3) == [1, 2, 3]
-    assert choose_steps("2-3", 3) == [2, 3] and choose_steps("2", 3) == [2]
-    assert choose_steps("sample:9", 3) == [1, 2, 3]
-    assert len(set(choose_steps("sample:9", 100))) == 9
-    assert choose_steps("sample:5", 100, random.Random(1)) == choose_steps("sample:5", 100, random.Random(1))
+    few, many = range(1, 4), range(1, 101)
+    assert choose("all", few, "steps") == [1, 2, 3]
+    assert choose("2-3", few, "steps") == [2, 3] and choose("2", few, "steps") == [2]
+    assert choose("sample:9", few, "steps") == [1, 2, 3]
+    assert len(set(choose("sample:9", many, "steps"))) == 9
+    assert choose("sample:5", many, "steps", random.Random(1)) == choose("sample:5", many, "steps", random.Random(1))
     for text in ("", "none", "sample:0", "sample:", "0", "4", "3-2", "1-4", "1-", "-1", "1,2"):
         with pytest.raises(ReproError, match="expected"):
-            choose_steps(text, 3)
+            choose(text, few, "steps")
+    assert choose("3-8", [2, 4, 8], "steps") == [4, 8] and choose("0", range(4), "microbatches") == [0]
+    for text, numbers in (("5", [2, 8]), ("all", [])):
+        with pytest.raises(ReproError, match="steps"):
+            choose(text, numbers, "steps")
+    assert records_before([2, 5, 12], [0, 3, 4, 10]) == [1, 11]
     assert records_to_execute([2, 5, 12], [0, 3, 4, 10]) == [1, 2, 5, 11, 12]
     assert records_to_execute([], [0]) == []
 

@@ -1,0 +1,77 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Calls of the program of a microbatch (B1), as often as a step has microbatches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..distributed.sums import Sums
+from ..numerics.tensors import canonical_of
+from ..program.microbatches import MicrobatchProgram
+from .buffers import start_of
+from .executable import Executable
+
+
+class MicrobatchCalls:
+    """The microbatches of one step after the other.
+
+    A small microbatch takes as long as the checks of a hundred arrays: these are made once in a step.
+
+    Args:
+      program: the step.
+      part: its program of a microbatch, which is called.
+      state: arrays whose memory stays where it is, C-contiguous and aligned.
+    """
+
+    def __init__(self, program: MicrobatchProgram, part: Executable, state: Sequence[np.ndarray]) -> None:
+        self._program = program
+        self._part = part
+        self._state = list(state)
+        self._starts_of_state = [start_of(array) for array in state]
+        self._begun: list[np.ndarray] = []
+        self._starts: list[int] = []
+        self._distances: dict[int, int] = {}
+
+    def begin(self, inputs: Sequence[np.ndarray]) -> None:
+        """Takes the inputs of the next step, whole ones; they and the state stay as they are during its calls."""
+        program, count = self._program, self._program.microbatches.count
+        states = len(self._state)
+        self._begun = [*self._state, *(np.require(array, requirements=("C", "A")) for array in inputs)]
+        self._starts = [*self._starts_of_state, *(start_of(array) for array in self._begun[states:])]
+        cut = [states + i for i in program.cut]
+        if program.random is not None:
+            # (B1): each has a step of its own.
+            first = self._state[program.random]
+            self._replace(program.random, first + np.arange(count, dtype=np.int64))
+            cut.append(program.random)
+        for i in self._part.moved:
+            self._replace(i, canonical_of(self._begun[i], self._part.program.inputs[i].element))
+        self._distances = {i: self._begun[i].nbytes // count for i in cut}
+
+    def write(self, number: int, sums: Sums) -> None:
+        """Writes what microbatch `number` gives. ReproError, StepFailed: as `Executable.write`."""
+        if self._part.takes_addresses:
+            self._part.write_at([*self._addresses(number), *sums.addresses])
+        else:
+            self._part.write([], self._arrays(number), sums.tensors)
+
+    def _replace(self, i: int, array: np.ndarray) -> None:
+        self._begun[i], self._starts[i] = array, start_of(array)
+
+    def _addresses(self, number: int) -> list[int]:
+        starts = list(self._starts)
+        for i, distance in self._distances.items():
+            starts[i] += number * distance
+        return starts
+
+    def _arrays(self, number: int) -> list[np.ndarray]:
+        arrays = list(self._begun)
+        for i in self._distances:
+            kind = self._part.program.inputs[i]
+            extent = len(arrays[i]) // self._program.microbatches.count
+            arrays[i] = arrays[i][number * extent : (number + 1) * extent].reshape(kind.shape)
+        return arrays
