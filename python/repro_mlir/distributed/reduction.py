@@ -21,7 +21,7 @@ Add = Callable[[str, np.ndarray, np.ndarray], None]
 """Adds a bucket of an element type to another one, in the place of the first."""
 
 # While a bucket is added the next one comes and the last one goes; smaller ones take longer to move.
-_BUCKET_BYTES = 4 << 20
+_BUCKET_BYTES = 16 << 20
 
 
 class Bucket(NamedTuple):

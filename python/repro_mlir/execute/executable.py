@@ -247,6 +247,9 @@ class Executable:
           ReproError: as a call.
         """
         states = self._states(state)
+        for array, kind in zip(states, self.program.state, strict=True):
+            if not array.flags.aligned:
+                raise ReproError(f"state {kind.name}: expected an array aligned to its elements")
         self._make_canonical(states, whole=True)
         return states
 

@@ -15,7 +15,7 @@ import torch
 from loopback_runs import Run, captured, hash_of, run
 from repro_mlir.errors import ReproError
 from repro_mlir.execute.agreed_state import AgreedState
-from repro_mlir.execute.executable import Executable
+from repro_mlir.execute.microbatch_calls import MicrobatchCalls
 from repro_mlir.execute.microbatches import MicrobatchExecutable
 
 
@@ -45,15 +45,15 @@ def test_ranks_go_on_from_what_all_have_written(targets: tuple[str, ...]) -> Non
 
 
 def test_a_bit_that_is_flipped_while_microbatches_run_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    given, write_at = small(), Executable.write_at
+    given, write = small(), MicrobatchCalls.write
     states: dict[int, dict[str, np.ndarray]] = {}
 
-    def flipped(self: Executable, *arguments: Any) -> None:
-        write_at(self, *arguments)
-        if self.program is given.program.part and threading.current_thread().name == "rank 1":
+    def flipped(self: MicrobatchCalls, *arguments: Any) -> None:
+        write(self, *arguments)
+        if threading.current_thread().name == "rank 1":
             states[1]["0.weight"].view(np.uint32)[0, 0] ^= 1
 
-    monkeypatch.setattr(Executable, "write_at", flipped)
+    monkeypatch.setattr(MicrobatchCalls, "write", flipped)
     found, _ = run(given, 3, steps=1, between=lambda rank, step, state, _: states.update({rank: state}))
     assert all("ranks disagree: 1 of 3 have another state than most" in str(each) for each in found)
 
@@ -95,6 +95,10 @@ def test_what_cannot_be_a_state_is_refused() -> None:
     given = small()
     finish = repro_mlir.compile(given.program.finish)
     state = given.program.initial_state()
-    state["0.weight"] = np.asfortranarray(state["0.weight"])
-    with pytest.raises(ReproError, match=r"state 0.weight: expected a contiguous array"):
-        AgreedState(finish, state)
+    weight = state["0.weight"]
+    for wrong, message in (
+        (np.asfortranarray(weight), "expected a contiguous array"),
+        (np.frombuffer(bytearray(weight.nbytes + 1), np.float32, weight.size, 1).reshape(weight.shape), "aligned"),
+    ):
+        with pytest.raises(ReproError, match=rf"state 0.weight: .*{message}"):
+            AgreedState(finish, {**state, "0.weight": wrong})
