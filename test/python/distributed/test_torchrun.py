@@ -129,3 +129,42 @@ def test_ranks_of_a_receipt_end_together(tmp_path: Path) -> None:
     process = train(2, script, receipt, "--resume", "--target-of", "7=cpu")
     _, errors = process.communicate(timeout=120)
     assert process.returncode != 0 and "expected --target-of as 0=cpu,1=ptx-emulator, of 2 ranks, got '7=cpu'" in errors
+
+
+INFERENCE = """
+import hashlib
+import sys
+
+import repro_mlir
+import torch
+from repro_mlir.integrations.launchers import launched_ranks
+
+ranks = launched_ranks()
+torch.manual_seed(0)
+model = torch.nn.TransformerEncoderLayer(64, 4, 256, batch_first=True, dropout=0.0).eval()
+x = torch.randn(4, 48, 64)
+target = "cpu" if ranks is None or ranks.rank != 1 else "cpu:x86-64-v2"
+executable = repro_mlir.compile(model, inputs=(x,), target=target, threads=1, ranks=ranks)
+state = executable.program.initial_state()
+_, outputs = executable(state, x)
+(output,) = outputs.values()
+part = state if ranks is None else executable.parts(state)
+assert torch.allclose(output, model(x), atol=1e-5)
+digest = hashlib.sha256(output.numpy().tobytes()).hexdigest()
+sys.stdout.write(f"{len(part['linear1.weight'])} {digest}\\n")
+"""
+
+
+def test_the_layers_of_a_model_are_divided(tmp_path: Path) -> None:
+    """A layer of PyTorch, of 4 heads, on 3 ranks of two kinds: the bits of one process, and a third of the weights."""
+    script = tmp_path / "inference.py"
+    script.write_text(INFERENCE)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    found = []
+    for start in ([], ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]):
+        command = [sys.executable, *start, str(script)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+        assert done.returncode == 0, done.stderr[-2000:]
+        found.append([line.split() for line in done.stdout.splitlines()])
+    ((rows, digest),) = found[0]
+    assert rows == "256" and sorted(found[1]) == [["85", digest], ["85", digest], ["86", digest]]
