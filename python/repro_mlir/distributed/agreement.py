@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import ReproError, StepFailed
+from .failures import FORM, pack_failure, unpack_failure
 from .ranks import Agreed, Ranks
 
-_FORM = struct.Struct("<32s32s32s32s32s32s32sB255s")
+_FORM = struct.Struct(f"<{'32s' * 7}{FORM}")
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,13 @@ class Report:
     failure: str = ""
 
     def to_bytes(self) -> bytes:
-        message = self.failure.encode()[:255]
         digests = self.program, self.leaves, self.state, self.inputs, self.integers, self.nodes, self.checked
-        return _FORM.pack(*digests, len(message), message)
+        return _FORM.pack(*digests, *pack_failure(self.failure))
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Report:
         program, leaves, state, inputs, integers, nodes, checked, length, message = _FORM.unpack(data)
-        failure = message[:length].decode(errors="replace")
+        failure = unpack_failure(length, message)
         return cls(program, leaves, state, inputs, integers, nodes, checked, failure)
 
 

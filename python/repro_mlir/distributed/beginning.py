@@ -8,15 +8,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import ReproError
+from .failures import FORM, describe, pack_failure, unpack_failure
 from .ranks import Agreed, Ranks
 
-_SAID = struct.Struct("<B32sB255s")
-_POSITION = struct.Struct("<QQQB255s")
+_SAID = struct.Struct(f"<B32s{FORM}")
+_POSITION = struct.Struct(f"<QQQ{FORM}")
 
 
 class Position(NamedTuple):
@@ -76,7 +77,7 @@ def _agreed(ranks: Ranks) -> Iterator[None]:
 
 def _compare(ranks: Ranks, digest: bytes | None, failure: BaseException | None) -> None:
     """Returns where all ranks have a receipt of one run, or none has one."""
-    own = _SAID.pack(digest is not None, digest or bytes(32), *_message(failure))
+    own = _SAID.pack(digest is not None, digest or bytes(32), *pack_failure(describe(failure)))
     said = [_SAID.unpack(data) for data in ranks.gather(own)]
     without = [str(rank) for rank, (has_receipt, *_) in enumerate(said) if not has_receipt]
     if 0 < len(without) < ranks.size:
@@ -99,23 +100,18 @@ def _resumed(ranks: Ranks, resume: Callable[[], Position]) -> Position:
             position = resume()
         except BaseException as error:
             failure = error
-    said = [_POSITION.unpack(data) for data in ranks.gather(_POSITION.pack(*position, *_message(failure)))]
+    said = [
+        _POSITION.unpack(data) for data in ranks.gather(_POSITION.pack(*position, *pack_failure(describe(failure))))
+    ]
     _raise_failures(said, failure)
     return Position(*said[0][:3])
 
 
-def _message(failure: BaseException | None) -> tuple[int, bytes]:
-    message = b"" if failure is None else (str(failure) or type(failure).__name__).encode()[:255]
-    return len(message), message
-
-
-def _raise_failures(said: Sequence[tuple[object, ...]], own: BaseException | None) -> None:
+def _raise_failures(said: Sequence[tuple[Any, ...]], own: BaseException | None) -> None:
     """Agreed, of the own failure or the first one of the others."""
     for rank, (*_, length, message) in enumerate(said):
         if length:
-            assert isinstance(length, int) and isinstance(message, bytes)
-            text = message[:length].decode(errors="replace")
-            raise Agreed from own or ReproError(f"rank {rank}: {text}")
+            raise Agreed from own or ReproError(f"rank {rank}: {unpack_failure(length, message)}")
 
 
 def _send_state(ranks: Ranks, state: Mapping[str, np.ndarray]) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import StepFailed
+from .failures import FORM, describe, pack_failure, unpack_failure
 from .ranks import Agreed, Ranks
 
-_FORM = struct.Struct("<B255s")
+_FORM = struct.Struct(f"<{FORM}")
 
 
 def exchange_parts(
@@ -35,8 +36,7 @@ def exchange_parts(
       RankLost: another rank is gone.
     """
     others = [peer for peer in range(ranks.size) if peer != ranks.rank]
-    message = b"" if failure is None else (str(failure) or type(failure).__name__).encode()[:255]
-    own = np.frombuffer(_FORM.pack(len(message), message), np.uint8).copy()
+    own = np.frombuffer(_FORM.pack(*pack_failure(describe(failure))), np.uint8).copy()
     said = {peer: np.empty(_FORM.size, np.uint8) for peer in others}
     found = [
         [part if rank == ranks.rank else np.empty(shape, part.dtype) for rank, shape in enumerate(each)]
@@ -49,9 +49,9 @@ def exchange_parts(
     if failure is not None:
         raise Agreed from failure
     for peer, data in said.items():
-        length, text = _FORM.unpack(data.tobytes())
-        if length:
-            raise Agreed from StepFailed(f"rank {peer}: {text[:length].decode(errors='replace')}")
+        text = unpack_failure(*_FORM.unpack(data.tobytes()))
+        if text:
+            raise Agreed from StepFailed(f"rank {peer}: {text}")
     return found
 
 
