@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from ..numerics.elements import ELEMENTS
-from ..numerics.tensors import TensorType
+from ..numerics.tensors import TensorType, start_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Sums:
     @cached_property
     def addresses(self) -> list[int]:
         """Of the first element of each tensor."""
-        return [array.__array_interface__["data"][0] for array in self.tensors]
+        return [start_of(array) for array in self.tensors]
 
 
 class SumLayout:

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from ..numerics.elements import ELEMENTS
+from ..numerics.tensors import start_of
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,6 @@ def address(tensor: Tensor, value: np.ndarray, *, writable: bool) -> int:
     if value.shape != tensor.shape:
         raise ValueError(f"{tensor}: expected shape {tensor.shape}, got {value.shape}")
     return start_of(value)
-
-
-def start_of(array: np.ndarray) -> int:
-    """The address of the array's first element."""
-    return int(array.__array_interface__["data"][0])
 
 
 def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +17,12 @@ import numpy as np
 from ..errors import CompileError, ReproError
 from ..frontends.arrays import as_array
 from ..frontends.tensors import module_of
-from ..numerics.tensors import TensorType, is_canonical, make_canonical
+from ..numerics.tensors import start_of
 from ..program import Program
-from ..program.canonical import examine
 from ..progress import working
+from .arguments import Arguments, updatable
 from .backend import Backend, InPlaceBackend, ResidentBackend
 from .bound_state import bind
-from .buffers import start_of
 
 
 def targets() -> list[str]:
@@ -120,6 +118,7 @@ class Executable:
       program: the program.
       target: the target, as given to `compile`.
       threads: how many threads run a step.
+      arguments: of the program.
     """
 
     def __init__(self, program: Program, target: str, threads: int, backend: Backend) -> None:
@@ -130,8 +129,7 @@ class Executable:
         # Once: a look for the methods of a protocol takes as long as a small step.
         self._resident = isinstance(backend, ResidentBackend)
         self._in_place = backend if isinstance(backend, InPlaceBackend) else None
-        examined = examine(program.data)
-        self._moved, self._kept = examined.moved, examined.kept
+        self.arguments = Arguments(program)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """What copy and pickle call."""
@@ -165,9 +163,9 @@ class Executable:
           StepFailed: a check of the program failed; the state is unchanged.
         """
         program = self.program
-        states = self._states(state)
-        self._make_canonical(states)
-        given = self._inputs(inputs)
+        states = self.arguments.states(state)
+        self.arguments.make_canonical(states)
+        given = self.arguments.inputs(inputs)
         # An input that is part of the state would change while the step reads it. A scalar is sooner copied than looked
         # for in every state.
         read = [
@@ -196,9 +194,9 @@ class Executable:
         Raises:
           ReproError, StepFailed: as a call.
         """
-        updated = [_updatable(value, kind) for value, kind in zip(states, self.program.state, strict=True)]
-        self._make_canonical(updated)
-        given = [_contiguous(array) for array in self._inputs(inputs)]
+        updated = [updatable(value, kind) for value, kind in zip(states, self.program.state, strict=True)]
+        self.arguments.make_canonical(updated)
+        given = [_contiguous(array) for array in self.arguments.inputs(inputs)]
         kinds = self.program.outputs
         written = [as_array(value, kind, "output") for value, kind in zip(outputs, kinds, strict=True)]
         with step_errors(self.target):
@@ -211,9 +209,8 @@ class Executable:
 
     @property
     def moved(self) -> frozenset[int]:
-        """The states and inputs, numbered together, of which elements may become elements of another result as they
-        are."""
-        return self._moved
+        """See `Arguments`."""
+        return self.arguments.moved
 
     def write_at(self, addresses: Sequence[int]) -> None:
         """As `write`, for a caller that has checked everything.
@@ -238,7 +235,7 @@ class Executable:
         Raises:
           ReproError: as a call.
         """
-        return Kept(self, self._backend, self._states(state), exclusive)
+        return Kept(self, self._backend, self.arguments.states(state), exclusive)
 
     def arrays_of(self, state: Mapping[str, Any]) -> list[np.ndarray]:
         """The arrays of a state in the order of the program, as `keep` takes them: their NaNs are canonical (V4).
@@ -246,45 +243,12 @@ class Executable:
         Raises:
           ReproError: as a call.
         """
-        states = self._states(state)
+        states = self.arguments.states(state)
         for array, kind in zip(states, self.program.state, strict=True):
             if not array.flags.aligned:
                 raise ReproError(f"state {kind.name}: expected an array aligned to its elements")
-        self._make_canonical(states, whole=True)
+        self.arguments.make_canonical(states, whole=True)
         return states
-
-    def _states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
-        """The arrays of a state in the order of the program, after their checks."""
-        if not isinstance(state, Mapping):
-            raise ReproError(f"expected the state as a mapping from name to array, got a {type(state).__name__}")
-        names = [kind.name for kind in self.program.state]
-        if len(state) != len(names) or any(name not in state for name in names):
-            missing = sorted(set(names) - set(state))
-            unknown = sorted(set(state) - set(names))
-            raise ReproError(f"state: missing {_listed(missing)}, unknown {_listed(unknown)}")
-        states = [_updatable(state[kind.name], kind) for kind in self.program.state]
-        _check_apart(states, self.program.state)
-        return states
-
-    def _inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-        """The inputs as arrays that share their memory."""
-        kinds = self.program.inputs
-        if len(inputs) != len(kinds):
-            wanted = ", ".join(str(kind) for kind in kinds)
-            raise ReproError(f"expected {len(kinds)} inputs ({wanted}), got {len(inputs)}")
-        arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
-        for i, kind in enumerate(kinds):
-            if i + len(self.program.state) in self._moved and not is_canonical(arrays[i], kind.element):
-                arrays[i] = arrays[i].copy()
-                make_canonical(arrays[i], kind.element)
-        return arrays
-
-    def _make_canonical(self, states: Sequence[np.ndarray], *, whole: bool = False) -> None:
-        """(V4) Gives the states of which another result may show bytes as they are canonical ones, in place; `whole`:
-        also those that a step returns as they are, and does not look at."""
-        for i, (array, kind) in enumerate(zip(states, self.program.state, strict=True)):
-            if i in self._moved or (whole and i in self._kept):
-                make_canonical(array, kind.element)
 
 
 class Kept:
@@ -298,7 +262,7 @@ class Kept:
         self._executable = executable
         self._states = states
         self._exclusive = exclusive
-        executable._make_canonical(states, whole=True)
+        executable.arguments.make_canonical(states, whole=True)
         self._bound = bind(backend, states)
         spans = sorted(_span(array) for array in states if array.nbytes)
         self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
@@ -334,8 +298,8 @@ class Kept:
         """
         if not (self._executable.resident or self._exclusive):
             # They may have been written since the last step.
-            self._executable._make_canonical(self._states)
-        arrays = [self._readable(array) for array in self._executable._inputs(inputs)]
+            self._executable.arguments.make_canonical(self._states)
+        arrays = [self._readable(array) for array in self._executable.arguments.inputs(inputs)]
         with step_errors(self._executable.target):
             self._bound.step(arrays, list(self._outputs.values()))
         return self._outputs
@@ -350,7 +314,7 @@ class Kept:
 
     def load(self) -> None:
         """Takes the state from the arrays, which have been written since."""
-        self._executable._make_canonical(self._states, whole=True)
+        self._executable.arguments.make_canonical(self._states, whole=True)
         self._bound.load()
 
     def _readable(self, array: np.ndarray) -> np.ndarray:
@@ -380,35 +344,5 @@ def step_errors(target: str) -> Iterator[None]:
         raise ReproError(f"out of memory: cannot run a step on {target}{_reason(error)}") from None
 
 
-def _listed(names: list[str]) -> str:
-    if not names:
-        return "none"
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
 def _contiguous(array: np.ndarray) -> np.ndarray:
     return array if array.flags.c_contiguous else array.copy(order="C")
-
-
-def _updatable(value: Any, kind: TensorType) -> np.ndarray:
-    if isinstance(value, bool | int | float | np.generic):
-        raise ReproError(f"state {kind.name}: expected an array, as it is updated in place, got the number {value!r}")
-    array = as_array(value, kind, "state")
-    if not array.flags.c_contiguous:
-        raise ReproError(
-            f"state {kind.name}: expected a contiguous array, as it is updated in place; pass a contiguous copy"
-        )
-    if not array.flags.writeable:
-        raise ReproError(f"state {kind.name}: expected a writable array, as it is updated in place; pass a copy")
-    return array
-
-
-def _check_apart(arrays: list[np.ndarray], kinds: tuple[TensorType, ...]) -> None:
-    """Two states in the same memory would overwrite each other."""
-    spans = sorted(
-        (array.__array_interface__["data"][0], array.nbytes, kind.name)
-        for array, kind in zip(arrays, kinds, strict=True)
-    )
-    for (start, size, name), (next_start, next_size, next_name) in itertools.pairwise(spans):
-        if next_size and start + size > next_start:
-            raise ReproError(f"state {name} and state {next_name} share memory, expected arrays of their own")

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..distributed.sums import Sums
-from ..numerics.tensors import canonical_of
+from ..numerics.tensors import canonical_of, start_of
 from ..program.microbatches import MicrobatchProgram
-from .buffers import start_of
 from .executable import Executable
 
 

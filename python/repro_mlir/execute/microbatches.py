@@ -13,6 +13,7 @@ import numpy as np
 
 from ..distributed.agreement import Report, require_agreement
 from ..distributed.checking import Checks, checker_of, digest_of, require_right
+from ..distributed.failures import describe
 from ..distributed.ranks import Agreed, Ranks
 from ..distributed.reduction import buckets, combine
 from ..distributed.sums import SumLayout, Sums
@@ -21,9 +22,9 @@ from ..errors import ReproError, StepFailed
 from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of
 from ..numerics.hashing import combine_digests, tensor_digest
+from ..numerics.tensors import start_of
 from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
 from .agreed_state import AgreedState
-from .buffers import start_of
 from .executable import Executable, Kept, compile, step_errors
 from .microbatch_calls import MicrobatchCalls
 
@@ -69,20 +70,20 @@ class MicrobatchExecutable:
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """One step on a state that is updated in place, as a call of an `Executable`; outputs are NumPy arrays."""
-        kept = self.keep(state)
-        outputs = kept.step(*inputs)
-        if kept.ahead:
-            kept.fetch()
-        return {kind.name: state[kind.name] for kind in self.program.state}, outputs
+        return {kind.name: state[kind.name] for kind in self.program.state}, self._run(state, inputs).outputs
 
     def commit(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], tuple[bytes, ...]]:
         """One step as a call: its outputs, and the hash of what each microbatch gave (C8)."""
+        kept = self._run(state, inputs, commits=True)
+        return kept.outputs, kept.microbatches
+
+    def _run(self, state: Mapping[str, Any], inputs: Sequence[Any], *, commits: bool = False) -> KeptMicrobatches:
         kept = self.keep(state)
-        kept.commits = True
-        outputs = kept.step(*inputs)
+        kept.commits = commits
+        kept.step(*inputs)
         if kept.ahead:
             kept.fetch()
-        return outputs, kept.microbatches
+        return kept
 
     def keep(self, state: Mapping[str, Any]) -> KeptMicrobatches:
         """A state on which many steps run, as `Executable.keep`."""
@@ -216,9 +217,8 @@ class KeptMicrobatches:
 
     def _agree(self, ranks: Ranks, report: Report, failure: BaseException | None) -> list[Report]:
         """Tells the others what this rank has, or why it has failed, as they wait for it; as `require_agreement`."""
-        said = "" if failure is None else str(failure) or type(failure).__name__
         try:
-            return require_agreement(ranks, replace(report, failure=said))
+            return require_agreement(ranks, replace(report, failure=describe(failure)))
         except Agreed as error:
             raise Agreed from failure or error.__cause__
 

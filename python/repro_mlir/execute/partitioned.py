@@ -12,6 +12,7 @@ from typing import Any, NoReturn, SupportsIndex
 import numpy as np
 
 from ..distributed.agreement import Report, require_agreement
+from ..distributed.failures import describe
 from ..distributed.gathering import exchange_parts
 from ..distributed.ranks import Agreed, Ranks
 from ..errors import ReproError
@@ -19,9 +20,10 @@ from ..frontends.arrays import as_array
 from ..frontends.tensors import module_of
 from ..numerics.digest import blake3_of
 from ..numerics.hashing import tensor_digest
-from ..numerics.tensors import TensorType, make_canonical
+from ..numerics.tensors import TensorType, canonical_of, make_canonical
 from ..program import Program
 from ..program.partition import LEAST, Call, Gather, RankProgram, partition
+from .arguments import Arguments, check_names
 from .executable import check_target, check_threads, compile, step_errors
 
 
@@ -36,6 +38,7 @@ class PartitionedExecutable:
       plan: what this rank does.
       target, threads: as of an `Executable`; each rank may have its own.
       ranks: who runs it.
+      arguments: of the program.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class PartitionedExecutable:
         self.target = target
         self.threads = check_threads(threads)
         self.ranks = ranks
+        self.arguments = Arguments(program)
         self.plan: RankProgram = partition(program, ranks.size, ranks.rank, cut, least)
         self.segments = [compile(each, target, self.threads) for each in self.plan.segments]
 
@@ -66,12 +70,14 @@ class PartitionedExecutable:
         Raises:
           ReproError: a wrong name, shape or element type.
         """
-        found = {}
-        for kind, value, cut in zip(self.program.state, self._named(state), self.plan.cuts, strict=False):
-            if cut is not None:
-                value = cut.copy_part(as_array(value, kind, "state"), self.plan.rank)
-            found[kind.name] = value
-        return found
+        parts = self._parts(self._named(state))
+        return {kind.name: part for kind, part in zip(self.program.state, parts, strict=True)}
+
+    def _parts(self, values: Sequence[Any]) -> list[Any]:
+        return [
+            value if cut is None else cut.copy_part(as_array(value, kind, "state"), self.plan.rank)
+            for kind, value, cut in zip(self.program.state, values, self.plan.cuts, strict=False)
+        ]
 
     def keep(self, parts: Mapping[str, Any]) -> KeptParts:
         """A state on which many steps run, as `Executable.keep`, of what `parts` gives. States that change are updated
@@ -87,9 +93,15 @@ class PartitionedExecutable:
           RankLost: another rank is gone.
         """
         kinds = self.program.state
-        arrays = [as_array(value, kind, "state") for value, kind in zip(self._named(state), kinds, strict=True)]
+        arrays = self.arguments.states(state)
+        self.arguments.make_canonical(arrays)
         digests = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
-        outputs = KeptParts(self, self._named(self.parts(state)), blake3_of(*digests)).step(*inputs)
+        # (V4) Of a state that stays as it is nothing is written, nor are its NaNs made canonical.
+        given = [
+            canonical_of(array, kind.element) if self.plan.results[i] == i else array
+            for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True))
+        ]
+        outputs = KeptParts(self, self._parts(given), blake3_of(*digests)).step(*inputs)
         framework = next(filter(None, map(module_of, (*state.values(), *inputs))), None)
         if framework is not None:
             outputs = {
@@ -98,10 +110,8 @@ class PartitionedExecutable:
         return {kind.name: state[kind.name] for kind in kinds}, outputs
 
     def _named(self, state: Mapping[str, Any]) -> list[Any]:
-        names = [kind.name for kind in self.program.state]
-        if sorted(state) != sorted(names):
-            raise ReproError(f"state: expected the names {', '.join(sorted(names))}, got {', '.join(sorted(state))}")
-        return [state[name] for name in names]
+        check_names(self.program.state, state)
+        return [state[kind.name] for kind in self.program.state]
 
 
 class KeptParts:
@@ -139,12 +149,8 @@ class KeptParts:
           ReproError, StepFailed, RankLost: as a call of the executable.
         """
         executable = self._executable
-        kinds = executable.program.inputs
-        if len(inputs) != len(kinds):
-            wanted = ", ".join(str(kind) for kind in kinds)
-            raise ReproError(f"expected {len(kinds)} inputs ({wanted}), got {len(inputs)}")
         with step_errors(executable.target):
-            arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+            arrays = executable.arguments.inputs(inputs)
             try:
                 with executable.ranks.step():
                     results = self._run(arrays)
@@ -228,10 +234,9 @@ class KeptParts:
 
     def _agree(self, state: bytes, inputs: bytes, failure: BaseException | None) -> None:
         """Tells the others what this rank has, or why it has failed; as `require_agreement`."""
-        said = "" if failure is None else str(failure) or type(failure).__name__
         plan = self._executable.plan
         try:
-            report = Report(plan.digest, bytes(32), state, inputs, failure=said)
+            report = Report(plan.digest, bytes(32), state, inputs, failure=describe(failure))
             require_agreement(self._executable.ranks, report)
         except Agreed as error:
             raise Agreed from failure or error.__cause__

@@ -88,6 +88,11 @@ def from_bytes(data: bytes | memoryview, kind: TensorType) -> np.ndarray:
     return raw.astype(kind.dtype, copy=False).reshape(kind.shape)
 
 
+def start_of(array: np.ndarray) -> int:
+    """The address of the array's first element."""
+    return int(array.__array_interface__["data"][0])
+
+
 def is_canonical(array: np.ndarray, element: str) -> bool:
     """Whether all bytes are those that results have: each NaN is the canonical one (V4), each i1 is 0 or 1."""
     if element == "i1":

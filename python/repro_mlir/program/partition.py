@@ -133,6 +133,9 @@ def partition(
         for name in cut:
             if names.count(name) != 1:
                 raise ReproError(f"(T1) expected the name of a state tensor or an input, got {name!r}")
+        for name, dimension in cut.items():
+            if type(dimension) is not int:
+                raise ReproError(f"(T1) {name}: expected a dimension as a whole number, got {dimension!r}")
         positions = [names.index(name) for name in cut]
         options += f" arguments={','.join(map(str, positions))} dimensions={','.join(map(str, cut.values()))}"
     with ir.Context():

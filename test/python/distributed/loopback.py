@@ -60,3 +60,13 @@ def make_loopback(size: int) -> list[_Loopback]:
     queues: list[list[queue.Queue[bytes]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
     gone = threading.Event()
     return [_Loopback(rank, queues, gone) for rank in range(size)]
+
+
+def run_ranks(size: int, work: Callable[[int], None]) -> None:
+    """Calls `work` with the number of each rank, in a thread named after it. None may take longer than 5 minutes."""
+    threads = [threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(300)
+        assert not thread.is_alive(), f"{thread.name} waits for a message"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import repro_mlir
 import torch
-from loopback import make_loopback
+from loopback import make_loopback, run_ranks
 from repro_mlir.distributed import Ranks
 from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable
 from repro_mlir.numerics.hashing import state_hash
@@ -76,11 +75,7 @@ def run(
             found[rank] = error
             transports[rank].leave()
 
-    threads = [threading.Thread(target=work, args=(rank,), name=f"rank {rank}") for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_ranks(size, work)
     return found, [transport.sent for transport in transports]
 
 

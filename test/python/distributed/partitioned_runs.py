@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from loopback import make_loopback
+from loopback import make_loopback, run_ranks
 from repro_mlir.distributed import Ranks
 from repro_mlir.execute.executable import compile
 from repro_mlir.execute.partitioned import PartitionedExecutable
-from repro_mlir.numerics.hashing import state_hash
+from repro_mlir.numerics.digest import blake3_of
 from repro_mlir.program import Program
 
 Between = Callable[[int, dict[str, np.ndarray], list[np.ndarray]], None]
@@ -22,9 +21,9 @@ Between = Callable[[int, dict[str, np.ndarray], list[np.ndarray]], None]
 
 
 def hash_of(program: Program, state: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
-    """Of all that a step gives."""
+    """Of all bytes that a step gives, those of NaNs among them."""
     pairs = [(kind, state) for kind in program.state] + [(kind, outputs) for kind in program.outputs]
-    return state_hash([(np.asarray(values[kind.name]), kind.element) for kind, values in pairs])
+    return blake3_of(*(np.asarray(values[kind.name]).tobytes() for kind, values in pairs)).hex()
 
 
 def alone(program: Program, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray], target: str = "cpu") -> str:
@@ -60,9 +59,5 @@ def run(
             found[rank] = error
             transports[rank].leave()
 
-    threads = [threading.Thread(target=work, args=(rank,), name=f"rank {rank}") for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_ranks(size, work)
     return found, executables, [transport.sent for transport in transports]

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
-from loopback import make_loopback
+from loopback import make_loopback, run_ranks
 from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.beginning import Position, begin_together, begin_without_receipt
 from repro_mlir.errors import ReproError
@@ -39,12 +38,7 @@ def begun(size: int, begin: Begin) -> tuple[list[Any], list[dict[str, np.ndarray
         # Another exchange goes on from here.
         begin_without_receipt(ranks[rank])
 
-    threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
+    run_ranks(size, work)
     return found, states
 
 

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
+from loopback import make_loopback
 from partitioned_runs import alone, run
+from repro_mlir.distributed import Ranks
 from repro_mlir.errors import ReproError, StepFailed
 from repro_mlir.program import Program
-from repro_mlir.program.canonical import to_bytes
+from repro_mlir.program.canonical import examine, to_bytes
 from repro_mlir.program.partition import Gather, partition
 from repro_mlir.program.program import read_signature
 from support import inputs as values
@@ -163,6 +165,7 @@ def test_what_cannot_be_cut_is_refused() -> None:
         ({"sideways": 0}, "expected the name of a state tensor or an input, got 'sideways'"),
         ({"up.weight": 2}, "which has no dimension 2"),
         ({program.inputs[0].name: 0}, "expected an element for each of 4 ranks"),
+        ({"up.weight": "0"}, "up.weight: expected a dimension as a whole number, got '0'"),
     ):
         with pytest.raises(ReproError, match=message):
             partition(program, 4, 0, cut)
@@ -184,7 +187,8 @@ def random_case(number: int) -> tuple[list[Any], list[Any]]:
     choose = random.Random(~number)
     size = choose.choice([2, 3, 4, 5])
     cut = {}
-    for kind in program.inputs:
+    kept = examine(program.data).kept
+    for kind in [*(kind for i, kind in enumerate(program.state) if i in kept), *program.inputs]:
         dimensions = [dim for dim, extent in enumerate(kind.shape) if extent >= size]
         if dimensions and choose.random() < 0.7:
             cut[kind.name] = choose.choice(dimensions)
@@ -201,3 +205,19 @@ def test_random_programs_have_the_bits_of_one_process(numbers: Sequence[int]) ->
     for number in numbers:
         found, want = random_case(number)
         assert found == want, number
+
+
+def test_states_that_a_process_refuses_are_refused() -> None:
+    program, state, inputs = captured(GatedMLP(), torch.randn(3, 10))
+    shared = {**state, "up.weight": state["gate.weight"]}
+    transposed = {**state, "up.weight": np.asfortranarray(state["up.weight"])}
+    missing = {name: array for name, array in state.items() if name != "up.weight"}
+    executable = repro_mlir.compile(program, "reference")
+    parted = repro_mlir.compile(program, "reference", ranks=Ranks(make_loopback(1)[0]))
+    for wrong in (shared, transposed, missing):
+        messages = []
+        for each in (executable, parted):
+            with pytest.raises(ReproError) as error:
+                each(wrong, *inputs)
+            messages.append(str(error.value))
+        assert messages[0] == messages[1]

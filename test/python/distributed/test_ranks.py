@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
-from loopback import make_loopback
+from loopback import make_loopback, run_ranks
 from loopback_runs import Run, alone, captured, hash_of, run
 from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.tree import maximal_nodes
@@ -224,11 +224,7 @@ def test_a_rank_that_was_cut_short_takes_part_in_nothing_more() -> None:
         except ReproError as error:
             again.append(error)
 
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_ranks(2, work)
     assert [type(each) for each in again] == [RankLost, RankLost]
     assert any("a step was cut short: start the ranks again" in str(each) for each in again)
     assert [each.completed for each in kept] == [0, 0]
@@ -272,11 +268,7 @@ def test_trainers_of_several_kinds_with_batches_of_two_sizes() -> None:
             found[rank] = error
             transports[rank].leave()
 
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_ranks(3, work)
     assert found == [want] * 3
 
 

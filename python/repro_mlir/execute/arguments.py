@@ -1,0 +1,98 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a user gives a program, as arrays: checked, and with canonical NaNs where bytes could show (V4)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ReproError
+from ..frontends.arrays import as_array
+from ..numerics.tensors import TensorType, is_canonical, make_canonical, start_of
+from ..program import Program
+from ..program.canonical import examine
+
+
+class Arguments:
+    """The states and inputs of a program.
+
+    Attributes:
+      moved: the states and inputs, numbered together, of which elements may become elements of another result as they
+        are.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        examined = examine(program.data)
+        self.moved, self._kept = examined.moved, examined.kept
+
+    def states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
+        """The arrays of a state in the order of the program, after their checks; they are updated in place."""
+        if not isinstance(state, Mapping):
+            raise ReproError(f"expected the state as a mapping from name to array, got a {type(state).__name__}")
+        check_names(self._program.state, state)
+        states = [updatable(state[kind.name], kind) for kind in self._program.state]
+        _check_apart(states, self._program.state)
+        return states
+
+    def inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """The inputs as arrays that share their memory."""
+        kinds = self._program.inputs
+        if len(inputs) != len(kinds):
+            wanted = ", ".join(str(kind) for kind in kinds)
+            raise ReproError(f"expected {len(kinds)} inputs ({wanted}), got {len(inputs)}")
+        arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+        for i, kind in enumerate(kinds):
+            if i + len(self._program.state) in self.moved and not is_canonical(arrays[i], kind.element):
+                arrays[i] = arrays[i].copy()
+                make_canonical(arrays[i], kind.element)
+        return arrays
+
+    def make_canonical(self, states: Sequence[np.ndarray], *, whole: bool = False) -> None:
+        """(V4) Gives the states of which another result may show bytes as they are canonical ones, in place; `whole`:
+        also those that a step returns as they are, and does not look at."""
+        for i, (array, kind) in enumerate(zip(states, self._program.state, strict=True)):
+            if i in self.moved or (whole and i in self._kept):
+                make_canonical(array, kind.element)
+
+
+def check_names(kinds: Sequence[TensorType], state: Mapping[str, Any]) -> None:
+    """ReproError unless a state has a value for each of these tensors, and no others."""
+    names = [kind.name for kind in kinds]
+    if len(state) != len(names) or any(name not in state for name in names):
+        missing = sorted(set(names) - set(state))
+        unknown = sorted(set(state) - set(names))
+        raise ReproError(f"state: missing {_listed(missing)}, unknown {_listed(unknown)}")
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return "none"
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def updatable(value: Any, kind: TensorType) -> np.ndarray:
+    """A state tensor as an array that shares its memory. ReproError where it cannot be updated in place."""
+    if isinstance(value, bool | int | float | np.generic):
+        raise ReproError(f"state {kind.name}: expected an array, as it is updated in place, got the number {value!r}")
+    array = as_array(value, kind, "state")
+    if not array.flags.c_contiguous:
+        raise ReproError(
+            f"state {kind.name}: expected a contiguous array, as it is updated in place; pass a contiguous copy"
+        )
+    if not array.flags.writeable:
+        raise ReproError(f"state {kind.name}: expected a writable array, as it is updated in place; pass a copy")
+    return array
+
+
+def _check_apart(arrays: list[np.ndarray], kinds: tuple[TensorType, ...]) -> None:
+    """Two states in the same memory would overwrite each other."""
+    spans = sorted((start_of(array), array.nbytes, kind.name) for array, kind in zip(arrays, kinds, strict=True))
+    for (start, size, name), (next_start, next_size, next_name) in itertools.pairwise(spans):
+        if next_size and start + size > next_start:
+            raise ReproError(f"state {name} and state {next_name} share memory, expected arrays of their own")
