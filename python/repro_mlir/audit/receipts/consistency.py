@@ -140,7 +140,7 @@ def check_step(receipt: Receipt, number: int, record: Record) -> None:
     """ReceiptWrong where the inputs or the loss of a step are not those that its record hashes, or it commits to other
     microbatches than it has."""
     assert record.program is not None
-    due = committed_microbatches(receipt.header.run(), record.step, receipt.program_at(record.program))
+    due = committed_microbatches(receipt.header.microbatches_every, record.step, receipt.program_at(record.program))
     if len(record.commitment.microbatches) != due:
         found = len(record.commitment.microbatches)
         raise ReceiptWrong(STEPS, f"expected the digests of {due} microbatches, got {found}", record.step)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -322,9 +322,8 @@ class Header:
         )
 
 
-def committed_microbatches(run: Mapping[str, Any], step: int, program: StepProgram) -> int:
-    """(C8) To how many microbatches a step commits, in a run with this JSON as `Header.run`."""
-    every = run.get("microbatches_every")
+def committed_microbatches(every: int | None, step: int, program: StepProgram) -> int:
+    """(C8) To how many microbatches a step commits, where each step of a number that `every` divides does."""
     if every is None or step % every or isinstance(program, Program):
         return 0
     return program.microbatches.count

@@ -191,7 +191,7 @@ class Recorder:
         """
         self._writer.check_program(program)
         most = canonical_json.LIMIT // 128
-        if committed_microbatches(self._writer.header.run(), self.steps + 1, program) > most:
+        if committed_microbatches(self._writer.header.microbatches_every, self.steps + 1, program) > most:
             raise ReproError(f"a step of more than {most:,} microbatches cannot commit to them: see microbatches_every")
         self._note_change()
         self._program = program
@@ -206,7 +206,7 @@ class Recorder:
     @property
     def commits_microbatches(self) -> bool:
         """(C8) Whether the step of `take` commits to its microbatches."""
-        return committed_microbatches(self._writer.header.run(), self.steps + 1, self._program) > 0
+        return committed_microbatches(self._writer.header.microbatches_every, self.steps + 1, self._program) > 0
 
     def commit(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], microbatches: tuple[bytes, ...] = ()
