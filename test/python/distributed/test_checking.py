@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopback import make_loopback
+from loopback import make_loopback, run_ranks
 from loopback_runs import alone, run
 from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.checking import Checks
 from repro_mlir.distributed.sums import Sums
 from repro_mlir.errors import ReproError
 from repro_mlir.execute.microbatch_calls import MicrobatchCalls
+from repro_mlir.execute.microbatches import MicrobatchExecutable
 from test_ranks import flip, normalized
 
 Fault = Callable[[list[np.ndarray], list[np.ndarray]], None]
@@ -130,9 +131,7 @@ def test_right_ranks_go_on(share: float) -> None:
         assert found == [alone(given)] * size
 
 
-def test_ranks_that_check_otherwise_are_named() -> None:
-    """What is checked is agreed on like the shares are."""
-    given = normalized(4, 1)
+def test_what_is_checked_follows_from_the_step() -> None:
     seeds = [bytes([i]) * 32 for i in range(200)]
     ranks = [Ranks(each, check_share=0.25) for each in make_loopback(3)]
     drawn = [Checks.drawn(each, 12, seed) for each in ranks for seed in seeds]
@@ -143,6 +142,26 @@ def test_ranks_that_check_otherwise_are_named() -> None:
         *(range(leaf, leaf + 1) for leaf in range(4, 8)),
         range(4, 8),
     )
-    with pytest.raises(ReproError, match="expected a share of checks from 0 to 1"):
-        Ranks(make_loopback(1)[0], check_share=1.5)
-    assert given.program.microbatches.count == 4
+
+
+def test_a_share_that_is_none() -> None:
+    for share in (-0.1, 1.5, float("nan")):
+        with pytest.raises(ReproError, match="expected a share of checks from 0 to 1"):
+            Ranks(make_loopback(1)[0], check_share=share)
+
+
+def test_ranks_that_check_otherwise_are_named() -> None:
+    given, found = normalized(4, 1), [""] * 3
+    transports = make_loopback(3)
+
+    def work(rank: int) -> None:
+        executable = MicrobatchExecutable(
+            given.program, "cpu", 1, Ranks(transports[rank], check_share=0.5 if rank == 1 else 0.25)
+        )
+        try:
+            executable(given.program.initial_state(), *given.inputs)
+        except ReproError as error:
+            found[rank] = str(error)
+
+    run_ranks(3, work)
+    assert all("1 of 3 have other shares" in each for each in found)
