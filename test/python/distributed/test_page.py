@@ -32,6 +32,33 @@ def test_examples(tmp_path: Path) -> None:
     assert done.stdout.count(want) == 2
 
 
+def test_the_layers_of_a_model_are_divided(tmp_path: Path) -> None:
+    """On 3 ranks of two kinds: the bits of one process, and a third of the rows of a weight."""
+    examples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.M | re.S)
+    (example,) = (each for each in examples if "infer" in each)
+    told = """
+import hashlib, sys
+(output,) = outputs.values()
+assert torch.allclose(output, model(x), atol=1e-5)
+part = state if ranks is None else executable.parts(state)
+digest = hashlib.sha256(output.numpy().tobytes()).hexdigest()
+sys.stdout.write(f"{len(part['linear1.weight'])} {digest}\\n")
+"""
+    kind = 'ranks=ranks, threads=1, target="cpu:x86-64-v2" if ranks is not None and ranks.rank == 1 else "cpu")'
+    script = tmp_path / "infer.py"
+    found = []
+    for start in ([], ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]):
+        text = example.replace("ranks=ranks)", kind) + told
+        script.write_text(text if start else text.replace("ranks = connect()", "ranks = None"))
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, *start, str(script)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+        assert done.returncode == 0, done.stderr[-2000:]
+        found.append([line.split() for line in done.stdout.splitlines()])
+    ((rows, digest),) = found[0]
+    assert rows == "256" and sorted(found[1]) == [["85", digest], ["85", digest], ["86", digest]]
+
+
 def test_the_tutorial(tmp_path: Path) -> None:
     tutorial = PAGE.read_text().split("\n## Tutorial", 1)[1]
     (script,) = re.findall(r"^```python\n(.*?)^```$", tutorial, flags=re.M | re.S)
