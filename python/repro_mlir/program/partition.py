@@ -15,7 +15,8 @@ import numpy as np
 
 from ..errors import ReproError
 from ..numerics.digest import blake3_of
-from .canonical import read_module, write_module
+from .canonical import from_bytes, write_module
+from .importing import run_prepared_passes
 from .program import Program, read_signature
 
 
@@ -122,8 +123,6 @@ def partition(
     Raises:
       ReproError: a name that there is not, a dimension that a tensor does not have, a state that changes.
     """
-    from .. import ir, passmanager
-
     kinds = [*program.state, *program.inputs]
     options = f"ranks={size} rank={rank} least={least}"
     if cut is None:
@@ -138,17 +137,15 @@ def partition(
                 raise ReproError(f"(T1) {name}: expected a dimension as a whole number, got {dimension!r}")
         positions = [names.index(name) for name in cut]
         options += f" arguments={','.join(map(str, positions))} dimensions={','.join(map(str, cut.values()))}"
-    with ir.Context():
-        module = read_module(program.data)
-        try:
-            passes = f"repro-partition{{{options}}},repro-outline-segments"
-            passmanager.PassManager.parse(f"builtin.module({passes})").run(module.operation)
-        except ir.MLIRError as error:
-            raise ReproError(" ".join(str(error).splitlines()[:2])) from None
-        return _read_plan(ir, module, program, size, rank)
+    passes = f"repro-partition{{{options}}},repro-outline-segments"
+    return run_prepared_passes(
+        from_bytes(program.data), lambda _: passes, "partition", lambda module: _read_plan(module, program, size, rank)
+    )
 
 
-def _read_plan(ir: Any, module: Any, program: Program, size: int, rank: int) -> RankProgram:
+def _read_plan(module: Any, program: Program, size: int, rank: int) -> RankProgram:
+    from .. import ir
+
     main, *functions = module.body.operations
     block = main.regions[0].blocks[0]
     numbers: dict[Any, int] = {}
