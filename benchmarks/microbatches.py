@@ -21,6 +21,7 @@ import numpy as np
 import repro_mlir
 import torch
 from loops import MODELS
+from repro_mlir.numerics.tensors import start_of
 from timing import interleaved
 from training_models import GPT
 
@@ -76,7 +77,7 @@ def _contestants(name: str, count: int, threads: int) -> dict[str, Callable[[], 
 
 
 def _addresses(*groups: list[np.ndarray]) -> list[int]:
-    return [array.__array_interface__["data"][0] for group in groups for array in group]
+    return [start_of(array) for group in groups for array in group]
 
 
 def main() -> None:
