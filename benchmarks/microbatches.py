@@ -53,13 +53,16 @@ def _contestants(name: str, count: int, threads: int) -> dict[str, Callable[[], 
     sums = [np.empty(kind.shape, kind.dtype) for kind in program.sums]
     outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
 
-    parts = [_addresses(state, numbers, piece, sums) for piece in pieces]
-    end = _addresses(state, sums, numbers, outputs)
+    parts = [[*state, *numbers, *piece, *sums] for piece in pieces]
+    end = [*state, *sums, *numbers, *outputs]
+    # Calls go by addresses: what is there has to stay.
+    starts = [([start_of(array) for array in arrays], arrays) for arrays in (*parts, end)]
 
     def alone() -> None:
-        for each in parts:
+        *first, (last, _) = starts
+        for each, _ in first:
             part.write_at(each)
-        finish.write_at(end)
+        finish.write_at(last)
 
     eager, rule = make()
 
@@ -74,10 +77,6 @@ def _contestants(name: str, count: int, threads: int) -> dict[str, Callable[[], 
         return total
 
     return {OURS: lambda: trainer.step(*batch), SUM: alone, EAGER: accumulated}
-
-
-def _addresses(*groups: list[np.ndarray]) -> list[int]:
-    return [start_of(array) for group in groups for array in group]
 
 
 def main() -> None:
