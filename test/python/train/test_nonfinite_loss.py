@@ -112,7 +112,7 @@ def test_a_receipt_that_should_have_stopped_is_wrong(tmp_path: Path, monkeypatch
     from repro_mlir.audit.receipts import recorder
 
     header = recorder.Header
-    monkeypatch.setattr(recorder, "Header", lambda *fields: replace(header(*fields), nonfinite_loss="stop"))
+    monkeypatch.setattr(recorder, "Header", lambda *given, **named: replace(header(*given, **named), nonfinite_loss="stop"))
     path = tmp_path / "run"
     with trainer(nonfinite_loss="ignore", receipt=path) as run:
         run.fit([GOOD, BAD, GOOD], 3)
