@@ -5,9 +5,10 @@
 
     python benchmarks/ranks.py [--model GPT ...] [--counts 2 8] [--rounds 40]
 
-Starts the ranks by torchrun, with gloo. All three take turns in the same two processes: while one process works with
-two threads, the other one waits. Prints rows for docs/performance: milliseconds of a step, the median and in brackets
-the best, by the clock, and the processor time of both processes together; then how many times as fast the ranks are.
+Starts the ranks by torchrun, with gloo; once more with a sharded optimizer. All take turns in the same two processes:
+while one process works with two threads, the other one waits. Prints rows for docs/performance: milliseconds of a step,
+the median and in brackets the best, by the clock, and the processor time of both processes together; then how many
+times as fast the ranks are.
 """
 
 import argparse
@@ -29,9 +30,11 @@ from torch.nn.parallel import DistributedDataParallel
 from training_models import GPT
 
 SIZE = 2
-RANKS, PROCESS, DDP = "ranks", "one process", "DDP"
+RANKS, SHARDED, PROCESS, DDP = "ranks", "sharded ranks", "one process", "DDP"
 # The last one is the step of goals.py, without blocks of attention.
 MODELS = {**loops.MODELS, "large GPT": ((6, 6, 384, 256, 8192), 8)}
+_ALL = RANKS, SHARDED, PROCESS, DDP
+_PAIRS = [(key, other) for key in (RANKS, SHARDED) for other in (PROCESS, DDP)]
 # A turn takes this long, at least one step; calls before it are not timed.
 _TURN_SECONDS = 0.3
 _SETTLE_SECONDS = 0.05
@@ -49,9 +52,11 @@ def _contestants(name: str, count: int) -> dict[str, tuple[Callable[[], float], 
         model = GPT(*sizes)
         return model, torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
 
-    ranks = connect()
-    ours = repro_mlir.Trainer(*_arguments(make()), threads=1, microbatches=count, ranks=ranks)
-    steps: dict[str, tuple[Callable[[], float], Sequence[int]]] = {RANKS: (lambda: ours.step(*batch), range(SIZE))}
+    steps: dict[str, tuple[Callable[[], float], Sequence[int]]] = {}
+    for key in (RANKS, SHARDED):
+        ranks = connect(shard_optimizer=key == SHARDED)
+        ours = repro_mlir.Trainer(*_arguments(make()), threads=1, microbatches=count, ranks=ranks)
+        steps[key] = (lambda ours=ours: ours.step(*batch), range(SIZE))
     if ranks.rank == 0:
         alone = repro_mlir.Trainer(*_arguments(make()), threads=SIZE, microbatches=count)
         steps[PROCESS] = (lambda: alone.step(*batch), (0,))
@@ -146,10 +151,10 @@ def _rank(options: argparse.Namespace) -> None:
             found = _measure(name, count, options.rounds)
             if not first:
                 continue
-            cells = [name, str(count), *(_shown(each) for key in (RANKS, PROCESS, DDP) for each in found[key])]
-            own = found[RANKS][0]
-            for other in (found[PROCESS][0], found[DDP][0]):
-                cells.append(f"{other.median / own.median:.2f} ({other.best / own.best:.2f})")
+            cells = [name, str(count), *(_shown(each) for key in _ALL for each in found[key])]
+            for key, other in _PAIRS:
+                by_clock, of_processor = ((found[other][i], found[key][i]) for i in range(2))
+                cells += [f"{a.median / b.median:.2f} ({a.best / b.best:.2f})" for a, b in (by_clock, of_processor)]
             print(f"| {' | '.join(cells)} |", flush=True)
     dist.destroy_process_group()
 
@@ -166,9 +171,10 @@ def main() -> None:
         return
     date = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"
     print(f"{platform.machine()}; PyTorch {torch.__version__}; {date}; load {os.getloadavg()[0]:.1f}")
-    times = [f"{key}, {what}" for key in (RANKS, PROCESS, DDP) for what in ("ms", "processor ms")]
-    print(f"| model | microbatches | {' | '.join(times)} | {PROCESS} over {RANKS} | {DDP} over {RANKS} |")
-    print("| --- " * (len(times) + 4) + "|", flush=True)
+    heads = [f"{key}, {what}" for key in _ALL for what in ("ms", "processor ms")]
+    heads += [f"{other} over {key}, {what}" for key, other in _PAIRS for what in ("clock", "processor")]
+    print(f"| model | microbatches | {' | '.join(heads)} |")
+    print("| --- " * (len(heads) + 2) + "|", flush=True)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(SIZE)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     raise SystemExit(subprocess.run([*launcher, __file__, *sys.argv[1:]], env=environment).returncode)

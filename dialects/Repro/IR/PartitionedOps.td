@@ -44,4 +44,31 @@ def Repro_AllGatherOp : Op<Repro_Dialect, "all_gather", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Repro_BroadcastOp : Op<Repro_Dialect, "broadcast", []> {
+  let summary = "a tensor that one rank has, on every rank (T2), (T3)";
+  let description = [{
+    (T2), (T3) The result is the operand of the rank `owner`; on every other rank
+    there is no operand. Every rank takes part, also one that reads no result:
+    hence the operation stays where nobody does. Exchanges of a `stage` follow
+    those of all stages below, on every rank, whatever it computes in between.
+
+    ```mlir
+    func.func @broadcast(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<3xf32>) {
+      %0 = repro.broadcast owner = 0 stage = 0 of %x : tensor<5xf32> -> tensor<5xf32>
+      %1 = repro.broadcast owner = 1 stage = 0 -> tensor<3xf32>
+      return %0, %1 : tensor<5xf32>, tensor<3xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Optional<AnyRankedTensor>:$operand,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$owner,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$stage);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    `owner` `=` $owner `stage` `=` $stage (`of` $operand^ `:` type($operand))?
+    attr-dict `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // REPRO_IR_PARTITIONEDOPS_TD

@@ -27,6 +27,12 @@ def add_ranks(command: argparse.ArgumentParser) -> None:
         help="under torchrun or mpirun: how much of the work of each rank another one does too, from 0 to 1 (0)",
     )
     command.add_argument(
+        "--shard-optimizer",
+        action="store_true",
+        default=None,
+        help="under torchrun or mpirun: each rank has its own part of the optimizer's state, and updates that",
+    )
+    command.add_argument(
         "--target-of", metavar="R=T,...", help="under torchrun or mpirun: the target of rank R, in place of --target"
     )
 
@@ -40,10 +46,10 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
         if not re.fullmatch(r"\d{1,9}(:\d{1,9})*", options.shares):
             raise ReproError(f"expected --shares as numbers, such as 5:2:1, got {options.shares!r}")
         shares = [int(share) for share in options.shares.split(":")]
-    ranks = launched_ranks(shares, options.check_share or 0.0)
+    ranks = launched_ranks(shares, options.check_share or 0.0, bool(options.shard_optimizer))
     if ranks is not None:
         return ranks
-    for name in ("shares", "check_share", "target_of"):
+    for name in ("shares", "check_share", "shard_optimizer", "target_of"):
         if getattr(options, name) is not None:
             raise ReproError(f"--{name.replace('_', '-')} is of processes that torchrun or mpirun has started")
     return None

@@ -70,8 +70,8 @@ def require_agreement(ranks: Ranks, report: Report) -> list[Report]:
 
 
 def _check(reports: Sequence[Report], own: int) -> None:
-    _require_equal(reports, lambda each: each.program, "run another program")
-    _require_equal(reports, lambda each: each.leaves, "have other shares")
+    _require_equal(reports, lambda each: each.program, "run another program, or make another call,")
+    _require_equal(reports, lambda each: each.leaves, "have other shares, or options of their ranks,")
     _require_equal(reports, lambda each: each.state, "have another state")
     _require_equal(reports, lambda each: each.inputs, "have another batch, or other hyper-parameters,")
     for rank, each in enumerate(reports):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,18 +19,17 @@ _FORM = struct.Struct(f"<{FORM}")
 
 def exchange_parts(
     ranks: Ranks,
-    parts: Sequence[np.ndarray],
-    shapes: Sequence[Sequence[tuple[int, ...]]],
+    parts: Sequence[Sequence[np.ndarray | None]],
     failure: BaseException | None,
-) -> list[list[np.ndarray]]:
-    """The parts that each rank has.
+    meanwhile: Callable[[], object] = lambda: None,
+) -> None:
+    """Gives every rank the parts that each has.
 
     Args:
-      parts: those of this rank, contiguous; where it has failed, of any values.
-      shapes: of each of them the shape on each rank.
+      parts: of each tensor those of all ranks, contiguous, None where a rank has none. Those of this rank are read, of
+        any values where it has failed; the others are written.
       failure: why this rank has none; the others are told, and none has a result.
-    Returns:
-      of each part the arrays of all ranks.
+      meanwhile: is called while they move.
     Raises:
       Agreed: a rank has failed; the cause is `failure` on this rank, a StepFailed on the others.
       RankLost: another rank is gone.
@@ -38,21 +37,24 @@ def exchange_parts(
     others = [peer for peer in range(ranks.size) if peer != ranks.rank]
     own = np.frombuffer(_FORM.pack(*pack_failure(describe(failure))), np.uint8).copy()
     said = {peer: np.empty(_FORM.size, np.uint8) for peer in others}
-    found = [
-        [part if rank == ranks.rank else np.empty(shape, part.dtype) for rank, shape in enumerate(each)]
-        for part, each in zip(parts, shapes, strict=True)
-    ]
-    # A part without elements is no message.
-    sends = [(peer, _bytes(part)) for peer in others for part in parts if part.size]
-    receives = [(peer, _bytes(each[peer])) for peer in others for each in found if each[peer].size]
-    ranks.transport.exchange([*((peer, own) for peer in others), *sends], [*said.items(), *receives])
+
+    def messages(peer: int, rank: int) -> list[tuple[int, np.ndarray]]:
+        # A part without elements is no message.
+        return [(peer, _bytes(part)) for each in parts if (part := each[rank]) is not None and part.size]
+
+    sends = [message for peer in others for message in messages(peer, ranks.rank)]
+    receives = [message for peer in others for message in messages(peer, peer)]
+    wait = ranks.transport.start([*((peer, own) for peer in others), *sends], [*said.items(), *receives])
+    try:
+        meanwhile()
+    finally:
+        wait()
     if failure is not None:
         raise Agreed from failure
     for peer, data in said.items():
         text = unpack_failure(*_FORM.unpack(data.tobytes()))
         if text:
             raise Agreed from StepFailed(f"rank {peer}: {text}")
-    return found
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ class Ranks:
       transport: moves bytes between them, and knows which one this is.
       shares: how much of the work each rank does, in proportion: `(5, 2, 1)`. None: as much as the others.
       check_share: how much of the work of each rank another one does too, from 0 to 1, see `Checks`.
+      shard_optimizer: whether each rank has its own part of the optimizer's state, and updates that (T3): ZeRO-1.
     Raises:
       ReproError: another number of shares than there are ranks, or shares that are no whole numbers from 0, one above;
         a share of checks that is none.
@@ -32,6 +33,7 @@ class Ranks:
     transport: Transport
     shares: tuple[int, ...] | None = None
     check_share: float = 0.0
+    shard_optimizer: bool = False
     _cut_short: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:

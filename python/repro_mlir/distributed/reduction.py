@@ -13,7 +13,7 @@ import numpy as np
 
 from ..numerics.elements import ELEMENTS
 from .ranks import Ranks
-from .sums import SumLayout, Sums
+from .sums import Slice, SumLayout, Sums
 from .transport import Message
 from .tree import join, maximal_nodes
 
@@ -25,23 +25,34 @@ _BUCKET_BYTES = 16 << 20
 
 
 class Bucket(NamedTuple):
-    """What moves at once: the elements from `start` to before `stop` of each slice of an element type."""
+    """What moves at once: the elements from `start` to before `stop` of each slice of an element type, as far as it has
+    them."""
 
     element: str
     start: int
     stop: int
 
-    @property
-    def length(self) -> int:
-        return self.stop - self.start
+    def span(self, part: Slice) -> slice:
+        """Where they are in the memory of the element type, of a slice."""
+        return slice(min(part.start + self.start, part.stop), min(part.start + self.stop, part.stop))
+
+    def shared(self, part: Slice) -> slice:
+        """Where those are of them that all ranks get."""
+        return slice(min(part.start + self.start, part.shared), min(part.start + self.stop, part.shared))
 
 
 def buckets(layout: SumLayout) -> Iterator[Bucket]:
     """What slices are made of."""
-    for element, length in layout.lengths.items():
+    for element, slices in layout.slices.items():
         size = _BUCKET_BYTES // ELEMENTS[element].dtype.itemsize
-        for start in range(0, length, size):
-            yield Bucket(element, start, min(start + size, length))
+        for start in range(0, max(part.stop - part.start for part in slices), size):
+            yield Bucket(element, start, start + size)
+
+
+def lengths(layout: SumLayout, element: str, rank: int) -> set[int]:
+    """Of how many elements a rank adds others, in buckets of its slice."""
+    spans = (each.span(layout.slices[element][rank]) for each in buckets(layout) if each.element == element)
+    return {span.stop - span.start for span in spans} - {0}
 
 
 def combine(
@@ -98,7 +109,11 @@ class _Reduction:
 
     def _part(self, sums: Sums, part: Bucket, rank: int) -> np.ndarray:
         """The bucket in the slice of a rank."""
-        return self.layout.slice_of(sums.flat[part.element], rank)[part.start : part.stop]
+        return sums.flat[part.element][part.span(self.layout.slices[part.element][rank])]
+
+    def _shared(self, part: Bucket, rank: int) -> np.ndarray:
+        """What all ranks get of it."""
+        return self.result.flat[part.element][part.shared(self.layout.slices[part.element][rank])]
 
     def collect(self, part: Bucket) -> Callable[[], dict[range, np.ndarray]]:
         """Sends a bucket of this rank's nodes to its owners. What it returns waits for those of all nodes, in the slice
@@ -111,9 +126,9 @@ class _Reduction:
         receives: list[Message] = []
         for peer in self._others:
             for node in self.theirs[peer]:
-                found[node] = np.empty(part.length, ELEMENTS[part.element].dtype)
+                found[node] = np.empty(len(self._part(self.result, part, own)), ELEMENTS[part.element].dtype)
                 receives.append((peer, _bytes(found[node])))
-        wait = self.ranks.transport.start(sends, receives)
+        wait = self.ranks.transport.start(_not_empty(sends), _not_empty(receives))
 
         def known() -> dict[range, np.ndarray]:
             wait()
@@ -128,16 +143,20 @@ class _Reduction:
             add(part.element, left, right)
             return left
 
-        found, result = join(leaves, known, added), self._part(self.result, part, self.ranks.rank)
+        result = self._part(self.result, part, self.ranks.rank)
+        if len(result) == 0:
+            return
+        found = join(leaves, known, added)
         if not np.may_share_memory(found, result):
             np.copyto(result, found)
 
     def spread(self, part: Bucket) -> Callable[[], None]:
-        """Sends a bucket of the sums in the slice of this rank to all, and gets theirs; what it returns waits."""
-        own = _bytes(self._part(self.result, part, self.ranks.rank))
+        """Sends a bucket of the sums in the slice of this rank to all that need them, and gets theirs; what it returns
+        waits."""
+        own = _bytes(self._shared(part, self.ranks.rank))
         sends = [(peer, own) for peer in self._others]
-        receives = [(peer, _bytes(self._part(self.result, part, peer))) for peer in self._others]
-        return self.ranks.transport.start(sends, receives)
+        receives = [(peer, _bytes(self._shared(part, peer))) for peer in self._others]
+        return self.ranks.transport.start(_not_empty(sends), _not_empty(receives))
 
     def spread_integers(self) -> None:
         """Gives the integers, which are equal on all ranks that have microbatches (B3), to those that have none."""
@@ -154,3 +173,7 @@ class _Reduction:
 
 def _bytes(array: np.ndarray) -> np.ndarray:
     return array.view(np.uint8)
+
+
+def _not_empty(messages: list[Message]) -> list[Message]:
+    return [(peer, data) for peer, data in messages if len(data)]

@@ -22,6 +22,7 @@ class Arguments:
     """The states and inputs of a program.
 
     Attributes:
+      kept: the states that are returned as they are.
       moved: the states and inputs, numbered together, of which elements may become elements of another result as they
         are.
     """
@@ -29,7 +30,7 @@ class Arguments:
     def __init__(self, program: Program) -> None:
         self._program = program
         examined = examine(program.data)
-        self.moved, self._kept = examined.moved, examined.kept
+        self.moved, self.kept = examined.moved, examined.kept
 
     def states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
         """The arrays of a state in the order of the program, after their checks; they are updated in place."""
@@ -38,6 +39,15 @@ class Arguments:
         check_names(self._program.state, state)
         states = [updatable(state[kind.name], kind) for kind in self._program.state]
         _check_apart(states, self._program.state)
+        return states
+
+    def kept_states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
+        """As `states`, of arrays on which many steps run: their NaNs are canonical (V4), and they are aligned."""
+        states = self.states(state)
+        for array, kind in zip(states, self._program.state, strict=True):
+            if not array.flags.aligned:
+                raise ReproError(f"state {kind.name}: expected an array aligned to its elements")
+        self.make_canonical(states, whole=True)
         return states
 
     def inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
@@ -57,7 +67,7 @@ class Arguments:
         """(V4) Gives the states of which another result may show bytes as they are canonical ones, in place; `whole`:
         also those that a step returns as they are, and does not look at."""
         for i, (array, kind) in enumerate(zip(states, self._program.state, strict=True)):
-            if i in self.moved or (whole and i in self._kept):
+            if i in self.moved or (whole and i in self.kept):
                 make_canonical(array, kind.element)
 
 

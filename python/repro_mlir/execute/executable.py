@@ -237,19 +237,6 @@ class Executable:
         """
         return Kept(self, self._backend, self.arguments.states(state), exclusive)
 
-    def arrays_of(self, state: Mapping[str, Any]) -> list[np.ndarray]:
-        """The arrays of a state in the order of the program, as `keep` takes them: their NaNs are canonical (V4).
-
-        Raises:
-          ReproError: as a call.
-        """
-        states = self.arguments.states(state)
-        for array, kind in zip(states, self.program.state, strict=True):
-            if not array.flags.aligned:
-                raise ReproError(f"state {kind.name}: expected an array aligned to its elements")
-        self.arguments.make_canonical(states, whole=True)
-        return states
-
 
 class Kept:
     """A state on which steps run one after the other: what can be checked or made once is.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..distributed.agreement import Report, require_agreement
 from ..distributed.checking import Checks, checker_of, digest_of, require_right
 from ..distributed.failures import describe
 from ..distributed.ranks import Agreed, Ranks
-from ..distributed.reduction import buckets, combine
+from ..distributed.reduction import combine, lengths
 from ..distributed.sums import SumLayout, Sums
 from ..distributed.tree import fold, maximal_nodes
 from ..errors import ReproError, StepFailed
@@ -24,9 +24,10 @@ from ..numerics.digest import blake3_of
 from ..numerics.hashing import combine_digests, tensor_digest
 from ..numerics.tensors import start_of
 from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
-from .agreed_state import AgreedState
+from .agreed_state import AgreedState, ReplicatedState
 from .executable import Executable, Kept, compile, step_errors
 from .microbatch_calls import MicrobatchCalls
+from .sharded_state import ShardedState, ShardedUpdate
 
 
 def compile_step(
@@ -53,20 +54,26 @@ class MicrobatchExecutable:
         self.program = program
         self.target = target
         self.ranks = ranks
-        self.part, self.finish = (compile(each, target, threads) for each in (program.part, program.finish))
-        self.threads = self.finish.threads
-        slices = 1 if ranks is None else ranks.size
-        self.layout = SumLayout(program.sums, slices)
+        self.part = compile(program.part, target, threads)
+        self.threads = self.part.threads
+        rank, size = (0, 1) if ranks is None else (ranks.rank, ranks.size)
+        self._finish: Executable | ShardedUpdate
+        if ranks is not None and ranks.shard_optimizer:
+            self._finish = ShardedUpdate(program, target, threads, ranks)
+            self.layout = SumLayout(program.sums, size, self._finish.owners_of_sums)
+        else:
+            self._finish = compile(program.finish, target, threads)
+            self.layout = SumLayout(program.sums, size)
         self._sums: dict[tuple[str, int], Executable] = {
             (element, size): compile(sum_program(element, size), target, threads)
-            for element, length in self.layout.lengths.items()
-            for size in {length * slices, *(part.length for part in buckets(self.layout) if part.element == element)}
+            for element in self.layout.slices
+            for size in {self.layout.length(element), *lengths(self.layout, element, rank)}
         }
 
     @property
     def resident(self) -> bool:
         """Whether a state that is kept stays on a device, apart from the arrays that were given."""
-        return self.ranks is None and self.finish.resident
+        return self.ranks is None and isinstance(self._finish, Executable) and self._finish.resident
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """One step on a state that is updated in place, as a call of an `Executable`; outputs are NumPy arrays."""
@@ -81,13 +88,17 @@ class MicrobatchExecutable:
         kept = self.keep(state)
         kept.commits = commits
         kept.step(*inputs)
-        if kept.ahead:
-            kept.fetch()
+        kept.fetch()
         return kept
 
     def keep(self, state: Mapping[str, Any]) -> KeptMicrobatches:
         """A state on which many steps run, as `Executable.keep`."""
-        kept = self.finish.keep(state) if self.ranks is None else AgreedState(self.finish, state)
+        kept: Kept | AgreedState
+        if isinstance(self._finish, ShardedUpdate):
+            assert self.ranks is not None
+            kept = ShardedState(self._finish, self.ranks, state)
+        else:
+            kept = self._finish.keep(state) if self.ranks is None else ReplicatedState(self._finish, state)
         return KeptMicrobatches(self, kept, [state[kind.name] for kind in self.program.state])
 
     def add(self, element: str, left: np.ndarray, right: np.ndarray) -> None:
@@ -133,6 +144,16 @@ class KeptMicrobatches:
     def ahead(self) -> bool:
         """As of `Kept`."""
         return self._kept.ahead
+
+    @property
+    def foreign(self) -> frozenset[str]:
+        """The state tensors whose values other ranks have alone, until `fetch`, which all of them call (T3)."""
+        return self._kept.foreign if isinstance(self._kept, ShardedState) else frozenset()
+
+    @property
+    def digests(self) -> Callable[[], tuple[bytes, ...]] | None:
+        """Gives the digests (H1) of the state, where ranks have parts of it."""
+        return self._kept.digests if isinstance(self._kept, ShardedState) else None
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
         """One step, on whole inputs, as `Kept.step`.
@@ -181,9 +202,10 @@ class KeptMicrobatches:
         kinds = self._executable.program.inputs
         digests = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
         report, failure = self._report(ranks, inputs=blake3_of(*digests)), None
-        seed = state.hash() + report.inputs if ranks.check_share else b""
-        checks = Checks.drawn(ranks, len(leaves), seed)
+        checks = Checks.drawn(ranks, len(leaves), b"")
         try:
+            seed = state.hash() + report.inputs if ranks.check_share else b""
+            checks = Checks.drawn(ranks, len(leaves), seed)
             self._calls.begin(arrays)
             found: dict[range, bytes] = {}
             nodes = {node: self._fold(node, checks.nodes[ranks.rank], found) for node in maximal_nodes(leaves, own)}
@@ -193,8 +215,12 @@ class KeptMicrobatches:
             report = replace(report, nodes=digest_of(checks.nodes[ranks.rank], found), checked=checked)
         except BaseException as error:
             failure = error
-        # Of what the microbatches have read.
-        reports = self._agree(ranks, replace(report, state=state.hash()), failure)
+        try:
+            # Of what the microbatches have read.
+            report = replace(report, state=state.hash())
+        except ReproError as error:
+            failure = failure or error
+        reports = self._agree(ranks, report, failure)
         said = [each.nodes for each in reports]
         due = [reports[checker_of(ranks, rank)].checked for rank in range(ranks.size)]
         require_right(ranks, checks, said, due, self._nodes_digest)
@@ -210,6 +236,8 @@ class KeptMicrobatches:
         found, failure = bytes(32), None
         try:
             found = state.attempt(inputs)
+        except Agreed:
+            raise
         except BaseException as error:
             failure = error
         self._agree(ranks, replace(self._report(ranks), state=found), failure)
@@ -226,7 +254,8 @@ class KeptMicrobatches:
         """What a rank says, but for its state."""
         program = self._executable.program
         leaves = [leaf for own in ranks.leaves(program.microbatches.leaves) for leaf in (own.start, own.stop)]
-        shares = blake3_of(np.array(leaves, np.int64).tobytes(), np.float64(ranks.check_share).tobytes())
+        options = np.float64(ranks.check_share).tobytes(), bytes([ranks.shard_optimizer])
+        shares = blake3_of(np.array(leaves, np.int64).tobytes(), *options)
         return Report(bytes.fromhex(program.hash), shares, inputs=inputs)
 
     def _integers_of(self, nodes: Sequence[Sums]) -> bytes:

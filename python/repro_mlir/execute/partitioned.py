@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
@@ -13,7 +12,6 @@ import numpy as np
 
 from ..distributed.agreement import Report, require_agreement
 from ..distributed.failures import describe
-from ..distributed.gathering import exchange_parts
 from ..distributed.ranks import Agreed, Ranks
 from ..errors import ReproError
 from ..frontends.arrays import as_array
@@ -22,9 +20,10 @@ from ..numerics.digest import blake3_of
 from ..numerics.hashing import tensor_digest
 from ..numerics.tensors import TensorType, canonical_of, make_canonical
 from ..program import Program
-from ..program.partition import LEAST, Call, Gather, RankProgram, partition
+from ..program.partition import LEAST, Call, RankProgram, partition
 from .arguments import Arguments, check_names
 from .executable import check_target, check_threads, compile, step_errors
+from .segments import Values, run_steps
 
 
 class PartitionedExecutable:
@@ -172,18 +171,7 @@ class KeptParts:
         for i, array in enumerate(inputs, len(self._state)):
             cut = plan.cuts[i]
             values[i] = array if cut is None else cut.copy_part(array, plan.rank)
-        failure: BaseException | None = None
-        for is_gather, steps in itertools.groupby(plan.steps, lambda step: isinstance(step, Gather)):
-            if is_gather:
-                self._gather([step for step in steps if isinstance(step, Gather)], values, failure)
-                continue
-            for step in steps:
-                assert isinstance(step, Call)
-                try:
-                    values |= self._call(step, values)
-                except Exception as error:
-                    failure = failure or error
-                    values |= self._nothing(step)
+        failure = run_steps(plan, self._executable.ranks, values, self._call)
         count = len(self._state)
         kinds = (*plan.program.state, *plan.program.outputs)
         results = [
@@ -198,27 +186,11 @@ class KeptParts:
         self._agree(blake3_of(*found), bytes(32), failure)
         return results
 
-    def _call(self, step: Call, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    def _call(self, step: Call, values: Values) -> Values:
         num_state = len(self._executable.plan.segments[step.segment].state)
         inputs = [values[number] for number in step.operands[num_state:]]
         outputs = self._kept[step.segment].step(*inputs)
         return dict(zip(step.results, outputs.values(), strict=True))
-
-    def _nothing(self, step: Call) -> dict[int, np.ndarray]:
-        """What stands for the results of a segment that has failed."""
-        outputs = self._executable.plan.segments[step.segment].outputs
-        return {number: np.zeros(kind.shape, kind.dtype) for number, kind in zip(step.results, outputs, strict=True)}
-
-    def _gather(self, gathers: Sequence[Gather], values: dict[int, np.ndarray], failure: BaseException | None) -> None:
-        ranks = self._executable.ranks
-        parts = [np.ascontiguousarray(values[each.part]) for each in gathers]
-        shapes = [[each.cut.shape(each.shape, rank) for rank in range(ranks.size)] for each in gathers]
-        for each, found in zip(gathers, exchange_parts(ranks, parts, shapes, failure), strict=True):
-            whole = np.empty(each.shape, found[0].dtype)
-            for rank, part in enumerate(found):
-                place = each.cut.part(whole, rank)
-                place[...] = part.reshape(place.shape)
-            values[each.whole] = whole
 
     def _state_digest(self) -> bytes:
         """Of what is whole on every rank: of states that do not change, once."""

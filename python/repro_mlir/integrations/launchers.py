@@ -16,7 +16,9 @@ _SIZES = {_TORCHRUN: "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_SIZE
 """What torchrun, Open MPI and MPICH set in the environment of processes, and where they say how many there are."""
 
 
-def launched_ranks(shares: Sequence[int] | None = None, check_share: float = 0.0) -> Ranks | None:
+def launched_ranks(
+    shares: Sequence[int] | None = None, check_share: float = 0.0, shard_optimizer: bool = False
+) -> Ranks | None:
     """The ranks that have been started with this process, as the `connect` of their engine gives them; None where it is
     alone. Raises as `connect`; ReproError without mpi4py under mpirun."""
     launcher = next((name for name in _SIZES if name in os.environ), None)
@@ -25,9 +27,9 @@ def launched_ranks(shares: Sequence[int] | None = None, check_share: float = 0.0
     if launcher == _TORCHRUN:
         from .torch_distributed import connect
 
-        return connect(shares, check_share)
+        return connect(shares, check_share, shard_optimizer)
     try:
         from .mpi import connect as connect_mpi
     except ModuleNotFoundError:
         raise ReproError("processes of mpirun talk by mpi4py, which is not installed") from None
-    return connect_mpi(shares, check_share)
+    return connect_mpi(shares, check_share, shard_optimizer)

@@ -16,7 +16,7 @@ from ..distributed.transport import Message, Transport
 from ..errors import RankLost
 
 
-def connect(shares: Sequence[int] | None = None, check_share: float = 0.0) -> Ranks:
+def connect(shares: Sequence[int] | None = None, check_share: float = 0.0, shard_optimizer: bool = False) -> Ranks:
     """The ranks that `mpirun` has started, for `Trainer(..., ranks=...)`.
 
     An exception that ends one process ends all of them; start scripts that leave by `sys.exit` with `-m mpi4py`.
@@ -25,6 +25,7 @@ def connect(shares: Sequence[int] | None = None, check_share: float = 0.0) -> Ra
       shares: how much of the work each rank does, in proportion, the same on every rank. None: equal shares.
       check_share: how much of the work of each rank another one does too, from 0 to 1: a step of which they find
         different gradients has no result, and the rank that was wrong is named (docs/distributed.md).
+      shard_optimizer: whether each rank has its own part of the optimizer's state, and updates that, as ZeRO-1 does.
     Raises:
       ReproError: shares that are not valid.
     """
@@ -37,7 +38,7 @@ def connect(shares: Sequence[int] | None = None, check_share: float = 0.0) -> Ra
         MPI.COMM_WORLD.Abort(1)
 
     sys.excepthook = abort
-    return Ranks(MpiTransport(), None if shares is None else tuple(shares), check_share)
+    return Ranks(MpiTransport(), None if shares is None else tuple(shares), check_share, shard_optimizer)
 
 
 class MpiTransport(Transport):

@@ -35,6 +35,7 @@ class Examined:
       kept: the states that are returned as they are.
       moved: the arguments of which elements may become elements of a result as they are, other than those of `kept`
         their own.
+      unread: the arguments that no operation reads, nor a result is.
     """
 
     data: bytes = field(repr=False)
@@ -44,6 +45,7 @@ class Examined:
     results: tuple[TensorType, ...]
     kept: frozenset[int]
     moved: frozenset[int]
+    unread: frozenset[int]
 
     def is_named(self, identity: str) -> bool:
         """Whether this is an identity of the program, in hexadecimal, of whichever version."""
@@ -96,6 +98,7 @@ def examine(data: bytes) -> Examined:
             _described(ir, kind.results, main, "res_attrs"),
             kept,
             _moved(ir, main, kept),
+            frozenset(i for i, each in enumerate(main.regions[0].blocks[0].arguments) if not [*each.uses]),
         )
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What one of several ranks computes of a program: rules (T1) and (T2) of docs/numerics.md."""
+"""What one of several ranks computes of a program: rules (T1) to (T3) of docs/numerics.md."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import ReproError
 from ..numerics.digest import blake3_of
+from ..numerics.tensors import TensorType
 from .canonical import from_bytes, write_module
 from .importing import run_prepared_passes
 from .program import Program, read_signature
@@ -82,6 +83,25 @@ class Gather:
 
 
 @dataclass(frozen=True)
+class Broadcast:
+    """Gives all ranks what one has (T2), (T3).
+
+    Attributes:
+      part: the value on the owner; None on the others.
+      whole: the value on all ranks.
+      owner: the rank that has it.
+      stage: broadcasts of one stage are one exchange, on every rank, whatever it computes in between.
+      kind: of the tensor, without a name.
+    """
+
+    part: int | None
+    whole: int
+    owner: int
+    stage: int
+    kind: TensorType
+
+
+@dataclass(frozen=True)
 class RankProgram:
     """What a rank computes of a program.
 
@@ -89,6 +109,7 @@ class RankProgram:
       program: the whole program.
       rank, size: which rank of how many.
       cuts: of each state tensor and each input, of which the rank takes its part; None: it takes the whole.
+      owners: of each of them the rank that alone has it; None: every rank has it, or its part.
       segments: what it computes between two exchanges. Their states are states that the program does not change.
       steps: what it does, in this order. A value is known by its number: first the arguments of the program.
       results: the values that are the new states and the outputs.
@@ -98,14 +119,16 @@ class RankProgram:
     rank: int
     size: int
     cuts: tuple[Cut | None, ...]
+    owners: tuple[int | None, ...]
     segments: tuple[Program, ...]
-    steps: tuple[Call | Gather, ...]
+    steps: tuple[Call | Gather | Broadcast, ...]
     results: tuple[int, ...]
 
     @property
     def digest(self) -> bytes:
         """What is equal on ranks that compute parts of one program."""
-        return blake3_of(b"repro-partition-v1", bytes.fromhex(self.program.hash), repr((self.size, self.cuts)).encode())
+        division = repr((self.size, self.cuts, self.owners)).encode()
+        return blake3_of(b"repro-partition-v2", bytes.fromhex(self.program.hash), division)
 
 
 LEAST = 1 << 20
@@ -137,7 +160,23 @@ def partition(
                 raise ReproError(f"(T1) {name}: expected a dimension as a whole number, got {dimension!r}")
         positions = [names.index(name) for name in cut]
         options += f" arguments={','.join(map(str, positions))} dimensions={','.join(map(str, cut.values()))}"
-    passes = f"repro-partition{{{options}}},repro-outline-segments"
+    return _planned(program, size, rank, f"repro-partition{{{options}}}")
+
+
+def assign_owners(program: Program, size: int, rank: int, positions: Sequence[int]) -> RankProgram:
+    """What rank `rank` of `size` ranks computes of a program where each of some tensors is on one rank alone (T3).
+
+    Args:
+      positions: of states that change and inputs, numbered together.
+    """
+    options = f"ranks={size} rank={rank}"
+    if positions:
+        options += f" arguments={','.join(map(str, positions))}"
+    return _planned(program, size, rank, f"repro-assign-owners{{{options}}}")
+
+
+def _planned(program: Program, size: int, rank: int, divide: str) -> RankProgram:
+    passes = f"{divide},repro-outline-segments"
     return run_prepared_passes(
         from_bytes(program.data), lambda _: passes, "partition", lambda module: _read_plan(module, program, size, rank)
     )
@@ -156,7 +195,7 @@ def _read_plan(module: Any, program: Program, size: int, rank: int) -> RankProgr
     for argument in block.arguments:
         number(argument)
     segments = {ir.StringAttr(each.attributes["sym_name"]).value: i for i, each in enumerate(functions)}
-    steps: list[Call | Gather] = []
+    steps: list[Call | Gather | Broadcast] = []
     for op in block.operations:
         operands = tuple(map(number, op.operands))
         if op.operation.name == "func.call":
@@ -172,12 +211,19 @@ def _read_plan(module: Any, program: Program, size: int, rank: int) -> RankProgr
             shape = tuple(ir.RankedTensorType(op.results[0].type).shape)
             whole = number(op.results[0])
             steps.append(Gather(operands[0], whole, Cut(dimension, blocks, tuple(offsets)), shape))
+        elif op.operation.name == "repro.broadcast":
+            owner, stage = (ir.IntegerAttr(op.attributes[key]).value for key in ("owner", "stage"))
+            type = ir.RankedTensorType(op.results[0].type)
+            kind = TensorType("", str(type.element_type), tuple(type.shape))
+            steps.append(Broadcast(operands[0] if operands else None, number(op.results[0]), owner, stage, kind))
         else:
             returned = operands
     programs = tuple(
         dataclasses.replace(read_signature(_standalone(ir, each)), untrusted=program.untrusted) for each in functions
     )
-    return RankProgram(program, rank, size, _cuts(ir, main, len(block.arguments)), programs, tuple(steps), returned)
+    arguments = _attributes(ir, main, len(block.arguments))
+    cuts, owners = tuple(_cut(ir, each) for each in arguments), tuple(_owner(ir, each) for each in arguments)
+    return RankProgram(program, rank, size, cuts, owners, programs, tuple(steps), returned)
 
 
 def _standalone(ir: Any, function: Any) -> bytes:
@@ -191,15 +237,19 @@ def _standalone(ir: Any, function: Any) -> bytes:
     return write_module(module)
 
 
-def _cuts(ir: Any, main: Any, count: int) -> tuple[Cut | None, ...]:
+def _attributes(ir: Any, main: Any, count: int) -> list[Any]:
+    """Those of each argument."""
     if "arg_attrs" not in main.attributes:
-        return (None,) * count
-    found: list[Cut | None] = []
-    for entry in ir.ArrayAttr(main.attributes["arg_attrs"]):
-        attributes = ir.DictAttr(entry)
-        if "repro.cut" not in attributes:
-            found.append(None)
-            continue
-        dimension, blocks, *offsets = ir.DenseI64ArrayAttr(attributes["repro.cut"])
-        found.append(Cut(dimension, blocks, tuple(offsets)))
-    return tuple(found)
+        return [{}] * count
+    return [ir.DictAttr(each) for each in ir.ArrayAttr(main.attributes["arg_attrs"])]
+
+
+def _cut(ir: Any, attributes: Any) -> Cut | None:
+    if "repro.cut" not in attributes:
+        return None
+    dimension, blocks, *offsets = ir.DenseI64ArrayAttr(attributes["repro.cut"])
+    return Cut(dimension, blocks, tuple(offsets))
+
+
+def _owner(ir: Any, attributes: Any) -> int | None:
+    return ir.IntegerAttr(attributes["repro.owner"]).value if "repro.owner" in attributes else None

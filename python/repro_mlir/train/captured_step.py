@@ -223,17 +223,26 @@ class Step:
             with deferred_signals():
                 self.kept.fetch()
                 self.push()
+        elif self.foreign:
+            self.kept.fetch()
+            self.push()
         elif self.binding.residents:
             # An exception cut this short.
             self.push()
 
+    @property
+    def foreign(self) -> frozenset[str]:
+        """The state tensors whose values other ranks have alone, see `KeptMicrobatches`."""
+        return self.kept.foreign if isinstance(self.kept, KeptMicrobatches) else frozenset()
+
     def leave(self, bring_back: Callable[[], None]) -> None:
-        """The newest values are on a device: whoever uses one of the user's tensors has them brought back first."""
+        """The newest values are elsewhere, on a device or on other ranks: whoever uses one of the user's tensors has
+        them brought back first, or is refused."""
         if not self.binding.residents:
             with deferred_signals():
                 if self.binding.adopt():
                     self._look()
-                self.binding.leave(bring_back)
+                self.binding.leave(bring_back, self.foreign)
 
     def push(self, stepped: bool = True) -> None:
         """Brings the user's objects up to date with the arrays; `stepped` is as of `Binding.push`."""

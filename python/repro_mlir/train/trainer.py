@@ -355,7 +355,7 @@ class Trainer:
             self._settle()
             if self._running:
                 raise ReproError("expected no evaluation within a step, as from the handler of a signal")
-            if self._step is not None:
+            if self._step is not None and (average or not self._step.foreign):
                 self._step.bring_back()
             evaluation = self._evaluation_of_average if average else self._evaluation
             loss, found = evaluation.run(arguments, returns)
@@ -428,7 +428,11 @@ class Trainer:
             if step.kept.ahead:
                 step.leave(self.bring_back)
             else:
+                if recorder is not None and recorder.keeps_next:
+                    step.bring_back()
                 step.push()
+                if step.foreign:
+                    step.leave(_refuse_foreign)
             if recorder is not None and self._is_due(begun):
                 recorder.commit(begun.inputs, list(step.kept.outputs.values()), step.microbatches)
                 step.recorded = recorder.last
@@ -467,6 +471,8 @@ class Trainer:
             step = self._find(batch, subject, anew=True)
         if self._recorder is not None:
             self._recorder.state = step.binding.arrays
+            if isinstance(step.kept, KeptMicrobatches):
+                self._recorder.known_digests = step.kept.digests
         # Of a receipt the tensors are hashed before each step.
         if step.executable.resident and self._recorder is None:
             if not step.kept.ahead:
@@ -636,6 +642,8 @@ class Trainer:
         with self._lock:
             self._settle()
             if self._recorder is not None:
+                if self._step is not None and self._step.foreign:
+                    self._step.bring_back()
                 recorder, self._recorder = self._recorder, None
                 recorder.end()
 
@@ -778,6 +786,13 @@ class _Begun:
     @property
     def completed(self) -> bool:
         return self.step.kept.completed != self.before
+
+
+def _refuse_foreign() -> None:
+    """ReproError for who uses a tensor whose value another rank has alone."""
+    raise ReproError(
+        "the optimizer's state is divided among the ranks: expected sync() on all ranks before a tensor of it is used"
+    )
 
 
 def _as_given(batch: tuple[Any, ...]) -> tuple[Any, ...] | dict[str, Any]:

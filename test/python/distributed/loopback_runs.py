@@ -49,12 +49,15 @@ def run(
     ended: Callable[[KeptMicrobatches], object] = lambda _: None,
     check_share: float = 0.0,
     begun: Callable[[KeptMicrobatches], object] = lambda _: None,
+    shard_optimizer: bool = False,
 ) -> tuple[list[Any], list[int]]:
     """What each rank ends with, the hash of its state or an exception, and the bytes that it has sent; `begun` and
     `ended` are given what a rank keeps. The thread of a rank has its number as name."""
     transports = make_loopback(size)
     executables = [
-        MicrobatchExecutable(given.program, targets[rank % len(targets)], 1, Ranks(transport, shares, check_share))
+        MicrobatchExecutable(
+            given.program, targets[rank % len(targets)], 1, Ranks(transport, shares, check_share, shard_optimizer)
+        )
         for rank, transport in enumerate(transports)
     ]
     found: list[Any] = [None] * size

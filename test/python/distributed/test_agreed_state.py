@@ -14,7 +14,7 @@ import repro_mlir
 import torch
 from loopback_runs import Run, captured, hash_of, run
 from repro_mlir.errors import ReproError
-from repro_mlir.execute.agreed_state import AgreedState
+from repro_mlir.execute.agreed_state import ReplicatedState
 from repro_mlir.execute.microbatch_calls import MicrobatchCalls
 from repro_mlir.execute.microbatches import MicrobatchExecutable
 
@@ -64,7 +64,7 @@ def test_a_state_that_is_taken_in_part_is_completed(monkeypatch: pytest.MonkeyPa
     state, wanted = given.program.initial_state(), given.program.initial_state()
     inputs = [np.ones(kind.shape, kind.dtype) for kind in given.program.finish.inputs]
     finish.write([*wanted.values()], inputs, [np.empty(kind.shape, kind.dtype) for kind in finish.program.outputs])
-    agreed = AgreedState(finish, state)
+    agreed = ReplicatedState(finish, state)
     assert agreed.hash().hex() == hash_of(given, state)
     found = agreed.attempt(inputs)
     assert found.hex() == hash_of(given, wanted)
@@ -101,4 +101,4 @@ def test_what_cannot_be_a_state_is_refused() -> None:
         (np.frombuffer(bytearray(weight.nbytes + 1), np.float32, weight.size, 1).reshape(weight.shape), "aligned"),
     ):
         with pytest.raises(ReproError, match=rf"state 0.weight: .*{message}"):
-            AgreedState(finish, {**state, "0.weight": wrong})
+            ReplicatedState(finish, {**state, "0.weight": wrong})

@@ -9,6 +9,7 @@ import math
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import repro_mlir
@@ -112,7 +113,11 @@ def test_a_receipt_that_should_have_stopped_is_wrong(tmp_path: Path, monkeypatch
     from repro_mlir.audit.receipts import recorder
 
     header = recorder.Header
-    monkeypatch.setattr(recorder, "Header", lambda *given, **named: replace(header(*given, **named), nonfinite_loss="stop"))
+
+    def stopping(*given: Any, **named: Any) -> Any:
+        return replace(header(*given, **named), nonfinite_loss="stop")
+
+    monkeypatch.setattr(recorder, "Header", stopping)
     path = tmp_path / "run"
     with trainer(nonfinite_loss="ignore", receipt=path) as run:
         run.fit([GOOD, BAD, GOOD], 3)

@@ -41,3 +41,14 @@ LogicalResult AllGatherOp::verify() {
   return emitOpError("(T2) the operand is ")
          << part << ", expected what one of the ranks has of " << whole;
 }
+
+LogicalResult BroadcastOp::verify() {
+  auto type = cast<RankedTensorType>(getResult().getType());
+  if (!type.hasStaticShape())
+    return emitOpError("(T2) expected a static shape, got ") << type;
+  if (getOperand() && getOperand().getType() != type)
+    return emitOpError("(T2) the operand is ")
+           << getOperand().getType() << ", expected the result's type, "
+           << type;
+  return success();
+}

@@ -8,11 +8,19 @@
 #include "Division.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 using namespace mlir::repro;
 
 #include "lib/Dialect/Repro/Partition/PartitionOpInterface.cpp.inc"
+
+SetVector<Value> repro::getRead(Operation *op) {
+  SetVector<Value> read;
+  getUsedValuesDefinedAbove(op->getRegions(), read);
+  read.insert_range(op->getOperands());
+  return read;
+}
 
 Cut repro::getEvenCut(int64_t dim, int64_t extent, int64_t blocks, int64_t unit,
                       unsigned ranks) {

@@ -14,6 +14,11 @@
 
 namespace mlir::repro {
 
+static constexpr int64_t kMostRanks = 1 << 16;
+
+/// All values that an operation and its regions read.
+SetVector<Value> getRead(Operation *op);
+
 /// Which elements of a tensor each rank has. A dimension consists of `blocks`
 /// blocks of equal extent, and of each of them rank r has the elements from
 /// offsets[r] to offsets[r + 1], those of all blocks one behind the other.

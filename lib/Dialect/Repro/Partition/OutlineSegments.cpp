@@ -11,7 +11,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Transforms/RegionUtils.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROOUTLINESEGMENTS
@@ -20,14 +19,6 @@ namespace mlir::repro {
 
 using namespace mlir;
 using namespace mlir::repro;
-
-/// All values that an operation and its regions read.
-static SetVector<Value> getRead(Operation *op) {
-  SetVector<Value> read;
-  getUsedValuesDefinedAbove(op->getRegions(), read);
-  read.insert_range(op->getOperands());
-  return read;
-}
 
 /// Whether an operation is computed in each segment that reads it: what it
 /// gives is no tensor, or follows from no tensor.
@@ -44,7 +35,7 @@ namespace {
 struct Segment {
   /// In the order of the program.
   SmallVector<Operation *> operations;
-  SmallVector<AllGatherOp> gathers;
+  SmallVector<Operation *> exchanges;
   SetVector<Value> states, inputs, outputs;
 };
 
@@ -81,14 +72,14 @@ struct OutlineSegments
       unsigned number = 0;
       for (Value value : getRead(&op))
         number = std::max(number, segmentOf.lookup(value));
-      auto gather = dyn_cast<AllGatherOp>(op);
+      bool isExchange = isa<AllGatherOp, BroadcastOp>(op);
+      if (auto broadcast = dyn_cast<BroadcastOp>(op))
+        number = std::max<unsigned>(number, broadcast.getStage());
       for (Value result : op.getResults())
-        segmentOf[result] = number + (gather ? 1 : 0);
+        segmentOf[result] = number + isExchange;
       segments.resize(std::max<size_t>(segments.size(), number + 1));
-      if (gather)
-        segments[number].gathers.push_back(gather);
-      else
-        segments[number].operations.push_back(&op);
+      auto &found = segments[number];
+      (isExchange ? found.exchanges : found.operations).push_back(&op);
     }
   }
 
@@ -131,14 +122,17 @@ struct OutlineSegments
       if (op && own.contains(op) && segmentOf.lookup(value) == number)
         segments[number].outputs.insert(value);
     };
-    for (AllGatherOp gather : segments[number].gathers)
-      add(gather.getOperand());
+    auto addExchanged = [&](const Segment &segment) {
+      for (Operation *exchange : segment.exchanges)
+        for (Value value : exchange->getOperands())
+          add(value);
+    };
+    addExchanged(segments[number]);
     for (Segment &other :
          MutableArrayRef<Segment>(segments).drop_front(number + 1)) {
       for (Value value : other.inputs)
         add(value);
-      for (AllGatherOp gather : other.gathers)
-        add(gather.getOperand());
+      addExchanged(other);
     }
     for (Value value : main.front().getTerminator()->getOperands())
       add(value);
@@ -192,8 +186,8 @@ struct OutlineSegments
         mapping.map(segment.outputs.getArrayRef(),
                     call.getResults().drop_front(segment.states.size()));
       }
-      for (AllGatherOp gather : segment.gathers)
-        b.clone(*gather, mapping);
+      for (Operation *exchange : segment.exchanges)
+        b.clone(*exchange, mapping);
     }
     for (OpOperand &operand : ends->getOpOperands())
       operand.set(mapping.lookupOrDefault(operand.get()));

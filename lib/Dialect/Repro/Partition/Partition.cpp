@@ -21,8 +21,6 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-static constexpr int64_t kMostRanks = 1 << 16;
-
 //===----------------------------------------------------------------------===//
 // What a rank has
 //===----------------------------------------------------------------------===//
@@ -85,11 +83,8 @@ static bool isWithoutElements(Value value) {
 
 /// The operation's own mapping: a clone adds what is in its regions.
 IRMapping RankValues::mapRead(Operation *op) const {
-  SetVector<Value> read;
-  getUsedValuesDefinedAbove(op->getRegions(), read);
-  read.insert_range(op->getOperands());
   IRMapping mapping;
-  for (Value value : read)
+  for (Value value : getRead(op))
     mapping.map(value, whole.lookupOrDefault(value));
   return mapping;
 }

@@ -70,11 +70,41 @@ def ReproPartition : Pass<"repro-partition", "::mlir::ModuleOp"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
+def ReproAssignOwners : Pass<"repro-assign-owners", "::mlir::ModuleOp"> {
+  let summary = "the program of a rank that owns some of the tensors";
+  let description = [{
+    (T2), (T3) Makes of a canonical program what rank `rank` of `ranks` computes
+    of it where each of `arguments` is on one rank alone: inputs, and states
+    that change, whose new values stay there. Arguments from which an operation
+    computes belong together; the owner, in the attribute `repro.owner`, is the
+    rank that has the fewest bytes so far, the largest first. An operation that
+    reads what one rank owns is computed by that rank alone, whatever it does.
+    Where others read what it gives, a `repro.broadcast` sends it to all.
+    Tensors of one element are owned by nobody.
+
+    ```mlir
+    func.func @main(%p: tensor<2xf32>, %m: tensor<2xf32>, %g: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+        attributes {repro.num_state = 2 : i64} {
+      %0 = repro.barrier %g : tensor<2xf32>
+      %1 = repro.barrier %p : tensor<2xf32>
+      return %1, %0 : tensor<2xf32>, tensor<2xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"ranks", "ranks", "int64_t", /*default=*/"1", "how many ranks there are">,
+    Option<"rank", "rank", "int64_t", /*default=*/"0", "whose program is made">,
+    ListOption<"arguments", "arguments", "int64_t",
+               "positions of the arguments that one rank owns">
+  ];
+}
+
 def ReproOutlineSegments : Pass<"repro-outline-segments", "::mlir::ModuleOp"> {
   let summary = "what is computed between exchanges, as programs of their own";
   let description = [{
     (T2) Makes a plan of the program of a rank: `main` calls segments, each of
-    which computes all that needs no later exchange, and gathers between them.
+    which computes all that needs no later exchange, with the exchanges between
+    them.
     A segment is a function whose body is canonical. States that do not change
     and that it reads are its states, everything else are inputs and outputs.
     A scalar is computed in each segment that reads it.

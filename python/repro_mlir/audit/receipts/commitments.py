@@ -85,6 +85,7 @@ def commit(
     steps: int | None = None,
     signature: bytes | None = None,
     microbatches: tuple[bytes, ...] = (),
+    digests: Sequence[bytes] | None = None,
 ) -> Commitment:
     """(C3) The commitment to a step, or without inputs and outputs to an initial state.
 
@@ -94,16 +95,18 @@ def commit(
       microbatches: see `Commitment`.
       state, inputs, outputs: arrays in the order of the program; the state is that after the step.
       pool: threads that share the hashing.
+      digests: (H1) of the state, where they are known.
     """
-    arrays = (*state, *inputs, *outputs)
-    kinds = (*program.state, *program.inputs, *program.outputs)
+    arrays, kinds = (*inputs, *outputs), (*program.inputs, *program.outputs)
+    if digests is None:
+        arrays, kinds = (*state, *arrays), (*program.state, *kinds)
     # strict=False: an initial state has neither inputs nor outputs.
     tensors = [(array, kind.element) for array, kind in zip(arrays, kinds, strict=False)]
-    digests = tuple(tensor_digests(tensors, pool))
+    found = (*(digests or ()), *tensor_digests(tensors, pool))
     first, second = len(state), len(state) + len(inputs)
     identity = None if steps is None else bytes.fromhex(program.hash)
-    given, gave = digests[first:second], digests[second:]
-    return Commitment(cursor, digests[:first], given, gave, steps, identity, signature, microbatches)
+    given, gave = found[first:second], found[second:]
+    return Commitment(cursor, found[:first], given, gave, steps, identity, signature, microbatches)
 
 
 def first_link(header: bytes) -> bytes:

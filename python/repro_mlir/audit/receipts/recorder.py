@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +45,7 @@ class Recorder:
         checkpoint; records that the receipt has beyond it are made again and compared.
       steps: how many of them are steps.
       cursor: how many batches have been taken from the data, those of failed steps included.
+      known_digests: gives the digests (H1) of the state, where this process has not all of it; None: it has.
 
     With ranks all do the same, and the files are those of rank 0.
     """
@@ -81,6 +82,7 @@ class Recorder:
         else:
             begin = self._open_together(options, target, threads, nonfinite_loss, ranks)
         self.state = self._writer.state
+        self.known_digests: Callable[[], tuple[bytes, ...]] | None = None
         self.records, self.steps, self.cursor = begin.records, begin.steps, begin.cursor
         self._inputs = b""
         # The step that has been computed and hashed, while it is not recorded.
@@ -234,6 +236,7 @@ class Recorder:
                 steps=steps,
                 signature=signature,
                 microbatches=microbatches,
+                digests=None if self.known_digests is None else self.known_digests(),
             )
         self.finish(outputs)
 
@@ -246,6 +249,11 @@ class Recorder:
     def last(self) -> tuple[bytes, ...]:
         """The hashes (H1) of the state after the last record: another object after each."""
         return self._last
+
+    @property
+    def keeps_next(self) -> bool:
+        """Whether the state is kept after the next step."""
+        return (self.steps + 1) % self._writer.header.checkpoint_every == 0
 
     @property
     def can_finish(self) -> bool:
@@ -304,6 +312,8 @@ class Recorder:
         return [self.state[kind.name] for kind in self._kinds]
 
     def _digests(self) -> tuple[bytes, ...]:
+        if self.known_digests is not None:
+            return self.known_digests()
         pairs = zip(self._arrays(), self._kinds, strict=True)
         # A handler may close the receipt, which hashes too: whoever submits work holds a lock that is not reentrant.
         with deferred_signals():

@@ -40,7 +40,8 @@ class Binding:
     Attributes:
       arrays: the state tensors by name, in the order of the program: contiguous, writable, apart from each other.
       tensors: those of the user's tensors that hold state.
-      residents: these and the optimizer's counters, as long as the values are on a device.
+      residents: these and the optimizer's counters, as long as the values are on a device; some of these, as long as
+        other ranks have them.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Binding:
         """
         self.arrays: dict[str, np.ndarray] = {}
         self.tensors: list[torch.Tensor] = []
+        self._names: list[str] = []
         self._optimizer = subject.optimizer
         self._copies: list[tuple[torch.Tensor, TensorType, bool]] = []
         self._written: list[torch.Tensor] = []
@@ -68,6 +70,7 @@ class Binding:
         self._constants = {**captured.optimizer_constants}
         self._counters: list[_Counter | _Number] = []
         self.residents = Residents()
+        self._foreign: frozenset[str] = frozenset()
         held = dict(subject.model.named_parameters()) | dict(subject.model.named_buffers()) | subject.extra
         written = captured.written
         shared: list[tuple[torch.Tensor, TensorType]] = []
@@ -125,6 +128,7 @@ class Binding:
         if tensor.is_inference():
             raise CaptureError(f"state {kind.name} is an inference tensor: expected one made outside of inference_mode")
         self.tensors.append(tensor)
+        self._names.append(kind.name)
         if alone and tensor.is_contiguous() and not tensor.is_neg():
             self.arrays[kind.name] = as_array(tensor, kind, "state")
             if written:
@@ -144,11 +148,12 @@ class Binding:
         Raises:
           Stale: as for the constructor.
         """
-        if self.residents:
+        if self.residents and not self._foreign:
             return
         # Always: a write through `Tensor.data` or NumPy leaves a version as it is.
         for tensor, kind, _ in self._copies:
-            self._copy_in(tensor, kind)
+            if kind.name not in self._foreign:
+                self._copy_in(tensor, kind)
         for counter in self._counters:
             counter.pull()
 
@@ -192,8 +197,17 @@ class Binding:
             optimizer._opt_called = True
         return is_first
 
-    def leave(self, bring_back: Callable[[], None]) -> None:
-        """The values are on a device from now on, until `bring_back`, which calls `push`."""
+    def leave(self, bring_back: Callable[[], None], foreign: frozenset[str] = frozenset()) -> None:
+        """The values are elsewhere from now on, until `bring_back`, which calls `push`, or raises.
+
+        Args:
+          foreign: the names of the state tensors whose values are elsewhere; none of them: all.
+        """
+        self._foreign = foreign
+        if foreign:
+            named = zip(self._names, self.tensors, strict=True)
+            self.residents.enter([tensor for name, tensor in named if name in foreign], bring_back)
+            return
         counters = (tensor for counter in self._counters for tensor in counter.tensors())
         self.residents.enter([*self.tensors, *counters], bring_back)
 
@@ -221,6 +235,7 @@ class Binding:
                     tensor.detach().copy_(to_tensor(self.arrays[kind.name], kind.element))
             torch.autograd.graph.increment_version(self._written)
             self.see()
+        self._foreign = frozenset()
         self.residents.leave()
         return new
 

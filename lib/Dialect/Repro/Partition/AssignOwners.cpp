@@ -1,0 +1,294 @@
+//===- AssignOwners.cpp - Tensors that one rank has -----------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Dialect/Repro/Partition/Passes.h"
+#include "Division.h"
+#include "dialects/Repro/IR/PartitionedOps.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/IntEqClasses.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROASSIGNOWNERS
+#include "lib/Dialect/Repro/Partition/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+static int64_t countBytes(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  return type.getNumElements() *
+         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+/// What belongs to one rank: a single element is sooner sent than kept apart.
+static bool isOwnable(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && type.getNumElements() > 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Who owns which argument
+//===----------------------------------------------------------------------===//
+
+/// Of each argument that may be owned its owner. Arguments from which one
+/// operation computes belong together, and the largest sets of them are dealt
+/// out first, each to the rank that has the fewest bytes.
+static DenseMap<Value, unsigned>
+assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
+  llvm::IntEqClasses sets(ownable.size());
+  DenseMap<Value, unsigned> memberOf;
+  for (auto [i, argument] : llvm::enumerate(ownable))
+    memberOf[argument] = i;
+  for (Operation &op : block.without_terminator()) {
+    std::optional<unsigned> member;
+    for (Value value : getRead(&op))
+      if (auto found = memberOf.find(value); found != memberOf.end())
+        member = member ? sets.join(*member, found->second) : found->second;
+    if (member)
+      for (Value result : op.getResults())
+        if (isOwnable(result))
+          memberOf[result] = *member;
+  }
+  sets.compress();
+  SmallVector<std::pair<int64_t, unsigned>> sizes(sets.getNumClasses());
+  for (auto [i, argument] : llvm::enumerate(ownable))
+    sizes[sets[i]].first += countBytes(argument);
+  for (auto [i, size] : llvm::enumerate(sizes))
+    size.second = i;
+  llvm::stable_sort(
+      sizes, [](auto left, auto right) { return left.first > right.first; });
+  SmallVector<int64_t> bytes(ranks);
+  SmallVector<unsigned> ownerOf(sizes.size());
+  for (auto [size, set] : sizes) {
+    unsigned owner = llvm::min_element(bytes) - bytes.begin();
+    bytes[owner] += size;
+    ownerOf[set] = owner;
+  }
+  DenseMap<Value, unsigned> owners;
+  for (auto [i, argument] : llvm::enumerate(ownable))
+    owners[argument] = ownerOf[sets[i]];
+  return owners;
+}
+
+//===----------------------------------------------------------------------===//
+// What a rank has
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What this rank has of the values of the whole program, which are whole on
+/// every rank, or of one owner, or both. Of each the stage by which it is
+/// there, which is the same on all ranks.
+class OwnedValues {
+public:
+  OwnedValues(Block &block, unsigned rank)
+      : rank(rank), b(block.getTerminator()) {}
+
+  void addWhole(Value value) { whole[value] = {value, 0}; }
+  void addOwned(Value value, unsigned owner) {
+    owned[value] = {owner, owner == rank ? value : Value(), 0};
+  }
+  /// Computes the results of an operation of the whole program.
+  void add(Operation *op);
+  /// (T2) The value on every rank.
+  Value getWhole(Value value) { return makeWhole(value).value; }
+  /// The value on its owner; on every other rank none.
+  Value getOwned(Value value, unsigned owner);
+
+private:
+  struct Whole {
+    Value value;
+    int64_t stage;
+  };
+  struct Owned {
+    unsigned owner;
+    Value value;
+    int64_t stage;
+  };
+  const Whole &makeWhole(Value value);
+  std::optional<unsigned> findOwner(Operation *op) const;
+
+  unsigned rank;
+  OpBuilder b;
+  DenseMap<Value, Whole> whole;
+  DenseMap<Value, Owned> owned;
+};
+} // namespace
+
+const OwnedValues::Whole &OwnedValues::makeWhole(Value value) {
+  auto found = whole.find(value);
+  if (found != whole.end())
+    return found->second;
+  const Owned &own = owned.find(value)->second;
+  Value result = BroadcastOp::create(b, value.getLoc(), value.getType(),
+                                     own.value, own.owner, own.stage)
+                     .getResult();
+  return whole[value] = {result, own.stage + 1};
+}
+
+Value OwnedValues::getOwned(Value value, unsigned owner) {
+  auto found = owned.find(value);
+  if (found != owned.end() && found->second.owner == owner)
+    return found->second.value;
+  Value result = getWhole(value);
+  return owner == rank ? result : Value();
+}
+
+/// Whose the operation is: the owner of the tensors that it reads. Single
+/// elements have a say where all that it reads are such.
+std::optional<unsigned> OwnedValues::findOwner(Operation *op) const {
+  if (!llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
+    return std::nullopt;
+  std::optional<unsigned> owner;
+  bool isTensor = false, isUnique = true;
+  for (Value value : getRead(op)) {
+    auto found = owned.find(value);
+    if (found == owned.end() || whole.contains(value))
+      continue;
+    bool isLarge = isOwnable(value);
+    if (isLarge && !isTensor) {
+      isTensor = isUnique = true;
+      owner = found->second.owner;
+    } else if (isLarge == isTensor) {
+      isUnique &= !owner || *owner == found->second.owner;
+      owner = found->second.owner;
+    }
+  }
+  return isUnique ? owner : std::nullopt;
+}
+
+void OwnedValues::add(Operation *op) {
+  std::optional<unsigned> owner = findOwner(op);
+  int64_t stage = 0;
+  IRMapping mapping;
+  for (Value value : getRead(op)) {
+    auto found = owned.find(value);
+    if (owner && found != owned.end() && found->second.owner == *owner &&
+        !whole.contains(value)) {
+      stage = std::max(stage, found->second.stage);
+      if (owner == rank)
+        mapping.map(value, found->second.value);
+      continue;
+    }
+    const Whole &known = makeWhole(value);
+    stage = std::max(stage, known.stage);
+    mapping.map(value, known.value);
+  }
+  Operation *same = owner && owner != rank ? nullptr : b.clone(*op, mapping);
+  for (auto [i, result] : llvm::enumerate(op->getResults())) {
+    Value value = same ? same->getResult(i) : Value();
+    if (owner)
+      owned[result] = {*owner, value, stage};
+    else
+      whole[result] = {value, stage};
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct AssignOwners : public repro::impl::ReproAssignOwnersBase<AssignOwners> {
+  using ReproAssignOwnersBase::ReproAssignOwnersBase;
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || !main.getBody().hasOneBlock() ||
+        !isa<func::ReturnOp>(main.front().getTerminator())) {
+      getOperation().emitError(
+          "(T3) expected a function @main of one block, which returns");
+      return signalPassFailure();
+    }
+    SetVector<Value> ownable;
+    if (failed(check(main)) || failed(findOwnable(main, ownable)))
+      return signalPassFailure();
+    // One rank has everything.
+    if (ranks == 1)
+      ownable.clear();
+    assign(main, assignOwners(main.front(), ownable, ranks));
+  }
+
+  LogicalResult check(func::FuncOp main) {
+    auto count = main->getAttrOfType<IntegerAttr>("repro.num_state");
+    if (!count || count.getInt() < 0 ||
+        count.getInt() > std::min(main.getNumArguments(), main.getNumResults()))
+      return main.emitError("(T3) expected the attribute 'repro.num_state'");
+    numState = count.getInt();
+    if (ranks < 1 || ranks > kMostRanks)
+      return main.emitError("(T3) expected 1 to ")
+             << kMostRanks << " ranks, got " << ranks.getValue();
+    if (rank < 0 || rank >= ranks)
+      return main.emitError("(T3) expected a rank from 0 to ")
+             << ranks - 1 << ", got " << rank.getValue();
+    for (Type type : main.getArgumentTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type);
+          !tensor || !tensor.hasStaticShape())
+        return main.emitError("(T3) expected tensors of static shape, got ")
+               << type;
+    return success();
+  }
+
+  LogicalResult findOwnable(func::FuncOp main, SetVector<Value> &ownable) {
+    Operation *ends = main.front().getTerminator();
+    for (int64_t position : arguments) {
+      if (position < 0 || position >= main.getNumArguments())
+        return main.emitError("(T3) there is no argument ") << position;
+      Value argument = main.getArgument(position);
+      if (position < numState && ends->getOperand(position) == argument)
+        return main.emitError("(T3) argument ")
+               << position << " is a state that does not change";
+      if (isOwnable(argument))
+        ownable.insert(argument);
+    }
+    return success();
+  }
+
+  void assign(func::FuncOp main, const DenseMap<Value, unsigned> &owners) {
+    Block &block = main.front();
+    SmallVector<Operation *> operations;
+    for (Operation &op : block.without_terminator())
+      operations.push_back(&op);
+    OwnedValues values(block, rank);
+    for (BlockArgument argument : block.getArguments()) {
+      auto owner = owners.find(argument);
+      if (owner == owners.end()) {
+        values.addWhole(argument);
+        continue;
+      }
+      values.addOwned(argument, owner->second);
+      main.setArgAttr(
+          argument.getArgNumber(), "repro.owner",
+          IntegerAttr::get(IntegerType::get(&getContext(), 64), owner->second));
+    }
+    for (Operation *op : operations)
+      values.add(op);
+    auto ends = cast<func::ReturnOp>(block.getTerminator());
+    SmallVector<Value> results;
+    for (auto [i, value] : llvm::enumerate(ends.getOperands())) {
+      auto owner = int64_t(i) < numState ? owners.find(block.getArgument(i))
+                                         : owners.end();
+      if (owner == owners.end()) {
+        results.push_back(values.getWhole(value));
+        continue;
+      }
+      // Nobody reads the argument of a rank that is not the owner.
+      Value own = values.getOwned(value, owner->second);
+      results.push_back(own ? own : Value(block.getArgument(i)));
+    }
+    ends.getOperandsMutable().assign(results);
+    for (Operation *op : llvm::reverse(operations))
+      op->erase();
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op) && !hasCheck(&op))
+        op.erase();
+  }
+
+  int64_t numState = 0;
+};
+} // namespace

@@ -1,0 +1,103 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The steps of a rank's program: segments, and exchanges between them (T2)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ..distributed.gathering import exchange_parts
+from ..distributed.ranks import Ranks
+from ..program.partition import Broadcast, Call, Gather, RankProgram
+
+Values = Mapping[int, np.ndarray]
+
+
+def run_steps(
+    plan: RankProgram,
+    ranks: Ranks,
+    values: dict[int, np.ndarray],
+    call: Callable[[Call, Values], Values],
+    memory: Values | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Exception | None:
+    """Runs a rank's program; the other ranks run theirs.
+
+    Args:
+      values: what is there, by number: the arguments at first; gets everything else.
+      call: runs a segment, and gives its results.
+      memory: of the values that others give; None: of new ones.
+      meanwhile: is called during the last exchange.
+    Returns:
+      what the first segment that has failed has raised: the results mean nothing then.
+    Raises:
+      Agreed: a rank has failed before an exchange.
+      RankLost: another rank is gone.
+    """
+    failure: Exception | None = None
+    last = next((_exchange_of(step) for step in reversed(plan.steps) if not isinstance(step, Call)), None)
+    for exchange, steps in itertools.groupby(plan.steps, _exchange_of):
+        if exchange is not None:
+            moved = [step for step in steps if not isinstance(step, Call)]
+            during = meanwhile if exchange == last else lambda: None
+            exchange_parts(ranks, parts := _parts(plan, moved, values, memory), failure, during)
+            for each, found in zip(moved, parts, strict=True):
+                values[each.whole] = _gathered(each, found) if isinstance(each, Gather) else _of(each.owner, found)
+            continue
+        for step in steps:
+            assert isinstance(step, Call)
+            try:
+                values |= call(step, values)
+            except Exception as error:
+                failure = failure or error
+                values |= _nothing(plan, step)
+    return failure
+
+
+def _exchange_of(step: Call | Gather | Broadcast) -> object:
+    """Equal for neighbours that are one exchange; None for a call."""
+    if isinstance(step, Call):
+        return None
+    return step.stage if isinstance(step, Broadcast) else Gather
+
+
+def _nothing(plan: RankProgram, step: Call) -> dict[int, np.ndarray]:
+    """What stands for the results of a segment that has failed."""
+    outputs = plan.segments[step.segment].outputs
+    return {number: np.zeros(kind.shape, kind.dtype) for number, kind in zip(step.results, outputs, strict=True)}
+
+
+def _parts(
+    plan: RankProgram, steps: Sequence[Gather | Broadcast], values: Values, memory: Values | None
+) -> list[list[np.ndarray | None]]:
+    """What moves, as of `exchange_parts`."""
+    found: list[list[np.ndarray | None]] = []
+    for step in steps:
+        own = None if step.part is None else np.ascontiguousarray(values[step.part])
+        if isinstance(step, Broadcast):
+            if own is None:
+                own = np.empty(step.kind.shape, step.kind.dtype) if memory is None else memory[step.whole]
+            found.append([own if rank == step.owner else None for rank in range(plan.size)])
+            continue
+        assert own is not None
+        shapes = [step.cut.shape(step.shape, rank) for rank in range(plan.size)]
+        found.append([own if rank == plan.rank else np.empty(shapes[rank], own.dtype) for rank in range(plan.size)])
+    return found
+
+
+def _of(rank: int, parts: Sequence[np.ndarray | None]) -> np.ndarray:
+    part = parts[rank]
+    assert part is not None
+    return part
+
+
+def _gathered(step: Gather, parts: Sequence[np.ndarray | None]) -> np.ndarray:
+    whole = np.empty(step.shape, _of(0, parts).dtype)
+    for rank in range(len(parts)):
+        place = step.cut.part(whole, rank)
+        place[...] = _of(rank, parts).reshape(place.shape)
+    return whole

@@ -1,0 +1,254 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The state of a rank that has its own part of what only the end of a step reads (T3): ZeRO-1."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..distributed.agreement import Report, require_agreement
+from ..distributed.failures import describe
+from ..distributed.gathering import exchange_parts
+from ..distributed.ranks import Agreed, Ranks
+from ..errors import ReproError
+from ..numerics.digest import blake3_of
+from ..numerics.hashing import combine_digests, tensor_digest
+from ..numerics.tensors import make_canonical, start_of
+from ..program.canonical import examine
+from ..program.microbatches import MicrobatchProgram
+from ..program.partition import Broadcast, Call, RankProgram, assign_owners
+from .agreed_state import AgreedState
+from .arguments import Arguments
+from .executable import compile
+from .segments import run_steps
+
+
+class ShardedUpdate:
+    """The end of a step, of which each rank computes what it owns.
+
+    A rank owns sums, and states that change and that no microbatch reads: the optimizer's, and averages.
+
+    Attributes:
+      plan: what this rank does.
+      threads: as of an `Executable`.
+      arguments: of the whole end of the step.
+    """
+
+    def __init__(self, program: MicrobatchProgram, target: str, threads: int | None, ranks: Ranks) -> None:
+        finish, count = program.finish, len(program.state)
+        self.arguments = Arguments(finish)
+        unread = examine(program.part.data).unread
+        positions = [i for i in range(count) if i in unread and i not in self.arguments.kept]
+        positions += range(count, count + len(program.sums))
+        self.plan: RankProgram = assign_owners(finish, ranks.size, ranks.rank, positions)
+        self.segments = [compile(each, target, threads) for each in self.plan.segments]
+        self.threads = self.segments[0].threads if self.segments else 1
+
+    @property
+    def owners_of_sums(self) -> dict[int, int]:
+        """By position the rank that alone needs a sum."""
+        count = len(self.plan.program.state)
+        owners = enumerate(self.plan.owners[count:])
+        return {i: owner for i, owner in owners if owner is not None}
+
+
+class ShardedState(AgreedState):
+    """A state of which each rank has what it owns, and what every rank has.
+
+    At first, and after `fetch`, the arrays of every rank have everything.
+    """
+
+    def __init__(self, update: ShardedUpdate, ranks: Ranks, state: Mapping[str, Any]) -> None:
+        self._update = update
+        self._ranks = ranks
+        self._state = state
+        plan, kinds = update.plan, update.plan.program.state
+        self._arrays = update.arguments.kept_states(state)
+        self._own = [i for i in range(len(kinds)) if plan.owners[i] in (None, ranks.rank)]
+        self._foreign = [i for i in range(len(kinds)) if i not in self._own]
+        self._copies = {i: self._arrays[i].copy() for i in self._own}
+        super().__init__(plan.program.outputs, [(self._arrays[i], self._copies[i]) for i in self._own])
+        self._is_whole = True
+        # (H1) Of all tensors, where not everything is here; and those that the last attempt gave.
+        self._digests: list[bytes] = []
+        self._tried: list[bytes] = []
+        self._memory = self._assign_memory()
+
+    @property
+    def foreign(self) -> frozenset[str]:
+        """The tensors whose values other ranks have alone."""
+        kinds = self._update.plan.program.state
+        return frozenset() if self._is_whole else frozenset(kinds[i].name for i in self._foreign)
+
+    def _assign_memory(self) -> dict[int, np.ndarray]:
+        """Of each value that a step computes or gets: new states and outputs lie where they are needed."""
+        plan = self._update.plan
+        count = len(plan.program.state) + len(plan.program.inputs)
+        wanted = [*((plan.results[i], self._copies[i]) for i in self._own)]
+        wanted += zip(plan.results[len(plan.program.state) :], self._outputs.values(), strict=True)
+        memory: dict[int, np.ndarray] = {}
+        for number, array in wanted:
+            if number >= count:
+                memory.setdefault(number, array)
+        for step in plan.steps:
+            if isinstance(step, Broadcast):
+                whole = memory.setdefault(step.whole, np.empty(step.kind.shape, step.kind.dtype))
+                if step.part is not None and step.part >= count:
+                    memory.setdefault(step.part, whole)
+            elif isinstance(step, Call):
+                for number, kind in zip(step.results, plan.segments[step.segment].outputs, strict=True):
+                    memory.setdefault(number, np.empty(kind.shape, kind.dtype))
+        return memory
+
+    def hash(self) -> bytes:
+        self.finish()
+        changed = self._look()
+        if changed:
+            names = ", ".join(changed[:3])
+            raise ReproError(
+                f"state {names} of rank {self._ranks.rank}, which has it alone, was written between steps: expected "
+                "sync() on all ranks before writing"
+            )
+        return bytes.fromhex(combine_digests(self._digests))
+
+    def digests(self) -> tuple[bytes, ...]:
+        """(H1) Those of all tensors as this rank knows them: of what another one owns, as of the last step."""
+        self.finish()
+        self._look()
+        return tuple(self._digests)
+
+    def _look(self) -> list[str]:
+        """Brings digests and copies up to date with the arrays; gives the tensors that this rank owns and somebody
+        has written."""
+        plan = self._update.plan
+        kinds = plan.program.state
+        if self._is_whole:
+            self._update.arguments.kept_states(self._state)
+            self._digests = [self._digest(i, array) for i, array in enumerate(self._arrays)]
+            for array, copy in self._pairs:
+                np.copyto(copy, array)
+            return []
+        changed = [i for i, pair in zip(self._own, self._pairs, strict=True) if not (pair[0] == pair[1]).all()]
+        for i in changed:
+            if plan.owners[i] is None:
+                make_canonical(self._arrays[i], kinds[i].element)
+                np.copyto(self._copies[i], self._arrays[i])
+                self._digests[i] = self._digest(i, self._arrays[i])
+        return [kinds[i].name for i in changed if plan.owners[i] is not None]
+
+    def _digest(self, i: int, array: np.ndarray) -> bytes:
+        element = self._update.plan.program.state[i].element
+        # With one thread the other processors belong to other ranks.
+        return tensor_digest(array, element, alone=self._update.threads > 1)
+
+    def attempt(self, inputs: Sequence[np.ndarray]) -> bytes:
+        plan, rank = self._update.plan, self._ranks.rank
+        values = dict(enumerate([*self._arrays, *inputs]))
+        known: dict[int, bytes] = {}
+
+        def hash_computed() -> None:
+            for i in self._own:
+                if values.get(plan.results[i]) is self._copies[i]:
+                    known[i] = self._digest(i, self._copies[i])
+
+        failure = run_steps(plan, self._ranks, values, self._call, self._memory, hash_computed)
+        tried = [bytes(32)] * len(self._arrays)
+        if failure is None:
+            self._collect(values)
+            for i in self._own:
+                tried[i] = known[i] if i in known else self._digest(i, self._copies[i])
+        owned = [[i for i, owner in enumerate(plan.owners[: len(tried)]) if owner == peer] for peer in range(plan.size)]
+        own = b"".join(tried[i] for i in owned[rank])
+        for numbers, data in zip(owned, self._ranks.gather(own, [32 * len(each) for each in owned]), strict=True):
+            for at, i in enumerate(numbers):
+                tried[i] = data[32 * at : 32 * (at + 1)]
+        if failure is not None:
+            raise failure
+        self._tried = tried
+        return bytes.fromhex(combine_digests(tried))
+
+    def _call(self, step: Call, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+        segment = self._update.segments[step.segment]
+        count = len(segment.program.state)
+        results = {number: self._memory[number] for number in step.results}
+        operands = [values[number] for number in step.operands]
+        segment.write(operands[:count], operands[count:], [*results.values()])
+        return results
+
+    def _collect(self, values: Mapping[int, np.ndarray]) -> None:
+        """Copies those results that are not there yet: arguments, and values that are several results."""
+        plan = self._update.plan
+        kinds = [*plan.program.state, *plan.program.outputs]
+        targets = {**self._copies, **dict(enumerate(self._outputs.values(), len(plan.program.state)))}
+        for i, target in targets.items():
+            value = values[plan.results[i]]
+            if not np.may_share_memory(value, target):
+                target[...] = value
+                make_canonical(target, kinds[i].element)
+
+    def _copy_back(self) -> None:
+        super()._copy_back()
+        self._digests = self._tried
+        if self._is_whole:
+            for i in self._foreign:
+                _release(self._arrays[i])
+        self._is_whole = False
+
+    def fetch(self) -> None:
+        """Every rank gets everything; all ranks call it.
+
+        Raises:
+          ReproError: ranks that do something else meanwhile; what this rank owns was written; other values than the
+            last step gave.
+          RankLost: another rank is gone.
+        """
+        if self._is_whole:
+            return
+        state, failure = bytes(32), None
+        try:
+            state = self.hash()
+        except ReproError as error:
+            failure = error
+        plan, ranks = self._update.plan, self._ranks
+        identity = blake3_of(b"fetch", bytes.fromhex(plan.program.hash))
+        try:
+            with ranks.step():
+                report = Report(identity, bytes(32), state, failure=describe(failure))
+                require_agreement(ranks, report)
+                owned = [each for each in zip(self._arrays, plan.owners, strict=False) if each[1] is not None]
+                exchange_parts(
+                    ranks, [[array if r == owner else None for r in range(plan.size)] for array, owner in owned], None
+                )
+        except Agreed as error:
+            raise failure or error.__cause__ or error from None
+        for i in self._foreign:
+            if self._digest(i, self._arrays[i]) != self._digests[i]:
+                kind = plan.program.state[i]
+                raise ReproError(f"state {kind.name} of rank {plan.owners[i]} is not what its last step gave")
+        self._is_whole = True
+
+    def load(self) -> None:
+        self._is_whole = True
+
+    def _note(self, hash: bytes) -> None:
+        pass
+
+
+def _release(array: np.ndarray) -> None:
+    """Gives the memory of an array back to the system, as far as it is whole pages: its values are lost, not its
+    addresses."""
+    page = mmap.PAGESIZE
+    start, stop = -(-start_of(array) // page) * page, (start_of(array) + array.nbytes) // page * page
+    if sys.platform == "linux" and start < stop:
+        # What cannot be given back, such as locked memory, stays.
+        _LIBC.madvise(ctypes.c_void_p(start), ctypes.c_size_t(stop - start), mmap.MADV_DONTNEED)
+
+
+_LIBC = ctypes.CDLL(None)

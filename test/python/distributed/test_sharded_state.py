@@ -1,0 +1,361 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(T3) Ranks that share the optimizer's state have the bits of one process."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import repro_mlir
+import torch
+from loopback import make_loopback, run_ranks
+from loopback_runs import Run, alone, captured, hash_of, run
+from repro_mlir.audit.receipts.options import ReceiptOptions
+from repro_mlir.distributed import Ranks
+from repro_mlir.errors import ReproError, StepFailed
+from repro_mlir.execute import sharded_state
+from repro_mlir.execute.sharded_state import ShardedState
+from repro_mlir.train.captured_step import KnownForms
+
+REPORT_BYTES = 7 * 32 + 1 + 255
+FAILURE_BYTES = 256
+X = torch.randn(96, 6, generator=torch.Generator().manual_seed(1))
+Y = torch.arange(96) % 3
+LOSS = torch.nn.functional.cross_entropy
+
+OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "SGD": lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+    "momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+    "AdamW": lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2, amsgrad=True),
+    "Adafactor": lambda model: torch.optim.Adafactor(model.parameters(), lr=1e-2),
+    "Muon": lambda model: torch.optim.Muon([each for each in model.parameters() if each.dim() == 2], lr=1e-2),
+    "NAdam": lambda model: torch.optim.NAdam(model.parameters(), lr=1e-2),
+}
+
+
+def make(name: str = "AdamW", width: int = 8) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(6, width), torch.nn.BatchNorm1d(width), torch.nn.Dropout(0.3), torch.nn.Linear(width, 3)
+    )
+    if name == "Muon":
+        for parameter in model.parameters():
+            parameter.requires_grad_(parameter.dim() == 2)
+    return model, OPTIMIZERS[name](model)
+
+
+def small(name: str = "AdamW", clip_norm: float | None = None) -> Run:
+    model, optimizer = make(name)
+    return captured(model, LOSS, optimizer, (X[:24], Y[:24]), microbatches=6, clip_norm=clip_norm)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("clip_norm", [None, 0.1])
+def test_one_hash_for_any_number_of_ranks_that_share_the_optimizer(name: str, clip_norm: float | None) -> None:
+    given = small(name, clip_norm)
+    want = alone(given)
+    for size, shares in ((1, None), (2, None), (3, (5, 0, 1)), (8, None)):
+        found, _ = run(given, size, shares, shard_optimizer=True)
+        assert found == [want] * size, (size, found)
+
+
+def test_ranks_of_several_kinds() -> None:
+    given = small(clip_norm=0.1)
+    want = alone(given, "reference")
+    targets = ("cpu:x86-64-v2", "cpu", "reference", "ptx-emulator")
+    found, _ = run(given, 4, (3, 1, 1, 1), targets, shard_optimizer=True)
+    assert found == [want] * 4
+
+
+@pytest.mark.parametrize("size", [2, 4, 8])
+def test_bytes_are_those_of_a_ring(size: int) -> None:
+    """Sums go to their owners, and what is made of them to all, but for momenta: twice as many bytes as there are,
+    times the other ranks; digests and reports."""
+    model, optimizer = make("momentum")
+    given = captured(model, LOSS, optimizer, (X, Y), microbatches=8)
+    kept: list[ShardedState] = []
+
+    def ended(each: Any) -> None:
+        kept.append(each._kept)
+
+    _, once = run(given, size, steps=1, shard_optimizer=True, ended=ended)
+    _, twice = run(given, size, steps=2, shard_optimizer=True)
+    plan = kept[0]._update.plan
+    owned = [kind.name for kind, owner in zip(plan.program.state, plan.owners, strict=False) if owner is not None]
+    assert len(owned) == 6 and all(name.endswith("momentum_buffer") for name in owned)
+    # The loss among them.
+    sums = sum(kind.nbytes for kind in given.program.sums if kind.element == "f32")
+    assert sums == 4 + sum(4 * each.numel() for each in model.parameters()) + 2 * 4 * 8
+    reports = size * (2 * REPORT_BYTES + FAILURE_BYTES)
+    assert sum(twice) - sum(once) == (size - 1) * (2 * sums + 32 * len(owned) + reports)
+
+
+def test_a_rank_has_no_more_than_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    released: list[str] = []
+    release = sharded_state._release
+
+    def noted(array: np.ndarray) -> None:
+        release(array)
+        released.append(str(array.shape))
+
+    monkeypatch.setattr(sharded_state, "_release", noted)
+    found, _ = run(small(), 3, steps=2, shard_optimizer=True, ended=lambda kept: kept.foreign)
+    # AdamW with amsgrad has three tensors of each of six parameters: two ranks have none of a tensor.
+    assert all(isinstance(each, str) for each in found) and len(released) == 2 * 3 * 6
+
+
+def test_memory_that_is_released_is_zero() -> None:
+    array = np.ones(1 << 20, np.float32)
+    sharded_state._release(array)
+    assert (array == 0).sum() >= array.size - 2 * 4096 and ((array == 0) | (array == 1)).all()
+    array[:] = 2
+    assert (array == 2).all()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
+    """Also where no other rank has the tensor."""
+    given, draw = small(), np.random.default_rng(seed)
+    size, names = int(draw.integers(2, 5)), [kind.name for kind in given.program.state if kind.shape]
+    victim, name, bit = int(draw.integers(size)), names[draw.integers(len(names))], int(draw.integers(1 << 20))
+    owned: list[str] = []
+    states: dict[int, list[Any]] = {}
+
+    def flip(rank: int, step: int, state: dict[str, np.ndarray], _: Any) -> None:
+        states[rank] = [state, hash_of(given, state)]
+        if step == 1 and rank == victim:
+            raw = state[name].reshape(-1).view(np.uint8)
+            raw[bit // 8 % raw.size] ^= 1 << bit % 8
+
+    def begun(kept: Any) -> None:
+        plan = kept._kept._update.plan
+        if plan.rank == victim:
+            owned.extend(
+                kind.name for kind, owner in zip(plan.program.state, plan.owners, strict=False) if owner == plan.rank
+            )
+            owned.extend(
+                kind.name for kind, owner in zip(plan.program.state, plan.owners, strict=False) if owner is None
+            )
+
+    found, _ = run(given, size, steps=2, between=flip, begun=begun, shard_optimizer=True)
+    if name not in owned:
+        # Nobody reads what another rank has.
+        assert found == [alone(given)] * size
+        return
+    messages = [str(each) for each in found]
+    if size > 2:
+        named = f"{victim} of {size} have another state than most"
+    else:
+        named = "ranks disagree: ranks 0 / 1 have another state"
+    own = f"state {name} of rank {victim}, which has it alone, was written between steps"
+    assert all(named in each or own in each for each in messages), messages
+
+
+def test_a_failure_of_an_owner_fails_on_all_and_leaves_their_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, call = small(clip_norm=0.1), ShardedState._call
+    want = alone(given)
+    for number in range(2):
+        failing = [True]
+
+        def failed(self: ShardedState, step: Any, values: Any, number: int = number, failing: Any = failing) -> Any:
+            if self._ranks.rank == 1 and step.segment == number and failing:
+                failing.clear()
+                raise StepFailed("(E1) an owner has failed")
+            return call(self, step, values)
+
+        monkeypatch.setattr(ShardedState, "_call", failed)
+        begin = hash_of(given, given.program.initial_state())
+        errors: list[str] = []
+        keeps: list[Any] = []
+
+        def between(
+            rank: int, step: int, state: Any, inputs: Any, keeps: Any = keeps, errors: Any = errors, begin: str = begin
+        ) -> None:
+            if step == 0:
+                kept = next(each for each in keeps if each._kept._ranks.rank == rank)
+                with pytest.raises(StepFailed) as caught:
+                    kept.step(*inputs)
+                errors.append(str(caught.value))
+                assert hash_of(given, state) == begin
+
+        found, _ = run(given, 3, steps=2, between=between, begun=keeps.append, shard_optimizer=True)
+        assert sorted(errors) == ["(E1) an owner has failed"] + ["rank 1: (E1) an owner has failed"] * 2
+        assert found == [want] * 3
+
+
+class Trainers:
+    """Trainers of ranks that are threads, which make the same calls."""
+
+    def __init__(self, size: int, name: str = "AdamW", **options: Any) -> None:
+        self.transports = make_loopback(size)
+        self.trainers = []
+        for transport in self.transports:
+            model, optimizer = make(name)
+            ranks = Ranks(transport, shard_optimizer=True)
+            given = {"target": "cpu", "threads": 1, "microbatches": 4, **options}
+            trainer = repro_mlir.Trainer(model, LOSS, optimizer, ranks=ranks, **given)
+            if "receipt" not in options:
+                # Traces are made one after the other.
+                for rows in (16, 8):
+                    trainer.prepare(X[:rows], Y[:rows])
+            self.trainers.append(trainer)
+
+    def run(self, work: Callable[[int, Any], Any]) -> list[Any]:
+        found: list[Any] = [None] * len(self.trainers)
+
+        def each(rank: int) -> None:
+            try:
+                found[rank] = work(rank, self.trainers[rank])
+            except Exception as error:
+                found[rank] = error
+                self.transports[rank].leave()
+
+        run_ranks(len(self.trainers), each)
+        return found
+
+
+def one(name: str = "AdamW", **options: Any) -> Any:
+    model, optimizer = make(name)
+    return repro_mlir.Trainer(model, LOSS, optimizer, threads=1, microbatches=4, **options)
+
+
+def test_a_loop_that_looks_at_everything(tmp_path: Path) -> None:
+    def loop(rank: int, trainer: Any) -> tuple[str, bytes]:
+        optimizer = trainer._optimizer
+        for step, rows in enumerate((16, 16, 8, 16, 16)):
+            trainer.step(X[:rows], Y[:rows])
+            with torch.no_grad():
+                # The parameters are everywhere.
+                next(trainer._model.parameters()).mul_(0.99)
+            if step == 2:
+                trainer.sync()
+                for state in optimizer.state.values():
+                    state["exp_avg"].mul_(0.5)
+            if rank == 0:
+                trainer.evaluate(X[:8], Y[:8])
+        trainer.sync()
+        path = tmp_path / f"{rank}.safetensors"
+        trainer.save_checkpoint(path)
+        return trainer.state_hash(), path.read_bytes()
+
+    want = loop(7, one())
+    assert Trainers(3).run(loop) == [want] * 3
+
+
+def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "half.safetensors"
+
+    def first(rank: int, trainer: Any) -> None:
+        trainer.step(X[:16], Y[:16])
+        trainer.sync()
+        if rank == 0:
+            trainer.save_checkpoint(path)
+
+    def second(rank: int, trainer: Any) -> str:
+        trainer.load_checkpoint(path)
+        trainer.step(X[:16], Y[:16])
+        return trainer.state_hash()
+
+    assert Trainers(2).run(first) == [None] * 2
+    alone = one()
+    for _ in range(2):
+        alone.step(X[:16], Y[:16])
+    assert Trainers(3).run(second) == [alone.state_hash()] * 3
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda state: state["exp_avg"].sum(),
+        lambda state: state["exp_avg"].zero_(),
+        lambda state: copy.deepcopy(state),
+        lambda state: state["exp_avg"].numpy(),
+        lambda state: torch.save(state, "/dev/null"),
+    ],
+)
+def test_what_another_rank_has_is_not_used(use: Callable[[Any], object]) -> None:
+    def work(rank: int, trainer: Any) -> list[str]:
+        trainer.step(X[:16], Y[:16])
+        found = []
+        for state in trainer._optimizer.state.values():
+            try:
+                use({key: value for key, value in state.items() if key == "exp_avg"})
+                found.append("used")
+            except ReproError as error:
+                found.append(str(error))
+        return found
+
+    first, second = Trainers(2).run(work)
+    assert len(first) == 6
+    for own, other in zip(first, second, strict=True):
+        refused, used = sorted((own, other))
+        assert used == "used" and refused.startswith("the optimizer's state is divided among the ranks")
+
+
+def test_what_one_rank_alone_asks_for_is_an_error_on_all() -> None:
+    def work(rank: int, trainer: Any) -> None:
+        trainer.step(X[:16], Y[:16])
+        if rank == 1:
+            trainer.state_dict()
+        else:
+            trainer.step(X[:16], Y[:16])
+
+    found = Trainers(3).run(work)
+    assert all("ranks disagree: 1 of 3 run another program, or make another call," in str(each) for each in found)
+
+
+def test_an_average_is_evaluated_on_all_ranks() -> None:
+    def averaged(ranks: Ranks | None) -> Any:
+        model, optimizer = make()
+        average = torch.optim.swa_utils.AveragedModel(
+            model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
+        )
+        trainer = repro_mlir.Trainer(model, LOSS, optimizer, threads=1, microbatches=4, average=average, ranks=ranks)
+        # Traces are made one after the other.
+        trainer.prepare(X[:16], Y[:16])
+        trainer.evaluate(X[:16], Y[:16], average=True)
+        return trainer
+
+    def work(trainer: Any) -> tuple[float, str]:
+        for _ in range(2):
+            trainer.step(X[:16], Y[:16])
+        return trainer.evaluate(X[:16], Y[:16], average=True), trainer.state_hash()
+
+    trainers = Trainers(0)
+    trainers.transports = make_loopback(2)
+    trainers.trainers = [averaged(Ranks(each, shard_optimizer=True)) for each in trainers.transports]
+    assert trainers.run(lambda _, trainer: work(trainer)) == [work(averaged(None))] * 2
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Traces are made one after the other, also where opening a receipt waits for all ranks.
+    capture, lock = KnownForms.capture, threading.Lock()
+
+    def captured_alone(*arguments: Any) -> Any:
+        with lock:
+            return capture(*arguments)
+
+    monkeypatch.setattr(KnownForms, "capture", captured_alone)
+
+    def loop(trainer: Any) -> None:
+        for step in range(5):
+            trainer.step(X[:16], Y[:16])
+            if step == 1:
+                with torch.no_grad():
+                    next(trainer._model.parameters()).mul_(0.99)
+        trainer.close()
+
+    whole, shared = tmp_path / "one", tmp_path / "ranks"
+    loop(one(receipt=ReceiptOptions(whole, checkpoint_every=every)))
+    trainers = Trainers(2, receipt=ReceiptOptions(shared, checkpoint_every=every))
+    assert trainers.run(lambda _, trainer: loop(trainer)) == [None] * 2
+    assert (shared / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
+    assert repro_mlir.verify(shared, target="reference").steps == 5
