@@ -73,6 +73,8 @@ def _train(options: argparse.Namespace) -> int:
         **(given.options | choice),
     ) as trainer:
         losses = trainer.fit(given.batches, options.steps)
+        # While all ranks are there.
+        trainer.bring_back()
     seconds = time.perf_counter() - start
     if ranks is not None and ranks.rank > 0:
         # All have the same state: rank 0 says it.

@@ -72,12 +72,13 @@ def training(folder: Path) -> Path:
     return path
 
 
-def train(size: int, script: Path, receipt: Path, *options: str, steps: int = STEPS) -> subprocess.Popen[str]:
+def train(size: int, script: Path, receipt: Path | None, *options: str, steps: int = STEPS) -> subprocess.Popen[str]:
     """`repro train` on ranks; on one it is started as it is."""
     start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)] if size > 1 else []
+    recorded = [] if receipt is None else ["--receipt", str(receipt), "--checkpoint-every", "5"]
     command = [sys.executable, *start, "-m", "repro_mlir", "train", str(script), "--steps", str(steps), "--json"]
     return subprocess.Popen(
-        [*command, "--receipt", str(receipt), "--checkpoint-every", "5", "--threads", "1", *options],
+        [*command, *recorded, "--threads", "1", *options],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -118,6 +119,15 @@ def test_others_go_on_where_a_rank_was_killed(tmp_path: Path) -> None:
         others = (2, 5, 1, 3)[kill % 4]
         assert state_of(train(others, script, receipt, "--resume")) == want, (kill, last, others)
         assert (receipt / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
+
+
+def test_ranks_that_share_the_optimizer_save_its_state(tmp_path: Path) -> None:
+    script, saved = training(tmp_path), [tmp_path / f"{size}.safetensors" for size in (1, 3)]
+    states = [
+        state_of(train(size, script, None, *options, "--save", str(path), steps=3))
+        for size, options, path in zip((1, 3), ([], ["--shard-optimizer"]), saved, strict=True)
+    ]
+    assert states[0] == states[1] and saved[0].read_bytes() == saved[1].read_bytes()
 
 
 def test_ranks_of_a_receipt_end_together(tmp_path: Path) -> None:
