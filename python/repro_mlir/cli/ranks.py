@@ -13,12 +13,15 @@ from ..errors import ReproError
 
 if TYPE_CHECKING:
     from ..distributed import Ranks
+    from ..distributed.ranks import Shares
 
 
 def add_ranks(command: argparse.ArgumentParser) -> None:
     """The options of commands that torchrun and mpirun may start."""
     command.add_argument(
-        "--shares", metavar="N:N...", help="under torchrun or mpirun: how much of the work each rank does (equal)"
+        "--shares",
+        metavar="N:N...",
+        help="under torchrun or mpirun: how much of the work each rank does, or `measured` (equal)",
     )
     command.add_argument(
         "--check-share",
@@ -41,10 +44,12 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
     """The ranks that have been started with this process; None where it is alone. ReproError for wrong options."""
     from ..integrations.launchers import launched_ranks
 
-    shares = None
-    if options.shares is not None:
+    shares: Shares = None
+    if options.shares == "measured":
+        shares = "measured"
+    elif options.shares is not None:
         if not re.fullmatch(r"\d{1,9}(:\d{1,9})*", options.shares):
-            raise ReproError(f"expected --shares as numbers, such as 5:2:1, got {options.shares!r}")
+            raise ReproError(f"expected --shares as numbers, such as 5:2:1, or measured, got {options.shares!r}")
         shares = [int(share) for share in options.shares.split(":")]
     ranks = launched_ranks(shares, options.check_share or 0.0, bool(options.shard_optimizer))
     if ranks is not None:

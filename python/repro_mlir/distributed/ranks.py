@@ -6,14 +6,22 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from ..errors import RankLost, ReproError
 from .transport import Transport
+
+Shares = Sequence[int] | Literal["measured"] | None
+"""As `connect` takes shares of the work."""
+
+_MEASURED_STEP = 2
+_WHOLE_SHARE = 10_000
 
 
 @dataclass(eq=False)
@@ -22,7 +30,8 @@ class Ranks:
 
     Attributes:
       transport: moves bytes between them, and knows which one this is.
-      shares: how much of the work each rank does, in proportion: `(5, 2, 1)`. None: as much as the others.
+      shares: how much of the work each rank does, in proportion: `(5, 2, 1)`. None: as much as the others. "measured":
+        at first as much as the others, then by the time that microbatches have taken in the second step.
       check_share: how much of the work of each rank another one does too, from 0 to 1, see `Checks`.
       shard_optimizer: whether each rank has its own part of the optimizer's state, and updates that (T3): ZeRO-1.
     Raises:
@@ -31,16 +40,17 @@ class Ranks:
     """
 
     transport: Transport
-    shares: tuple[int, ...] | None = None
+    shares: tuple[int, ...] | Literal["measured"] | None = None
     check_share: float = 0.0
     shard_optimizer: bool = False
     _cut_short: bool = field(default=False, init=False, repr=False)
+    _measured: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.check_share <= 1:
             raise ReproError(f"expected a share of checks from 0 to 1, got {self.check_share}")
         shares = self.shares
-        if shares is None:
+        if shares is None or shares == "measured":
             return
         if len(shares) != self.transport.size:
             raise ReproError(f"expected a share for each of {self.transport.size} ranks, got {len(shares)}")
@@ -59,9 +69,25 @@ class Ranks:
 
     def leaves(self, count: int) -> list[range]:
         """The leaves of each rank, of `count` in all: consecutive ones, in proportion to the shares."""
-        shares = self.shares or (1,) * self.size
+        shares = self.shares if isinstance(self.shares, tuple) else (1,) * self.size
         ends = [count * done // sum(shares) for done in itertools.accumulate(shares)]
         return [range(start, end) for start, end in itertools.pairwise([0, *ends])]
+
+    def measure(self, seconds: float) -> None:
+        """Takes shares by the time of the second step, where they are to be measured; all ranks call it in each step.
+
+        Args:
+          seconds: how long a microbatch has taken here; NaN where there was none.
+        """
+        if self.shares != "measured":
+            return
+        self._measured += 1
+        # The first step finds nothing in any cache.
+        if self._measured < _MEASURED_STEP:
+            return
+        found = np.array([struct.unpack("<d", data)[0] for data in self.gather(struct.pack("<d", seconds))])
+        rates = 1 / np.maximum(np.where(np.isnan(found), np.nanmax(found), found), 1e-9)
+        self.shares = tuple(max(1, round(each)) for each in rates / rates.max() * _WHOLE_SHARE)
 
     def gather(self, own: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
         """What each rank has.
@@ -96,6 +122,11 @@ class Ranks:
             self._cut_short = False
             raise
         self._cut_short = False
+
+
+def shares_of(shares: Shares) -> tuple[int, ...] | Literal["measured"] | None:
+    """Shares as `Ranks` has them."""
+    return tuple(shares) if shares is not None and not isinstance(shares, str) else shares
 
 
 class Agreed(Exception):

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -199,6 +201,7 @@ class KeptMicrobatches:
         """The sums of all ranks, which agree about what they start from."""
         own = ranks.leaves(len(leaves))[ranks.rank]
         nodes: dict[range, Sums] = {}
+        seconds = math.nan
         kinds = self._executable.program.inputs
         digests = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
         report, failure = self._report(ranks, inputs=blake3_of(*digests)), None
@@ -208,7 +211,9 @@ class KeptMicrobatches:
             checks = Checks.drawn(ranks, len(leaves), seed)
             self._calls.begin(arrays)
             found: dict[range, bytes] = {}
+            start = time.perf_counter()
             nodes = {node: self._fold(node, checks.nodes[ranks.rank], found) for node in maximal_nodes(leaves, own)}
+            seconds = (time.perf_counter() - start) / len(own) if own else math.nan
             if nodes:
                 report = replace(report, integers=self._integers_of([*nodes.values()]))
             checked = self._nodes_digest(checks.nodes[(ranks.rank - 1) % ranks.size])
@@ -229,6 +234,7 @@ class KeptMicrobatches:
         layout = self._executable.layout
         sums = combine(ranks, len(leaves), nodes, layout, self._new, self._executable.add)
         self._free += [each for each in nodes.values() if each is not sums]
+        ranks.measure(seconds)
         return sums
 
     def _attempt(self, ranks: Ranks, state: AgreedState, inputs: Sequence[np.ndarray]) -> bytes:
@@ -254,7 +260,7 @@ class KeptMicrobatches:
         """What a rank says, but for its state."""
         program = self._executable.program
         leaves = [leaf for own in ranks.leaves(program.microbatches.leaves) for leaf in (own.start, own.stop)]
-        options = np.float64(ranks.check_share).tobytes(), bytes([ranks.shard_optimizer])
+        options = np.float64(ranks.check_share).tobytes(), bytes([ranks.shard_optimizer, ranks.shares == "measured"])
         shares = blake3_of(np.array(leaves, np.int64).tobytes(), *options)
         return Report(bytes.fromhex(program.hash), shares, inputs=inputs)
 

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
-from ..distributed.ranks import Ranks
+from ..distributed.ranks import Ranks, Shares
 from ..errors import ReproError
 
 _TORCHRUN = "TORCHELASTIC_RUN_ID"
@@ -17,7 +16,9 @@ _SIZES = {_TORCHRUN: "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_SIZE
 
 
 def launched_ranks(
-    shares: Sequence[int] | None = None, check_share: float = 0.0, shard_optimizer: bool = False
+    shares: Shares = None,
+    check_share: float = 0.0,
+    shard_optimizer: bool = False,
 ) -> Ranks | None:
     """The ranks that have been started with this process, as the `connect` of their engine gives them; None where it is
     alone. Raises as `connect`; ReproError without mpi4py under mpirun."""

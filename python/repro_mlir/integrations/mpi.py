@@ -11,18 +11,19 @@ from typing import Any
 
 from mpi4py import MPI
 
-from ..distributed.ranks import Ranks
+from ..distributed.ranks import Ranks, Shares, shares_of
 from ..distributed.transport import Message, Transport
 from ..errors import RankLost
 
 
-def connect(shares: Sequence[int] | None = None, check_share: float = 0.0, shard_optimizer: bool = False) -> Ranks:
+def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bool = False) -> Ranks:
     """The ranks that `mpirun` has started, for `Trainer(..., ranks=...)`.
 
     An exception that ends one process ends all of them; start scripts that leave by `sys.exit` with `-m mpi4py`.
 
     Args:
       shares: how much of the work each rank does, in proportion, the same on every rank. None: equal shares.
+        "measured": by the time that microbatches have taken in the second step.
       check_share: how much of the work of each rank another one does too, from 0 to 1: a step of which they find
         different gradients has no result, and the rank that was wrong is named (docs/distributed.md).
       shard_optimizer: whether each rank has its own part of the optimizer's state, and updates that, as ZeRO-1 does.
@@ -38,7 +39,7 @@ def connect(shares: Sequence[int] | None = None, check_share: float = 0.0, shard
         MPI.COMM_WORLD.Abort(1)
 
     sys.excepthook = abort
-    return Ranks(MpiTransport(), None if shares is None else tuple(shares), check_share, shard_optimizer)
+    return Ranks(MpiTransport(), shares_of(shares), check_share, shard_optimizer)
 
 
 class MpiTransport(Transport):

@@ -10,25 +10,26 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 
-from ..distributed.ranks import Ranks
+from ..distributed.ranks import Ranks, Shares, shares_of
 from ..distributed.transport import Message, Transport
 from ..errors import RankLost, ReproError
 
 
-def connect(shares: Sequence[int] | None = None, check_share: float = 0.0, shard_optimizer: bool = False) -> Ranks:
+def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bool = False) -> Ranks:
     """The ranks that `torchrun` has started, for `Trainer(..., ranks=...)`.
 
     The default process group is used where there is one, else made with gloo.
 
     Args:
       shares: how much of the work each rank does, in proportion, the same on every rank. None: equal shares.
+        "measured": by the time that microbatches have taken in the second step.
       check_share: how much of the work of each rank another one does too, from 0 to 1: a step of which they find
         different gradients has no result, and the rank that was wrong is named (docs/distributed.md).
       shard_optimizer: whether each rank has its own part of the optimizer's state, and updates that, as ZeRO-1 does.
     Raises:
       ReproError: not started by `torchrun`, another backend than gloo, shares that are not valid.
     """
-    return Ranks(TorchTransport(), None if shares is None else tuple(shares), check_share, shard_optimizer)
+    return Ranks(TorchTransport(), shares_of(shares), check_share, shard_optimizer)
 
 
 class TorchTransport(Transport):

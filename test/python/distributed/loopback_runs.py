@@ -42,7 +42,7 @@ Between = Callable[[int, int, dict[str, np.ndarray], list[np.ndarray]], None]
 def run(
     given: Run,
     size: int,
-    shares: tuple[int, ...] | None = None,
+    shares: Any = None,
     targets: Sequence[str] = ("cpu",),
     steps: int = 2,
     between: Between = lambda *_: None,

@@ -90,6 +90,18 @@ def test_ranks_of_several_kinds(make: Any) -> None:
     assert found == [want] * 4
 
 
+def test_slow_ranks_get_less_of_the_work() -> None:
+    given = normalized(12, 1)
+    ranks: list[Ranks] = []
+    targets = "cpu", "reference", "cpu"
+    found, _ = run(given, 3, "measured", targets, steps=4, ended=lambda kept: ranks.append(kept._executable.ranks))
+    assert found == [alone(given, steps=4)] * 3
+    shares = {each.shares for each in ranks}
+    assert len(shares) == 1
+    (first, second, third) = shares.pop()
+    assert second * 4 < min(first, third) and max(first, third) == 10_000
+
+
 @pytest.mark.parametrize("size", range(1, 17))
 @pytest.mark.parametrize("leaves", [64, 96])
 def test_bytes_are_those_of_the_formula(leaves: int, size: int) -> None:
