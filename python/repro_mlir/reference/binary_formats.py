@@ -1,0 +1,248 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(Q1) The formats of low precision as data, their codes as values, and rounding to them.
+
+A code is the bits of a value as an unsigned integer, one code per array element, whatever its width.
+
+Sources: OCP OFP8 1.0 (f8E4M3FN, f8E5M2), OCP Microscaling Formats 1.0 (f6, f4, MXINT8, f8E8M0FNU), IEEE 754 (f16, f32).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .exact_rounding import Array, Direction, bit_length, round_to_place, round_to_precision
+
+
+@dataclass(frozen=True)
+class BinaryFormat:
+    """A sign, an exponent field and a fraction field.
+
+    Attributes:
+      name: MLIR's name where it has one.
+      exponent_bits: width of the exponent field.
+      fraction_bits: width of the fraction field.
+      bias: what is subtracted from the exponent field of a normal value.
+      largest: the code of the largest finite value.
+      infinity: the code of +infinity, None without infinities.
+      nan: the code of the canonical NaN (V4), None without NaNs.
+    """
+
+    name: str
+    exponent_bits: int
+    fraction_bits: int
+    bias: int
+    largest: int
+    infinity: int | None = None
+    nan: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Bits of a code."""
+        return 1 + self.exponent_bits + self.fraction_bits
+
+    @property
+    def sign(self) -> int:
+        """The sign bit."""
+        return 1 << (self.width - 1)
+
+    @property
+    def min_exponent(self) -> int:
+        """The exponent of the smallest normal value."""
+        return 1 - self.bias
+
+    @property
+    def least_place(self) -> int:
+        """The exponent of the smallest positive value, on whose multiples all finite values lie."""
+        return self.min_exponent - self.fraction_bits
+
+    @property
+    def largest_integer(self) -> int:
+        """The largest finite value in units of 2^least_place."""
+        field, fraction = divmod(self.largest, 1 << self.fraction_bits)
+        return (fraction + (1 << self.fraction_bits)) << (field - 1)
+
+    @property
+    def max_exponent(self) -> int:
+        """floor(log2) of the largest finite value: what the OCP specification calls emax."""
+        return self.largest_integer.bit_length() - 1 + self.least_place
+
+
+@dataclass(frozen=True)
+class FixedFormat:
+    """A two's complement integer in units of 2^least_place.
+
+    Attributes:
+      name: a name of ours; the MLIR type is i8.
+      width: bits of a code.
+      least_place: the exponent of the unit.
+      symmetric: whether rounding to it never gives the least integer, -2^(width-1).
+    """
+
+    name: str
+    width: int
+    least_place: int
+    symmetric: bool = True
+    infinity = None
+    nan = None
+
+    @property
+    def largest(self) -> int:
+        """The code of the largest value."""
+        return (1 << (self.width - 1)) - 1
+
+    @property
+    def largest_integer(self) -> int:
+        """The largest value in units of 2^least_place."""
+        return self.largest
+
+    @property
+    def fraction_bits(self) -> int:
+        """The bits after the first one of the largest value."""
+        return self.width - 2
+
+    @property
+    def max_exponent(self) -> int:
+        """floor(log2) of the largest value."""
+        return self.width - 2 + self.least_place
+
+
+Format = BinaryFormat | FixedFormat
+
+F8E4M3FN = BinaryFormat("f8E4M3FN", 4, 3, 7, 0x7E, nan=0x7F)
+F8E5M2 = BinaryFormat("f8E5M2", 5, 2, 15, 0x7B, 0x7C, 0x7E)
+F6E3M2FN = BinaryFormat("f6E3M2FN", 3, 2, 3, 0x1F)
+F6E2M3FN = BinaryFormat("f6E2M3FN", 2, 3, 1, 0x1F)
+F4E2M1FN = BinaryFormat("f4E2M1FN", 2, 1, 1, 0x7)
+MXINT8 = FixedFormat("mxint8", 8, -6)
+MXINT8_FULL = FixedFormat("mxint8_full", 8, -6, symmetric=False)
+F16 = BinaryFormat("f16", 5, 10, 15, 0x7BFF, 0x7C00, 0x7E00)
+BF16 = BinaryFormat("bf16", 8, 7, 127, 0x7F7F, 0x7F80, 0x7FC0)
+TF32 = BinaryFormat("tf32", 8, 10, 127, 0x3FBFF, 0x3FC00, 0x3FE00)
+E8M13 = BinaryFormat("e8m13", 8, 13, 127, 0x1FDFFF, 0x1FE000, 0x1FF000)
+F32 = BinaryFormat("f32", 8, 23, 127, 0x7F7FFFFF, 0x7F800000, 0x7FC00000)
+
+ELEMENT_FORMATS: dict[str, Format] = {
+    each.name: each for each in (F8E4M3FN, F8E5M2, F6E3M2FN, F6E2M3FN, F4E2M1FN, MXINT8, MXINT8_FULL)
+}
+"""(Q1) What the elements of a block may be, by name."""
+
+FORMATS: dict[str, Format] = {**ELEMENT_FORMATS, **{each.name: each for each in (F16, BF16, TF32, E8M13, F32)}}
+"""All formats by name."""
+
+E8M0_BIAS = 127
+E8M0_NAN = 0xFF
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """Codes taken apart; arrays of one shape.
+
+    Attributes:
+      negative: the sign.
+      magnitude: int64 in units of 2^exponent; 0 where the value is not finite.
+      exponent: int64: the place of the last bit.
+      infinite: infinities.
+      nan: NaNs.
+    """
+
+    negative: np.ndarray
+    magnitude: np.ndarray
+    exponent: np.ndarray
+    infinite: np.ndarray
+    nan: np.ndarray
+
+    @property
+    def finite(self) -> np.ndarray:
+        """Where there is a number."""
+        return ~(self.infinite | self.nan)
+
+
+def unpack(codes: np.ndarray, of: Format) -> Unpacked:
+    """The values of codes (any unsigned dtype, below 2^width)."""
+    wide = np.asarray(codes).astype(np.int64)
+    none = np.zeros(wide.shape, np.bool_)
+    if isinstance(of, FixedFormat):
+        signed = wide - ((wide >> (of.width - 1)) << of.width)
+        return Unpacked(signed < 0, np.abs(signed), np.full_like(wide, of.least_place), none, none)
+    negative, magnitude = wide & of.sign != 0, wide & (of.sign - 1)
+    infinite = none if of.infinity is None else magnitude == of.infinity
+    nan = none if of.nan is None else (magnitude > of.largest) & ~infinite
+    field, fraction = magnitude >> of.fraction_bits, magnitude & ((1 << of.fraction_bits) - 1)
+    significand = np.where(field == 0, fraction, fraction + (1 << of.fraction_bits))
+    exponent = np.maximum(field, 1) - 1 + of.least_place
+    return Unpacked(negative, np.where(infinite | nan, 0, significand), exponent, infinite, nan)
+
+
+def pack_f32(value: Unpacked) -> np.ndarray:
+    """The values as float32; they are among those of f32."""
+    # All formats here are subsets of f32, so that rounding does nothing.
+    return to_f32(encode(value.negative, value.magnitude, value.exponent, F32, Direction.TOWARD_ZERO), value)
+
+
+def to_f32(codes: np.ndarray, special: Unpacked) -> np.ndarray:
+    """Codes of f32 as float32, with the infinities and NaNs of `special`."""
+    assert F32.infinity is not None and F32.nan is not None
+    signed = np.where(special.negative, F32.sign, 0) | F32.infinity
+    bits = np.where(special.nan, F32.nan, np.where(special.infinite, signed, codes))
+    return np.asarray(bits, np.uint32, order="C").view(np.float32)
+
+
+def encode(
+    negative: Array,
+    magnitude: Array,
+    exponent: Array,
+    to: Format,
+    direction: Direction,
+    random: np.ndarray | None = None,
+    bits: int = 0,
+    saturate: bool = False,
+) -> np.ndarray:
+    """(Q3) The int64 codes to which exact values round.
+
+    The value is rounded as if there were no largest one. What is larger then becomes the largest finite value if
+    `saturate`, or where the format has neither infinities nor NaNs; else an infinity, or where there is none a NaN.
+    With TOWARD_ZERO an overflow is an infinity, too.
+    """
+    negative, magnitude, exponent = np.broadcast_arrays(negative, magnitude, exponent)
+    if isinstance(to, FixedFormat):
+        # From 2^40 units on, the place does not matter: all of that saturates.
+        far = (magnitude != 0) & (exponent + bit_length(magnitude) > to.least_place + 40)
+        place = np.broadcast_to(np.int64(to.least_place), exponent.shape)
+        inside = np.where(far, 0, magnitude)
+        q = np.where(far, 1 << 40, round_to_place(negative, inside, exponent, place, direction, random, bits))
+        limit = to.largest_integer + (negative & (not to.symmetric))
+        q = np.minimum(q, limit)
+        return np.where(negative, -q, q) & ((1 << to.width) - 1)
+    q, place = round_to_precision(
+        negative, magnitude, exponent, to.fraction_bits + 1, to.least_place, direction, random, bits
+    )
+    # A normal q has its hidden bit, which counts as one more of the exponent field; so does a carry into it.
+    field = np.clip(place - to.least_place, 0, 1 << (to.exponent_bits + 1))
+    code = np.where(magnitude == 0, 0, (field << to.fraction_bits) + q)
+    over = code > to.largest
+    beyond = to.largest if saturate else next((c for c in (to.infinity, to.nan) if c is not None), to.largest)
+    sign = np.where(negative, to.sign, 0)
+    if beyond == to.nan:
+        sign = np.where(over, 0, sign)
+    return np.where(over, beyond, code) | sign
+
+
+def decode(codes: np.ndarray, of: Format) -> np.ndarray:
+    """(Q1) The float32 values of codes, which are exact; NaN is the canonical one (V4)."""
+    return pack_f32(unpack(codes, of))
+
+
+def f32_bits(x: np.ndarray) -> np.ndarray:
+    """The codes (int64) of float32 values."""
+    return np.asarray(x, np.float32, order="C").view(np.uint32).astype(np.int64)
+
+
+def decode_e8m0(codes: np.ndarray) -> np.ndarray:
+    """(Q1) The float32 values of f8E8M0FNU: 2^(code - 127), byte 0 the subnormal 2^-127, 255 NaN."""
+    wide = np.asarray(codes).astype(np.int64)
+    none = np.zeros(wide.shape, np.bool_)
+    return pack_f32(Unpacked(none, np.ones_like(wide), wide - E8M0_BIAS, none, wide == E8M0_NAN))

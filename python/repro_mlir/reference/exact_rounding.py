@@ -1,0 +1,103 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Rounding of exact values to few bits, in integers: the host's floating-point unit has no part in it.
+
+A value is (-1)^negative * magnitude * 2^exponent, held as arrays of bool, int64 and int64 that broadcast; a magnitude
+is below 2^62.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+LARGEST_SHIFT = 63
+
+Array = np.ndarray | np.generic
+"""An array, or a scalar of NumPy that broadcasts against one."""
+
+
+class Direction(Enum):
+    """Where a value goes that lies between two neighbours."""
+
+    NEAREST_EVEN = "nearest_even"
+    NEAREST_AWAY = "nearest_away"
+    TOWARD_ZERO = "toward_zero"
+    DOWN = "down"
+    STOCHASTIC = "stochastic"
+
+
+def bit_length(magnitude: np.ndarray) -> np.ndarray:
+    """The number of bits of each non-negative int64, 0 for 0."""
+    rest = np.array(magnitude, np.int64)
+    length = np.zeros_like(rest)
+    for step in (32, 16, 8, 4, 2, 1):
+        high = rest >> step
+        length += np.where(high != 0, step, 0)
+        rest = np.where(high != 0, high, rest)
+    return length + (rest != 0)
+
+
+def shift_left(magnitude: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """magnitude * 2^count, rounded toward zero where count is negative."""
+    left = np.clip(count, 0, LARGEST_SHIFT)
+    right = np.clip(-np.asarray(count), 0, LARGEST_SHIFT)
+    return (magnitude << left) >> right
+
+
+def round_to_place(
+    negative: np.ndarray,
+    magnitude: np.ndarray,
+    exponent: np.ndarray,
+    place: np.ndarray,
+    direction: Direction,
+    random: np.ndarray | None = None,
+    bits: int = 0,
+) -> np.ndarray:
+    """(Q3) The magnitude of the value as an int64 multiple of 2^place.
+
+    Args:
+      random: for STOCHASTIC, integers below 2^bits.
+      bits: how many bits they have, at most 32.
+    """
+    shift = np.asarray(place - exponent)
+    whole = shift_left(magnitude, -shift)
+    # What is cut off, and half a unit of the place. From 2^63 on a unit is more than twice any magnitude.
+    cut = np.clip(shift, 0, LARGEST_SHIFT)
+    rest = np.where(shift > 0, magnitude - (whole << cut), 0)
+    half = np.where(shift > 0, np.int64(1) << np.clip(cut - 1, 0, LARGEST_SHIFT - 1), 1)
+    near = shift < LARGEST_SHIFT
+    match direction:
+        case Direction.NEAREST_EVEN:
+            up = near & ((rest > half) | ((rest == half) & (whole & 1 == 1)))
+        case Direction.NEAREST_AWAY:
+            up = near & (rest >= half)
+        case Direction.TOWARD_ZERO:
+            up = np.zeros_like(near)
+        case Direction.DOWN:
+            up = negative & (rest != 0)
+        case Direction.STOCHASTIC:
+            assert random is not None
+            # The first `bits` bits of what is cut off; the bits after them cannot carry.
+            up = (shift_left(rest, bits - shift) + random) >> bits != 0
+    return whole + up
+
+
+def round_to_precision(
+    negative: np.ndarray,
+    magnitude: np.ndarray,
+    exponent: np.ndarray,
+    precision: int,
+    least_place: int,
+    direction: Direction,
+    random: np.ndarray | None = None,
+    bits: int = 0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The value with `precision` significant bits, none of them below 2^least_place.
+
+    Gives integers q and places p, the magnitude being q * 2^p, with q at most 2^precision.
+    """
+    place = np.maximum(exponent + bit_length(magnitude) - precision, least_place)
+    return round_to_place(negative, magnitude, exponent, place, direction, random, bits), place

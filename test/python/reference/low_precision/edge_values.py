@@ -1,0 +1,47 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Values of f32 at which roundings and scales change: ties, an ulp beside them, subnormals, what is not a number."""
+
+from __future__ import annotations
+
+import numpy as np
+from repro_mlir.reference.binary_formats import Format, decode
+
+_NOT_NUMBERS = (0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFBFFFFF)
+_ENDS = (0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0xFF7FFFFF)
+SPECIAL = np.array([*_ENDS, *_NOT_NUMBERS], np.uint32).view(np.float32)
+
+
+def as_f32(bits: np.ndarray) -> np.ndarray:
+    """Integers of 32 bits as float32."""
+    return np.asarray(bits).astype(np.uint32).view(np.float32)
+
+
+def bits(x: np.ndarray) -> np.ndarray:
+    """float32 as uint32, every NaN the canonical one."""
+    x = np.asarray(x, np.float32, order="C")
+    return np.where(np.isnan(x), np.uint32(0x7FC00000), x.view(np.uint32))
+
+
+def around(x: np.ndarray, ulps: int) -> np.ndarray:
+    """Positive float32 values and those up to so many ulps beside them."""
+    wide = np.asarray(x, np.float32).view(np.uint32).astype(np.int64)
+    return as_f32(np.clip(wide[..., np.newaxis] + np.arange(-ulps, ulps + 1), 1, 0x7F7FFFFF)).ravel()
+
+
+def edges(of: Format) -> np.ndarray:
+    """All values of a format, the ties between neighbours and beyond the largest, 3 ulps around, both signs."""
+    values = decode(np.arange(of.largest + 1), of).astype(np.float64)
+    step = values[-1] - values[-2]
+    ties = (values[1:] + values[:-1]) / 2
+    beyond = [values[-1] + step / 2, values[-1] + step, 2 * values[-1]]
+    positive = around(np.concatenate([values[1:], ties, beyond]).astype(np.float32), 3)
+    return np.concatenate([positive, -positive, SPECIAL])
+
+
+def random_f32(rng: np.random.Generator, count: int, spread: int = 30) -> np.ndarray:
+    """Any bits in one half, in the other exponents around that of 1."""
+    free = rng.integers(0, 2**32, count // 2, dtype=np.uint32)
+    near = rng.standard_normal(count - count // 2) * 2.0 ** rng.integers(-spread, spread, count - count // 2)
+    return np.concatenate([free.view(np.float32), near.astype(np.float32)])
