@@ -1,0 +1,229 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(Q1) to (Q3) Tensors in blocks: codes and scales out of float32 values, and values out of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .binary_formats import F8E4M3FN, F32, Format, Unpacked, decode, encode, f32_bits, to_f32, unpack
+from .block_rounding import NEAREST_EVEN, Rounding, round_elements, round_unpacked
+from .block_scales import (
+    FourError,
+    OneLevelQuotient,
+    PowerOfTwo,
+    ScaleRule,
+    Single,
+    TwoLevel,
+    TwoLevelQuotient,
+    power_bytes,
+    power_shift,
+    quotient_scale,
+    single,
+    tensor_scale,
+    two_level,
+)
+from .exact_f32 import add, divide, largest_magnitude, multiply
+from .exact_rounding import Direction
+
+Tile = tuple[int | None, int | None]
+
+TILES: dict[str, Tile] = {
+    "mx": (1, 32),
+    "mx_square": (32, 32),
+    "nvfp4": (1, 16),
+    "nvfp4_square": (16, 16),
+    "row": (1, None),
+    "tensor": (None, None),
+    "row128": (1, 128),
+    "square128": (128, 128),
+}
+"""(Q2) Tiles by name: rows and columns of a block."""
+
+
+@dataclass(frozen=True)
+class BlockFormat:
+    """How a tensor is quantised.
+
+    Attributes:
+      element: the format of the elements.
+      tile: rows and columns of a block, in the last two dimensions; None for all of them.
+      scale: the rule of the scales.
+      rounding: of the elements.
+    """
+
+    element: Format
+    tile: Tile
+    scale: ScaleRule
+    rounding: Rounding = NEAREST_EVEN
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A tensor in blocks.
+
+    Attributes:
+      codes: of the elements, of the tensor's shape [..., m, n].
+      scales: of the blocks, of shape [..., blocks down, blocks across]: codes (uint8) of f8E8M0FNU or f8E4M3FN, or
+        float32, as the rule says.
+      tensor: what the rule takes for the whole tensor, or for each row: its amax, or its scale; else None.
+    """
+
+    codes: np.ndarray
+    scales: np.ndarray
+    tensor: np.ndarray | None = None
+
+
+def _blocks(x: np.ndarray, tile: Tile) -> tuple[np.ndarray, tuple[int, int]]:
+    """[..., m, n] as [..., blocks down, rows, blocks across, columns], ragged blocks filled with zeros."""
+    *outer, m, n = x.shape
+    rows, columns = tile[0] or max(m, 1), tile[1] or max(n, 1)
+    down, across = -(-m // rows), -(-n // columns)
+    filled = np.zeros((*outer, down * rows, across * columns), x.dtype)
+    filled[..., :m, :n] = x
+    return filled.reshape(*outer, down, rows, across, columns), (rows, columns)
+
+
+def _whole(blocks: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    *outer, down, rows, across, columns = blocks.shape
+    return blocks.reshape(*outer, down * rows, across * columns)[..., : shape[-2], : shape[-1]]
+
+
+def spread(scales: np.ndarray, tile: Tile, shape: tuple[int, ...]) -> np.ndarray:
+    """Scales of blocks, each at all elements of its block: of shape `shape`."""
+    rows, columns = tile[0] or max(shape[-2], 1), tile[1] or max(shape[-1], 1)
+    wide = np.repeat(np.repeat(scales, rows, axis=-2), columns, axis=-1)
+    return wide[..., : shape[-2], : shape[-1]]
+
+
+def block_amax(x: np.ndarray, tile: Tile) -> np.ndarray:
+    """(Q2) The amax of each block of a float32 tensor [..., m, n]."""
+    blocks, _ = _blocks(x, tile)
+    return largest_magnitude(blocks, (-3, -1))
+
+
+def _rows(tensor: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """The amax of the tensor, or of each row [..., m], against scales [..., m, blocks]."""
+    tensor = np.asarray(tensor, np.float32)
+    return tensor[..., np.newaxis] if tensor.ndim and tensor.shape == scales.shape[:-1] else tensor
+
+
+def quantize(
+    x: np.ndarray, to: BlockFormat, tensor: np.ndarray | None = None, random: np.ndarray | None = None
+) -> Quantized:
+    """(Q1) to (Q3) A float32 tensor [..., m, n] in blocks.
+
+    Args:
+      tensor: of TwoLevel: the amax of the tensor, a scalar float32, or of each row, [..., m]; by default what x has. Of
+        TwoLevelQuotient: the scale of the tensor, a scalar.
+      random: of stochastic rounding, an integer below 2^bits for each element, of x's shape.
+    Raises:
+      ValueError: `tensor` is missing or not wanted, or `random`.
+    """
+    x = np.asarray(x, np.float32)
+    rule = to.scale
+    needed, allowed = isinstance(rule, TwoLevelQuotient), isinstance(rule, TwoLevel | TwoLevelQuotient)
+    if (tensor is None and needed) or (tensor is not None and not allowed):
+        raise ValueError("expected the scale of the tensor for nvfp4_quotient, an amax for nvfp4, else nothing")
+    amax = block_amax(x, to.tile)
+    match rule:
+        case PowerOfTwo():
+            scales = power_bytes(amax, to.element, rule)
+            value = unpack(f32_bits(x), F32)
+            code = spread(scales, to.tile, x.shape)
+            moved = Unpacked(
+                value.negative,
+                value.magnitude,
+                value.exponent - spread(power_shift(scales, rule), to.tile, x.shape),
+                value.infinite & (code != 0xFF),
+                value.nan | (code == 0xFF),
+            )
+            return Quantized(round_unpacked(moved, to.element, to.rounding, random), scales)
+        case TwoLevel():
+            tensor = largest_magnitude(x, tuple(range(x.ndim))) if tensor is None else np.asarray(tensor, np.float32)
+            if rule.four is not None:
+                return _four_over_six(x, to, rule, rule.four, amax, tensor, random)
+            scales, factor = two_level(amax, _rows(tensor, amax), rule)
+        case TwoLevelQuotient() | OneLevelQuotient():
+            scales, factor = quotient_scale(amax, None if tensor is None else np.asarray(tensor, np.float32))
+        case Single():
+            scales, factor, by_quotient = single(amax, to.element, rule)
+            wide = spread(factor, to.tile, x.shape)
+            scaled = divide(x, wide) if by_quotient else multiply(x, wide)
+            return Quantized(round_elements(scaled, to.element, to.rounding, random=random), scales)
+    scaled = multiply(x, spread(factor, to.tile, x.shape))
+    return Quantized(round_elements(scaled, to.element, to.rounding, random=random), scales, tensor)
+
+
+def _four_over_six(
+    x: np.ndarray,
+    to: BlockFormat,
+    rule: TwoLevel,
+    error: FourError,
+    amax: np.ndarray,
+    tensor: np.ndarray,
+    random: np.ndarray | None,
+) -> Quantized:
+    """(Q2) Each block with a greatest element of 6, or of 4 where that has the lesser error."""
+    wide_tensor = _rows(tensor, amax)
+    candidates = []
+    for greatest in (6, 4):
+        scales, factor = two_level(amax, wide_tensor, rule, greatest)
+        scaled = multiply(x, spread(factor, to.tile, x.shape))
+        codes = round_elements(scaled, to.element, to.rounding, random=random)
+        product = multiply(decode(codes, to.element), spread(decode(scales, F8E4M3FN), to.tile, x.shape))
+        if error.scaled:
+            difference = add(product, -multiply(x, _of_rows(tensor_scale(tensor, rule)[0])))
+        else:
+            value = divide(multiply(product, _of_rows(tensor)), np.float32(6 * rule.largest))
+            difference = add(value, -x)
+        measure = multiply(difference, difference) if error.squared else np.abs(difference)
+        candidates.append((_block_error(measure, to.tile), scales, codes))
+    (error6, scales6, codes6), (error4, scales4, codes4) = candidates
+    four = error4 < error6
+    codes = np.where(spread(four, to.tile, x.shape), codes4, codes6)
+    return Quantized(codes, np.where(four, scales4, scales6), tensor)
+
+
+def _of_rows(tensor: np.ndarray) -> np.ndarray:
+    return tensor[..., np.newaxis] if tensor.ndim else tensor
+
+
+def _block_error(measure: np.ndarray, tile: Tile) -> np.ndarray:
+    """Along a row of a block one element after the other from +0; the rows by halves, row i and row i + w."""
+    blocks, (rows, columns) = _blocks(measure, tile)
+    total = np.zeros(blocks.shape[:-1], np.float32)
+    for column in range(columns):
+        total = add(total, blocks[..., column])
+    while rows > 1:
+        rows //= 2
+        total = add(total[..., :rows, :], total[..., rows:, :])
+    return total[..., 0, :]
+
+
+def dequantize(q: Quantized, of: BlockFormat) -> np.ndarray:
+    """(Q2) The float32 values for which codes and scales stand, of the shape of the codes."""
+    shape = q.codes.shape
+    rule = of.scale
+    if isinstance(rule, PowerOfTwo):
+        value = unpack(q.codes, of.element)
+        scale = spread(q.scales, of.tile, shape)
+        nan = value.nan | (scale == 0xFF)
+        exponent = value.exponent + scale.astype(np.int64) - 127
+        codes = encode(value.negative, value.magnitude, exponent, F32, Direction.NEAREST_EVEN)
+        return to_f32(codes, Unpacked(value.negative, value.magnitude, exponent, value.infinite & ~nan, nan))
+    values = decode(q.codes, of.element)
+    if isinstance(rule, Single):
+        wide = spread(q.scales, of.tile, shape)
+        return divide(values, wide) if rule.inverse else multiply(values, wide)
+    scale = decode(q.scales, F8E4M3FN)
+    if isinstance(rule, TwoLevel):
+        assert q.tensor is not None
+        inverse = divide(np.float32(1), np.float32(6 * rule.largest))
+        scale = multiply(multiply(scale, _rows(q.tensor, scale)), inverse)
+    elif q.tensor is not None:
+        scale = multiply(q.tensor, scale)
+    return multiply(values, spread(scale, of.tile, shape))
