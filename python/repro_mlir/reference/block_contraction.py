@@ -1,0 +1,102 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(Q4) Contractions of tensors in blocks: an exact dot product of each block, then one step of f32."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+from .binary_formats import F8E4M3FN, F32, Format, decode, decode_e8m0, encode, unpack
+from .exact_f32 import add, divide, multiply, multiply_add
+from .exact_rounding import Direction
+
+
+class Step(Enum):
+    """How the dot product of a block comes to the sum."""
+
+    FUSED = "fused"
+    SPLIT = "split"
+
+
+def integers(codes: np.ndarray, of: Format) -> np.ndarray:
+    """The finite values of codes in units of 2^least_place; int64, 0 where a code is not finite."""
+    value = unpack(codes, of)
+    signed = np.where(value.negative, -value.magnitude, value.magnitude)
+    return signed << (value.exponent - of.least_place)
+
+
+def block_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: int) -> np.ndarray:
+    """(Q4) The exact dot products of blocks, each rounded once to f32.
+
+    Args:
+      x: codes [m, k] of the first format.
+      y: codes [n, k] of the second.
+      block: how many k a block has; the last may have fewer.
+    Returns:
+      float32 [m, n, blocks]. The rounding changes nothing but for f8, whose sums have more than 24 bits.
+    """
+    count = -(-x.shape[-1] // block)
+    filled = [np.pad(each, [(0, 0), (0, count * block - each.shape[-1])]) for each in (x, y)]
+    p, q = (each.reshape(each.shape[0], count, block) for each in filled)
+    i, j = integers(p, of[0]), integers(q, of[1])
+    exponent = of[0].least_place + of[1].least_place
+    if (of[0].largest_integer * of[1].largest_integer * block).bit_length() < 62:
+        totals = np.einsum("mbk,nbk->mnb", i, j)
+        magnitude, sign, place = np.abs(totals), totals < 0, np.full(totals.shape, exponent)
+    else:
+        # E5M2: by Python's integers.
+        wide = np.einsum("mbk,nbk->mnb", i.astype(object), j.astype(object))
+        extra = np.vectorize(lambda t: max(abs(t).bit_length() - 60, 0), otypes=[np.int64])(wide)
+        cut = np.vectorize(lambda t, n: abs(t) >> n | (abs(t) >> n << n != abs(t)), otypes=[np.int64])(wide, extra)
+        magnitude, sign, place = cut, (wide < 0).astype(np.bool_), exponent + extra
+    codes = encode(sign, magnitude, place, F32, Direction.NEAREST_EVEN)
+    dots = codes.astype(np.uint32).view(np.float32).reshape(codes.shape)
+    first, second = decode(p, of[0]).astype(np.float64), decode(q, of[1]).astype(np.float64)
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        # Products of f8 and their sums are far from f64's overflow, so that only infinities and NaNs give such.
+        with np.errstate(invalid="ignore"):
+            special = np.einsum("mbk,nbk->mnb", first, second)
+        dots = np.where(np.isfinite(special), dots, special.astype(np.float32))
+    return dots
+
+
+def scale_products(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(Q4) Products of scales [m, blocks] and [n, blocks], in f32: [m, n, blocks].
+
+    Scales are codes (uint8) of f8E8M0FNU, or float32.
+    """
+    first, second = (decode_e8m0(each) if each.dtype == np.uint8 else each for each in (x, y))
+    return multiply(first[:, np.newaxis, :], second[np.newaxis, :, :])
+
+
+def block_contraction(
+    x: np.ndarray,
+    y: np.ndarray,
+    scales: np.ndarray,
+    of: tuple[Format, Format],
+    block: int,
+    step: Step = Step.FUSED,
+) -> np.ndarray:
+    """(Q4) x y^T of codes [m, k] and [n, k], with the products of scales [m, n, blocks]: float32 [m, n].
+
+    One chain over the blocks in ascending K from +0.
+    """
+    dots = block_dots(x, y, of, block)
+    total = np.zeros(dots.shape[:-1], np.float32)
+    for index in range(dots.shape[-1]):
+        dot, scale = dots[..., index], scales[..., index]
+        total = multiply_add(dot, scale, total) if step is Step.FUSED else add(total, multiply(dot, scale))
+    return total
+
+
+def e4m3_scales(codes: np.ndarray) -> np.ndarray:
+    """Scales of f8E4M3FN as float32."""
+    return decode(codes, F8E4M3FN)
+
+
+def tensor_factor(x_amax: np.ndarray, y_amax: np.ndarray, x_largest: int = 448, y_largest: int = 448) -> np.ndarray:
+    """(Q4) By what a contraction of two `nvfp4` operands is multiplied at its end."""
+    return divide(multiply(x_amax, y_amax), np.float32(36 * x_largest * y_largest))
