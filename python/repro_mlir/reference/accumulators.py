@@ -1,0 +1,446 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(M1) to (M3) Accumulators of matrix units: dot products whose products are aligned, cut and added as integers.
+
+A block of products and the value c give the next c; a dot product is a chain of blocks in ascending order of K.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .binary_formats import (
+    BF16,
+    E8M13,
+    F4E2M1FN,
+    F6E2M3FN,
+    F6E3M2FN,
+    F8E4M3FN,
+    F8E5M2,
+    F16,
+    F32,
+    TF32,
+    BinaryFormat,
+    Unpacked,
+    decode,
+    encode,
+    f32_bits,
+    to_f32,
+    unpack,
+)
+from .exact_f32 import add, exact_sum, multiply
+from .exact_rounding import Direction, bit_length, shift_left
+
+ROUNDINGS = {
+    "rz_f32": (F32, Direction.TOWARD_ZERO),
+    "rz_e8m13": (E8M13, Direction.TOWARD_ZERO),
+    "rne_f16": (F16, Direction.NEAREST_EVEN),
+    "rne_f32": (F32, Direction.NEAREST_EVEN),
+}
+"""(M1) The formats and directions to which a block's sum is rounded."""
+
+MAX_FRACTION = 40
+MAX_TERMS = 128
+
+
+@dataclass(frozen=True)
+class Fdpa:
+    """(M1), (M2) `fdpa<terms, fraction, round, floor, group>`: a fused dot product and addition.
+
+    Attributes:
+      terms: how many products a block has, 1 to 128.
+      fraction: how many bits after the point of the greatest exponent are kept, 10 to 40; None for all.
+      round: a name of ROUNDINGS.
+      floor: the least exponent by which products are aligned; without meaning for fraction None.
+      group: how many neighbouring products are first added exactly; only with scales of blocks.
+    """
+
+    terms: int
+    fraction: int | None
+    round: str
+    floor: int
+    group: int = 1
+
+    def __post_init__(self) -> None:
+        fraction = MAX_FRACTION if self.fraction is None else self.fraction
+        if not (1 <= self.terms <= MAX_TERMS and 10 <= fraction <= MAX_FRACTION and self.round in ROUNDINGS):
+            raise ValueError(f"expected 1 to {MAX_TERMS} terms, 10 to {MAX_FRACTION} bits and a rounding, got {self}")
+        if self.group < 1 or self.terms % self.group:
+            raise ValueError(f"expected groups that divide the {self.terms} terms of a block, got {self.group}")
+
+    @property
+    def result(self) -> BinaryFormat:
+        """The format of c and of the result."""
+        return ROUNDINGS[self.round][0]
+
+
+@dataclass(frozen=True)
+class LateFdpa:
+    """(M3) Blocks of 2 * terms, each as two blocks of `inner` from +0, and c added last, to nearest even.
+
+    The first of the two has the products k with k mod 4 in {0, 1}, the second the others.
+
+    Attributes:
+      inner: the accumulator of the products.
+      result: the format of c and of the result.
+    """
+
+    inner: Fdpa
+    result: BinaryFormat
+
+    @property
+    def terms(self) -> int:
+        """How many products a block has."""
+        return 2 * self.inner.terms
+
+
+@dataclass(frozen=True)
+class DownFdpa:
+    """(M3) Products cut at `fraction` bits; then their sum and c, each rounded down; the result to nearest even f32.
+
+    Attributes:
+      terms: how many products a block has.
+      fraction: bits after the point that products, and c, keep.
+      sum_fraction: bits after the point that the sum of the products keeps.
+    """
+
+    terms: int
+    fraction: int
+    sum_fraction: int
+    result: BinaryFormat = F32
+
+
+@dataclass(frozen=True)
+class FlushedPairs:
+    """(M3) Products and sums of f32, subnormals flushed to zero, added by pairs of neighbours, the total to c.
+
+    Attributes:
+      terms: 2 or 4 products.
+    """
+
+    terms: int
+    result: BinaryFormat = F32
+
+
+Accumulator = Fdpa | LateFdpa | DownFdpa | FlushedPairs
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Values on their way into a block: (-1)^negative * magnitude * 2^(exponent - fraction), arrays of one shape.
+
+    `exponent` is that of the rule, (M1) Exp; `magnitude` is an int64.
+    """
+
+    negative: np.ndarray
+    magnitude: np.ndarray
+    exponent: np.ndarray
+    fraction: int
+
+
+def _significands(value: Unpacked, of: BinaryFormat) -> _Terms:
+    """(M1) Sig and Exp of finite values of a format; those of subnormals have the exponent of the smallest normal."""
+    exponent = np.maximum(value.exponent + bit_length(value.magnitude) - 1, of.min_exponent)
+    # Sig has so many bits after the point, whatever the value.
+    return _Terms(
+        value.negative,
+        shift_left(value.magnitude, value.exponent - exponent + of.fraction_bits),
+        exponent,
+        of.fraction_bits,
+    )
+
+
+def _product(x: _Terms, y: _Terms) -> _Terms:
+    return _Terms(x.negative ^ y.negative, x.magnitude * y.magnitude, x.exponent + y.exponent, x.fraction + y.fraction)
+
+
+def _grouped(x: _Terms, group: int) -> _Terms:
+    """Exact sums of `group` neighbours along the last axis, whose grid is that of the least exponent."""
+    least = int(x.exponent.min(initial=0))
+    wide = x.magnitude << (x.exponent - least)
+    signed = np.where(x.negative, -wide, wide)
+    total = signed.reshape(*signed.shape[:-1], -1, group).sum(axis=-1)
+    return _Terms(total < 0, np.abs(total), np.zeros_like(total), x.fraction - least)
+
+
+def _aligned(x: _Terms, top: np.ndarray, fraction: int, down: bool = False) -> np.ndarray:
+    """The values in units of 2^(top - fraction), rounded toward zero, or down; signed int64."""
+    places = x.exponent - top + fraction - x.fraction
+    whole = shift_left(x.magnitude, places)
+    if down:
+        whole += x.negative & (shift_left(whole, -places) != x.magnitude)
+    return np.where(x.negative, -whole, whole)
+
+
+def _top(x: _Terms) -> np.ndarray:
+    """The exponents of what is not zero; of zeros one that is less than any."""
+    return np.where(x.magnitude == 0, -(1 << 20), x.exponent)
+
+
+def _exact_total(products: _Terms, c: _Terms) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The sum of all products (last axis) and c, by Python's integers: sign, magnitude below 2^62, exponent."""
+    last = (c.exponent - c.fraction)[..., np.newaxis]
+    places = np.concatenate([products.exponent - products.fraction, last], axis=-1)
+    values = np.concatenate([products.magnitude, c.magnitude[..., np.newaxis]], axis=-1).astype(object)
+    negative = np.concatenate([products.negative, c.negative[..., np.newaxis]], axis=-1)
+    least = places.min(axis=-1)
+    shifted = np.where(negative, -values, values) << (places - least[..., np.newaxis]).astype(object)
+    magnitudes, exponents, signs = [], [], []
+    for total, place in zip(np.atleast_1d(shifted.sum(axis=-1)).ravel(), np.atleast_1d(least).ravel(), strict=True):
+        # Beyond 60 bits the rest is one sticky bit.
+        extra = max(abs(total).bit_length() - 60, 0)
+        high = abs(total) >> extra
+        magnitudes.append(high | (high << extra != abs(total)))
+        exponents.append(int(place) + extra)
+        signs.append(total < 0)
+    shape = least.shape
+    return (
+        np.array(signs, np.bool_).reshape(shape),
+        np.array(magnitudes, np.int64).reshape(shape),
+        np.array(exponents, np.int64).reshape(shape),
+    )
+
+
+def _finish(
+    negative: np.ndarray, magnitude: np.ndarray, exponent: np.ndarray, special: Unpacked, rounding: str
+) -> np.ndarray:
+    to, direction = ROUNDINGS[rounding]
+    codes = encode(negative, magnitude, exponent, to, direction)
+    return to_f32(f32_bits(decode(codes, to)), special)
+
+
+def _special(x: Unpacked, y: Unpacked, scales: tuple[Unpacked, Unpacked] | None, c: Unpacked) -> Unpacked:
+    """(M1) Infinities and NaNs of the sum, as IEEE 754 has them of the exact products and their exact sum."""
+    negative, infinite, nan = x.negative ^ y.negative, x.infinite | y.infinite, x.nan | y.nan
+    zero = (x.finite & (x.magnitude == 0)) | (y.finite & (y.magnitude == 0))
+    for scale in scales or ():
+        nan = nan | scale.nan
+        zero = zero | (scale.finite & (scale.magnitude == 0))
+    nan = nan | (infinite & zero)
+    up = (infinite & ~negative).any(axis=-1) | (c.infinite & ~c.negative)
+    down = (infinite & negative).any(axis=-1) | (c.infinite & c.negative)
+    return Unpacked(down, c.magnitude, c.exponent, up | down, nan.any(axis=-1) | c.nan | (up & down))
+
+
+def _block(
+    x: Unpacked,
+    y: Unpacked,
+    of: tuple[BinaryFormat, BinaryFormat],
+    c: np.ndarray,
+    by: Fdpa | DownFdpa,
+    scales: tuple[Unpacked, Unpacked] | None,
+    scale_format: BinaryFormat | None,
+) -> np.ndarray:
+    """One block: operands along the last axis, scales already at each product."""
+    addend = unpack(f32_bits(c), F32)
+    special = _special(x, y, scales, addend)
+    products = _product(_significands(x, of[0]), _significands(y, of[1]))
+    group = by.group if isinstance(by, Fdpa) else 1
+    if group > 1:
+        products = _grouped(products, group)
+    if scales is not None:
+        for scale in scales:
+            each = Unpacked(*(getattr(scale, name)[..., ::group] for name in Unpacked.__dataclass_fields__))
+            if scale_format is None:
+                # f8E8M0FNU: Sig is 1.
+                factor = _Terms(each.negative, np.ones_like(each.magnitude), each.exponent, 0)
+            else:
+                factor = _significands(each, scale_format)
+            products = _product(products, factor)
+    last = _significands(addend, by.result if by.result == F16 else F32)
+    if isinstance(by, DownFdpa):
+        low = np.maximum(_top(products).max(axis=-1), -(1 << 10))
+        high = np.maximum(low, _top(last))
+        total = _aligned(products, low[..., np.newaxis], by.fraction).sum(axis=-1)
+        as_terms = _Terms(total < 0, np.abs(total), low, by.fraction)
+        wide = _aligned(as_terms, high, by.sum_fraction, down=True)
+        rest = _aligned(last, high, by.fraction, down=True)
+        wide += rest << (by.sum_fraction - by.fraction)
+        return _finish(wide < 0, np.abs(wide), high - by.sum_fraction, special, "rne_f32")
+    if by.fraction is None:
+        return _finish(*_exact_total(products, last), special, by.round)
+    top = np.maximum(np.maximum(_top(products).max(axis=-1), _top(last)), by.floor)
+    total = _aligned(products, top[..., np.newaxis], by.fraction).sum(axis=-1) + _aligned(last, top, by.fraction)
+    return _finish(total < 0, np.abs(total), top - by.fraction, special, by.round)
+
+
+def _flushed(x: np.ndarray, of: BinaryFormat = F32, signed: bool = True) -> np.ndarray:
+    small = np.abs(x) < np.float32(2.0**of.min_exponent)
+    return np.where(small, np.copysign(np.float32(0), x) if signed else np.float32(0), x)
+
+
+def _flushed_block(a: np.ndarray, b: np.ndarray, of: tuple[BinaryFormat, BinaryFormat], c: np.ndarray) -> np.ndarray:
+    total = _flushed(multiply(_flushed(a, of[0], signed=False), _flushed(b, of[1], signed=False)))
+    while total.shape[-1] > 1:
+        total = _flushed(add(total[..., 0::2], total[..., 1::2]))
+    return _flushed(add(_flushed(c, signed=False), total[..., 0]))
+
+
+def _late_sum(total: np.ndarray, c: np.ndarray, to: BinaryFormat) -> np.ndarray:
+    """total + c in one rounding to nearest even."""
+    if to == F32:
+        return add(total, c)
+    x, y = unpack(f32_bits(total), F32), unpack(f32_bits(c), F32)
+    parts = ((x.negative, x.magnitude, x.exponent), (y.negative, y.magnitude, y.exponent))
+    codes = encode(*exact_sum(parts), to, Direction.NEAREST_EVEN)
+    up = (x.infinite & ~x.negative) | (y.infinite & ~y.negative)
+    down = (x.infinite & x.negative) | (y.infinite & y.negative)
+    special = Unpacked(down, x.magnitude, x.exponent, up | down, x.nan | y.nan | (up & down))
+    return to_f32(f32_bits(decode(codes, to)), special)
+
+
+def accumulate(
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray,
+    by: Accumulator,
+    of: BinaryFormat | tuple[BinaryFormat, BinaryFormat],
+    scales: tuple[np.ndarray, np.ndarray] | None = None,
+    scale_format: BinaryFormat | None = None,
+) -> np.ndarray:
+    """(M1) to (M3) c plus the sum of a[..., k] * b[..., k] over k, block after block.
+
+    Args:
+      a: float32 values of the format `of`, or of its first, of shape [..., K].
+      b: likewise, of its second; the shapes broadcast.
+      c: float32 values of the format of the result, of the shape without K.
+      scales: with Fdpa: of a and of b, codes [..., K] of `scale_format`, or of f8E8M0FNU where that is None; each
+        product has its own, those of a block repeated.
+    Returns:
+      float32 values of the format of the result.
+    Raises:
+      ValueError: scales where the accumulator has none, or none where it has groups.
+    """
+    formats = of if isinstance(of, tuple) else (of, of)
+    a, b = np.broadcast_arrays(np.asarray(a, np.float32), np.asarray(b, np.float32))
+    c = np.broadcast_to(np.asarray(c, np.float32), a.shape[:-1])
+    if scales is not None and not isinstance(by, Fdpa):
+        raise ValueError("expected no scales of blocks for this accumulator")
+    if scales is None and isinstance(by, Fdpa) and by.group > 1:
+        raise ValueError("expected scales of blocks for groups of products")
+    # A block that is not full counts as one with products +0.
+    missing = [(0, 0)] * (a.ndim - 1) + [(0, -a.shape[-1] % by.terms)]
+    unpacked = None
+    if scales is not None:
+        wide = (np.pad(np.broadcast_to(each, a.shape), missing, mode="edge") for each in scales)
+        unpacked = tuple(_unpack_scale(each, scale_format) for each in wide)
+    a, b = np.pad(a, missing), np.pad(b, missing)
+    x, y = unpack(f32_bits(a), F32), unpack(f32_bits(b), F32)
+    for first in range(0, a.shape[-1], by.terms):
+        chosen = slice(first, first + by.terms)
+        if isinstance(by, FlushedPairs):
+            c = _flushed_block(a[..., chosen], b[..., chosen], formats, c)
+        elif isinstance(by, LateFdpa):
+            total = np.zeros_like(c)
+            k = np.arange(first, first + by.terms)
+            for part in (k[k % 4 < 2], k[k % 4 >= 2]):
+                total = _block(_take(x, part), _take(y, part), formats, total, by.inner, None, None)
+            c = _late_sum(total, c, by.result)
+        else:
+            own = None if unpacked is None else (_take(unpacked[0], chosen), _take(unpacked[1], chosen))
+            c = _block(_take(x, chosen), _take(y, chosen), formats, c, by, own, scale_format)
+    return c
+
+
+def _take(x: Unpacked, chosen: slice | np.ndarray) -> Unpacked:
+    return Unpacked(*(getattr(x, name)[..., chosen] for name in Unpacked.__dataclass_fields__))
+
+
+def _unpack_scale(codes: np.ndarray, of: BinaryFormat | None) -> Unpacked:
+    wide = np.asarray(codes).astype(np.int64)
+    none = np.zeros(wide.shape, np.bool_)
+    if of is None:
+        return Unpacked(none, np.ones_like(wide), wide - 127, none, wide == 0xFF)
+    value = unpack(wide & (of.sign - 1), of)
+    return Unpacked(none, value.magnitude, value.exponent, value.infinite, value.nan)
+
+
+# --- The named ones ---
+
+F32_OUT, F16_OUT = "f32", "f16"
+EIGHT = (F8E4M3FN.name, F8E5M2.name)
+NARROW = (*EIGHT, F6E3M2FN.name, F6E2M3FN.name, F4E2M1FN.name)
+
+_VOLTA: dict[tuple[str, str], Accumulator] = {
+    (F16.name, F32_OUT): Fdpa(4, 23, "rz_f32", -131),
+    (F16.name, F16_OUT): Fdpa(4, 23, "rne_f16", -19),
+}
+_TURING: dict[tuple[str, str], Accumulator] = {
+    (F16.name, F32_OUT): Fdpa(8, 24, "rz_f32", -132),
+    (F16.name, F16_OUT): Fdpa(8, 24, "rne_f16", -20),
+}
+_AMPERE = _TURING | {
+    (BF16.name, F32_OUT): Fdpa(8, 24, "rz_f32", -132),
+    (TF32.name, F32_OUT): Fdpa(4, 24, "rz_f32", -132),
+}
+_ADA = (
+    _AMPERE
+    | {(of, F32_OUT): Fdpa(16, 13, "rz_e8m13", -132) for of in EIGHT}
+    | {(of, F16_OUT): Fdpa(16, 13, "rne_f16", -20) for of in EIGHT}
+)
+_WIDE: dict[tuple[str, str], Accumulator] = {
+    (F16.name, F32_OUT): Fdpa(16, 25, "rz_f32", -133),
+    (F16.name, F16_OUT): Fdpa(16, 25, "rne_f16", -21),
+    (BF16.name, F32_OUT): Fdpa(16, 25, "rz_f32", -133),
+    (TF32.name, F32_OUT): Fdpa(8, 25, "rz_f32", -133),
+}
+_HOPPER = (
+    _WIDE
+    | {(of, F32_OUT): Fdpa(32, 13, "rz_e8m13", -132) for of in EIGHT}
+    | {(of, F16_OUT): Fdpa(32, 13, "rne_f16", -21) for of in EIGHT}
+)
+_BLACKWELL = (
+    _WIDE
+    | {(of, F32_OUT): Fdpa(32, 25, "rz_f32", -133) for of in NARROW}
+    | {(of, F16_OUT): Fdpa(32, 25, "rne_f16", -21) for of in NARROW}
+)
+_TWO_HMMA: dict[tuple[str, str], Accumulator] = {
+    **{(of, F32_OUT): LateFdpa(Fdpa(16, 25, "rz_f32", -133), F32) for of in EIGHT},
+    **{(of, F16_OUT): LateFdpa(Fdpa(16, 25, "rne_f16", -21), F16) for of in EIGHT},
+}
+
+ACCUMULATORS: dict[str, dict[tuple[str, str], Accumulator]] = {
+    "volta": _VOLTA,
+    "turing": _TURING,
+    "ampere": _AMPERE,
+    "ada": _ADA,
+    "hopper": _HOPPER,
+    "hopper_mma": _TWO_HMMA,
+    "blackwell": _BLACKWELL,
+    "blackwell_mma": _TWO_HMMA,
+    "blackwell_mx": {(of, F32_OUT): Fdpa(32, 25, "rz_f32", -133) for of in NARROW},
+    "blackwell_mxf4": {(F4E2M1FN.name, F32_OUT): Fdpa(64, 35, "rz_f32", -133, 16)},
+    "blackwell_nvfp4": {(F4E2M1FN.name, F32_OUT): Fdpa(64, 35, "rz_f32", -133, 16)},
+    "cdna1": {(F16.name, F32_OUT): Fdpa(4, None, "rne_f32", 0), (BF16.name, F32_OUT): Fdpa(2, None, "rne_f32", 0)},
+    "cdna2": {(F16.name, F32_OUT): FlushedPairs(4), (BF16.name, F32_OUT): FlushedPairs(4)},
+    "cdna3": {
+        (F16.name, F32_OUT): DownFdpa(8, 24, 31),
+        (BF16.name, F32_OUT): DownFdpa(8, 24, 31),
+        (TF32.name, F32_OUT): DownFdpa(4, 24, 31),
+    },
+}
+"""(M3) The named classes: for each the accumulator by format of the operands and of the result.
+
+Terms, fractions and roundings: published models (MMA-Sim, arXiv 2511.10909, table 4), but for `*_mma`, which recorded
+outputs tell. Floors of f32 and f16: published measurements (arXiv 2512.07004, 2603.20421), of Volta by their pattern.
+"""
+
+UNVERIFIED = ("blackwell_mx", "blackwell_mxf4", "blackwell_nvfp4", "cdna1", "cdna2", "cdna3")
+"""Names that no recorded output of a device that we have checks."""
+
+
+def named_accumulator(name: str, of: BinaryFormat, result: BinaryFormat = F32) -> Accumulator:
+    """(M3) The accumulator of a class for operands and results of these formats.
+
+    Raises:
+      ValueError: there is no such class, or it has no such operation.
+    """
+    if name not in ACCUMULATORS:
+        raise ValueError(f"expected one of {', '.join(ACCUMULATORS)}, got {name}")
+    found = ACCUMULATORS[name].get((of.name, result.name))
+    if found is None:
+        raise ValueError(f"{name} has no products of {of.name} with results of {result.name}")
+    return found

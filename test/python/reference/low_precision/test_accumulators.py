@@ -1,0 +1,268 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(M1), (M2), (M3) Accumulators against the rule in fractions: every named one, and made-up ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from fractions import Fraction
+
+import fraction_rules as rules
+import numpy as np
+import pytest
+from edge_values import bits
+from repro_mlir.reference.accumulators import (
+    ACCUMULATORS,
+    UNVERIFIED,
+    Accumulator,
+    DownFdpa,
+    Fdpa,
+    FlushedPairs,
+    LateFdpa,
+    accumulate,
+    named_accumulator,
+)
+from repro_mlir.reference.binary_formats import BF16, F4E2M1FN, F8E4M3FN, F16, F32, FORMATS, TF32, BinaryFormat, decode
+from repro_mlir.reference.block_rounding import Rounding, round_elements
+
+NAMED = [(name, *key) for name, each in ACCUMULATORS.items() for key in each]
+
+
+def values(rng: np.random.Generator, shape: tuple[int, ...], of: BinaryFormat) -> np.ndarray:
+    """Finite values of a format: exponents lie close together in one row, far apart in another; zeros, subnormals."""
+    codes = rng.integers(0, of.largest + 1, shape) | (rng.integers(0, 2, shape) << (of.width - 1))
+    free = decode(codes, of)
+    spread = rng.integers(1, 9, (*shape[:-1], 1))
+    near = rng.standard_normal(shape) * 2.0 ** rng.integers(-4, spread + 1, shape)
+    close = decode(round_elements(near.astype(np.float32), of, Rounding()), of)
+    small = decode(rng.integers(0, 1 << of.fraction_bits, shape), of)
+    row = rng.integers(0, 8, (*shape[:-1], 1))
+    x = np.where(row == 0, free, np.where(row == 1, small, close))
+    return np.where(rng.random(shape) < 0.08, np.float32(0), x).astype(np.float32)
+
+
+def addends(rng: np.random.Generator, count: int, of: BinaryFormat) -> np.ndarray:
+    """Values of c: zero, small, large, subnormal."""
+    x = rng.standard_normal(count) * 2.0 ** rng.integers(-30, 12, count)
+    x[::7], x[1::7] = 0.0, rng.standard_normal(len(x[1::7])) * 2.0**-140
+    return decode(round_elements(x.astype(np.float32), of, Rounding()), of)
+
+
+def by_rule(
+    a: Sequence[Fraction],
+    b: Sequence[Fraction],
+    c: Fraction,
+    by: Accumulator,
+    of: str,
+    scales: Sequence[tuple[Fraction, Fraction]] | None = None,
+    scale_name: str = "f8E8M0FNU",
+) -> rules.Value:
+    """The chain of blocks."""
+    total: rules.Value = c
+    for first in range(0, len(a), by.terms):
+        x, y = a[first : first + by.terms], b[first : first + by.terms]
+        match by:
+            case Fdpa():
+                own = scales[first : first + by.terms] if scales else None
+                total = rules.fdpa(
+                    x, y, Fraction(total), of, by.fraction, by.round, by.floor, by.group, own, scale_name
+                )
+            case LateFdpa():
+                part: rules.Value = Fraction(0)
+                for late in (False, True):
+                    if part in (rules.INF, -rules.INF):
+                        break
+                    chosen = [k for k in range(len(x)) if (k % 4 >= 2) == late]
+                    part = rules.fdpa(
+                        [x[k] for k in chosen],
+                        [y[k] for k in chosen],
+                        Fraction(part),
+                        of,
+                        by.inner.fraction,
+                        by.inner.round,
+                        by.inner.floor,
+                    )
+                if {part, total} & {rules.INF, -rules.INF} or total != total:
+                    total = rules.plus(part, total)
+                    continue
+                exact = Fraction(part) + Fraction(total)
+                total = rules.round_sum(exact, "rne_f16" if by.result == F16 else "rne_f32")
+            case DownFdpa():
+                total = rules.cdna3(x, y, Fraction(total), of)
+            case FlushedPairs():
+                total = rules.cdna2(x, y, Fraction(total), of)
+        if not isinstance(by, LateFdpa) and (total != total or total in (rules.INF, -rules.INF)):
+            # Further blocks of finite products do not change it.
+            return total
+    return total
+
+
+def fractions(row: np.ndarray) -> list[Fraction]:
+    return [Fraction(float(v)) for v in row]
+
+
+def check(by: Accumulator, of: BinaryFormat, count: int, blocks: int, seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+    k = by.terms * blocks
+    a, b, c = values(rng, (count, k), of), values(rng, (count, k), of), addends(rng, count, by.result)
+    got = accumulate(a, b, c, by, of)
+    for i in range(count):
+        want = by_rule(fractions(a[i]), fractions(b[i]), Fraction(float(c[i])), by, of.name)
+        assert bits(got)[i] == rules.bits_of(want), (i, by, a[i], b[i], c[i])
+
+
+@pytest.mark.parametrize("name, of, result", [each for each in NAMED if "mx" not in each[0] and "nv" not in each[0]])
+def test_named_M3(name: str, of: str, result: str) -> None:
+    check(named_accumulator(name, FORMATS[of], FORMATS[result]), FORMATS[of], 250, 2)
+
+
+@pytest.mark.parametrize("terms", [1, 2, 5, 16, 128])
+@pytest.mark.parametrize("fraction", [10, 13, 24, 40])
+def test_made_up_M1(terms: int, fraction: int) -> None:
+    for how in ("rz_f32", "rz_e8m13", "rne_f16", "rne_f32"):
+        check(Fdpa(terms, fraction, how, -133), BF16, 25, 2, terms)
+        check(Fdpa(terms, fraction, how, -20), F8E4M3FN, 25, 2, terms)
+
+
+@pytest.mark.parametrize("floor", [-160, -133, -126, -20, 0, 3])
+def test_floor_M1(floor: int) -> None:
+    """The least exponent matters where all products are small."""
+    rng = np.random.default_rng(7)
+    by = Fdpa(8, 24, "rz_f32", floor)
+    a = (rng.standard_normal((200, 8)) * 2.0 ** rng.integers(-80, -60, (200, 8))).astype(np.float32)
+    b = (rng.standard_normal((200, 8)) * 2.0 ** rng.integers(-80, -60, (200, 8))).astype(np.float32)
+    a, b = (decode(round_elements(x, BF16), BF16) for x in (a, b))
+    c = np.where(rng.random(200) < 0.5, 0, rng.standard_normal(200) * 2.0**-145).astype(np.float32)
+    got = accumulate(a, b, c, by, BF16)
+    for i in range(200):
+        want = rules.fdpa(fractions(a[i]), fractions(b[i]), Fraction(float(c[i])), "bf16", 24, "rz_f32", floor)
+        assert bits(got)[i] == rules.bits_of(want)
+
+
+@pytest.mark.parametrize("name", ["blackwell_mx", "blackwell_mxf4", "blackwell_nvfp4"])
+def test_scales_of_blocks_M2(name: str) -> None:
+    rng = np.random.default_rng(8)
+    scale_format, block = (F8E4M3FN, 16) if name == "blackwell_nvfp4" else (None, 32)
+    for (of_name, _), by in ACCUMULATORS[name].items():
+        of = FORMATS[of_name]
+        assert isinstance(by, Fdpa)
+        a, b, c = values(rng, (60, 128), of), values(rng, (60, 128), of), addends(rng, 60, F32)
+        low, high = (0, 0x7F) if scale_format else (110, 140)
+        codes = [np.repeat(rng.integers(low, high, (60, 128 // block)), block, axis=-1) for _ in range(2)]
+        got = accumulate(a, b, c, by, of, (codes[0], codes[1]), scale_format)
+        scale_name = "f8E4M3FN" if scale_format else "f8E8M0FNU"
+        for i in range(60):
+            pairs = [
+                tuple(Fraction(rules.value_of(int(s), scale_name)) for s in pair)
+                for pair in zip(codes[0][i], codes[1][i], strict=True)
+            ]
+            want = by_rule(fractions(a[i]), fractions(b[i]), Fraction(float(c[i])), by, of_name, pairs, scale_name)
+            assert bits(got)[i] == rules.bits_of(want)
+
+
+def test_scales_that_are_no_number_M2() -> None:
+    one = np.ones((1, 64), np.float32)
+    by = ACCUMULATORS["blackwell_nvfp4"]["f4E2M1FN", "f32"]
+    good, bad = np.full((1, 64), 0x38), np.full((1, 64), 0x7F)
+    assert accumulate(one, one, np.zeros(1), by, F4E2M1FN, (good, good), F8E4M3FN) == 64
+    # The sign of a scale is not read (Q1).
+    assert accumulate(one, one, np.zeros(1), by, F4E2M1FN, (good | 0x80, good), F8E4M3FN) == 64
+    assert np.isnan(accumulate(one, one, np.zeros(1), by, F4E2M1FN, (good, bad), F8E4M3FN)).all()
+    mx = ACCUMULATORS["blackwell_mx"]["f4E2M1FN", "f32"]
+    assert np.isnan(accumulate(one, one, np.zeros(1), mx, F4E2M1FN, (np.full((1, 64), 255), good))).all()
+
+
+@pytest.mark.parametrize("name, of, result", NAMED)
+def test_infinities_and_nans_M1(name: str, of: str, result: str) -> None:
+    by, form = ACCUMULATORS[name][of, result], FORMATS[of]
+    inf, nan = np.float32(np.inf), np.float32(np.nan)
+    scales = None
+    if isinstance(by, Fdpa) and by.group > 1:
+        scales = (np.full((1, by.terms), 0x38), np.full((1, by.terms), 0x38))
+
+    def run(a: dict[int, float], b: dict[int, float], c: float = 0.0) -> float:
+        x, y = np.ones((1, by.terms), np.float32), np.ones((1, by.terms), np.float32)
+        for row, given in ((x, a), (y, b)):
+            for k, v in given.items():
+                row[0, k] = v
+        return float(accumulate(x, y, np.array([c], np.float32), by, form, scales)[0])
+
+    assert run({}, {}, inf) == inf and run({}, {}, -inf) == -inf and np.isnan(run({}, {}, nan))
+    assert np.isnan(run({0: nan}, {}))
+    assert run({1: inf}, {}) == inf and run({1: -inf}, {}, 1.0) == -inf
+    assert (
+        np.isnan(run({1: inf}, {1: 0.0})) and np.isnan(run({1: inf}, {}, -inf)) and np.isnan(run({0: inf, 1: -inf}, {}))
+    )
+
+
+def test_overflow_and_zeros_M1() -> None:
+    by = Fdpa(4, 25, "rz_f32", -133)
+    big = np.full((1, 4), 2.0**127, np.float32)
+    one, zero = np.ones((1, 4), np.float32), np.zeros(1, np.float32)
+    assert accumulate(big, one, zero, by, BF16) == np.inf
+    # Products beyond f32 are no infinities before they are added.
+    signs = np.array([[1, -1, 1, -1]], np.float32)
+    cancelled = accumulate(big, big * signs, zero, by, BF16)
+    assert bits(cancelled).tolist() == [0]
+    assert bits(accumulate(-one, np.zeros((1, 4)), -zero, by, BF16)).tolist() == [0]
+    f16 = Fdpa(4, 25, "rne_f16", -21)
+    assert (
+        accumulate(one * 16384, one, zero, f16, F16) == np.inf and accumulate(one * 16376, one, zero, f16, F16) == 65504
+    )
+
+
+def test_ragged_block_M1() -> None:
+    """A last block that is not full is one with products of zero."""
+    rng = np.random.default_rng(9)
+    for by in (Fdpa(16, 25, "rz_f32", -133), ACCUMULATORS["hopper_mma"]["f8E4M3FN", "f32"], FlushedPairs(4)):
+        of = F8E4M3FN if isinstance(by, LateFdpa) else F16
+        a, b, c = values(rng, (50, 39), of), values(rng, (50, 39), of), addends(rng, 50, F32)
+        filled = [np.pad(x, [(0, 0), (0, -39 % by.terms)]) for x in (a, b)]
+        np.testing.assert_array_equal(bits(accumulate(a, b, c, by, of)), bits(accumulate(*filled, c, by, of)))
+
+
+@pytest.mark.parametrize("name", [name for name in ACCUMULATORS if name not in UNVERIFIED and "_mma" not in name])
+def test_every_bit_of_fraction_matters_M1(name: str) -> None:
+    """One bit more or less is seen within 2,000 random blocks."""
+    rng = np.random.default_rng(10)
+    for (of_name, result), by in ACCUMULATORS[name].items():
+        if result == "f16" or of_name in ("f6E3M2FN", "f6E2M3FN", "f4E2M1FN"):
+            # A result of f16 hides the last bits, and products of few bits have none.
+            continue
+        of = FORMATS[of_name]
+        assert isinstance(by, Fdpa) and by.fraction is not None
+        a, b = (rng.uniform(-1, 1, (2000, by.terms)).astype(np.float32) for _ in range(2))
+        a, b = (decode(round_elements(x, of), of) for x in (a, b))
+        c = rng.uniform(-1, 1, 2000).astype(np.float32)
+        want = bits(accumulate(a, b, c, by, of))
+        for bit in (-1, 1):
+            other = dataclasses.replace(by, fraction=by.fraction + bit)
+            assert (bits(accumulate(a, b, c, other, of)) != want).sum() > 5, (name, of_name, bit)
+
+
+def test_classes_differ_M3() -> None:
+    """One input, of which the exact sum is -0.875."""
+    a = np.array([[2.0**12, -(2.0**12), 0.5, 0.25]], np.float32)
+    b = np.array([[2.0**11, 2.0**11, -1.0, -1.0]], np.float32)
+    c = np.array([-0.125], np.float32)
+    names = ("volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna1")
+    got = [float(accumulate(a, b, c, named_accumulator(name, F16), F16)[0]) for name in names]
+    assert got == [0.0, -0.5, -0.5, -0.5, -0.75, -0.75, -0.875]
+
+
+def test_formats_and_scales_are_checked() -> None:
+    with pytest.raises(ValueError, match="expected one of volta"):
+        named_accumulator("pascal", F16)
+    with pytest.raises(ValueError, match="volta has no products of bf16"):
+        named_accumulator("volta", BF16)
+    with pytest.raises(ValueError, match="expected 1 to 128 terms"):
+        Fdpa(16, 41, "rz_f32", -133)
+    with pytest.raises(ValueError, match="groups that divide"):
+        Fdpa(16, 25, "rz_f32", -133, 3)
+    one = np.ones((1, 64), np.float32)
+    with pytest.raises(ValueError, match="expected scales"):
+        accumulate(one, one, np.zeros(1), ACCUMULATORS["blackwell_nvfp4"]["f4E2M1FN", "f32"], F4E2M1FN)
+    with pytest.raises(ValueError, match="expected no scales"):
+        accumulate(one, one, np.zeros(1), FlushedPairs(4), TF32, (one, one))
