@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test unit-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test unit-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores gfloat-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -82,6 +82,19 @@ serve-load: build
 check-functions: build
 	$(BIN)/python tools/functions/check.py
 	$(BIN)/python tools/functions/check_double.py
+
+# Quantised tensors of other projects in the folder VECTORS, by the rules of docs/numerics.md; see docs/low-precision.md.
+check-block-formats: build
+	REPRO_BLOCK_FORMATS=$(VECTORS) $(BIN)/python -m pytest -q test/python/reference/low_precision/test_recorded_block_formats.py
+
+# Results of tensor cores in the folder VECTORS, likewise.
+check-tensor-cores: build
+	REPRO_TENSOR_CORES=$(VECTORS) $(BIN)/python -m pytest -q test/python/reference/low_precision/test_recorded_tensor_cores.py
+
+# Codes and roundings of low precision against gfloat, in an environment of its own; seconds.
+gfloat-test: build
+	$(BIN)/python test/environment.py test/gfloat/requirements.txt build/environments/gfloat --over
+	build/environments/gfloat/bin/python -m pytest -q test/gfloat
 
 # Random programs on all targets, then damaged files and messages at every reader; see docs/fuzzing.md.
 fuzz: build

@@ -1,0 +1,79 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Comparison with files of recorded outputs, in a folder that an environment variable names."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from edge_values import as_f32
+
+PROPERTY = "recorded"
+
+
+def files(variable: str, target: str) -> list[object]:
+    """The .npz files of the folder that the environment variable names, as parameters of a test."""
+    folder = os.environ.get(variable)
+    if not folder:
+        reason = f"recorded outputs are no part of this repository: make {target} VECTORS=DIR"
+        return [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="none")]
+    found = sorted(Path(folder).glob("*.npz"))
+    if not found:
+        raise pytest.UsageError(f"expected .npz files in {folder}")
+    return [pytest.param(file, id=file.stem) for file in found]
+
+
+@dataclass
+class Comparison:
+    """What of a file is compared, what differs, what is left out for which reason."""
+
+    name: str
+    compared: int = 0
+    differing: list[str] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)
+    tolerated: dict[str, int] = field(default_factory=dict)
+
+    def arrays(self, what: str, got: np.ndarray, want: np.ndarray, **without: np.ndarray) -> None:
+        """Compares elements of two arrays but those in masks, each of which is named by its reason.
+
+        An element in several masks counts for the first of them.
+        """
+        assert got.shape == want.shape, (self.name, what, got.shape, want.shape)
+        chosen = np.ones(want.shape, np.bool_)
+        for reason, mask in without.items():
+            mask = np.broadcast_to(mask, want.shape) & chosen
+            chosen &= ~mask
+            self.left_out[reason] = self.left_out.get(reason, 0) + int(mask.sum())
+            self.tolerated[reason] = self.tolerated.get(reason, 0) + int((mask & (got != want)).sum())
+        wrong = np.argwhere(chosen & (got != want))
+        self.compared += int(chosen.sum())
+        for index in wrong[:3]:
+            place = tuple(int(i) for i in index)
+            self.differing.append(f"{what}{list(place)}: {got[place]} for {want[place]}")
+        self.differing += [f"{what}: {len(wrong) - 3} more"] if len(wrong) > 3 else []
+
+    def line(self) -> str:
+        """A line of a report: of what is left out, too, how much would differ."""
+        parts = [
+            f"{count} {reason.replace('_', ' ')} ({self.tolerated[reason]} differ)"
+            for reason, count in self.left_out.items()
+            if count
+        ]
+        return f"{self.name}: {self.compared} compared, {len(self.differing)} differ" + (
+            f"; left out: {', '.join(parts)}" if parts else ""
+        )
+
+
+def floats(data: dict[str, np.ndarray], name: str) -> np.ndarray:
+    """An array of f32 that is stored as its bits."""
+    return as_f32(data[name]).reshape(data[name].shape)
+
+
+def without_nan_bits(bits: np.ndarray) -> np.ndarray:
+    """Bits of f32 with every NaN the canonical one (V4)."""
+    return np.where((bits & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FC00000), bits)

@@ -1,0 +1,98 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(M1), (M3) What tensor cores gave, by the named accumulators: `make check-tensor-cores VECTORS=DIR`.
+
+The folder has files DEVICE-FORMAT.npz: `a`, `b` [n, K] and `c` [n] and the results `d_fp32`, `d_fp16` [n], one of which
+may be missing, all as the bits of f32. Each row is one block. Of results in f16, c was rounded to f16 first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from edge_values import bits
+from recorded import PROPERTY, Comparison, files, floats, without_nan_bits
+from repro_mlir.reference.accumulators import Accumulator, Fdpa, LateFdpa, accumulate, named_accumulator
+from repro_mlir.reference.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, F32, TF32, BinaryFormat, decode
+from repro_mlir.reference.block_rounding import Rounding, round_elements
+
+DEVICES = {
+    "V100": "volta",
+    "T4": "turing",
+    "A100": "ampere",
+    "A2": "ampere",
+    "Ada": "ada",
+    "L40S": "ada",
+    "H100": "hopper",
+    "H200": "hopper",
+    "B200": "blackwell",
+}
+"""The class of a device."""
+
+FORMATS = {"fp16": F16, "bf16": BF16, "tf32": TF32, "E4M3": F8E4M3FN, "E5M2": F8E5M2}
+
+RESULTS = {"d_fp32": F32, "d_fp16": F16}
+
+TWO_HMMA = {("hopper", "d_fp16"), ("blackwell", "d_fp32"), ("blackwell", "d_fp16")}
+"""Which results of f8 the recording program had from `mma.sync`, which is no instruction of f8 there."""
+
+WITHOUT_C = {("hopper", "d_fp32")}
+"""Which results of f8 it had from wgmma without c."""
+
+
+def operation(device: str, of: BinaryFormat, result: str) -> tuple[str, Accumulator]:
+    """The name and the accumulator by which a device has this result."""
+    name = DEVICES[device]
+    if of in (F8E4M3FN, F8E5M2) and (name, result) in TWO_HMMA:
+        name = f"{name}_mma"
+    return name, named_accumulator(name, of, RESULTS[result])
+
+
+def with_fraction(by: Accumulator, more: int) -> Accumulator:
+    """The accumulator with so many bits of fraction more."""
+    if isinstance(by, LateFdpa):
+        return dataclasses.replace(by, inner=with_fraction(by.inner, more))
+    assert isinstance(by, Fdpa) and by.fraction is not None
+    return dataclasses.replace(by, fraction=by.fraction + more)
+
+
+def tells_fraction(by: Accumulator, of: BinaryFormat, result: str) -> bool:
+    """Whether random operands tell a bit of fraction.
+
+    Those of f8 have so few bits that blocks of 25 cut nothing, and f16 results hide the last bits of all but 13.
+    """
+    inner = by.inner if isinstance(by, LateFdpa) else by
+    assert isinstance(inner, Fdpa) and inner.fraction is not None
+    return inner.fraction < 20 if of in (F8E4M3FN, F8E5M2) or result == "d_fp16" else True
+
+
+@pytest.mark.parametrize("file", files("REPRO_TENSOR_CORES", "check-tensor-cores"))
+def test_recorded_M3(file: Path, record_property: Callable[[str, object], None]) -> None:
+    with np.load(file) as archive:
+        data = {name: archive[name] for name in archive.files}
+    device, _, format_name = file.stem.partition("-")
+    if device not in DEVICES or format_name not in FORMATS:
+        pytest.fail(f"{file.name}: expected DEVICE-FORMAT.npz, of {', '.join(DEVICES)} and {', '.join(FORMATS)}")
+    of = FORMATS[format_name]
+    found = Comparison(file.name)
+    notes = []
+    for result in RESULTS.keys() & data.keys():
+        name, by = operation(device, of, result)
+        a, b, c = floats(data, "a"), floats(data, "b"), floats(data, "c")
+        if of in (F8E4M3FN, F8E5M2) and (DEVICES[device], result) in WITHOUT_C:
+            c = np.zeros_like(c)
+        if result == "d_fp16":
+            c = decode(round_elements(c, F16, Rounding(saturate=False)), F16)
+        want = without_nan_bits(data[result])
+        found.arrays(f"{name} {result}", bits(accumulate(a, b, c, by, of)), want)
+        wrong = [int((bits(accumulate(a, b, c, with_fraction(by, more), of)) != want).sum()) for more in (-1, 1)]
+        notes.append(f"{result} {name}, {wrong[0]} and {wrong[1]} with a bit less and more")
+        if tells_fraction(by, of, result):
+            assert min(wrong) > 0, notes[-1]
+    record_property(PROPERTY, "; ".join([found.line(), *sorted(notes)]))
+    assert found.compared and not found.differing, found.differing
