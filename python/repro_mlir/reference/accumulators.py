@@ -312,9 +312,14 @@ def accumulate(
     Returns:
       float32 values of the format of the result.
     Raises:
-      ValueError: scales where the accumulator has none, or none where it has groups.
+      ValueError: a value that its format does not have; scales where the accumulator has none, or none where it has
+        groups; groups whose sums have more than 62 bits.
     """
     formats = of if isinstance(of, tuple) else (of, of)
+    for values, name in ((a, formats[0]), (b, formats[1]), (c, F16 if by.result == F16 else F32)):
+        _check_values(np.asarray(values, np.float32), name)
+    if isinstance(by, Fdpa) and by.group > 1:
+        _check_groups(by, formats)
     a, b = np.broadcast_arrays(np.asarray(a, np.float32), np.asarray(b, np.float32))
     c = np.broadcast_to(np.asarray(c, np.float32), a.shape[:-1])
     if scales is not None and not isinstance(by, Fdpa):
@@ -343,6 +348,25 @@ def accumulate(
             own = None if unpacked is None else (_take(unpacked[0], chosen), _take(unpacked[1], chosen))
             c = _block(_take(x, chosen), _take(y, chosen), formats, c, by, own, scale_format)
     return c
+
+
+def _check_values(x: np.ndarray, of: BinaryFormat) -> None:
+    value = unpack(f32_bits(x), F32)
+    # A number that is cut, or beyond the largest one, is none of the format.
+    codes = encode(value.negative, value.magnitude, value.exponent, of, Direction.TOWARD_ZERO, saturate=True)
+    wrong = (value.finite & (f32_bits(decode(codes, of)) != f32_bits(x))).ravel()
+    if wrong.any():
+        raise ValueError(f"expected values of {of.name}, got {float(x.ravel()[wrong.argmax()])!r}")
+
+
+def _check_groups(by: Fdpa, of: tuple[BinaryFormat, BinaryFormat]) -> None:
+    # The greatest sum of a group, in units of its last bit; then of all of them, times two significands below 2.
+    largest = of[0].largest_integer * of[1].largest_integer * by.group
+    kept = (of[0].max_exponent + of[1].max_exponent + 2) + (by.fraction or 0)
+    if largest.bit_length() + 8 > 62 or kept + (4 * by.terms).bit_length() > 62:
+        raise ValueError(
+            f"expected groups of at most 62 bits, got {by.group} products of {of[0].name} and {of[1].name}"
+        )
 
 
 def _take(x: Unpacked, chosen: slice | np.ndarray) -> Unpacked:

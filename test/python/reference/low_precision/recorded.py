@@ -30,13 +30,20 @@ def files(variable: str, target: str) -> list[object]:
 
 @dataclass
 class Comparison:
-    """What of a file is compared, what differs, what is left out for which reason."""
+    """What of a file is compared, what differs, what is left out for which reason.
+
+    Attributes:
+      differing: some of the places, in words; `wrong` counts all.
+      tolerated: of what is left out, how much differs.
+    """
 
     name: str
     compared: int = 0
     differing: list[str] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=dict)
     tolerated: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    wrong: int = 0
 
     def arrays(self, what: str, got: np.ndarray, want: np.ndarray, **without: np.ndarray) -> None:
         """Compares elements of two arrays but those in masks, each of which is named by its reason.
@@ -52,6 +59,7 @@ class Comparison:
             self.tolerated[reason] = self.tolerated.get(reason, 0) + int((mask & (got != want)).sum())
         wrong = np.argwhere(chosen & (got != want))
         self.compared += int(chosen.sum())
+        self.wrong += len(wrong)
         for index in wrong[:3]:
             place = tuple(int(i) for i in index)
             self.differing.append(f"{what}{list(place)}: {got[place]} for {want[place]}")
@@ -64,9 +72,8 @@ class Comparison:
             for reason, count in self.left_out.items()
             if count
         ]
-        return f"{self.name}: {self.compared} compared, {len(self.differing)} differ" + (
-            f"; left out: {', '.join(parts)}" if parts else ""
-        )
+        left_out = [f"left out: {', '.join(parts)}"] if parts else []
+        return "; ".join([f"{self.name}: {self.compared} compared, {self.wrong} differ", *left_out, *self.notes])
 
 
 def floats(data: dict[str, np.ndarray], name: str) -> np.ndarray:

@@ -141,6 +141,19 @@ def test_floor_M1(floor: int) -> None:
         assert bits(got)[i] == rules.bits_of(want)
 
 
+def test_subnormal_addends_M1() -> None:
+    """Exp of a subnormal c is that of the smallest normal value of its format: f16's for results in f16."""
+    rng = np.random.default_rng(12)
+    by = Fdpa(4, 10, "rne_f16", -133)
+    a, b = (rng.uniform(-1, 1, (400, 4)) * 2.0 ** rng.integers(-13, -9, (400, 4)) for _ in range(2))
+    a, b = (decode(round_elements(x.astype(np.float32), BF16), BF16) for x in (a, b))
+    c = (rng.integers(-1023, 1024, 400) * 2.0**-24).astype(np.float32)
+    got = accumulate(a, b, c, by, BF16)
+    for i in range(400):
+        want = rules.fdpa(fractions(a[i]), fractions(b[i]), Fraction(float(c[i])), "bf16", 10, "rne_f16", -133)
+        assert bits(got)[i] == rules.bits_of(want)
+
+
 @pytest.mark.parametrize("name", ["blackwell_mx", "blackwell_mxf4", "blackwell_nvfp4"])
 def test_scales_of_blocks_M2(name: str) -> None:
     rng = np.random.default_rng(8)
@@ -252,6 +265,17 @@ def test_classes_differ_M3() -> None:
     assert got == [0.0, -0.5, -0.5, -0.5, -0.75, -0.75, -0.875]
 
 
+def test_sum_of_cdna3_is_rounded_down_M3() -> None:
+    """1 - 2^-25 is a tie, which a little more below it breaks: 2^-33, that 31 bits make 2^-31 of."""
+    a = np.zeros((2, 8), np.float32)
+    a[:, 0], a[0, 1] = 2.0**-12, 2.0**-16
+    b = np.full((2, 8), -(2.0**-13), np.float32)
+    b[:, 1] = -(2.0**-17)
+    got = accumulate(a, b, np.ones(2, np.float32), named_accumulator("cdna3", F16), F16)
+    assert got.tolist() == [1 - 2.0**-24, 1.0]
+    assert rules.cdna3(fractions(a[0]), fractions(b[0]), Fraction(1), "f16") == 1 - rules.two(-24)
+
+
 def test_formats_and_scales_are_checked() -> None:
     with pytest.raises(ValueError, match="expected one of volta"):
         named_accumulator("pascal", F16)
@@ -264,5 +288,12 @@ def test_formats_and_scales_are_checked() -> None:
     one = np.ones((1, 64), np.float32)
     with pytest.raises(ValueError, match="expected scales"):
         accumulate(one, one, np.zeros(1), ACCUMULATORS["blackwell_nvfp4"]["f4E2M1FN", "f32"], F4E2M1FN)
+    with pytest.raises(ValueError, match="at most 62 bits"):
+        accumulate(one, one, np.zeros(1), Fdpa(16, 40, "rz_f32", -133, 16), FORMATS["f8E5M2"], (one, one))
+    for x, of in ((1 + 2.0**-11, F16), (2.0**-25, F16), (65536.0, F16), (480.0, F8E4M3FN), (1 + 2.0**-8, BF16)):
+        with pytest.raises(ValueError, match=f"expected values of {of.name}, got {x}"):
+            accumulate(one * np.float32(x), one, np.zeros(1), Fdpa(16, 25, "rz_f32", -133), of)
+    with pytest.raises(ValueError, match="expected values of f16"):
+        accumulate(one, one, np.array([2.0**-25]), Fdpa(16, 25, "rne_f16", -21), F16)
     with pytest.raises(ValueError, match="expected no scales"):
         accumulate(one, one, np.zeros(1), FlushedPairs(4), TF32, (one, one))

@@ -13,7 +13,16 @@ import fraction_rules as rules
 import numpy as np
 import pytest
 from edge_values import bits
-from repro_mlir.reference.binary_formats import BF16, ELEMENT_FORMATS, F4E2M1FN, F8E4M3FN, F8E5M2, Format, decode
+from repro_mlir.reference.binary_formats import (
+    BF16,
+    ELEMENT_FORMATS,
+    F4E2M1FN,
+    F8E4M3FN,
+    F8E5M2,
+    MXINT8,
+    Format,
+    decode,
+)
 from repro_mlir.reference.block_contraction import (
     Step,
     block_contraction,
@@ -43,7 +52,9 @@ def test_contraction_Q4(names: tuple[str, str], step: str) -> None:
     rng = np.random.default_rng(1)
     of = ELEMENT_FORMATS[names[0]], ELEMENT_FORMATS[names[1]]
     x, y = codes(rng, (5, 80), of[0]), codes(rng, (4, 80), of[1])
-    sx, sy = (rng.integers(110, 140, (n, 3)).astype(np.uint8) for n in (5, 4))
+    # Powers of two in the first block, by which fused and split are alike, then scales of many bits.
+    sx, sy = (rng.uniform(0.5, 2, (n, 3)).astype(np.float32) for n in (5, 4))
+    sx[:, 0], sy[:, 0] = 2.0**-9, 2.0**11
     got = block_contraction(x, y, scale_products(sx, sy), of, 32, Step(step))
     plain = [name.removesuffix("_full") for name in names]
     for i, j in itertools.product(range(5), range(4)):
@@ -55,7 +66,7 @@ def test_contraction_Q4(names: tuple[str, str], step: str) -> None:
                 for p, q in pairs
             )
             dots.append(sum(products, Fraction(0)))
-        scales = [rules.two(int(a) + int(b) - 254) for a, b in zip(sx[i], sy[j], strict=True)]
+        scales = [rules.times(*map(Fraction, map(float, pair))) for pair in zip(sx[i], sy[j], strict=True)]
         assert bits(got)[i, j] == rules.bits_of(rules.contraction(dots, scales, step == "split"))
 
 
@@ -95,6 +106,19 @@ def test_not_numbers_Q4() -> None:
     assert np.isnan(block_dots(both, np.full((1, 32), one, np.uint8), (F8E5M2, F8E5M2), 32)).all()
     # A scale that is NaN.
     assert np.isnan(scale_products(np.array([[255]], np.uint8), np.array([[127]], np.uint8))).all()
+
+
+def test_fused_and_split_differ_Q4() -> None:
+    rng = np.random.default_rng(6)
+    x, y = codes(rng, (30, 128), MXINT8), codes(rng, (30, 128), MXINT8)
+    scales = scale_products(*(rng.uniform(0.5, 2, (30, 4)).astype(np.float32) for _ in range(2)))
+    fused, split = (block_contraction(x, y, scales, (MXINT8, MXINT8), 32, step) for step in Step)
+    assert 100 < (fused != split).sum() < 900
+
+
+def test_scales_of_bytes_Q4() -> None:
+    x, y = np.array([[127, 0, 200]], np.uint8), np.array([[128, 254, 100]], np.uint8)
+    assert scale_products(x, y).tolist() == [[[2.0, 1.0, 2.0**46]]]
 
 
 def test_scales_beyond_f32_Q4() -> None:

@@ -33,6 +33,7 @@ from repro_mlir.reference.block_scales import (
     TwoLevel,
     TwoLevelQuotient,
     power_bytes,
+    two_level,
 )
 from repro_mlir.reference.exact_f32 import divide, multiply
 
@@ -237,6 +238,41 @@ def test_four_over_six_Q2(squared: bool, scaled: bool, tile: Tile) -> None:
             assert q.codes[top : top + tile[0], left : left + 16].tolist() == codes
             assert decode(q.scales[top // tile[0], left // 16], F8E4M3FN) == float(scale)
     assert took == {False, True}
+
+
+@pytest.mark.parametrize("tensor", [1.0, 3.3, 1e-20, 7.7e15])
+@pytest.mark.parametrize("rule", [TwoLevel(), TwoLevel(256), TwoLevel(four=FourError(False, False))], ids=str)
+def test_order_of_operations_Q2(tensor: float, rule: TwoLevel) -> None:
+    """amax at all ties of the scale, 3 ulps around, where another order of the products gives another scale."""
+    codes = np.arange(0x7E)
+    ties = (decode(codes, F8E4M3FN).astype(np.float64) + decode(codes + 1, F8E4M3FN)) / 2
+    amax = around((ties * 6 * tensor / (6 * rule.largest)).astype(np.float32), 3)
+    a = rules.from_bits(int(bits(np.float32(tensor))))
+    for to in (6, 4) if rule.four else (6,):
+        got, factor = two_level(amax * np.float32(to / 6), np.float32(tensor), rule, to)
+        for i, b in enumerate(bits(amax * np.float32(to / 6))):
+            block = rules.from_bits(int(b))
+            if rule.four is None:
+                scale, want = rules.nvfp4(block, a, rule.largest)
+            else:
+                s = rules.over(Fraction(6 * rule.largest), a)
+                quotient = rules.times(rules.over(block, Fraction(6)), s)
+                scale = rules.e4m3(quotient if to == 6 else rules.times(quotient, Fraction(3, 2)))
+                want = rules.at_most(
+                    rules.over(Fraction(1), rules.times(scale, rules.over(Fraction(1), s))), rules.FLT_MAX
+                )
+            assert bits(decode(got[i], F8E4M3FN)) == rules.bits_of(scale)
+            assert bits(factor[i]) == rules.bits_of(want)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_six_wins_ties_Q2(squared: bool, scaled: bool) -> None:
+    """6 * 1 and 4 * 1.5 are both the element, without error."""
+    x = np.zeros((1, 16), np.float32)
+    x[0, 3] = 6
+    q = quantize(x, BlockFormat(F4E2M1FN, TILES["nvfp4"], TwoLevel(four=FourError(squared, scaled))), np.float32(2688))
+    assert q.codes[0, 3] == 7 and decode(q.scales[0, 0], F8E4M3FN) == 1
 
 
 SINGLES = [name for name, rule in SCALE_RULES.items() if isinstance(rule, Single)]
