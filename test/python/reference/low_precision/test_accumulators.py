@@ -265,6 +265,28 @@ def test_classes_differ_M3() -> None:
     assert got == [0.0, -0.5, -0.5, -0.5, -0.75, -0.75, -0.875]
 
 
+def test_cdna1_is_exact_M3() -> None:
+    """1 + 2^-24 is a tie, which 2^-200 breaks."""
+    a = np.array([[2.0**-12, 0.0], [2.0**-12, 2.0**-100], [2.0**-12, -(2.0**-100)]], np.float32)
+    b = np.array([2.0**-12, 2.0**-100], np.float32)
+    got = accumulate(a, b, np.ones(3, np.float32), named_accumulator("cdna1", BF16), BF16)
+    assert got.tolist() == [1.0, 1 + 2.0**-23, 1.0]
+
+
+def test_zeros_of_cdna2_M3() -> None:
+    """Operands and c lose the sign with which they are flushed, products and sums keep it."""
+    by, zero = named_accumulator("cdna2", BF16), np.zeros((1, 4), np.float32)
+    one, tiny = np.ones((1, 4), np.float32), np.full((1, 4), 2.0**-130, np.float32)
+    small = np.full((1, 4), 2.0**-70, np.float32)
+
+    def run(a: np.ndarray, b: np.ndarray, c: float) -> int:
+        return int(bits(accumulate(a, b, np.array([c], np.float32), by, BF16))[0])
+
+    assert run(one, -zero, -0.0) == 0 and run(-tiny, one, -(2.0**-130)) == 0
+    # Products of -2^-140 become -0 and leave c as it is.
+    assert run(-small, small, 0.0) == 0 and run(-small, small, 1.0) == 0x3F800000
+
+
 def test_sum_of_cdna3_is_rounded_down_M3() -> None:
     """1 - 2^-25 is a tie, which a little more below it breaks: 2^-33, that 31 bits make 2^-31 of."""
     a = np.zeros((2, 8), np.float32)

@@ -84,13 +84,14 @@ def test_dots_of_largest_are_exact_Q4(name: str) -> None:
 
 
 def test_dots_of_e5m2_are_rounded_once_Q4() -> None:
-    """Sums of up to 69 bits: to nearest even, and the last bit of 69 breaks a tie."""
-    top, one, tiny = 0x7B, 0x3C, 0x01
-    x = np.array([[top] * 30 + [one, tiny]], np.uint8)
-    for last, y in ((0, [top] * 30 + [0, 0]), (1, [top] * 30 + [one, tiny])):
-        dot = block_dots(x, np.array([y], np.uint8), (F8E5M2, F8E5M2), 32)
-        exact = 30 * Fraction(57344) ** 2 + last * (1 + rules.two(-32))
-        assert bits(dot)[0, 0, 0] == rules.bits_of(rules.f32(exact))
+    """Sums of up to 69 bits: 2^12 is half of the last place of the sum, and 2^-32 breaks that tie."""
+    top, sixty_four, tiny = 0x7B, 0x54, 0x01
+    x = np.array([[top] * 30 + [sixty_four, tiny]], np.uint8)
+    for last in (0, tiny):
+        y = np.array([[top] * 30 + [sixty_four, last]], np.uint8)
+        exact = 30 * Fraction(57344) ** 2 + 4096 + (rules.two(-32) if last else 0)
+        dot = float(block_dots(x, y, (F8E5M2, F8E5M2), 32)[0, 0, 0])
+        assert dot == rules.f32(exact) == 30 * 57344**2 + (8192 if last else 0)
 
 
 def test_not_numbers_Q4() -> None:
