@@ -42,7 +42,7 @@ def add_ranks(command: argparse.ArgumentParser) -> None:
 
 def ranks_of(options: argparse.Namespace) -> Ranks | None:
     """The ranks that have been started with this process; None where it is alone. ReproError for wrong options."""
-    from ..integrations.launchers import launched_ranks
+    from ..integrations.launchers import is_launched, launched_ranks
 
     shares: Shares = None
     if options.shares == "measured":
@@ -54,7 +54,9 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
     ranks = launched_ranks(shares, options.check_share or 0.0, bool(options.shard_optimizer))
     if ranks is not None:
         return ranks
-    for name in ("shares", "check_share", "shard_optimizer", "target_of"):
+    # What one rank may ask for as well as several.
+    names = ("shares", "target_of") if is_launched() else ("shares", "check_share", "shard_optimizer", "target_of")
+    for name in names:
         if getattr(options, name) is not None:
             raise ReproError(f"--{name.replace('_', '-')} is of processes that torchrun or mpirun has started")
     return None

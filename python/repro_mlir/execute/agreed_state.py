@@ -51,11 +51,12 @@ class AgreedState(ABC):
         """The hash of the state (H3), in which every bit that this rank has been given has been looked at."""
 
     @abstractmethod
-    def attempt(self, inputs: Sequence[np.ndarray]) -> bytes:
-        """The hash of the state (H3) after a step from the state whose hash was asked for last.
+    def attempt(self, inputs: Sequence[np.ndarray]) -> tuple[bytes, BaseException | None]:
+        """A step from the state whose hash was asked for last.
 
+        Returns:
+          the hash of the state (H3) after it; where there is none, what was raised, of which the others do not know.
         Raises:
-          ReproError, StepFailed: as `Executable.write`.
           Agreed: ranks have told each other that some of them have failed.
         """
 
@@ -111,10 +112,13 @@ class ReplicatedState(AgreedState):
             self._hash = self._hash_of_copies()
         return self._hash
 
-    def attempt(self, inputs: Sequence[np.ndarray]) -> bytes:
+    def attempt(self, inputs: Sequence[np.ndarray]) -> tuple[bytes, BaseException | None]:
         self._hash = None
-        self._executable.write(self._copies, inputs, [*self._outputs.values()])
-        return self._hash_of_copies()
+        try:
+            self._executable.write(self._copies, inputs, [*self._outputs.values()])
+            return self._hash_of_copies(), None
+        except BaseException as error:
+            return bytes(32), error
 
     def _note(self, hash: bytes) -> None:
         self._hash = hash

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,11 +33,16 @@ from .sharded_state import ShardedState, ShardedUpdate
 
 
 def compile_step(
-    program: StepProgram, target: str, threads: int | None, ranks: Ranks | None = None
+    program: StepProgram,
+    target: str,
+    threads: int | None,
+    ranks: Ranks | None = None,
+    replicated: Collection[str] = (),
 ) -> Executable | MicrobatchExecutable:
-    """A training step made ready to run, as `compile` does; `ranks` share the microbatches, where it has them."""
+    """A training step made ready to run, as `compile` does; `ranks` share the microbatches, where it has them, and have
+    all of the state tensors `replicated` in any case."""
     if isinstance(program, MicrobatchProgram):
-        return MicrobatchExecutable(program, target, threads, ranks)
+        return MicrobatchExecutable(program, target, threads, ranks, replicated)
     return compile(program, target, threads)
 
 
@@ -51,7 +56,12 @@ class MicrobatchExecutable:
     """
 
     def __init__(
-        self, program: MicrobatchProgram, target: str, threads: int | None, ranks: Ranks | None = None
+        self,
+        program: MicrobatchProgram,
+        target: str,
+        threads: int | None,
+        ranks: Ranks | None = None,
+        replicated: Collection[str] = (),
     ) -> None:
         self.program = program
         self.target = target
@@ -61,7 +71,7 @@ class MicrobatchExecutable:
         rank, size = (0, 1) if ranks is None else (ranks.rank, ranks.size)
         self._finish: Executable | ShardedUpdate
         if ranks is not None and ranks.shard_optimizer:
-            self._finish = ShardedUpdate(program, target, threads, ranks)
+            self._finish = ShardedUpdate(program, target, threads, ranks, replicated)
             self.layout = SumLayout(program.sums, size, self._finish.owners_of_sums)
         else:
             self._finish = compile(program.finish, target, threads)
@@ -153,6 +163,11 @@ class KeptMicrobatches:
         return self._kept.foreign if isinstance(self._kept, ShardedState) else frozenset()
 
     @property
+    def is_divided(self) -> bool:
+        """Whether `fetch` would bring something to some rank: the same on all of them."""
+        return isinstance(self._kept, ShardedState) and self._kept.is_divided
+
+    @property
     def digests(self) -> Callable[[], tuple[bytes, ...]] | None:
         """Gives the digests (H1) of the state, where ranks have parts of it."""
         return self._kept.digests if isinstance(self._kept, ShardedState) else None
@@ -239,13 +254,7 @@ class KeptMicrobatches:
 
     def _attempt(self, ranks: Ranks, state: AgreedState, inputs: Sequence[np.ndarray]) -> bytes:
         """The hash of the state after the step, about which all agree before any of them has it."""
-        found, failure = bytes(32), None
-        try:
-            found = state.attempt(inputs)
-        except Agreed:
-            raise
-        except BaseException as error:
-            failure = error
+        found, failure = state.attempt(inputs)
         self._agree(ranks, replace(self._report(ranks), state=found), failure)
         return found
 

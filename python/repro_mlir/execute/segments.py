@@ -24,7 +24,7 @@ def run_steps(
     call: Callable[[Call, Values], Values],
     memory: Values | None = None,
     meanwhile: Callable[[], object] = lambda: None,
-) -> Exception | None:
+) -> BaseException | None:
     """Runs a rank's program; the other ranks run theirs.
 
     Args:
@@ -38,7 +38,7 @@ def run_steps(
       Agreed: a rank has failed before an exchange.
       RankLost: another rank is gone.
     """
-    failure: Exception | None = None
+    failure: BaseException | None = None
     last = next((_exchange_of(step) for step in reversed(plan.steps) if not isinstance(step, Call)), None)
     for exchange, steps in itertools.groupby(plan.steps, _exchange_of):
         if exchange is not None:
@@ -52,7 +52,8 @@ def run_steps(
             assert isinstance(step, Call)
             try:
                 values |= call(step, values)
-            except Exception as error:
+            except BaseException as error:
+                # A Ctrl-C too: the others wait for what comes next.
                 failure = failure or error
                 values |= _nothing(plan, step)
     return failure
@@ -77,7 +78,7 @@ def _parts(
     """What moves, as of `exchange_parts`."""
     found: list[list[np.ndarray | None]] = []
     for step in steps:
-        own = None if step.part is None else np.ascontiguousarray(values[step.part])
+        own = None if step.part is None else np.asarray(values[step.part], order="C")
         if isinstance(step, Broadcast):
             if own is None:
                 own = np.empty(step.kind.shape, step.kind.dtype) if memory is None else memory[step.whole]

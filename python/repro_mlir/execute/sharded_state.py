@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,8 @@ from .segments import run_steps
 class ShardedUpdate:
     """The end of a step, of which each rank computes what it owns.
 
-    A rank owns sums, and states that change and that no microbatch reads: the optimizer's, and averages.
+    A rank owns sums, and states that change, that no microbatch reads and that are not `replicated`: the optimizer's,
+    and averages.
 
     Attributes:
       plan: what this rank does.
@@ -41,11 +42,19 @@ class ShardedUpdate:
       arguments: of the whole end of the step.
     """
 
-    def __init__(self, program: MicrobatchProgram, target: str, threads: int | None, ranks: Ranks) -> None:
+    def __init__(
+        self,
+        program: MicrobatchProgram,
+        target: str,
+        threads: int | None,
+        ranks: Ranks,
+        replicated: Collection[str] = (),
+    ) -> None:
         finish, count = program.finish, len(program.state)
         self.arguments = Arguments(finish)
         unread = examine(program.part.data).unread
-        positions = [i for i in range(count) if i in unread and i not in self.arguments.kept]
+        whole = self.arguments.kept | {i for i, kind in enumerate(program.state) if kind.name in replicated}
+        positions = [i for i in range(count) if i in unread and i not in whole]
         positions += range(count, count + len(program.sums))
         self.plan: RankProgram = assign_owners(finish, ranks.size, ranks.rank, positions)
         self.segments = [compile(each, target, threads) for each in self.plan.segments]
@@ -80,6 +89,12 @@ class ShardedState(AgreedState):
         self._digests: list[bytes] = []
         self._tried: list[bytes] = []
         self._memory = self._assign_memory()
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether some rank has not everything."""
+        owners = self._update.plan.owners[: len(self._arrays)]
+        return not self._is_whole and any(owner is not None for owner in owners)
 
     @property
     def foreign(self) -> frozenset[str]:
@@ -119,8 +134,9 @@ class ShardedState(AgreedState):
         return bytes.fromhex(combine_digests(self._digests))
 
     def digests(self) -> tuple[bytes, ...]:
-        """(H1) Those of all tensors as this rank knows them: of what another one owns, as of the last step."""
+        """(H1) Those of all tensors as this rank knows them: of what one rank owns, as of the last step."""
         self.finish()
+        # What was written of it is refused by the next step, on all ranks.
         self._look()
         return tuple(self._digests)
 
@@ -148,7 +164,7 @@ class ShardedState(AgreedState):
         # With one thread the other processors belong to other ranks.
         return tensor_digest(array, element, alone=self._update.threads > 1)
 
-    def attempt(self, inputs: Sequence[np.ndarray]) -> bytes:
+    def attempt(self, inputs: Sequence[np.ndarray]) -> tuple[bytes, BaseException | None]:
         plan, rank = self._update.plan, self._ranks.rank
         values = dict(enumerate([*self._arrays, *inputs]))
         known: dict[int, bytes] = {}
@@ -170,9 +186,9 @@ class ShardedState(AgreedState):
             for at, i in enumerate(numbers):
                 tried[i] = data[32 * at : 32 * (at + 1)]
         if failure is not None:
-            raise failure
+            return bytes(32), failure
         self._tried = tried
-        return bytes.fromhex(combine_digests(tried))
+        return bytes.fromhex(combine_digests(tried)), None
 
     def _call(self, step: Call, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         segment = self._update.segments[step.segment]
@@ -209,7 +225,7 @@ class ShardedState(AgreedState):
             last step gave.
           RankLost: another rank is gone.
         """
-        if self._is_whole:
+        if not self.is_divided:
             return
         state, failure = bytes(32), None
         try:

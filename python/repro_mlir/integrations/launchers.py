@@ -15,6 +15,15 @@ _SIZES = {_TORCHRUN: "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_SIZE
 """What torchrun, Open MPI and MPICH set in the environment of processes, and where they say how many there are."""
 
 
+def _launcher() -> str | None:
+    return next((name for name in _SIZES if name in os.environ), None)
+
+
+def is_launched() -> bool:
+    """Whether a launcher has started this process, alone or with others."""
+    return _launcher() is not None
+
+
 def launched_ranks(
     shares: Shares = None,
     check_share: float = 0.0,
@@ -22,7 +31,7 @@ def launched_ranks(
 ) -> Ranks | None:
     """The ranks that have been started with this process, as the `connect` of their engine gives them; None where it is
     alone. Raises as `connect`; ReproError without mpi4py under mpirun."""
-    launcher = next((name for name in _SIZES if name in os.environ), None)
+    launcher = _launcher()
     if launcher is None or os.environ.get(_SIZES[launcher]) == "1":
         return None
     if launcher == _TORCHRUN:

@@ -89,7 +89,9 @@ class KnownForms:
         program, imported = _captured(subject, run)
         executable = next((each.executable for each in self._known.values() if each.program.data == program.data), None)
         if executable is None:
-            executable = compile_step(program, self._target, self._threads, self._ranks)
+            model = subject.model
+            replicated = dict(model.named_parameters()).keys() | dict(model.named_buffers()).keys()
+            executable = compile_step(program, self._target, self._threads, self._ranks, replicated)
         form = frontend.form_of(subject, imported.bindings.structure, batch)
         constants = frontend.Contents(imported.bindings.constants)
         return form, Known(program, imported, executable, constants, batch, subject.options.returns)
@@ -223,12 +225,18 @@ class Step:
             with deferred_signals():
                 self.kept.fetch()
                 self.push()
-        elif self.foreign:
+        elif self.is_divided:
+            # A Ctrl-C may end the wait for the others.
             self.kept.fetch()
             self.push()
         elif self.binding.residents:
             # An exception cut this short.
             self.push()
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether ranks have parts of the state, see `KeptMicrobatches`."""
+        return isinstance(self.kept, KeptMicrobatches) and self.kept.is_divided
 
     @property
     def foreign(self) -> frozenset[str]:

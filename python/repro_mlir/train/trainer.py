@@ -355,7 +355,7 @@ class Trainer:
             self._settle()
             if self._running:
                 raise ReproError("expected no evaluation within a step, as from the handler of a signal")
-            if self._step is not None and (average or not self._step.foreign):
+            if self._step is not None and (average or not self._step.is_divided):
                 self._step.bring_back()
             evaluation = self._evaluation_of_average if average else self._evaluation
             loss, found = evaluation.run(arguments, returns)
@@ -421,7 +421,7 @@ class Trainer:
                     "resume the receipt in a new trainer"
                 )
             step.kept.finish()
-            if recorder is not None or step.binding.has_numbers:
+            if step.kept.ahead and (recorder is not None or step.binding.has_numbers):
                 # What is recorded is what the tensors have; and a Python number cannot be fetched when it is read.
                 step.kept.fetch()
             step.note()
@@ -642,7 +642,7 @@ class Trainer:
         with self._lock:
             self._settle()
             if self._recorder is not None:
-                if self._step is not None and self._step.foreign:
+                if self._step is not None and self._step.is_divided:
                     self._step.bring_back()
                 recorder, self._recorder = self._recorder, None
                 recorder.end()
@@ -655,9 +655,10 @@ class Trainer:
     def sync(self) -> None:
         """Brings the tensors of the model and the optimizer up to date.
 
-        On CPUs and for the reference interpreter they are the state: there it does nothing. On a GPU, or its emulator,
-        the state stays on the device from step to step. Calls of modules, and operators and methods of torch that take
-        one of the tensors, bring all of them up to date by themselves. Call `sync` before these uses, which do not:
+        On CPUs and for the reference interpreter they are the state: there it does nothing, but for ranks, see below.
+        On a GPU, or its emulator, the state stays on the device from step to step. Calls of modules, and operators and
+        methods of torch that take one of the tensors, bring all of them up to date by themselves. Call `sync` before
+        these uses, which do not:
 
         - what has shared the memory of a tensor since before the step: a view, what `detach()` or `state_dict()` gave,
           a NumPy array;
@@ -666,6 +667,11 @@ class Trainer:
         - a tensor in the place of a number among the arguments of an operator;
         - `torch.jit`, and `torch.func` without a call of a module;
         - `torch.compile(fullgraph=True)`, which refuses such a tensor.
+
+        Where the ranks have parts of the optimizer's state (`shard_optimizer`), it brings everything to all, and all
+        ranks call it: also `state`, `state_hash`, `state_dict`, `load_state_dict`, `close` with a receipt, and an
+        evaluation of the average do so. Until then what stands above does not see the values that other ranks have,
+        and everything else that takes such a tensor is a ReproError.
 
         Raises:
           ReproError: before the first step; or a tensor was written while newer values were on the device.
@@ -716,6 +722,8 @@ class Trainer:
         """
         with self._lock:
             former = self._begun, self._step, self._broken
+            if self._step is not None and self._step.is_divided:
+                self.bring_back()
             with suppress(ReproError):
                 # Some buffers are in no state_dict. What is lost stays so.
                 self.bring_back()
@@ -729,6 +737,8 @@ class Trainer:
                 self._begun, self._step, self._broken = former
                 if self._step is not None and self._step.kept.ahead:
                     self._step.leave(self.bring_back)
+                elif self._step is not None and self._step.foreign:
+                    self._step.leave(_refuse_foreign)
                 raise
             self._broken = "loading a state was cut short: call load_state_dict again"
             self._model.load_state_dict(state["model"])
@@ -791,7 +801,7 @@ class _Begun:
 def _refuse_foreign() -> None:
     """ReproError for who uses a tensor whose value another rank has alone."""
     raise ReproError(
-        "the optimizer's state is divided among the ranks: expected sync() on all ranks before a tensor of it is used"
+        "another rank has the values of this tensor of the optimizer or an average: expected sync() on all ranks"
     )
 
 

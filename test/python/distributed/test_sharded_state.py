@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -163,13 +164,15 @@ def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
 def test_a_failure_of_an_owner_fails_on_all_and_leaves_their_state(monkeypatch: pytest.MonkeyPatch) -> None:
     given, call = small(clip_norm=0.1), ShardedState._call
     want = alone(given)
-    for number in range(2):
+    for number, kind in itertools.product(range(2), (StepFailed, KeyboardInterrupt)):
         failing = [True]
 
-        def failed(self: ShardedState, step: Any, values: Any, number: int = number, failing: Any = failing) -> Any:
+        def failed(
+            self: ShardedState, step: Any, values: Any, number: int = number, kind: Any = kind, failing: Any = failing
+        ) -> Any:
             if self._ranks.rank == 1 and step.segment == number and failing:
                 failing.clear()
-                raise StepFailed("(E1) an owner has failed")
+                raise kind("(E1) an owner has failed")
             return call(self, step, values)
 
         monkeypatch.setattr(ShardedState, "_call", failed)
@@ -182,24 +185,75 @@ def test_a_failure_of_an_owner_fails_on_all_and_leaves_their_state(monkeypatch: 
         ) -> None:
             if step == 0:
                 kept = next(each for each in keeps if each._kept._ranks.rank == rank)
-                with pytest.raises(StepFailed) as caught:
+                with pytest.raises((StepFailed, KeyboardInterrupt)) as caught:
                     kept.step(*inputs)
                 errors.append(str(caught.value))
                 assert hash_of(given, state) == begin
 
         found, _ = run(given, 3, steps=2, between=between, begun=keeps.append, shard_optimizer=True)
-        assert sorted(errors) == ["(E1) an owner has failed"] + ["rank 1: (E1) an owner has failed"] * 2
+        assert errors.count("(E1) an owner has failed") == 1
+        assert sum(each.startswith("rank 1: ") and each.endswith("an owner has failed") for each in errors) == 2
         assert found == [want] * 3
+
+
+class Joined(torch.optim.Optimizer):
+    """Has one momentum for all parameters: one rank owns everything."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, {"lr": 1e-2})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        parameters = self.param_groups[0]["params"]
+        state, gradient = self.state[parameters[0]], torch.cat([each.grad.flatten() for each in parameters])
+        if "joined" not in state:
+            state["joined"] = torch.zeros_like(gradient)
+        state["joined"].mul_(0.9).add_(gradient)
+        parts = state["joined"].split([each.numel() for each in parameters])
+        for each, part in zip(parameters, parts, strict=True):
+            each.sub_(self.param_groups[0]["lr"] * part.view_as(each))
+
+
+class Normed(torch.optim.Optimizer):
+    """Divides by numbers of shape [], of all tensors and of each, and shrinks parameters that have no gradient."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, {"lr": 1e-2})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        parameters = self.param_groups[0]["params"]
+        total = sum(each.grad.pow(2).sum() for each in parameters if each.grad is not None).sqrt()
+        for each in parameters:
+            each.mul_(0.9)
+            if each.grad is not None:
+                momentum = self.state[each].setdefault("momentum", torch.zeros_like(each))
+                momentum.mul_(0.9).add_(each.grad / total)
+                each.sub_(self.param_groups[0]["lr"] * momentum * each.norm() / (momentum.norm() + 1e-6))
+
+
+class Unread(torch.nn.Module):
+    """Has a parameter that no microbatch reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(6, 3)
+        self.scale = torch.nn.Parameter(torch.ones(300))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x)
+        return y if self.training else y * self.scale.mean()
 
 
 class Trainers:
     """Trainers of ranks that are threads, which make the same calls."""
 
-    def __init__(self, size: int, name: str = "AdamW", **options: Any) -> None:
+    def __init__(self, size: int, name: str = "AdamW", made: Any = None, **options: Any) -> None:
         self.transports = make_loopback(size)
         self.trainers = []
         for transport in self.transports:
-            model, optimizer = make(name)
+            model, optimizer = made() if made else make(name)
             ranks = Ranks(transport, shard_optimizer=True)
             given = {"target": "cpu", "threads": 1, "microbatches": 4, **options}
             trainer = repro_mlir.Trainer(model, LOSS, optimizer, ranks=ranks, **given)
@@ -207,6 +261,7 @@ class Trainers:
                 # Traces are made one after the other.
                 for rows in (16, 8):
                     trainer.prepare(X[:rows], Y[:rows])
+                trainer.evaluate(X[:16], Y[:16])
             self.trainers.append(trainer)
 
     def run(self, work: Callable[[int, Any], Any]) -> list[Any]:
@@ -223,8 +278,8 @@ class Trainers:
         return found
 
 
-def one(name: str = "AdamW", **options: Any) -> Any:
-    model, optimizer = make(name)
+def one(name: str = "AdamW", made: Any = None, **options: Any) -> Any:
+    model, optimizer = made() if made else make(name)
     return repro_mlir.Trainer(model, LOSS, optimizer, threads=1, microbatches=4, **options)
 
 
@@ -249,6 +304,45 @@ def test_a_loop_that_looks_at_everything(tmp_path: Path) -> None:
 
     want = loop(7, one())
     assert Trainers(3).run(loop) == [want] * 3
+
+
+def joined() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    model, _ = make()
+    return model, Joined(model.parameters())
+
+
+def normed() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    model = Unread()
+    return model, Normed(model.parameters())
+
+
+@pytest.mark.parametrize("made", [joined, normed])
+def test_optimizers_of_users(made: Any) -> None:
+    """What the model has is on all ranks, also where no microbatch reads it, and `sync` is for all of them."""
+
+    def loop(_: int, trainer: Any) -> tuple[str, float, str]:
+        for _ in range(3):
+            trainer.step(X[:16], Y[:16])
+        loss = trainer.evaluate(X[:16], Y[:16])
+        trainer.sync()
+        between = trainer.state_hash()
+        for rows in (16, 8):
+            trainer.step(X[:rows], Y[:rows])
+        return between, loss, trainer.state_hash()
+
+    want = loop(0, one(made=made, target="reference"))
+    assert Trainers(2, made=made, target="reference").run(loop) == [want] * 2
+
+
+def test_a_state_that_cannot_be_loaded_leaves_what_there_was(tmp_path: Path) -> None:
+    def work(rank: int, trainer: Any) -> str:
+        trainer.step(X[:16], Y[:16])
+        with pytest.raises(ReproError):
+            trainer.load_state_dict({"format": "wrong"})
+        trainer.step(X[:16], Y[:16])
+        return trainer.state_hash()
+
+    assert Trainers(2).run(work) == [work(0, one())] * 2
 
 
 def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
@@ -298,7 +392,7 @@ def test_what_another_rank_has_is_not_used(use: Callable[[Any], object]) -> None
     assert len(first) == 6
     for own, other in zip(first, second, strict=True):
         refused, used = sorted((own, other))
-        assert used == "used" and refused.startswith("the optimizer's state is divided among the ranks")
+        assert used == "used" and refused.startswith("another rank has the values of this tensor")
 
 
 def test_what_one_rank_alone_asks_for_is_an_error_on_all() -> None:
@@ -336,7 +430,7 @@ def test_an_average_is_evaluated_on_all_ranks() -> None:
     assert trainers.run(lambda _, trainer: work(trainer)) == [work(averaged(None))] * 2
 
 
-@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("every", [1, 3])
 def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Traces are made one after the other, also where opening a receipt waits for all ranks.
     capture, lock = KnownForms.capture, threading.Lock()
@@ -347,17 +441,21 @@ def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypat
 
     monkeypatch.setattr(KnownForms, "capture", captured_alone)
 
-    def loop(trainer: Any) -> None:
+    def loop(trainer: Any) -> list[bool]:
+        divided = []
         for step in range(5):
             trainer.step(X[:16], Y[:16])
+            divided.append(bool(trainer._step.foreign))
             if step == 1:
                 with torch.no_grad():
                     next(trainer._model.parameters()).mul_(0.99)
         trainer.close()
+        return divided
 
     whole, shared = tmp_path / "one", tmp_path / "ranks"
     loop(one(receipt=ReceiptOptions(whole, checkpoint_every=every)))
     trainers = Trainers(2, receipt=ReceiptOptions(shared, checkpoint_every=every))
-    assert trainers.run(lambda _, trainer: loop(trainer)) == [None] * 2
+    # Only where the receipt keeps the state every rank gets it.
+    assert trainers.run(lambda _, trainer: loop(trainer)) == [[step % every != 0 for step in range(1, 6)]] * 2
     assert (shared / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
     assert repro_mlir.verify(shared, target="reference").steps == 5
