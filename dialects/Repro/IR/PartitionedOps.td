@@ -60,9 +60,8 @@ def Repro_BroadcastOp : Op<Repro_Dialect, "broadcast", []> {
     }
     ```
   }];
-  let arguments = (ins Optional<AnyRankedTensor>:$operand,
-                       ConfinedAttr<I64Attr, [IntNonNegative]>:$owner,
-                       ConfinedAttr<I64Attr, [IntNonNegative]>:$stage);
+  let arguments = (ins Optional<AnyRankedTensor>:$operand, I64Attr:$owner,
+                       I64Attr:$stage);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
     `owner` `=` $owner `stage` `=` $stage (`of` $operand^ `:` type($operand))?

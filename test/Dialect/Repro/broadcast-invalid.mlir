@@ -17,7 +17,7 @@ func.func @shape() {
 // -----
 
 func.func @owner() {
-  // expected-error @+1 {{attribute 'owner' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  // expected-error @+1 {{(T2) owner and stage are -1 and 0, expected none of them negative}}
   %0 = repro.broadcast owner = -1 stage = 0 -> tensor<2xf32>
   return
 }

@@ -50,5 +50,9 @@ LogicalResult BroadcastOp::verify() {
     return emitOpError("(T2) the operand is ")
            << getOperand().getType() << ", expected the result's type, "
            << type;
+  if (int64_t(getOwner()) < 0 || int64_t(getStage()) < 0)
+    return emitOpError("(T2) owner and stage are ")
+           << int64_t(getOwner()) << " and " << int64_t(getStage())
+           << ", expected none of them negative";
   return success();
 }

@@ -9,7 +9,6 @@
 #include "Division.h"
 #include "dialects/Repro/IR/PartitionedOps.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/IntEqClasses.h"
 
 namespace mlir::repro {
@@ -198,15 +197,9 @@ struct AssignOwners : public repro::impl::ReproAssignOwnersBase<AssignOwners> {
   using ReproAssignOwnersBase::ReproAssignOwnersBase;
 
   void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
-    if (!main || !main.getBody().hasOneBlock() ||
-        !isa<func::ReturnOp>(main.front().getTerminator())) {
-      getOperation().emitError(
-          "(T3) expected a function @main of one block, which returns");
-      return signalPassFailure();
-    }
+    func::FuncOp main = findDivided(getOperation(), "(T3)", ranks, rank);
     SetVector<Value> ownable;
-    if (failed(check(main)) || failed(findOwnable(main, ownable)))
+    if (!main || failed(findOwnable(main, ownable)))
       return signalPassFailure();
     // One rank has everything.
     if (ranks == 1)
@@ -214,27 +207,8 @@ struct AssignOwners : public repro::impl::ReproAssignOwnersBase<AssignOwners> {
     assign(main, assignOwners(main.front(), ownable, ranks));
   }
 
-  LogicalResult check(func::FuncOp main) {
-    auto count = main->getAttrOfType<IntegerAttr>("repro.num_state");
-    if (!count || count.getInt() < 0 ||
-        count.getInt() > std::min(main.getNumArguments(), main.getNumResults()))
-      return main.emitError("(T3) expected the attribute 'repro.num_state'");
-    numState = count.getInt();
-    if (ranks < 1 || ranks > kMostRanks)
-      return main.emitError("(T3) expected 1 to ")
-             << kMostRanks << " ranks, got " << ranks.getValue();
-    if (rank < 0 || rank >= ranks)
-      return main.emitError("(T3) expected a rank from 0 to ")
-             << ranks - 1 << ", got " << rank.getValue();
-    for (Type type : main.getArgumentTypes())
-      if (auto tensor = dyn_cast<RankedTensorType>(type);
-          !tensor || !tensor.hasStaticShape())
-        return main.emitError("(T3) expected tensors of static shape, got ")
-               << type;
-    return success();
-  }
-
   LogicalResult findOwnable(func::FuncOp main, SetVector<Value> &ownable) {
+    int64_t numState = getNumState(main);
     Operation *ends = main.front().getTerminator();
     for (int64_t position : arguments) {
       if (position < 0 || position >= main.getNumArguments())
@@ -269,6 +243,7 @@ struct AssignOwners : public repro::impl::ReproAssignOwnersBase<AssignOwners> {
     for (Operation *op : operations)
       values.add(op);
     auto ends = cast<func::ReturnOp>(block.getTerminator());
+    int64_t numState = getNumState(main);
     SmallVector<Value> results;
     for (auto [i, value] : llvm::enumerate(ends.getOperands())) {
       auto owner = int64_t(i) < numState ? owners.find(block.getArgument(i))
@@ -282,13 +257,7 @@ struct AssignOwners : public repro::impl::ReproAssignOwnersBase<AssignOwners> {
       results.push_back(own ? own : Value(block.getArgument(i)));
     }
     ends.getOperandsMutable().assign(results);
-    for (Operation *op : llvm::reverse(operations))
-      op->erase();
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-      if (isOpTriviallyDead(&op) && !hasCheck(&op))
-        op.erase();
+    eraseDivided(block, operations);
   }
-
-  int64_t numState = 0;
 };
 } // namespace

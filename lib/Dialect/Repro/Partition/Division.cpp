@@ -15,6 +15,54 @@ using namespace mlir::repro;
 
 #include "lib/Dialect/Repro/Partition/PartitionOpInterface.cpp.inc"
 
+static constexpr int64_t kMostRanks = 1 << 16;
+
+func::FuncOp repro::findDivided(ModuleOp module, StringRef label, int64_t ranks,
+                                int64_t rank) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main || !main.getBody().hasOneBlock() ||
+      !isa<func::ReturnOp>(main.front().getTerminator())) {
+    module.emitError() << label
+                       << " expected a function @main of one block, which "
+                          "returns";
+    return {};
+  }
+  auto fail = [&]() { return main.emitError() << label << " expected "; };
+  auto count = main->getAttrOfType<IntegerAttr>("repro.num_state");
+  if (!count || count.getInt() < 0 ||
+      count.getInt() > std::min(main.getNumArguments(), main.getNumResults())) {
+    fail() << "the attribute 'repro.num_state'";
+    return {};
+  }
+  if (ranks < 1 || ranks > kMostRanks) {
+    fail() << "1 to " << kMostRanks << " ranks, got " << ranks;
+    return {};
+  }
+  if (rank < 0 || rank >= ranks) {
+    fail() << "a rank from 0 to " << ranks - 1 << ", got " << rank;
+    return {};
+  }
+  for (Type type : main.getArgumentTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type);
+        !tensor || !tensor.hasStaticShape()) {
+      fail() << "tensors of static shape, got " << type;
+      return {};
+    }
+  return main;
+}
+
+int64_t repro::getNumState(func::FuncOp main) {
+  return main->getAttrOfType<IntegerAttr>("repro.num_state").getInt();
+}
+
+void repro::eraseDivided(Block &block, ArrayRef<Operation *> operations) {
+  for (Operation *op : llvm::reverse(operations))
+    op->erase();
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op) && !hasCheck(&op))
+      op.erase();
+}
+
 SetVector<Value> repro::getRead(Operation *op) {
   SetVector<Value> read;
   getUsedValuesDefinedAbove(op->getRegions(), read);

@@ -10,11 +10,22 @@
 
 #include "dialects/Repro/IR/Repro.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace mlir::repro {
 
-static constexpr int64_t kMostRanks = 1 << 16;
+/// The function @main of a canonical program that is divided among ranks; null
+/// after an error that names the rule `label`.
+func::FuncOp findDivided(ModuleOp module, StringRef label, int64_t ranks,
+                         int64_t rank);
+
+/// How many arguments and results of it are state.
+int64_t getNumState(func::FuncOp main);
+
+/// Erases the operations of the whole program, and what nobody reads then; what
+/// has a check stays.
+void eraseDivided(Block &block, ArrayRef<Operation *> operations);
 
 /// All values that an operation and its regions read.
 SetVector<Value> getRead(Operation *op);

@@ -247,15 +247,12 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
   using ReproPartitionBase::ReproPartitionBase;
 
   void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
-    if (!main || !main.getBody().hasOneBlock() ||
-        !isa<func::ReturnOp>(main.front().getTerminator())) {
-      getOperation().emitError(
-          "(T1) expected a function @main of one block, which returns");
+    func::FuncOp main = findDivided(getOperation(), "(T1)", ranks, rank);
+    if (!main)
       return signalPassFailure();
-    }
+    numState = getNumState(main);
     SmallVector<std::optional<Cut>> cuts(main.getNumArguments());
-    if (failed(check(main)) || failed(findNamed(main, cuts)))
+    if (failed(findNamed(main, cuts)))
       return signalPassFailure();
     // One rank has everything.
     if (ranks == 1)
@@ -268,30 +265,6 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
     partition(main, cuts);
   }
 
-  LogicalResult check(func::FuncOp main) {
-    auto count = main->getAttrOfType<IntegerAttr>("repro.num_state");
-    if (!count || count.getInt() < 0 ||
-        count.getInt() > std::min(main.getNumArguments(), main.getNumResults()))
-      return main.emitError("(T1) expected the attribute 'repro.num_state'");
-    numState = count.getInt();
-    if (ranks < 1 || ranks > kMostRanks)
-      return main.emitError("(T1) expected 1 to ")
-             << kMostRanks << " ranks, got " << ranks.getValue();
-    if (rank < 0 || rank >= ranks)
-      return main.emitError("(T1) expected a rank from 0 to ")
-             << ranks - 1 << ", got " << rank.getValue();
-    if (arguments.size() != dimensions.size())
-      return main.emitError("(T1) expected a dimension for each argument that "
-                            "is cut, got ")
-             << dimensions.size() << " for " << arguments.size();
-    for (Type type : main.getArgumentTypes())
-      if (auto tensor = dyn_cast<RankedTensorType>(type);
-          !tensor || !tensor.hasStaticShape())
-        return main.emitError("(T1) expected tensors of static shape, got ")
-               << type;
-    return success();
-  }
-
   /// Whether the argument is a state that does not change.
   bool isKept(func::FuncOp main, int64_t position) {
     return position < numState && main.front().getTerminator()->getOperand(
@@ -300,6 +273,10 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
 
   LogicalResult findNamed(func::FuncOp main,
                           MutableArrayRef<std::optional<Cut>> cuts) {
+    if (arguments.size() != dimensions.size())
+      return main.emitError("(T1) expected a dimension for each argument that "
+                            "is cut, got ")
+             << dimensions.size() << " for " << arguments.size();
     for (auto [position, dim] : llvm::zip_equal(arguments, dimensions)) {
       if (position < 0 || position >= main.getNumArguments())
         return main.emitError("(T1) there is no argument ") << position;
@@ -355,8 +332,7 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
                                    : values.getWhole(value));
     }
     ends.getOperandsMutable().assign(results);
-    for (Operation *op : llvm::reverse(operations))
-      op->erase();
+    eraseDivided(block, operations);
     for (unsigned i = 0; i < count; ++i) {
       BlockArgument argument = block.getArgument(i);
       Value part = partOf.lookup(argument);
@@ -372,9 +348,6 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
     block.eraseArguments(count, block.getNumArguments() - count);
     main.setFunctionType(FunctionType::get(
         main.getContext(), block.getArgumentTypes(), ends.getOperandTypes()));
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-      if (isOpTriviallyDead(&op) && !hasCheck(&op))
-        op.erase();
   }
 
   int64_t numState = 0;

@@ -104,10 +104,9 @@ def ReproOutlineSegments : Pass<"repro-outline-segments", "::mlir::ModuleOp"> {
   let description = [{
     (T2) Makes a plan of the program of a rank: `main` calls segments, each of
     which computes all that needs no later exchange, with the exchanges between
-    them.
-    A segment is a function whose body is canonical. States that do not change
-    and that it reads are its states, everything else are inputs and outputs.
-    A scalar is computed in each segment that reads it.
+    them. A segment is a function whose body is canonical. States that do not
+    change and that it reads are its states, everything else are inputs and
+    outputs. A scalar is computed in each segment that reads it.
 
     ```mlir
     func.func @main(%x: tensor<2xf32>) -> tensor<4xf32> attributes {repro.num_state = 0 : i64} {
