@@ -254,7 +254,7 @@ class Step:
 
     def push(self, stepped: bool = True) -> None:
         """Brings the user's objects up to date with the arrays; `stepped` is as of `Binding.push`."""
-        if self.binding.push(stepped):
+        if self.binding.push(stepped, self.foreign):
             self._look()
 
     def note(self) -> None:

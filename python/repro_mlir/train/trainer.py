@@ -11,7 +11,7 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -722,10 +722,9 @@ class Trainer:
         """
         with self._lock:
             former = self._begun, self._step, self._broken
-            if self._step is not None and self._step.is_divided:
-                self.bring_back()
-            with suppress(ReproError):
-                # Some buffers are in no state_dict. What is lost stays so.
+            divided = self._step is not None and self._step.is_divided
+            # Some buffers are in no state_dict. What is lost stays so, but ranks go on together.
+            with nullcontext() if divided else suppress(ReproError):
                 self.bring_back()
             try:
                 if self._step is not None:
@@ -737,8 +736,6 @@ class Trainer:
                 self._begun, self._step, self._broken = former
                 if self._step is not None and self._step.kept.ahead:
                     self._step.leave(self.bring_back)
-                elif self._step is not None and self._step.foreign:
-                    self._step.leave(_refuse_foreign)
                 raise
             self._broken = "loading a state was cut short: call load_state_dict again"
             self._model.load_state_dict(state["model"])

@@ -215,11 +215,12 @@ class Binding:
         """The tensors are what they were before `leave`, without the values."""
         self.residents.leave()
 
-    def push(self, stepped: bool = True) -> bool:
+    def push(self, stepped: bool = True, foreign: frozenset[str] = frozenset()) -> bool:
         """Brings the user's tensors up to date: what autograd saved before it counts as overwritten.
 
         Args:
           stepped: whether the state has seen a step, by which the optimizer gets state that it has not.
+          foreign: the names of state tensors whose values are elsewhere still, see `leave`.
         Returns:
           as `adopt`, which it does then.
         """
@@ -230,13 +231,14 @@ class Binding:
         # The tensors as they are; an exception leaves them on the device, and all this is done again.
         with as_they_are():
             for tensor, kind, written in self._copies:
-                if written:
+                if written and kind.name not in foreign:
                     # Not within no_grad: a Ctrl-C as it ends would leave gradients off.
                     tensor.detach().copy_(to_tensor(self.arrays[kind.name], kind.element))
             torch.autograd.graph.increment_version(self._written)
             self.see()
-        self._foreign = frozenset()
-        self.residents.leave()
+        if not foreign:
+            self._foreign = frozenset()
+            self.residents.leave()
         return new
 
 
