@@ -39,17 +39,16 @@ def run_steps(
       RankLost: another rank is gone.
     """
     failure: BaseException | None = None
-    last = next((_exchange_of(step) for step in reversed(plan.steps) if not isinstance(step, Call)), None)
-    for exchange, steps in itertools.groupby(plan.steps, _exchange_of):
-        if exchange is not None:
-            moved = [step for step in steps if not isinstance(step, Call)]
-            during = meanwhile if exchange == last else lambda: None
+    groups = [[*steps] for _, steps in itertools.groupby(plan.steps, _exchange_of)]
+    exchanges = [i for i, steps in enumerate(groups) if not isinstance(steps[0], Call)]
+    for i, steps in enumerate(groups):
+        moved = [step for step in steps if not isinstance(step, Call)]
+        if moved:
+            during = meanwhile if i == exchanges[-1] else lambda: None
             exchange_parts(ranks, parts := _parts(plan, moved, values, memory), failure, during)
             for each, found in zip(moved, parts, strict=True):
                 values[each.whole] = _gathered(each, found) if isinstance(each, Gather) else _of(each.owner, found)
-            continue
-        for step in steps:
-            assert isinstance(step, Call)
+        for step in (step for step in steps if isinstance(step, Call)):
             try:
                 values |= call(step, values)
             except BaseException as error:

@@ -26,7 +26,7 @@ from ..program.microbatches import MicrobatchProgram
 from ..program.partition import Broadcast, Call, RankProgram, assign_owners
 from .agreed_state import AgreedState
 from .arguments import Arguments
-from .executable import compile
+from .executable import check_threads, compile
 from .segments import run_steps
 
 
@@ -58,7 +58,7 @@ class ShardedUpdate:
         positions += range(count, count + len(program.sums))
         self.plan: RankProgram = assign_owners(finish, ranks.size, ranks.rank, positions)
         self.segments = [compile(each, target, threads) for each in self.plan.segments]
-        self.threads = self.segments[0].threads if self.segments else 1
+        self.threads = check_threads(threads)
 
     @property
     def owners_of_sums(self) -> dict[int, int]:

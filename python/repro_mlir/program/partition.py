@@ -127,8 +127,7 @@ class RankProgram:
     @property
     def digest(self) -> bytes:
         """What is equal on ranks that compute parts of one program."""
-        division = repr((self.size, self.cuts, self.owners)).encode()
-        return blake3_of(b"repro-partition-v2", bytes.fromhex(self.program.hash), division)
+        return blake3_of(b"repro-partition-v1", bytes.fromhex(self.program.hash), repr((self.size, self.cuts)).encode())
 
 
 LEAST = 1 << 20

@@ -140,12 +140,8 @@ def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
     def begun(kept: Any) -> None:
         plan = kept._kept._update.plan
         if plan.rank == victim:
-            owned.extend(
-                kind.name for kind, owner in zip(plan.program.state, plan.owners, strict=False) if owner == plan.rank
-            )
-            owned.extend(
-                kind.name for kind, owner in zip(plan.program.state, plan.owners, strict=False) if owner is None
-            )
+            pairs = zip(plan.program.state, plan.owners, strict=False)
+            owned.extend(kind.name for kind, owner in pairs if owner in (None, plan.rank))
 
     found, _ = run(given, size, steps=2, between=flip, begun=begun, shard_optimizer=True)
     if name not in owned:
