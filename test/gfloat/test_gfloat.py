@@ -8,8 +8,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gfloat import RoundMode, decode_ndarray, formats, round_ndarray
-from repro_mlir.reference.binary_formats import FORMATS, decode, decode_e8m0
-from repro_mlir.reference.block_rounding import NEAREST_AWAY, NEAREST_EVEN, TOWARD_ZERO, round_elements, stochastic
+from repro_mlir.reference.low_precision.binary_formats import FORMATS, decode, decode_e8m0
+from repro_mlir.reference.low_precision.block_rounding import (
+    NEAREST_AWAY,
+    NEAREST_EVEN,
+    TOWARD_ZERO,
+    round_elements,
+    stochastic,
+)
 
 COUNT = 1_000_000
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import numpy as np
-from repro_mlir.reference.binary_formats import Format, decode
+from repro_mlir.reference.low_precision.binary_formats import Format, decode
 
 _NOT_NUMBERS = (0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFBFFFFF)
 _ENDS = (0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0xFF7FFFFF)

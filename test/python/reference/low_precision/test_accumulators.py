@@ -13,7 +13,7 @@ import fraction_rules as rules
 import numpy as np
 import pytest
 from edge_values import bits
-from repro_mlir.reference.accumulators import (
+from repro_mlir.reference.low_precision.accumulators import (
     ACCUMULATORS,
     UNVERIFIED,
     Accumulator,
@@ -24,8 +24,18 @@ from repro_mlir.reference.accumulators import (
     accumulate,
     named_accumulator,
 )
-from repro_mlir.reference.binary_formats import BF16, F4E2M1FN, F8E4M3FN, F16, F32, FORMATS, TF32, BinaryFormat, decode
-from repro_mlir.reference.block_rounding import Rounding, round_elements
+from repro_mlir.reference.low_precision.binary_formats import (
+    BF16,
+    F4E2M1FN,
+    F8E4M3FN,
+    F16,
+    F32,
+    FORMATS,
+    TF32,
+    BinaryFormat,
+    decode,
+)
+from repro_mlir.reference.low_precision.block_rounding import Rounding, round_elements
 
 NAMED = [(name, *key) for name, each in ACCUMULATORS.items() for key in each]
 

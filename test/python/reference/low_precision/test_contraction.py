@@ -13,7 +13,7 @@ import fraction_rules as rules
 import numpy as np
 import pytest
 from edge_values import bits
-from repro_mlir.reference.binary_formats import (
+from repro_mlir.reference.low_precision.binary_formats import (
     BF16,
     ELEMENT_FORMATS,
     F4E2M1FN,
@@ -23,7 +23,7 @@ from repro_mlir.reference.binary_formats import (
     Format,
     decode,
 )
-from repro_mlir.reference.block_contraction import (
+from repro_mlir.reference.low_precision.block_contraction import (
     Step,
     block_contraction,
     block_dots,
@@ -31,10 +31,10 @@ from repro_mlir.reference.block_contraction import (
     scale_products,
     tensor_factor,
 )
-from repro_mlir.reference.block_quantization import TILES, BlockFormat, dequantize, quantize
-from repro_mlir.reference.block_rounding import Rounding, round_elements
-from repro_mlir.reference.block_scales import SCALE_RULES
-from repro_mlir.reference.hadamard import SIGNS_16, hadamard
+from repro_mlir.reference.low_precision.block_quantization import TILES, BlockFormat, dequantize, quantize
+from repro_mlir.reference.low_precision.block_rounding import Rounding, round_elements
+from repro_mlir.reference.low_precision.block_scales import SCALE_RULES
+from repro_mlir.reference.low_precision.hadamard import SIGNS_16, hadamard
 
 PAIRS = [(a, a) for a in ELEMENT_FORMATS] + [("f8E4M3FN", "f8E5M2"), ("f4E2M1FN", "f8E4M3FN")]
 

@@ -13,7 +13,7 @@ import pytest
 from edge_values import as_f32, bits
 from repro_mlir.numerics.elements import ELEMENTS
 from repro_mlir.numerics.formats import element_type, from_bits
-from repro_mlir.reference.binary_formats import (
+from repro_mlir.reference.low_precision.binary_formats import (
     ELEMENT_FORMATS,
     F32,
     FORMATS,

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from edge_values import bits
 from recorded import PROPERTY, Comparison, files, floats, without_nan_bits
-from repro_mlir.reference.binary_formats import (
+from repro_mlir.reference.low_precision.binary_formats import (
     F4E2M1FN,
     F6E2M3FN,
     F6E3M2FN,
@@ -29,9 +29,9 @@ from repro_mlir.reference.binary_formats import (
     decode,
     decode_e8m0,
 )
-from repro_mlir.reference.block_quantization import TILES, BlockFormat, Quantized, dequantize, quantize
-from repro_mlir.reference.block_rounding import Rounding, round_elements
-from repro_mlir.reference.block_scales import (
+from repro_mlir.reference.low_precision.block_quantization import TILES, BlockFormat, Quantized, dequantize, quantize
+from repro_mlir.reference.low_precision.block_rounding import Rounding, round_elements
+from repro_mlir.reference.low_precision.block_scales import (
     SCALE_RULES,
     FourError,
     InfiniteAmax,
@@ -41,8 +41,8 @@ from repro_mlir.reference.block_scales import (
     power_bytes,
     power_exponent,
 )
-from repro_mlir.reference.exact_f32 import largest_magnitude
-from repro_mlir.reference.exact_rounding import Direction
+from repro_mlir.reference.low_precision.exact_rounding import Direction
+from repro_mlir.reference.low_precision.f32_operations import largest_magnitude
 
 Data = dict[str, np.ndarray]
 

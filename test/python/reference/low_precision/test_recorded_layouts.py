@@ -15,8 +15,8 @@ import test_recorded_block_formats as block_formats
 import test_recorded_tensor_cores as tensor_cores
 from edge_values import bits
 from recorded import files
-from repro_mlir.reference.binary_formats import BF16, F8E4M3FN, F16, decode
-from repro_mlir.reference.block_rounding import round_elements
+from repro_mlir.reference.low_precision.binary_formats import BF16, F8E4M3FN, F16, decode
+from repro_mlir.reference.low_precision.block_rounding import round_elements
 
 
 def values_of(x: np.ndarray) -> list[list[rules.Value]]:

@@ -17,9 +17,18 @@ import numpy as np
 import pytest
 from edge_values import bits
 from recorded import PROPERTY, Comparison, files, floats, without_nan_bits
-from repro_mlir.reference.accumulators import Accumulator, Fdpa, LateFdpa, accumulate, named_accumulator
-from repro_mlir.reference.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, F32, TF32, BinaryFormat, decode
-from repro_mlir.reference.block_rounding import Rounding, round_elements
+from repro_mlir.reference.low_precision.accumulators import Accumulator, Fdpa, LateFdpa, accumulate, named_accumulator
+from repro_mlir.reference.low_precision.binary_formats import (
+    BF16,
+    F8E4M3FN,
+    F8E5M2,
+    F16,
+    F32,
+    TF32,
+    BinaryFormat,
+    decode,
+)
+from repro_mlir.reference.low_precision.block_rounding import Rounding, round_elements
 
 DEVICES = {
     "V100": "volta",

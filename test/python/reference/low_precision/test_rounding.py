@@ -11,8 +11,16 @@ import pytest
 from edge_values import SPECIAL, around, edges, random_f32
 from repro_mlir.numerics.formats import element_type, round_to_format, to_bits
 from repro_mlir.numerics.philox import random_bits
-from repro_mlir.reference.binary_formats import BF16, ELEMENT_FORMATS, F4E2M1FN, F8E4M3FN, F16, FORMATS, decode
-from repro_mlir.reference.block_rounding import (
+from repro_mlir.reference.low_precision.binary_formats import (
+    BF16,
+    ELEMENT_FORMATS,
+    F4E2M1FN,
+    F8E4M3FN,
+    F16,
+    FORMATS,
+    decode,
+)
+from repro_mlir.reference.low_precision.block_rounding import (
     ROUNDINGS,
     Rounding,
     ptx_bits,
@@ -21,7 +29,7 @@ from repro_mlir.reference.block_rounding import (
     site_bits,
     stochastic,
 )
-from repro_mlir.reference.exact_rounding import Direction
+from repro_mlir.reference.low_precision.exact_rounding import Direction
 from test_formats import LIBRARY
 
 NAMES = [*LIBRARY, "mxint8"]

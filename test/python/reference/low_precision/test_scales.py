@@ -11,7 +11,7 @@ import fraction_rules as rules
 import numpy as np
 import pytest
 from edge_values import SPECIAL, around, as_f32, bits, random_f32
-from repro_mlir.reference.binary_formats import (
+from repro_mlir.reference.low_precision.binary_formats import (
     ELEMENT_FORMATS,
     F4E2M1FN,
     F8E4M3FN,
@@ -20,9 +20,16 @@ from repro_mlir.reference.binary_formats import (
     Format,
     decode,
 )
-from repro_mlir.reference.block_quantization import TILES, BlockFormat, Tile, block_amax, dequantize, quantize
-from repro_mlir.reference.block_rounding import Rounding, round_elements, stochastic
-from repro_mlir.reference.block_scales import (
+from repro_mlir.reference.low_precision.block_quantization import (
+    TILES,
+    BlockFormat,
+    Tile,
+    block_amax,
+    dequantize,
+    quantize,
+)
+from repro_mlir.reference.low_precision.block_rounding import Rounding, round_elements, stochastic
+from repro_mlir.reference.low_precision.block_scales import (
     SCALE_RULES,
     Encoding,
     FourError,
@@ -35,7 +42,7 @@ from repro_mlir.reference.block_scales import (
     power_bytes,
     two_level,
 )
-from repro_mlir.reference.exact_f32 import divide, multiply
+from repro_mlir.reference.low_precision.f32_operations import divide, multiply
 
 ELEMENTS = ["f8E4M3FN", "f8E5M2", "f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "mxint8"]
 MX = BlockFormat(F4E2M1FN, TILES["mx"], PowerOfTwo(PowerRule.RCEIL))

@@ -9,7 +9,7 @@ import numpy as np
 
 from .binary_formats import BF16, decode
 from .block_rounding import Rounding, round_elements
-from .exact_f32 import add, multiply
+from .f32_operations import add, multiply
 
 SIGNS_16 = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 """The signs of TransformerEngine's NVFP4 recipe."""

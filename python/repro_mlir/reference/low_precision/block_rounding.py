@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..numerics.philox import random_bits
+from ...numerics.philox import random_bits
 from .binary_formats import (
     BF16,
     F4E2M1FN,

@@ -17,8 +17,8 @@ import numpy as np
 
 from .binary_formats import E8M0_BIAS, E8M0_NAN, F8E4M3FN, F32, Format, decode, encode, f32_bits, to_f32, unpack
 from .block_rounding import NEAREST_EVEN, round_elements
-from .exact_f32 import divide, minimum_magnitude, multiply
 from .exact_rounding import Direction, bit_length
+from .f32_operations import divide, minimum_magnitude, multiply
 
 FLT_MAX = float(np.finfo(np.float32).max)
 

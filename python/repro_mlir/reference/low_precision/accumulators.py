@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...numerics.environment import float_environment
+from ...numerics.formats import canonical, element_type, round_to_format
 from .binary_formats import (
     BF16,
     E8M13,
@@ -30,9 +32,10 @@ from .binary_formats import (
     f32_bits,
     to_f32,
     unpack,
+    unpack_e8m0,
 )
-from .exact_f32 import add, exact_sum, multiply
 from .exact_rounding import Direction, bit_length, shift_left
+from .f32_operations import add, multiply
 
 ROUNDINGS = {
     "rz_f32": (F32, Direction.TOWARD_ZERO),
@@ -243,7 +246,7 @@ def _block(
         products = _grouped(products, group)
     if scales is not None:
         for scale in scales:
-            each = Unpacked(*(getattr(scale, name)[..., ::group] for name in Unpacked.__dataclass_fields__))
+            each = _take(scale, slice(None, None, group))
             if scale_format is None:
                 # f8E8M0FNU: Sig is 1.
                 factor = _Terms(each.negative, np.ones_like(each.magnitude), each.exponent, 0)
@@ -283,13 +286,10 @@ def _late_sum(total: np.ndarray, c: np.ndarray, to: BinaryFormat) -> np.ndarray:
     """total + c in one rounding to nearest even."""
     if to == F32:
         return add(total, c)
-    x, y = unpack(f32_bits(total), F32), unpack(f32_bits(c), F32)
-    parts = ((x.negative, x.magnitude, x.exponent), (y.negative, y.magnitude, y.exponent))
-    codes = encode(*exact_sum(parts), to, Direction.NEAREST_EVEN)
-    up = (x.infinite & ~x.negative) | (y.infinite & ~y.negative)
-    down = (x.infinite & x.negative) | (y.infinite & y.negative)
-    special = Unpacked(down, x.magnitude, x.exponent, up | down, x.nan | y.nan | (up & down))
-    return to_f32(f32_bits(decode(codes, to)), special)
+    with float_environment(), np.errstate(invalid="ignore"):
+        # The sum of two f16 is exact in f64.
+        rounded = round_to_format(total.astype(np.float64) + c.astype(np.float64), element_type(to.name))
+    return canonical(rounded, element_type(to.name))
 
 
 def accumulate(
@@ -374,12 +374,10 @@ def _take(x: Unpacked, chosen: slice | np.ndarray) -> Unpacked:
 
 
 def _unpack_scale(codes: np.ndarray, of: BinaryFormat | None) -> Unpacked:
-    wide = np.asarray(codes).astype(np.int64)
-    none = np.zeros(wide.shape, np.bool_)
     if of is None:
-        return Unpacked(none, np.ones_like(wide), wide - 127, none, wide == 0xFF)
-    value = unpack(wide & (of.sign - 1), of)
-    return Unpacked(none, value.magnitude, value.exponent, value.infinite, value.nan)
+        return unpack_e8m0(codes)
+    # The sign bit of a scale is not read.
+    return unpack(np.asarray(codes).astype(np.int64) & (of.sign - 1), of)
 
 
 # --- The named ones ---

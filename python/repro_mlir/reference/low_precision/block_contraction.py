@@ -10,8 +10,8 @@ from enum import Enum
 import numpy as np
 
 from .binary_formats import F8E4M3FN, F32, Format, decode, decode_e8m0, encode, unpack
-from .exact_f32 import add, divide, multiply, multiply_add
 from .exact_rounding import Direction
+from .f32_operations import add, divide, multiply, multiply_add
 
 
 class Step(Enum):

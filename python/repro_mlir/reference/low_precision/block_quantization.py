@@ -9,7 +9,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .binary_formats import F8E4M3FN, F32, Format, Unpacked, decode, encode, f32_bits, to_f32, unpack
+from .binary_formats import (
+    E8M0_BIAS,
+    E8M0_NAN,
+    F8E4M3FN,
+    F32,
+    Format,
+    Unpacked,
+    decode,
+    encode,
+    f32_bits,
+    to_f32,
+    unpack,
+)
 from .block_rounding import NEAREST_EVEN, Rounding, round_elements, round_unpacked
 from .block_scales import (
     FourError,
@@ -26,8 +38,8 @@ from .block_scales import (
     tensor_scale,
     two_level,
 )
-from .exact_f32 import add, divide, largest_magnitude, multiply
 from .exact_rounding import Direction
+from .f32_operations import add, divide, largest_magnitude, multiply
 
 Tile = tuple[int | None, int | None]
 
@@ -138,8 +150,8 @@ def quantize(
                 value.negative,
                 value.magnitude,
                 value.exponent - spread(power_shift(scales, rule), to.tile, x.shape),
-                value.infinite & (code != 0xFF),
-                value.nan | (code == 0xFF),
+                value.infinite & (code != E8M0_NAN),
+                value.nan | (code == E8M0_NAN),
             )
             return Quantized(round_unpacked(moved, to.element, to.rounding, random), scales)
         case TwoLevel():
@@ -211,8 +223,8 @@ def dequantize(q: Quantized, of: BlockFormat) -> np.ndarray:
     if isinstance(rule, PowerOfTwo):
         value = unpack(q.codes, of.element)
         scale = spread(q.scales, of.tile, shape)
-        nan = value.nan | (scale == 0xFF)
-        exponent = value.exponent + scale.astype(np.int64) - 127
+        nan = value.nan | (scale == E8M0_NAN)
+        exponent = value.exponent + scale.astype(np.int64) - E8M0_BIAS
         codes = encode(value.negative, value.magnitude, exponent, F32, Direction.NEAREST_EVEN)
         return to_f32(codes, Unpacked(value.negative, value.magnitude, exponent, value.infinite & ~nan, nan))
     values = decode(q.codes, of.element)

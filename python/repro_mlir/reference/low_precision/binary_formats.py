@@ -241,8 +241,13 @@ def f32_bits(x: np.ndarray) -> np.ndarray:
     return np.asarray(x, np.float32, order="C").view(np.uint32).astype(np.int64)
 
 
-def decode_e8m0(codes: np.ndarray) -> np.ndarray:
-    """(Q1) The float32 values of f8E8M0FNU: 2^(code - 127), byte 0 the subnormal 2^-127, 255 NaN."""
+def unpack_e8m0(codes: np.ndarray) -> Unpacked:
+    """(Q1) The values of codes of f8E8M0FNU: 2^(code - 127), 255 NaN."""
     wide = np.asarray(codes).astype(np.int64)
     none = np.zeros(wide.shape, np.bool_)
-    return pack_f32(Unpacked(none, np.ones_like(wide), wide - E8M0_BIAS, none, wide == E8M0_NAN))
+    return Unpacked(none, np.ones_like(wide), wide - E8M0_BIAS, none, wide == E8M0_NAN)
+
+
+def decode_e8m0(codes: np.ndarray) -> np.ndarray:
+    """(Q1) The float32 values of codes of f8E8M0FNU, byte 0 the subnormal 2^-127."""
+    return pack_f32(unpack_e8m0(codes))
