@@ -132,4 +132,6 @@ def Repro_Ordering : AnyAttrOf<
      Repro_ExactAttr],
     "#repro.order, #repro.any_order, #repro.sequential or #repro.exact">;
 
+include "dialects/Repro/IR/BlockFormatAttrs.td"
+
 #endif // REPRO_IR_REPROATTRS_TD

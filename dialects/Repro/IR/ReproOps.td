@@ -305,6 +305,76 @@ def Repro_RandomOp : Repro_StructuredOp<"random"> {
 }
 
 //===----------------------------------------------------------------------===//
+// Tensors in blocks (Q1) to (Q3)
+//===----------------------------------------------------------------------===//
+
+def Repro_CodeTensor : StaticShapeTensorOf<[
+    F8E4M3FN, F8E5M2, F6E3M2FN, F6E2M3FN, F4E2M1FN, I8]>;
+def Repro_ScaleTensor : StaticShapeTensorOf<[F8E8M0FNU, F8E4M3FN, F32]>;
+def Repro_F32Tensor : StaticShapeTensorOf<[F32]>;
+
+def Repro_QuantizeOp : Repro_Op<"quantize", [Pure, AttrSizedOperandSegments]> {
+  let summary = "a tensor in blocks: codes of elements, and scales (Q1) to (Q3)";
+  let description = [{
+    (Q2) A block has `rows` and `columns` of the last two dimensions of `input`;
+    the last ones are smaller where these do not divide it. The codes have the
+    shape of the input, the scales one element for each block.
+
+    - `tensor` is what a scale of two levels has for the whole tensor (shape [])
+      or for each row (the shape without its last dimension, where blocks have
+      one row): the amax of `nvfp4`, the scale of `nvfp4_quotient`.
+    - (R1) Stochastic rounding takes its bits of the site, for the seed and step.
+
+    ```mlir
+    %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32,
+        scale = #repro.power_scale<rule = rceil>,
+        rounding = #repro.rounding<direction = sr, bits = 8>>
+        %x site = 3 (%seed, %step : i64, i64)
+        : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>
+    %1:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 16,
+        scale = #repro.two_level_scale<largest = 448>,
+        rounding = #repro.rounding<direction = rne>>
+        %x tensor(%amax : tensor<f32>)
+        : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x6xf8E4M3FN>
+    ```
+  }];
+  let arguments = (ins Repro_F32Tensor:$input, Optional<Repro_F32Tensor>:$tensor,
+                       Optional<I64>:$seed, Optional<I64>:$step,
+                       Repro_BlockFormatAttr:$format, OptionalAttr<I64Attr>:$site);
+  let results = (outs Repro_CodeTensor:$codes, Repro_ScaleTensor:$scales);
+  let assemblyFormat = [{
+    $format $input (`tensor` `(` $tensor^ `:` type($tensor) `)`)?
+    (`site` `=` $site^ `(` $seed `,` $step `:` type($seed) `,` type($step) `)`)?
+    attr-dict `:` type($input) `->` type($codes) `,` type($scales)
+  }];
+  let hasVerifier = 1;
+}
+
+def Repro_DequantizeOp : Repro_Op<"dequantize", [Pure]> {
+  let summary = "the values of a tensor in blocks (Q2)";
+  let description = [{
+    (Q2) The inverse of `repro.quantize` but for what was rounded; how elements
+    were rounded has no part in it.
+
+    ```mlir
+    %0 = repro.dequantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32,
+        scale = #repro.power_scale<rule = rceil>,
+        rounding = #repro.rounding<direction = rne>>
+        %codes, %scales : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU> -> tensor<8x96xf32>
+    ```
+  }];
+  let arguments = (ins Repro_CodeTensor:$codes, Repro_ScaleTensor:$scales,
+                       Optional<Repro_F32Tensor>:$tensor,
+                       Repro_BlockFormatAttr:$format);
+  let results = (outs Repro_F32Tensor:$result);
+  let assemblyFormat = [{
+    $format $codes `,` $scales (`tensor` `(` $tensor^ `:` type($tensor) `)`)?
+    attr-dict `:` type($codes) `,` type($scales) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
 // What is computed again
 //===----------------------------------------------------------------------===//
 

@@ -68,6 +68,11 @@ static constexpr CanonicalAttribute sorted[] = {
 static constexpr CanonicalAttribute drawn[] = {
     {"distribution", Form::distribution}, {"site", Form::integer}, segments};
 
+static constexpr CanonicalAttribute quantized[] = {
+    {"format", Form::blockFormat}, {"site", Form::optionalInteger}, segments};
+static constexpr CanonicalAttribute dequantized[] = {
+    {"format", Form::blockFormat}};
+
 static llvm::StringMap<CanonicalOp> makeTable() {
   llvm::StringMap<CanonicalOp> table;
   auto add = [&](Place place, ArrayRef<CanonicalAttribute> attributes,
@@ -131,6 +136,8 @@ static llvm::StringMap<CanonicalOp> makeTable() {
   add(Place::program, sorted, {"repro.sort"});
   add(Place::program, drawn, {"repro.random"});
   add(Place::program, {}, {"repro.barrier"});
+  add(Place::program, quantized, {"repro.quantize"});
+  add(Place::program, dequantized, {"repro.dequantize"});
   return table;
 }
 

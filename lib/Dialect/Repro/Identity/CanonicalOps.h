@@ -23,7 +23,9 @@ enum class AttributeForm {
   combine,
   direction,
   distribution,
-  integers,      ///< an array of i64
+  integers,        ///< an array of i64
+  optionalInteger, ///< an i64, or none
+  blockFormat,     ///< the format of a tensor in blocks
   segments,      ///< how many operands each role of the operation has
   reassociation, ///< an array of arrays of integers
   maps,          ///< an array of affine maps without symbols

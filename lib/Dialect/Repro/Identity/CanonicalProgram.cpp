@@ -28,7 +28,8 @@ static bool isElementType(Type type) {
     return integer.isSignless() &&
            llvm::is_contained({1u, 8u, 16u, 32u, 64u}, integer.getWidth());
   return isa<Float64Type, Float32Type, BFloat16Type, Float16Type,
-             Float8E4M3FNType, Float8E5M2Type>(type);
+             Float8E4M3FNType, Float8E5M2Type, Float6E3M2FNType,
+             Float6E2M3FNType, Float4E2M1FNType, Float8E8M0FNUType>(type);
 }
 
 /// Reports a type to which the numerics give no meaning.
@@ -40,7 +41,8 @@ static LogicalResult verifyType(Operation *op, Type type) {
     return op->emitOpError("(V1) type ")
            << type
            << " has no meaning: expected index, i1, i8, i16, i32, i64, "
-              "f64, f32, bf16, f16, f8E4M3FN, f8E5M2 or a tensor";
+              "f64, f32, bf16, f16, f8E4M3FN, f8E5M2, f6E3M2FN, f6E2M3FN, "
+              "f4E2M1FN, f8E8M0FNU or a tensor";
   if (!tensor.hasStaticShape())
     return op->emitOpError("expected a static shape, got ") << type;
   if (tensor.getEncoding())

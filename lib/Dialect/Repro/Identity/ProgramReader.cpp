@@ -11,6 +11,7 @@
 #include "Dialect/Repro/Identity/CanonicalShapes.h"
 #include "Dialect/Repro/Identity/IndexSum.h"
 #include "Dialect/Repro/Identity/ProgramWriter.h"
+#include "Dialect/Repro/Identity/StoredBlockFormat.h"
 #include "Dialect/Repro/Identity/StoredFormat.h"
 #include "Dialect/Repro/Identity/StoredNumbers.h"
 
@@ -299,6 +300,10 @@ LogicalResult BodyReader::readElementType(Type &type) {
              .Case("f16", b.getF16Type())
              .Case("f8E4M3FN", b.getType<Float8E4M3FNType>())
              .Case("f8E5M2", b.getType<Float8E5M2Type>())
+             .Case("f6E3M2FN", b.getType<Float6E3M2FNType>())
+             .Case("f6E2M3FN", b.getType<Float6E2M3FNType>())
+             .Case("f4E2M1FN", b.getType<Float4E2M1FNType>())
+             .Case("f8E8M0FNU", b.getType<Float8E8M0FNUType>())
              .Case("i1", b.getI1Type())
              .Case("i8", b.getI8Type())
              .Case("i16", b.getIntegerType(16))
@@ -613,6 +618,26 @@ LogicalResult BodyReader::readAttribute(const CanonicalAttribute &attribute,
              << "(A3) expected '" << attribute.name << "' from 0 to " << most;
     value = DenseI64ArrayAttr::get(context, numbers);
     return success();
+  }
+  case AttributeForm::optionalInteger: {
+    SmallVector<int64_t> numbers;
+    if (failed(bytes.readNumbers("integers", numbers)))
+      return failure();
+    if (numbers.size() > 1)
+      return bytes.errorAt(start) << "expected one integer or none";
+    if (!numbers.empty())
+      value = Builder(context).getI64IntegerAttr(numbers.front());
+    return success();
+  }
+  case AttributeForm::blockFormat: {
+    SmallVector<int64_t> numbers;
+    Type element;
+    if (failed(bytes.readNumbers("integers", numbers)) ||
+        failed(readElementType(element)))
+      return failure();
+    value = getStoredBlockFormat([&]() { return bytes.errorAt(start); },
+                                 element, numbers);
+    return success(bool(value));
   }
   case AttributeForm::segments:
     return readSegments(numOperands, value);

@@ -11,6 +11,7 @@
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
 #include "Dialect/Repro/Identity/CanonicalShapes.h"
 #include "Dialect/Repro/Identity/IndexSum.h"
+#include "Dialect/Repro/Identity/StoredBlockFormat.h"
 #include "Dialect/Repro/Identity/StoredFormat.h"
 #include "Dialect/Repro/Identity/StoredNumbers.h"
 
@@ -99,6 +100,10 @@ LogicalResult BodyWriter::writeElementType(Operation *op, Type type) {
                   .Case([](Float16Type) { return "f16"; })
                   .Case([](Float8E4M3FNType) { return "f8E4M3FN"; })
                   .Case([](Float8E5M2Type) { return "f8E5M2"; })
+                  .Case([](Float6E3M2FNType) { return "f6E3M2FN"; })
+                  .Case([](Float6E2M3FNType) { return "f6E2M3FN"; })
+                  .Case([](Float4E2M1FNType) { return "f4E2M1FN"; })
+                  .Case([](Float8E8M0FNUType) { return "f8E8M0FNU"; })
                   .Default([](Type) { return ""; });
   if (name.empty())
     return op->emitOpError("(H2) a canonical program has no type ") << type;
@@ -292,6 +297,13 @@ LogicalResult BodyWriter::writeAttribute(Operation *op,
            << attribute.name << "' is " << value
            << ", which the identity cannot write";
   };
+  if (attribute.form == AttributeForm::optionalInteger) {
+    SmallVector<int64_t> numbers;
+    if (value)
+      numbers.push_back(cast<IntegerAttr>(value).getInt());
+    writeNumbers(numbers);
+    return success();
+  }
   if (!value)
     return wrongForm();
   switch (attribute.form) {
@@ -353,8 +365,14 @@ LogicalResult BodyWriter::writeAttribute(Operation *op,
   case AttributeForm::order:
     writeOrder(value);
     return success();
+  case AttributeForm::blockFormat: {
+    auto format = cast<BlockFormatAttr>(value);
+    writeNumbers(getStoredNumbers(format));
+    return writeElementType(op, format.getElement());
+  }
   case AttributeForm::constant:
     return writeConstant(op, value);
+  case AttributeForm::optionalInteger:
   case AttributeForm::none:
   case AttributeForm::text:
     break;

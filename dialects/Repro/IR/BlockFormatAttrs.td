@@ -1,0 +1,183 @@
+//===- BlockFormatAttrs.td - How tensors are quantized -----*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Formats of tensors in blocks: elements (Q1), scales (Q2), rounding (Q3).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IR_BLOCKFORMATATTRS_TD
+#define REPRO_IR_BLOCKFORMATATTRS_TD
+
+//===----------------------------------------------------------------------===//
+// Rounding (Q3)
+//===----------------------------------------------------------------------===//
+
+def Repro_RoundingDirection : Repro_Enum<"RoundingDirection", "to which neighbour (Q3)", [
+  I32EnumAttrCase<"rne", 0>, I32EnumAttrCase<"away", 1>,
+  I32EnumAttrCase<"rz", 2>, I32EnumAttrCase<"sr", 3>]>;
+
+def Repro_RandomLayout : Repro_Enum<"RandomLayout", "which bits of a site an element has (Q3)", [
+  I32EnumAttrCase<"site", 0>, I32EnumAttrCase<"ptx", 1>]>;
+
+def Repro_NanCode : Repro_Enum<"NanCode", "what NaN becomes in a format without (Q3)", [
+  I32EnumAttrCase<"largest", 0>, I32EnumAttrCase<"zero", 1>,
+  I32EnumAttrCase<"negative_zero", 2>]>;
+
+def Repro_RoundingAttr : Repro_Attr<"Rounding", "rounding"> {
+  let summary = "(Q3) how elements are rounded";
+  let description = [{
+    - `direction`: to nearest with ties to even (`rne`) or away from zero
+      (`away`), toward zero (`rz`), or stochastic (`sr`).
+    - `bits`: of `sr`: how many random bits an element takes, 1 to 32.
+    - `layout`: of `sr`: which bits of the site; those of `ptx` are 16.
+    - `saturate`: what is too large becomes the largest finite value.
+    - `nan`: what NaN becomes in a format that has none.
+    - `signed_zero`: whether a zero that is rounded keeps its sign.
+
+    ```mlir
+    #repro.rounding<direction = rne>
+    #repro.rounding<direction = sr, bits = 8>
+    ```
+  }];
+  let parameters = (ins
+      EnumParameter<Repro_RoundingDirection>:$direction,
+      DefaultValuedParameter<"int64_t", "0">:$bits,
+      DefaultValuedParameter<"::mlir::repro::RandomLayout",
+                             "::mlir::repro::RandomLayout::site">:$layout,
+      DefaultValuedParameter<"bool", "true">:$saturate,
+      DefaultValuedParameter<"::mlir::repro::NanCode",
+                             "::mlir::repro::NanCode::largest">:$nan,
+      DefaultValuedParameter<"bool", "true">:$signed_zero);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Scales (Q2)
+//===----------------------------------------------------------------------===//
+
+def Repro_PowerRule : Repro_Enum<"PowerRule", "which power of two (Q2)", [
+  I32EnumAttrCase<"floor", 0>, I32EnumAttrCase<"ceil", 1>,
+  I32EnumAttrCase<"even", 2>, I32EnumAttrCase<"rceil", 3>,
+  I32EnumAttrCase<"rceil_product", 4>]>;
+
+def Repro_InfiniteAmax : Repro_Enum<"InfiniteAmax", "the scale of a block with an infinity (Q2)", [
+  I32EnumAttrCase<"nan", 0>, I32EnumAttrCase<"largest", 1>,
+  I32EnumAttrCase<"power", 2>]>;
+
+def Repro_ScaleEncoding : Repro_Enum<"ScaleEncoding", "by what an element is scaled (Q2)", [
+  I32EnumAttrCase<"product", 0>, I32EnumAttrCase<"reciprocal", 1>,
+  I32EnumAttrCase<"quotient", 2>]>;
+
+def Repro_PowerScaleAttr : Repro_Attr<"PowerScale", "power_scale"> {
+  let summary = "(Q2) a scale of f8E8M0FNU for each block";
+  let description = [{
+    `rule` says which power of two. `infinity` and `nan` are the bytes for such
+    an amax, `least` the exponent by which elements are divided where the byte
+    is 0.
+
+    ```mlir
+    #repro.power_scale<rule = rceil>
+    ```
+  }];
+  let parameters = (ins
+      EnumParameter<Repro_PowerRule>:$rule,
+      DefaultValuedParameter<"::mlir::repro::InfiniteAmax",
+                             "::mlir::repro::InfiniteAmax::nan">:$infinity,
+      DefaultValuedParameter<"int64_t", "255">:$nan,
+      DefaultValuedParameter<"int64_t", "-127">:$least);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Repro_TwoLevelScaleAttr : Repro_Attr<"TwoLevelScale", "two_level_scale"> {
+  let summary = "(Q2) `nvfp4`: a scale of f8E4M3FN for each block, and an amax of the tensor or of each row";
+  let description = [{
+    `largest` is what the greatest scale is aimed at, 448 or 256.
+
+    ```mlir
+    #repro.two_level_scale<largest = 448>
+    ```
+  }];
+  let parameters = (ins "int64_t":$largest);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Repro_QuotientScaleAttr : Repro_Attr<"QuotientScale", "quotient_scale"> {
+  let summary = "(Q2) `nvfp4_quotient` (2 levels) and `nvfp4_single` (1)";
+  let description = [{
+    A scale of f8E4M3FN for each block, of `levels` = 2 below a given scale of
+    the tensor.
+
+    ```mlir
+    #repro.quotient_scale<levels = 2>
+    ```
+  }];
+  let parameters = (ins "int64_t":$levels);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Repro_F32ScaleAttr : Repro_Attr<"F32Scale", "f32_scale"> {
+  let summary = "(Q2) a scale of f32 for each block";
+  let description = [{
+    - `encoding`: an element is multiplied by max / amax, by 1 / (amax / max), or
+      divided by amax / max.
+    - `least`: an amax below it counts as it.
+    - `inverse`: what is stored is max / amax (`float8`).
+    - `power`: the scale is a power of two.
+
+    ```mlir
+    #repro.f32_scale<encoding = product, least = 1.0E-12, inverse = true>
+    ```
+  }];
+  let parameters = (ins
+      EnumParameter<Repro_ScaleEncoding>:$encoding,
+      "::mlir::FloatAttr":$least,
+      DefaultValuedParameter<"bool", "false">:$inverse,
+      DefaultValuedParameter<"bool", "false">:$power);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Formats
+//===----------------------------------------------------------------------===//
+
+def Repro_BlockFormatAttr : Repro_Attr<"BlockFormat", "block_format"> {
+  let summary = "how a tensor in blocks is quantized: (Q1) to (Q3)";
+  let description = [{
+    - `element`: (Q1) f8E4M3FN, f8E5M2, f6E3M2FN, f6E2M3FN, f4E2M1FN, or i8 for
+      `mxint8`, without `symmetric` for `mxint8_full`.
+    - `rows`, `columns`: (Q2) of a block in the last two dimensions; 0 for all.
+    - `scale`: (Q2) the rule of the scales.
+    - `rounding`: (Q3) of the elements.
+
+    ```mlir
+    #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32,
+        scale = #repro.power_scale<rule = rceil>,
+        rounding = #repro.rounding<direction = rne>>
+    ```
+  }];
+  let parameters = (ins "::mlir::Type":$element, "int64_t":$rows,
+                        "int64_t":$columns, "::mlir::Attribute":$scale,
+                        "::mlir::repro::RoundingAttr":$rounding,
+                        DefaultValuedParameter<"bool", "true">:$symmetric);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The element type of the scales.
+    ::mlir::Type getScaleType();
+    /// Whether a scale needs the amax (or the scale) of the whole tensor.
+    bool takesTensor();
+    /// The shape of the scales of a tensor of a shape of two dimensions or more.
+    ::llvm::SmallVector<int64_t> getScaleShape(::llvm::ArrayRef<int64_t> shape);
+  }];
+}
+
+#endif // REPRO_IR_BLOCKFORMATATTRS_TD

@@ -1,0 +1,26 @@
+//===- StoredBlockFormat.h - Formats of blocks as numbers -------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_IDENTITY_STOREDBLOCKFORMAT_H
+#define REPRO_IDENTITY_STOREDBLOCKFORMAT_H
+
+#include "dialects/Repro/IR/Repro.h"
+
+namespace mlir::repro {
+
+/// The numbers by which the identity (H2) has a format of blocks, beside its
+/// element type (docs/identity.md).
+SmallVector<int64_t> getStoredNumbers(BlockFormatAttr format);
+
+/// The format that has the numbers; null after an error by `emitError`.
+BlockFormatAttr
+getStoredBlockFormat(function_ref<InFlightDiagnostic()> emitError, Type element,
+                     ArrayRef<int64_t> numbers);
+
+} // namespace mlir::repro
+
+#endif // REPRO_IDENTITY_STOREDBLOCKFORMAT_H
