@@ -22,6 +22,7 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   // What follows relies on the contract: on bounds and sizes, not on bits
   // alone.
   manager.addPass(createReproVerifyCanonical());
+  manager.addPass(createReproDecomposeBlocks());
   OpPassManager &functions = manager.nest<func::FuncOp>();
   functions.addPass(createReproExpandChecks());
   ReproDecomposeExactOptions exact;

@@ -26,6 +26,21 @@ def ReproExpandChecks : Pass<"repro-expand-checks", "::mlir::func::FuncOp"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
+def ReproDecomposeBlocks : Pass<"repro-decompose-blocks", "::mlir::ModuleOp"> {
+  let summary = "(Q1) to (Q3) tensors in blocks become arithmetic of f32 and bytes";
+  let description = [{
+    `repro.quantize` becomes a fold for the amax of each block, an operation on
+    these for the scales, and one on the elements for their codes;
+    `repro.dequantize` one on the codes. Tensors of f6E3M2FN, f6E2M3FN, f4E2M1FN
+    and f8E8M0FNU, of arguments and results too, become tensors of bytes, and
+    conversions from and to these types integer arithmetic on them.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ReproDecomposeRandom : Pass<"repro-decompose-random", "::mlir::func::FuncOp"> {
   let summary = "random numbers become integer arithmetic";
   let description = [{

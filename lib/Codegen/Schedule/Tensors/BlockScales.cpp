@@ -1,0 +1,313 @@
+//===- BlockScales.cpp - Scales of blocks in bodies -----------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/Schedule/Tensors/BlockScales.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::repro;
+
+static constexpr int kSingleFraction = 23;
+static constexpr int kSingleBias = 127;
+static constexpr uint32_t kInfinity = 0x7f800000;
+static constexpr double kGreatest = 0x1.fffffep127; // FLT_MAX
+static constexpr float kSixth = 1.0f / 6.0f;
+static constexpr int kPowerBias = 127;
+
+//===----------------------------------------------------------------------===//
+// Powers of two
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A finite f32 above 0, as m * 2^(exponent - 23) with m of 24 bits.
+struct Normal {
+  Value exponent, fraction; ///< i32, the fraction without the first bit
+};
+} // namespace
+
+/// Whatever for zeros, infinities and NaNs.
+static Normal normalize(const Words &w, Scalar x) {
+  constexpr int kUp = 24;
+  Value isSubnormal = w.compare(arith::CmpFPredicate::OLT, x, w.f32(0x1p-126));
+  Scalar up = x * std::ldexp(1.0, kUp);
+  Value bits = w.select(isSubnormal, w.bitsOf(up), w.bitsOf(x));
+  Value bias = w.select(isSubnormal, w.constant(kSingleBias + kUp),
+                        w.constant(kSingleBias));
+  return {w.sub(w.right(bits, kSingleFraction), bias),
+          w.both(bits, w.constant((1u << kSingleFraction) - 1))};
+}
+
+/// An i1 as 0 or 1.
+static Value count(const Words &w, Value condition) {
+  return w.select(condition, w.constant(1), w.constant(0));
+}
+
+/// The least integer n with 2^n >= x.
+static Value ceilLog2(const Words &w, Scalar x) {
+  Normal normal = normalize(w, x);
+  return w.add(normal.exponent,
+               count(w, w.compare(arith::CmpIPredicate::ne, normal.fraction,
+                                  w.constant(0))));
+}
+
+/// The exponent of the scale for a finite amax above 0, not yet clamped; for
+/// `even` also whether amax is rounded to 2^128.
+static Value powerExponent(const Words &w, Scalar amax,
+                           const ElementFormat &format, PowerRule rule,
+                           Value &overflows) {
+  Value emax = w.constant(format.maxExponent);
+  switch (rule) {
+  case PowerRule::floor:
+    return w.sub(normalize(w, amax).exponent, emax);
+  case PowerRule::ceil:
+    return w.sub(ceilLog2(w, amax), emax);
+  case PowerRule::even: {
+    Normal normal = normalize(w, amax);
+    uint32_t half = 1u << (kSingleFraction - 1 - format.fractionBits);
+    Value carry = w.right(w.add(normal.fraction, w.constant(half)),
+                          kSingleFraction);
+    Value exponent = w.add(normal.exponent, carry);
+    overflows = w.compare(arith::CmpIPredicate::eq, exponent, w.constant(128));
+    return w.sub(exponent, emax);
+  }
+  case PowerRule::rceil: {
+    Normal normal = normalize(w, amax);
+    double first = format.largest * std::ldexp(1.0, -format.maxExponent);
+    auto fraction = uint32_t((first - 1) * (1 << kSingleFraction));
+    Value above = w.compare(arith::CmpIPredicate::ugt, normal.fraction,
+                            w.constant(fraction));
+    return w.add(w.sub(normal.exponent, emax), count(w, above));
+  }
+  case PowerRule::rceil_product: {
+    Scalar ratio = amax * double(1.0f / float(format.largest));
+    Value isZero = w.compare(arith::CmpFPredicate::OEQ, ratio, w.f32(0));
+    return w.select(isZero, w.constant(-2 * kPowerBias), ceilLog2(w, ratio));
+  }
+  }
+  llvm_unreachable("unknown rule");
+}
+
+static BlockScale computePower(const Words &w, Scalar amax,
+                               const ElementFormat &format,
+                               PowerScaleAttr scale) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  Value isInfinite =
+      w.compare(arith::CmpIPredicate::eq, w.bitsOf(amax), w.constant(kInfinity));
+  Value isZero = w.compare(arith::CmpFPredicate::OEQ, amax, w.f32(0));
+  Value overflows;
+  Value exponent = powerExponent(w, amax, format, scale.getRule(), overflows);
+  exponent = arith::MaxSIOp::create(b, exponent, w.constant(-kPowerBias));
+  exponent = arith::MinSIOp::create(b, exponent, w.constant(kPowerBias));
+  Value byte = w.add(exponent, w.constant(kPowerBias));
+  byte = w.select(isZero, w.constant(0), byte);
+  uint32_t infinity = 255;
+  if (scale.getInfinity() == InfiniteAmax::largest)
+    infinity = 254;
+  if (scale.getInfinity() == InfiniteAmax::power)
+    infinity = std::min(128 - format.maxExponent + kPowerBias, 255);
+  if (overflows) {
+    // Of numbers alone: a zero has no exponent.
+    Value isNumber = w.compare(arith::CmpFPredicate::OGT, amax, w.f32(0));
+    isInfinite = w.either(isInfinite, w.both(overflows, isNumber));
+  }
+  byte = w.select(isInfinite, w.constant(infinity), byte);
+  byte = w.select(w.isNaN(amax), w.constant(scale.getNan()), byte);
+
+  // 2^-X: of byte 254 it is subnormal.
+  Value bits = w.left(w.sub(w.constant(2 * kPowerBias), byte), kSingleFraction);
+  auto isByte = [&](uint32_t value) {
+    return w.compare(arith::CmpIPredicate::eq, byte, w.constant(value));
+  };
+  auto bitsOf = [](double value) {
+    return llvm::bit_cast<uint32_t>(float(value));
+  };
+  bits = w.select(isByte(254), w.constant(bitsOf(0x1p-127)), bits);
+  bits = w.select(isByte(255), w.constant(0x7fc00000), bits);
+  if (scale.getLeast() != -kPowerBias)
+    bits = w.select(
+        isByte(0), w.constant(bitsOf(std::ldexp(1.0, -scale.getLeast()))),
+        bits);
+  return {arith::TruncIOp::create(b, b.getI8Type(), byte), w.floatOf(bits)};
+}
+
+//===----------------------------------------------------------------------===//
+// Scales of f8E4M3FN
+//===----------------------------------------------------------------------===//
+
+/// (S2) Without the choice between zeros of both signs.
+static Scalar atMost(const Words &w, Scalar x, double most) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  Scalar limit = w.f32(most);
+  return {b, w.select(w.compare(arith::CmpFPredicate::OGT, x, limit),
+                      limit.get(), x.get())};
+}
+
+static Value roundScale(const Words &w, Scalar scale) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  ElementFormat format(b.getType<Float8E4M3FNType>());
+  auto nearest =
+      RoundingAttr::get(b.getContext(), RoundingDirection::rne, 0,
+                        RandomLayout::site, true, NanCode::largest, true);
+  return roundElement(w, scale, format, nearest);
+}
+
+/// (Q1) The sign of a scale is not read.
+static Scalar readScale(const Words &w, Value code) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  Scalar value(b, arith::ExtFOp::create(b, b.getF32Type(), code));
+  return apply<math::AbsFOp>(value);
+}
+
+static BlockScale computeTwoLevel(const Words &w, Scalar amax, Scalar tensor,
+                                  TwoLevelScaleAttr scale) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  Scalar encode =
+      atMost(w, w.f32(6 * scale.getLargest()) / tensor, kGreatest);
+  Value isZero = w.compare(arith::CmpFPredicate::OEQ, encode, w.f32(0));
+  encode = {b, w.select(isZero, w.f32(1).get(), encode.get())};
+  Value code = roundScale(w, amax * (encode * w.f32(kSixth)));
+  Scalar decode = w.f32(1) / encode;
+  Scalar factor = w.f32(1) / (readScale(w, code) * decode);
+  return {code, atMost(w, factor, kGreatest)};
+}
+
+static BlockScale computeQuotient(const Words &w, Scalar amax, Scalar tensor) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  Scalar scaled = amax / w.f32(6), one = w.f32(1);
+  if (tensor) {
+    scaled = scaled / tensor;
+    one = one / tensor;
+  }
+  Scalar least = w.f32(0x1p-6);
+  Value isLess = w.compare(arith::CmpFPredicate::OLT, scaled, least);
+  scaled = {b, w.select(isLess, least.get(), scaled.get())};
+  Value code = roundScale(w, scaled);
+  return {code, one / readScale(w, code)};
+}
+
+//===----------------------------------------------------------------------===//
+// Scales of f32
+//===----------------------------------------------------------------------===//
+
+/// The power of two at most x, or at least x, among normal numbers; zeros,
+/// infinities and NaNs stay.
+static Scalar toPower(const Words &w, Scalar x, bool down) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  Value isAbove = w.compare(arith::CmpFPredicate::OGT, x, w.f32(0));
+  Value isFinite = w.compare(arith::CmpFPredicate::OLE, x, w.f32(kGreatest));
+  Value exponent = down ? normalize(w, x).exponent : ceilLog2(w, x);
+  exponent = arith::MaxSIOp::create(b, exponent, w.constant(-126));
+  exponent = arith::MinSIOp::create(b, exponent, w.constant(127));
+  return {b, w.select(w.both(isAbove, isFinite),
+                      w.powerOfTwo(exponent).get(), x.get())};
+}
+
+/// The quotient of small integers by an f64, rounded once to f32.
+static float divideOnce(double dividend, double divisor) {
+  auto wide = [](double value) {
+    APFloat number(value);
+    bool loses;
+    number.convert(APFloat::IEEEquad(), APFloat::rmNearestTiesToEven, &loses);
+    return number;
+  };
+  auto compareQuotient = [&](double place) {
+    // A place has 25 bits: its product with the divisor is exact.
+    APFloat product = wide(place);
+    product.multiply(wide(divisor), APFloat::rmNearestTiesToEven);
+    return wide(dividend).compare(product);
+  };
+  // A tie is exact in f64; else two roundings may differ from one.
+  auto found = float(dividend / divisor);
+  float below = std::nextafter(found, 0.0f);
+  float above = std::nextafter(found, INFINITY);
+  if (compareQuotient((double(found) + below) / 2) == APFloat::cmpLessThan)
+    return below;
+  if (compareQuotient((double(found) + above) / 2) == APFloat::cmpGreaterThan)
+    return above;
+  return found;
+}
+
+static BlockScale computeF32(const Words &w, Scalar amax,
+                             const ElementFormat &format, F32ScaleAttr scale) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  Scalar largest = w.f32(format.largest);
+  double least = scale.getLeast().getValueAsDouble();
+  if (scale.getInverse()) {
+    // Floats below the f64 number are those below the next f32 from it on.
+    auto bound = float(least);
+    if (double(bound) < least)
+      bound = std::nextafter(bound, INFINITY);
+    Value isSmall = w.compare(arith::CmpFPredicate::OLT, amax, w.f32(bound));
+    Scalar up(b, w.select(isSmall, w.f32(divideOnce(format.largest, least)).get(),
+                          (largest / amax).get()));
+    if (scale.getPower())
+      up = toPower(w, up, /*down=*/true);
+    return {up.get(), up};
+  }
+  Scalar limit = w.f32(least);
+  Value isSmall = w.compare(arith::CmpFPredicate::OLT, amax, limit);
+  Scalar bounded(b, w.select(isSmall, limit.get(), amax.get()));
+  Scalar stored = bounded / largest;
+  if (scale.getPower())
+    stored = toPower(w, stored, /*down=*/false);
+  switch (scale.getEncoding()) {
+  case ScaleEncoding::product:
+    return {stored.get(), largest / bounded};
+  case ScaleEncoding::reciprocal:
+    return {stored.get(), w.f32(1) / stored};
+  case ScaleEncoding::quotient:
+    return {stored.get(), stored};
+  }
+  llvm_unreachable("unknown encoding");
+}
+
+//===----------------------------------------------------------------------===//
+// All rules
+//===----------------------------------------------------------------------===//
+
+bool repro::dividesByFactor(BlockFormatAttr format) {
+  auto scale = dyn_cast<F32ScaleAttr>(format.getScale());
+  return scale && scale.getEncoding() == ScaleEncoding::quotient;
+}
+
+BlockScale repro::computeScale(const Words &w, Scalar amax, Scalar tensor,
+                               BlockFormatAttr format) {
+  ElementFormat element(format.getElement(), format.getSymmetric());
+  return llvm::TypeSwitch<Attribute, BlockScale>(format.getScale())
+      .Case([&](PowerScaleAttr scale) {
+        return computePower(w, amax, element, scale);
+      })
+      .Case([&](TwoLevelScaleAttr scale) {
+        return computeTwoLevel(w, amax, tensor, scale);
+      })
+      .Case([&](QuotientScaleAttr) { return computeQuotient(w, amax, tensor); })
+      .Case([&](F32ScaleAttr scale) {
+        return computeF32(w, amax, element, scale);
+      });
+}
+
+Scalar repro::computeValue(const Words &w, Value code, Value scale,
+                           Scalar tensor, BlockFormatAttr format) {
+  ElementFormat element(format.getElement(), format.getSymmetric());
+  Scalar value = decodeElement(w, code, element);
+  if (isa<PowerScaleAttr>(format.getScale()))
+    return value * decodePower(w, scale);
+  if (auto single = dyn_cast<F32ScaleAttr>(format.getScale())) {
+    Scalar factor(w.getBuilder(), scale);
+    return single.getInverse() ? value / factor : value * factor;
+  }
+  Scalar factor = readScale(w, scale);
+  if (auto twoLevel = dyn_cast<TwoLevelScaleAttr>(format.getScale()))
+    factor = (factor * tensor) *
+             w.f32(1.0f / float(6 * twoLevel.getLargest()));
+  else if (tensor)
+    factor = tensor * factor;
+  return value * factor;
+}

@@ -1,0 +1,571 @@
+//===- DecomposeBlocks.cpp - Tensors in blocks as f32 and bytes -----------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/Schedule/Tensors/BlockScales.h"
+#include "Codegen/Schedule/Tensors/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Func/Transforms/FuncConversions.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPRODECOMPOSEBLOCKS
+#include "lib/Codegen/Schedule/Tensors/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+using Parallel = SmallVector<utils::IteratorType>;
+
+//===----------------------------------------------------------------------===//
+// Formats as bytes
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ByteConverter : TypeConverter {
+  ByteConverter() {
+    addConversion([](Type type) -> Type {
+      if (isByteFormat(type))
+        return IntegerType::get(type.getContext(), 8);
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      if (tensor && isByteFormat(tensor.getElementType()))
+        return tensor.clone(IntegerType::get(type.getContext(), 8));
+      return type;
+    });
+  }
+};
+
+/// Any operation that moves values, of whatever type.
+struct ConvertOperation : ConversionPattern {
+  ConvertOperation(const TypeConverter &converter, MLIRContext *context)
+      : ConversionPattern(converter, MatchAnyOpTypeTag(), /*benefit=*/0,
+                          context) {}
+
+  LogicalResult
+  matchAndRewrite(Operation *op, ArrayRef<Value> operands,
+                  ConversionPatternRewriter &rewriter) const override {
+    SmallVector<Type> results;
+    if (failed(getTypeConverter()->convertTypes(op->getResultTypes(), results)))
+      return failure();
+    OperationState state(op->getLoc(), op->getName(), operands, results,
+                         op->getAttrs(), op->getSuccessors());
+    for (unsigned i = 0; i < op->getNumRegions(); ++i)
+      state.addRegion();
+    Operation *converted = rewriter.create(state);
+    for (auto [from, to] :
+         llvm::zip_equal(op->getRegions(), converted->getRegions())) {
+      rewriter.inlineRegionBefore(from, to, to.end());
+      if (failed(rewriter.convertRegionTypes(&to, *getTypeConverter())))
+        return failure();
+    }
+    rewriter.replaceOp(op, converted->getResults());
+    return success();
+  }
+};
+
+struct ConvertConstant : OpConversionPattern<arith::ConstantOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(arith::ConstantOp op, OpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Type type = getTypeConverter()->convertType(op.getType());
+    auto toByte = [](const APFloat &value) {
+      return value.bitcastToAPInt().zext(8);
+    };
+    TypedAttr value;
+    if (auto scalar = dyn_cast<FloatAttr>(op.getValue()))
+      value = rewriter.getIntegerAttr(type, toByte(scalar.getValue()));
+    else if (auto elements = dyn_cast<DenseElementsAttr>(op.getValue()))
+      value = elements.mapValues(rewriter.getI8Type(), toByte);
+    else
+      return failure();
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, value);
+    return success();
+  }
+};
+
+/// Between i8 and a format of which the bytes are i8 already.
+struct ConvertBitcast : OpConversionPattern<arith::BitcastOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(arith::BitcastOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (getTypeConverter()->convertType(op.getType()) !=
+        adaptor.getIn().getType())
+      return failure();
+    rewriter.replaceOp(op, adaptor.getIn());
+    return success();
+  }
+};
+
+struct ConvertExtension : OpConversionPattern<arith::ExtFOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(arith::ExtFOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!isByteFormat(op.getIn().getType()) || isByteFormat(op.getType()))
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Scalar value = decodeElement(Words(b), adaptor.getIn(),
+                                 ElementFormat(op.getIn().getType()));
+    rewriter.replaceOp(op, value.convert(op.getType()).get());
+    return success();
+  }
+};
+} // namespace
+
+/// Rounds an f64 to an f32 whose last bit is odd unless it is exact: rounding
+/// that once more to fewer bits gives what rounding the f64 once would give.
+static Scalar roundToOdd(const Words &w, Scalar wide) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  Scalar near = wide.convert(b.getF32Type());
+  Scalar back = near.convert(b.getF64Type());
+  Value isInexact = w.compare(arith::CmpFPredicate::ONE, wide, back);
+  Value isBeyond =
+      w.compare(arith::CmpFPredicate::OGT, apply<math::AbsFOp>(back),
+                apply<math::AbsFOp>(wide));
+  Value bits = w.bitsOf(near);
+  Value cut =
+      w.select(isBeyond, w.sub(bits, w.constant(1)), bits);
+  return w.floatOf(
+      w.select(isInexact, w.either(cut, w.constant(1)), bits));
+}
+
+/// (S3) The code of the number, which is what (Q3) gives without saturating.
+static Value convertNumber(const Words &w, Scalar number, Type format) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  auto rounding =
+      RoundingAttr::get(b.getContext(), RoundingDirection::rne, 0,
+                        RandomLayout::site, false, NanCode::largest, true);
+  return roundElement(w, number, ElementFormat(format), rounding);
+}
+
+namespace {
+struct ConvertTruncation : OpConversionPattern<arith::TruncFOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(arith::TruncFOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Type format = op.getType();
+    if (!isByteFormat(format) || isa<Float8E8M0FNUType>(format))
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Words w(b);
+    Scalar number(b, adaptor.getIn());
+    if (isByteFormat(op.getIn().getType()))
+      number = decodeElement(w, number.get(),
+                             ElementFormat(op.getIn().getType()));
+    else
+      number = number.getType().isF64() ? roundToOdd(w, number)
+                                        : number.convert(b.getF32Type());
+    rewriter.replaceOp(op, convertNumber(w, number, format));
+    return success();
+  }
+};
+
+/// An integer to a format: one of more than 12 bits is beyond all of them.
+template <typename Op>
+struct ConvertInteger : OpConversionPattern<Op> {
+  using OpConversionPattern<Op>::OpConversionPattern;
+  static constexpr bool isSigned = std::is_same_v<Op, arith::SIToFPOp>;
+
+  LogicalResult
+  matchAndRewrite(Op op, typename Op::Adaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Type format = op.getType();
+    if (!isByteFormat(format) || isa<Float8E8M0FNUType>(format))
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Words w(b);
+    Value integer = adaptor.getIn();
+    auto type = cast<IntegerType>(integer.getType());
+    constexpr int64_t kBeyond = 1 << 12;
+    auto limit = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(b, b.getIntegerAttr(type, value));
+    };
+    if (type.getWidth() > 12) {
+      if (isSigned) {
+        integer = arith::MinSIOp::create(b, integer, limit(kBeyond));
+        integer = arith::MaxSIOp::create(b, integer, limit(-kBeyond));
+      } else {
+        integer = arith::MinUIOp::create(b, integer, limit(kBeyond));
+      }
+    }
+    Scalar number(b, Op::create(b, b.getF32Type(), integer));
+    rewriter.replaceOp(op, convertNumber(w, number, format));
+    return success();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Blocks
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A tensor of shape [.., m, n] as [.., blocks down, rows, blocks across,
+/// columns]; a last block that is smaller is filled up with zeros.
+class Tiling {
+public:
+  Tiling(ImplicitLocOpBuilder &builder, BlockFormatAttr format,
+         ArrayRef<int64_t> shape)
+      : b(builder), shape(shape), whole(shape),
+        blockShape(format.getScaleShape(shape)) {
+    int64_t rank = shape.size();
+    rows = format.getRows() ? format.getRows() : shape[rank - 2];
+    columns = format.getColumns() ? format.getColumns() : shape[rank - 1];
+    whole[rank - 2] = blockShape[rank - 2] * rows;
+    whole[rank - 1] = blockShape[rank - 1] * columns;
+  }
+
+  bool isEmpty() const { return ShapedType::getNumElements(shape) == 0; }
+  int64_t getNumDims() const { return shape.size() + 2; }
+  ArrayRef<int64_t> getBlockShape() const { return blockShape; }
+  Value divide(Value tensor) const;
+  Value join(Value tiles) const;
+  SmallVector<int64_t> getTileShape() const;
+
+  /// From the dimensions of tiles to those of one element for each block.
+  AffineMap mapBlocks() const {
+    return mapDims(shape.size() - 1, /*hasColumns=*/true);
+  }
+  /// From `numDims` dimensions, the leading ones of which are those of blocks
+  /// or of tiles, to those of a value of the whole tensor or of each row.
+  AffineMap mapTensor(Value tensor, int64_t numDims) const {
+    int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
+    return AffineMap::getMultiDimIdentityMap(numDims, b.getContext())
+        .getMajorSubMap(rank);
+  }
+
+private:
+  AffineMap mapDims(int64_t numRows, bool hasColumns) const;
+  SmallVector<ReassociationIndices> getGroups() const;
+
+  ImplicitLocOpBuilder &b;
+  SmallVector<int64_t> shape, whole, blockShape;
+  int64_t rows, columns;
+};
+} // namespace
+
+AffineMap Tiling::mapDims(int64_t numRows, bool hasColumns) const {
+  SmallVector<AffineExpr> exprs;
+  for (int64_t i = 0; i < numRows; ++i)
+    exprs.push_back(b.getAffineDimExpr(i));
+  if (hasColumns)
+    exprs.push_back(b.getAffineDimExpr(shape.size()));
+  return AffineMap::get(getNumDims(), 0, exprs, b.getContext());
+}
+
+SmallVector<int64_t> Tiling::getTileShape() const {
+  SmallVector<int64_t> tiles(shape.begin(), shape.end() - 2);
+  tiles.append({blockShape[shape.size() - 2], rows, blockShape.back(), columns});
+  return tiles;
+}
+
+SmallVector<ReassociationIndices> Tiling::getGroups() const {
+  SmallVector<ReassociationIndices> groups;
+  int64_t rank = shape.size();
+  for (int64_t i = 0; i < rank - 2; ++i)
+    groups.push_back({i});
+  groups.push_back({rank - 2, rank - 1});
+  groups.push_back({rank, rank + 1});
+  return groups;
+}
+
+Value Tiling::divide(Value tensor) const {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (shape != whole) {
+    SmallVector<OpFoldResult> low(shape.size(), b.getIndexAttr(0)), high;
+    for (auto [extent, size] : llvm::zip_equal(shape, whole))
+      high.push_back(b.getIndexAttr(size - extent));
+    Value zero = arith::ConstantOp::create(
+        b, cast<TypedAttr>(b.getZeroAttr(type.getElementType())));
+    tensor = tensor::PadOp::create(b, type.clone(whole), tensor, low, high,
+                                   zero);
+  }
+  return tensor::ExpandShapeOp::create(b, type.clone(getTileShape()), tensor,
+                                       getGroups());
+}
+
+Value Tiling::join(Value tiles) const {
+  auto type = cast<RankedTensorType>(tiles.getType());
+  Value tensor = tensor::CollapseShapeOp::create(b, type.clone(whole), tiles,
+                                                 getGroups());
+  if (shape == whole)
+    return tensor;
+  SmallVector<OpFoldResult> offsets(shape.size(), b.getIndexAttr(0)), sizes,
+      strides(shape.size(), b.getIndexAttr(1));
+  for (int64_t extent : shape)
+    sizes.push_back(b.getIndexAttr(extent));
+  return tensor::ExtractSliceOp::create(b, type.clone(shape), tensor, offsets,
+                                        sizes, strides);
+}
+
+using BodyFunction =
+    function_ref<SmallVector<Value>(const Words &words, ValueRange elements)>;
+
+/// Tensors of `shape` with elements of `types`, which `body` computes.
+static SmallVector<Value> mapElements(ImplicitLocOpBuilder &b,
+                                      ArrayRef<int64_t> shape, TypeRange types,
+                                      ValueRange inputs,
+                                      SmallVector<AffineMap> maps,
+                                      BodyFunction body) {
+  SmallVector<Value> outputs;
+  for (Type type : types) {
+    outputs.push_back(tensor::EmptyOp::create(b, shape, type));
+    maps.push_back(b.getMultiDimIdentityMap(shape.size()));
+  }
+  return linalg::GenericOp::create(
+             b, TypeRange(ValueRange(outputs)), inputs, outputs, maps,
+             Parallel(shape.size(), utils::IteratorType::parallel),
+             [&](OpBuilder &nested, Location loc, ValueRange elements) {
+               ImplicitLocOpBuilder inner(loc, nested);
+               linalg::YieldOp::create(inner, body(Words(inner), elements));
+             })
+      .getResults();
+}
+
+/// (Q2) The greatest magnitude of each block.
+static Value computeAmax(ImplicitLocOpBuilder &b, const Tiling &tiling,
+                         Value tiles) {
+  Type f32 = b.getF32Type();
+  Value zero = mapElements(b, tiling.getBlockShape(), f32, {}, {},
+                           [](const Words &w, ValueRange) {
+                             return SmallVector<Value>{w.f32(0).get()};
+                           })
+                   .front();
+  int64_t numDims = tiling.getNumDims();
+  Parallel kinds(numDims, utils::IteratorType::parallel);
+  kinds[numDims - 3] = kinds[numDims - 1] = utils::IteratorType::reduction;
+  auto iterators = b.getArrayAttr(
+      llvm::map_to_vector(kinds, [&](utils::IteratorType type) -> Attribute {
+        return linalg::IteratorTypeAttr::get(b.getContext(), type);
+      }));
+  AffineMap maps[] = {b.getMultiDimIdentityMap(numDims), tiling.mapBlocks()};
+  auto fold = FoldOp::create(b, TypeRange{zero.getType()}, ValueRange{tiles},
+                             ValueRange{zero}, b.getAffineMapArrayAttr(maps),
+                             iterators, AnyOrderAttr::get(b.getContext()));
+  Block &body = fold.getRegion().emplaceBlock();
+  body.addArguments({f32, f32}, {b.getLoc(), b.getLoc()});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&body);
+  Value magnitude = math::AbsFOp::create(b, body.getArgument(0));
+  YieldOp::create(b, ValueRange{arith::MaximumFOp::create(
+                         b, body.getArgument(1), magnitude)});
+  return fold.getResult(0);
+}
+
+/// (R1), (Q3) The random bits of each element, the first of them the highest.
+static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
+  ArrayRef<int64_t> shape = op.getInput().getType().getShape();
+  Type i32 = b.getI32Type();
+  auto draw = [&](ArrayRef<int64_t> drawn) -> Value {
+    Value empty = tensor::EmptyOp::create(b, drawn, i32);
+    auto bits =
+        DistributionAttr::get(b.getContext(), Distribution::bits);
+    return RandomOp::create(b, TypeRange{empty.getType()},
+                            ValueRange{op.getSeed(), op.getStep()},
+                            ValueRange{empty}, bits, FloatAttr(), IntegerAttr(),
+                            op.getSiteAttr())
+        .getResult(0);
+  };
+  if (op.getFormat().getRounding().getLayout() == RandomLayout::site)
+    return draw(shape);
+  // `ptx`: a word for four elements, h and l, each twice: reversed, then not.
+  int64_t count = ShapedType::getNumElements(shape);
+  int64_t groups = llvm::divideCeil(count, 4);
+  bool isF4 = isa<Float4E2M1FNType>(op.getFormat().getElement());
+  AffineMap map = AffineMap::get(2, 0, b.getAffineDimExpr(0));
+  Value words = draw({groups});
+  Value chunks =
+      mapElements(
+          b, {groups, 4}, i32, words, {map},
+          [&](const Words &w, ValueRange elements) {
+            Value word = elements[0], high = word, low = w.left(word, 16);
+            if (isF4) {
+              // Bytes 3 and 1, and bytes 2 and 0.
+              high = w.either(w.both(word, w.constant(0xff000000)),
+                              w.left(w.both(word, w.constant(0xff00)), 8));
+              low = w.either(
+                  w.left(w.both(word, w.constant(0xff0000)), 8),
+                  w.left(w.both(word, w.constant(0xff)), 16));
+            }
+            Value position = arith::IndexCastOp::create(
+                w.getBuilder(), w.getBuilder().getI32Type(),
+                linalg::IndexOp::create(w.getBuilder(), 1));
+            // Elements 4g to 4g + 3 have l, l reversed, h, h reversed.
+            Value isHigh = w.compare(arith::CmpIPredicate::uge, position,
+                                     w.constant(2));
+            Value isReversed =
+                w.compare(arith::CmpIPredicate::ne,
+                          w.both(position, w.constant(1)), w.constant(0));
+            Value chunk = w.both(w.select(isHigh, high, low),
+                                 w.constant(0xffff0000));
+            // Swap ever smaller groups of bits.
+            auto swap = [&](Value x, unsigned by, uint32_t mask) {
+              return w.either(w.both(w.right(x, by), w.constant(mask)),
+                              w.left(w.both(x, w.constant(mask)), by));
+            };
+            Value turned = swap(chunk, 1, 0x55550000);
+            turned = swap(turned, 2, 0x33330000);
+            turned = swap(turned, 4, 0x0f0f0000);
+            turned = swap(turned, 8, 0x00ff0000);
+            return SmallVector<Value>{w.select(isReversed, turned, chunk)};
+          })
+          .front();
+  Value flat = tensor::CollapseShapeOp::create(
+      b, RankedTensorType::get({groups * 4}, i32), chunks,
+      ArrayRef<ReassociationIndices>{{0, 1}});
+  if (count != groups * 4)
+    flat = tensor::ExtractSliceOp::create(
+        b, RankedTensorType::get({count}, i32), flat,
+        ArrayRef<OpFoldResult>{b.getIndexAttr(0)},
+        ArrayRef<OpFoldResult>{b.getIndexAttr(count)},
+        ArrayRef<OpFoldResult>{b.getIndexAttr(1)});
+  ReassociationIndices all;
+  llvm::append_range(all, llvm::seq<int64_t>(shape.size()));
+  return tensor::ExpandShapeOp::create(b, RankedTensorType::get(shape, i32),
+                                       flat,
+                                       ArrayRef<ReassociationIndices>{all});
+}
+
+namespace {
+struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(QuantizeOp op, OpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    BlockFormatAttr format = op.getFormat();
+    ArrayRef<int64_t> shape = op.getInput().getType().getShape();
+    Type f32 = b.getF32Type();
+    Type codeType = getTypeConverter()->convertType(format.getElement());
+    Type scaleType = getTypeConverter()->convertType(format.getScaleType());
+    Tiling tiling(b, format, shape);
+    if (tiling.isEmpty()) {
+      rewriter.replaceOp(
+          op, {tensor::EmptyOp::create(b, shape, codeType),
+               tensor::EmptyOp::create(b, tiling.getBlockShape(), scaleType)});
+      return success();
+    }
+
+    Value tiles = tiling.divide(op.getInput());
+    ArrayRef<int64_t> blocks = tiling.getBlockShape();
+    SmallVector<Value> inputs = {computeAmax(b, tiling, tiles)};
+    SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(blocks.size())};
+    if (Value tensor = op.getTensor()) {
+      inputs.push_back(tensor);
+      maps.push_back(tiling.mapTensor(tensor, blocks.size()));
+    }
+    SmallVector<Value> scales = mapElements(
+        b, blocks, {scaleType, f32}, inputs, maps,
+        [&](const Words &w, ValueRange elements) {
+          Scalar amax(w.getBuilder(), elements[0]), tensor;
+          if (op.getTensor())
+            tensor = {w.getBuilder(), elements[1]};
+          BlockScale scale = computeScale(w, amax, tensor, format);
+          return SmallVector<Value>{scale.code, scale.factor.get()};
+        });
+
+    AffineMap all = b.getMultiDimIdentityMap(tiling.getNumDims());
+    inputs = {tiles, scales[1]};
+    maps = {all, tiling.mapBlocks()};
+    if (op.getSeed()) {
+      inputs.push_back(tiling.divide(drawBits(b, op)));
+      maps.push_back(all);
+    }
+    ElementFormat element(format.getElement(), format.getSymmetric());
+    Value codes =
+        mapElements(b, tiling.getTileShape(), codeType, inputs, maps,
+                    [&](const Words &w, ValueRange elements) {
+                      Scalar x(w.getBuilder(), elements[0]);
+                      Scalar factor(w.getBuilder(), elements[1]);
+                      x = dividesByFactor(format) ? x / factor : x * factor;
+                      Value random = op.getSeed() ? elements[2] : Value();
+                      return SmallVector<Value>{roundElement(
+                          w, x, element, format.getRounding(), random)};
+                    })
+            .front();
+    rewriter.replaceOp(op, {tiling.join(codes), scales[0]});
+    return success();
+  }
+};
+
+struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(DequantizeOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    RankedTensorType type = op.getResult().getType();
+    Tiling tiling(b, op.getFormat(), type.getShape());
+    if (tiling.isEmpty()) {
+      rewriter.replaceOpWithNewOp<tensor::EmptyOp>(op, type.getShape(),
+                                                   b.getF32Type());
+      return success();
+    }
+    int64_t numDims = tiling.getNumDims();
+    SmallVector<Value> inputs = {tiling.divide(adaptor.getCodes()),
+                                 adaptor.getScales()};
+    SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(numDims),
+                                   tiling.mapBlocks()};
+    if (Value tensor = op.getTensor()) {
+      inputs.push_back(tensor);
+      maps.push_back(tiling.mapTensor(tensor, numDims));
+    }
+    Value values =
+        mapElements(b, tiling.getTileShape(), b.getF32Type(), inputs, maps,
+                    [&](const Words &w, ValueRange elements) {
+                      Scalar tensor;
+                      if (op.getTensor())
+                        tensor = {w.getBuilder(), elements[2]};
+                      return SmallVector<Value>{
+                          computeValue(w, elements[0], elements[1], tensor,
+                                       op.getFormat())
+                              .get()};
+                    })
+            .front();
+    rewriter.replaceOp(op, tiling.join(values));
+    return success();
+  }
+};
+
+struct DecomposeBlocks
+    : public repro::impl::ReproDecomposeBlocksBase<DecomposeBlocks> {
+  void runOnOperation() override;
+};
+} // namespace
+
+void DecomposeBlocks::runOnOperation() {
+  MLIRContext *context = &getContext();
+  ByteConverter converter;
+  RewritePatternSet patterns(context);
+  patterns.add<ConvertOperation, ConvertConstant, ConvertBitcast,
+               ConvertExtension, ConvertTruncation,
+               ConvertInteger<arith::SIToFPOp>, ConvertInteger<arith::UIToFPOp>,
+               DecomposeQuantize, DecomposeDequantize>(converter, context);
+  populateFunctionOpInterfaceTypeConversionPattern<func::FuncOp>(patterns,
+                                                                 converter);
+  ConversionTarget target(*context);
+  target.addIllegalOp<QuantizeOp, DequantizeOp>();
+  target.markUnknownOpDynamicallyLegal([&](Operation *op) {
+    if (auto function = dyn_cast<func::FuncOp>(op))
+      return converter.isSignatureLegal(function.getFunctionType());
+    return converter.isLegal(op) && llvm::all_of(op->getRegions(), [&](Region &region) {
+             return converter.isLegal(&region);
+           });
+  });
+  if (failed(applyFullConversion(getOperation(), target, std::move(patterns))))
+    signalPassFailure();
+}

@@ -1,0 +1,315 @@
+//===- ElementArithmetic.cpp - Elements of blocks in bodies ---------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/Schedule/Tensors/ElementArithmetic.h"
+
+#include "llvm/ADT/bit.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::repro;
+
+static constexpr int kSingleFraction = 23;
+static constexpr int kSingleBias = 127;
+static constexpr uint32_t kSingleNaN = 0x7fc00000;
+static constexpr uint32_t kMagnitude = 0x7fffffff;
+
+/// An integer in an f32 that this is added to is in the low bits of the sum.
+static constexpr double kIntegers = 0x1p23;
+
+/// The place of the unit of `mxint8`, as a fraction of 1.
+static constexpr int kFixedFraction = 6;
+
+bool repro::isByteFormat(Type element) {
+  return isa<Float6E3M2FNType, Float6E2M3FNType, Float4E2M1FNType,
+             Float8E8M0FNUType>(element);
+}
+
+ElementFormat::ElementFormat(Type element, bool symmetric)
+    : type(element), isFixed(element.isInteger()), isSymmetric(symmetric),
+      width(element.getIntOrFloatBitWidth()) {
+  if (isFixed) {
+    fractionBits = kFixedFraction;
+    minExponent = 0;
+    maxExponent = 0;
+    largestCode = 127;
+    largest = double(largestCode) / (1 << kFixedFraction);
+    return;
+  }
+  const llvm::fltSemantics &semantics =
+      cast<FloatType>(element).getFloatSemantics();
+  auto codeOf = [](const APFloat &value) -> uint32_t {
+    return value.bitcastToAPInt().getZExtValue();
+  };
+  fractionBits = APFloat::semanticsPrecision(semantics) - 1;
+  minExponent = APFloat::semanticsMinExponent(semantics);
+  maxExponent = APFloat::semanticsMaxExponent(semantics);
+  APFloat most = APFloat::getLargest(semantics);
+  largestCode = codeOf(most);
+  largest = most.convertToDouble();
+  if (APFloat::semanticsHasInf(semantics))
+    infinityCode = codeOf(APFloat::getInf(semantics));
+  // (V4) The canonical one.
+  if (APFloat::semanticsHasNaN(semantics))
+    nanCode = infinityCode ? *infinityCode | 1u << (fractionBits - 1)
+                           : largestCode + 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Words
+//===----------------------------------------------------------------------===//
+
+Value Words::constant(uint32_t value) const {
+  return arith::ConstantOp::create(
+      builder, builder.getIntegerAttr(builder.getI32Type(), APInt(32, value)));
+}
+
+Scalar Words::f32(double value) const {
+  return {builder, arith::ConstantOp::create(
+                       builder, builder.getF32FloatAttr(float(value)))};
+}
+
+Value Words::bitsOf(Scalar number) const {
+  return arith::BitcastOp::create(builder, builder.getI32Type(), number.get());
+}
+
+Scalar Words::floatOf(Value bits) const {
+  return {builder,
+          arith::BitcastOp::create(builder, builder.getF32Type(), bits)};
+}
+
+Scalar Words::powerOfTwo(Value exponent) const {
+  return floatOf(left(add(exponent, constant(kSingleBias)), kSingleFraction));
+}
+
+Value Words::add(Value x, Value y) const {
+  return arith::AddIOp::create(builder, x, y);
+}
+
+Value Words::sub(Value x, Value y) const {
+  return arith::SubIOp::create(builder, x, y);
+}
+
+Value Words::both(Value x, Value y) const {
+  return arith::AndIOp::create(builder, x, y);
+}
+
+Value Words::either(Value x, Value y) const {
+  return arith::OrIOp::create(builder, x, y);
+}
+
+Value Words::left(Value x, unsigned by) const {
+  return by ? Value(arith::ShLIOp::create(builder, x, constant(by))) : x;
+}
+
+Value Words::right(Value x, unsigned by) const {
+  return by ? Value(arith::ShRUIOp::create(builder, x, constant(by))) : x;
+}
+
+Value Words::select(Value condition, Value x, Value y) const {
+  return arith::SelectOp::create(builder, condition, x, y);
+}
+
+Value Words::compare(arith::CmpIPredicate predicate, Value x, Value y) const {
+  return arith::CmpIOp::create(builder, predicate, x, y);
+}
+
+Value Words::compare(arith::CmpFPredicate predicate, Scalar x, Scalar y) const {
+  return arith::CmpFOp::create(builder, predicate, x.get(), y.get());
+}
+
+Value Words::isNaN(Scalar x) const {
+  return compare(arith::CmpFPredicate::UNO, x, x);
+}
+
+//===----------------------------------------------------------------------===//
+// Values of codes (Q1)
+//===----------------------------------------------------------------------===//
+
+Scalar repro::decodePower(const Words &w, Value byte) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  Value code = arith::ExtUIOp::create(b, b.getI32Type(), byte);
+  // 2^-127 is subnormal; the exponent of infinities stands for NaN here.
+  constexpr uint32_t kLeastPower = 1u << (kSingleFraction - 1);
+  Value bits = w.left(code, kSingleFraction);
+  bits = w.select(w.compare(arith::CmpIPredicate::eq, code, w.constant(0)),
+                  w.constant(kLeastPower), bits);
+  bits = w.select(w.compare(arith::CmpIPredicate::eq, code, w.constant(255)),
+                  w.constant(kSingleNaN), bits);
+  return w.floatOf(bits);
+}
+
+Scalar repro::decodeElement(const Words &w, Value code,
+                            const ElementFormat &format) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  if (isa<Float8E8M0FNUType>(format.type))
+    return decodePower(w, code);
+  if (format.isFixed) {
+    Scalar number(b, arith::SIToFPOp::create(b, b.getF32Type(), code));
+    return number * std::ldexp(1.0, -kFixedFraction);
+  }
+  if (!isByteFormat(format.type))
+    return {b, arith::ExtFOp::create(b, b.getF32Type(), code)};
+  // The fields as those of an f32 are the number, but for the bias: times a
+  // power of two it is exact, of subnormal codes too (V2).
+  Value bits = arith::ExtUIOp::create(b, b.getI32Type(), code);
+  uint32_t signBit = 1u << (format.width - 1);
+  Value fields = w.left(w.both(bits, w.constant(signBit - 1)),
+                        kSingleFraction - format.fractionBits);
+  Scalar magnitude =
+      w.floatOf(fields) *
+      std::ldexp(1.0, kSingleBias - 1 + format.minExponent);
+  Value sign = w.left(w.both(bits, w.constant(signBit)), 32 - format.width);
+  return w.floatOf(w.either(w.bitsOf(magnitude), sign));
+}
+
+//===----------------------------------------------------------------------===//
+// Rounding (Q3)
+//===----------------------------------------------------------------------===//
+
+/// The integer that a small f32, which is one, is.
+static Value toInteger(const Words &w, Scalar integer) {
+  return w.sub(w.bitsOf(integer + kIntegers),
+               w.constant(llvm::bit_cast<uint32_t>(float(kIntegers))));
+}
+
+/// floor(t * 2^bits) + random >= 2^bits, for 0 <= t < 1.
+static Value isCarried(const Words &w, Scalar rest, unsigned bits,
+                       Value random) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  Scalar scaled =
+      apply<math::TruncOp>(rest * std::ldexp(1.0, bits));
+  Value cut = bits < kSingleFraction
+                  ? toInteger(w, scaled)
+                  : Value(arith::FPToUIOp::create(b, b.getI32Type(),
+                                                  scaled.get()));
+  // 2^32 is 0 here, and wraps as it should.
+  Value missing = w.sub(w.constant(bits < 32 ? 1u << bits : 0), cut);
+  Value drawn = w.right(random, 32 - bits);
+  return arith::AndIOp::create(
+      b, w.compare(arith::CmpIPredicate::ne, cut, w.constant(0)),
+      w.compare(arith::CmpIPredicate::uge, drawn, missing));
+}
+
+/// `units`, not negative and small, as an integer.
+static Value roundUnits(const Words &w, Scalar units, RoundingAttr rounding,
+                        Value random) {
+  switch (rounding.getDirection()) {
+  case RoundingDirection::rne:
+    return toInteger(w, units); // The addition rounds.
+  case RoundingDirection::away:
+    return toInteger(w, apply<math::RoundOp>(units));
+  case RoundingDirection::rz:
+    return toInteger(w, apply<math::TruncOp>(units));
+  case RoundingDirection::sr: {
+    Scalar whole = apply<math::TruncOp>(units);
+    Value carried = isCarried(w, units - whole, rounding.getBits(), random);
+    Value integer = toInteger(w, whole);
+    return w.select(carried, w.add(integer, w.constant(1)), integer);
+  }
+  }
+  llvm_unreachable("unknown direction");
+}
+
+static Scalar atMost(const Words &w, Scalar x, double most) {
+  Scalar limit = w.f32(most);
+  Value exceeds = w.compare(arith::CmpFPredicate::OGT, x, limit);
+  return {w.getBuilder(), w.select(exceeds, limit.get(), x.get())};
+}
+
+/// The code of a magnitude, without its sign, whatever for NaN.
+static Value roundFixed(const Words &w, Scalar magnitude, Value isNegative,
+                        const ElementFormat &format, RoundingAttr rounding,
+                        Value random) {
+  Scalar units =
+      atMost(w, magnitude, 4) * std::ldexp(1.0, kFixedFraction);
+  Value integer = roundUnits(w, units, rounding, random);
+  Value most = w.constant(format.largestCode);
+  if (!format.isSymmetric)
+    most = w.select(isNegative, w.constant(format.largestCode + 1), most);
+  Value exceeds = w.compare(arith::CmpIPredicate::ugt, integer, most);
+  integer = w.select(exceeds, most, integer);
+  return w.select(isNegative, w.sub(w.constant(0), integer), integer);
+}
+
+static Value roundFloat(const Words &w, Scalar magnitude,
+                        const ElementFormat &format, RoundingAttr rounding,
+                        Value random) {
+  bool saturates = rounding.getSaturate();
+  // What is larger still has this code, or what an overflow has.
+  magnitude = atMost(w, magnitude,
+                     saturates ? format.largest
+                               : std::ldexp(1.0, format.maxExponent + 1));
+  Value field = w.right(w.bitsOf(magnitude), kSingleFraction);
+  Value least = w.constant(format.minExponent + kSingleBias);
+  field = arith::MaxUIOp::create(w.getBuilder(), field, least);
+  // In units of the place to which it is rounded: at most 2^(M+1).
+  Value up = w.sub(w.constant(2 * kSingleBias + format.fractionBits), field);
+  Scalar units = magnitude * w.floatOf(w.left(up, kSingleFraction));
+  Value integer = roundUnits(w, units, rounding, random);
+  // The hidden bit, and a carry, count as one of the exponent field.
+  Value code =
+      w.add(w.left(w.sub(field, least), format.fractionBits), integer);
+  if (saturates)
+    return code;
+  uint32_t beyond = format.infinityCode.value_or(
+      format.nanCode.value_or(format.largestCode));
+  Value exceeds = w.compare(arith::CmpIPredicate::ugt, code,
+                            w.constant(format.largestCode));
+  return w.select(exceeds, w.constant(beyond), code);
+}
+
+/// The code of NaN.
+static uint32_t codeOfNaN(const ElementFormat &format, NanCode nan) {
+  if (format.nanCode)
+    return *format.nanCode;
+  switch (nan) {
+  case NanCode::largest:
+    return format.largestCode;
+  case NanCode::zero:
+    return 0;
+  case NanCode::negative_zero:
+    return format.isFixed ? 0 : 1u << (format.width - 1);
+  }
+  llvm_unreachable("unknown code of NaN");
+}
+
+Value repro::roundElement(const Words &w, Scalar number,
+                          const ElementFormat &format, RoundingAttr rounding,
+                          Value random) {
+  ImplicitLocOpBuilder &b = w.getBuilder();
+  Value bits = w.bitsOf(number);
+  Scalar magnitude = w.floatOf(w.both(bits, w.constant(kMagnitude)));
+  Value isNegative =
+      w.compare(arith::CmpIPredicate::slt, bits, w.constant(0));
+  Value code;
+  if (format.isFixed) {
+    code = roundFixed(w, magnitude, isNegative, format, rounding, random);
+  } else {
+    code = roundFloat(w, magnitude, format, rounding, random);
+    Value signedCode =
+        w.either(code, w.select(isNegative, w.constant(1u << (format.width - 1)),
+                                w.constant(0)));
+    // An overflow to NaN has the canonical one (V4).
+    if (!rounding.getSaturate() && !format.infinityCode && format.nanCode)
+      signedCode = w.select(w.compare(arith::CmpIPredicate::eq, code,
+                                      w.constant(*format.nanCode)),
+                            code, signedCode);
+    code = signedCode;
+  }
+  if (!rounding.getSignedZero())
+    code = w.select(
+        w.compare(arith::CmpFPredicate::OEQ, magnitude, w.f32(0)),
+        w.constant(0), code);
+  code = w.select(w.isNaN(number),
+                  w.constant(codeOfNaN(format, rounding.getNan())), code);
+  code = arith::TruncIOp::create(b, b.getI8Type(), code);
+  if (format.isFixed || isByteFormat(format.type))
+    return code;
+  return arith::BitcastOp::create(b, format.type, code);
+}
