@@ -262,9 +262,9 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
           Value zero = arith::ConstantIndexOp::create(b, 0);
           Value isFirst = arith::CmpIOp::create(
               b, arith::CmpIPredicate::eq, place, zero);
-          return arith::SelectOp::create(
-              b, isFirst, arith::AddFOp::create(b, x[0], x[1]).getResult(),
-              arith::SubFOp::create(b, x[0], x[1]).getResult());
+          Value sum = arith::AddFOp::create(b, x[0], x[1]);
+          Value difference = arith::SubFOp::create(b, x[0], x[1]);
+          return arith::SelectOp::create(b, isFirst, sum, difference);
         });
     tensor = reshape(b, tensor, type.getShape());
   }

@@ -38,7 +38,7 @@ struct OperandPrecision {
   bool hasAmaxOfRows = false;
 
   BlockFormatAttr getBlockFormat() const {
-    return dyn_cast<BlockFormatAttr>(format);
+    return dyn_cast_if_present<BlockFormatAttr>(format);
   }
   bool isStochastic() const {
     BlockFormatAttr blocks = getBlockFormat();

@@ -23,6 +23,7 @@ using namespace mlir::repro;
 
 static constexpr StringLiteral kPrecision = "repro.precision";
 static constexpr StringLiteral kSides[] = {"left", "right"};
+static constexpr StringLiteral kRandom[] = {"seed", "step"};
 
 //===----------------------------------------------------------------------===//
 // The attribute
@@ -215,7 +216,7 @@ LogicalResult QuantizeContractions::addRandom(func::FuncOp function,
   auto scalar = RankedTensorType::get({}, attributes.getI64Type());
   Operation *terminator = function.getBody().front().getTerminator();
   SmallVector<Value> results(terminator->getOperands());
-  for (auto [place, name] : llvm::enumerate(ArrayRef<StringRef>{"seed", "step"})) {
+  for (auto [place, name] : llvm::enumerate(kRandom)) {
     DictionaryAttr named = attributes.getDictionaryAttr(attributes.getNamedAttr(
         "repro.name", attributes.getStringAttr(name)));
     unsigned position = numState + place;
@@ -271,11 +272,15 @@ FailureOr<Value> QuantizeContractions::getValues(unsigned number,
   const Contraction *first = request->forward < int64_t(contractions.size())
                                  ? &contractions[request->forward]
                                  : nullptr;
-  if (!first || (first->requests[request->forwardSide] &&
-                 first->requests[request->forwardSide]->forward >= 0))
+  const std::optional<Request> *own =
+      first ? &first->requests[request->forwardSide] : nullptr;
+  if (!own || (*own && (*own)->forward >= 0))
     return fold.emitError("expected the number of a contraction with values of "
                           "its own, got ")
            << request->forward;
+  if (*own && !(*own)->precision.signs.empty())
+    return fold.emitError("(Q5) the values of the forward pass cannot be used "
+                          "again: they are those of a transform");
   FailureOr<Value> values = getValues(request->forward, request->forwardSide);
   Value from = first->operands[request->forwardSide];
   Value to = contraction.operands[side];
