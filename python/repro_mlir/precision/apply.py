@@ -50,7 +50,9 @@ def apply_precision(
     return applied(program, recipe_of(recipe), loss=loss, seed=seed)
 
 
-def applied(program: Step, recipe: Recipe, *, loss: str | None = None, seed: int = 0, may_be_empty: bool = False) -> Step:
+def applied(
+    program: Step, recipe: Recipe, *, loss: str | None = None, seed: int = 0, may_be_empty: bool = False
+) -> Step:
     """As `apply_precision`; with `may_be_empty` the program itself where the recipe matches nothing."""
     if isinstance(program, MicrobatchProgram):
         shape = shape_of_microbatch(program, loss)

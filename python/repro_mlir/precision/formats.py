@@ -9,13 +9,26 @@ import math
 from dataclasses import dataclass, field
 
 from ..errors import ReproError
-from ..reference.low_precision.block_quantization import TILES
 
 NUMBERS = ("bf16", "f16", "tf32")
 """Formats without scales."""
 
 ELEMENTS = ("f8E4M3FN", "f8E5M2", "f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "mxint8", "mxint8_full")
 """(Q1) Formats of the elements of blocks."""
+
+Tile = tuple[int | None, int | None]
+
+TILES: dict[str, Tile] = {
+    "mx": (1, 32),
+    "mx_square": (32, 32),
+    "nvfp4": (1, 16),
+    "nvfp4_square": (16, 16),
+    "row": (1, None),
+    "tensor": (None, None),
+    "row128": (1, 128),
+    "square128": (128, 128),
+}
+"""(Q2) Tiles by name: rows and columns of a block, None for all of them."""
 
 UNTOUCHED, FORWARD = "f32", "forward"
 
@@ -200,7 +213,7 @@ class Format:
     """
 
     element: str
-    tile: tuple[int | None, int | None] | None = None
+    tile: Tile | None = None
     scale: Scale | None = None
     rounding: Rounding = field(default_factory=Rounding)
     amax: str = "tensor"

@@ -9,9 +9,11 @@ import dataclasses
 from collections.abc import Callable
 
 from ..errors import ReproError
-from ..reference.low_precision.hadamard import SIGNS_16
 from .formats import REUSED, Format, Hadamard, blocks
 from .recipe import Recipe, RolePrecision, Rule
+
+SIGNS_16 = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
+"""(Q5) The signs of the NVFP4 recipe's transform."""
 
 
 def _recipe(

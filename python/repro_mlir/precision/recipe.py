@@ -64,7 +64,7 @@ class RolePrecision:
             if name not in OPERANDS[role]:
                 raise ReproError(f"expected operands {' and '.join(OPERANDS[role])} of {role}, got {name!r}")
             if format.element == FORWARD and (role, name) not in _REUSABLE:
-                raise ReproError(f"the {name} of {role} is no operand of the forward pass: expected a format of its own")
+                raise ReproError(f"the {name} of {role} is none of the forward pass: expected a format")
 
 
 @dataclass(frozen=True)

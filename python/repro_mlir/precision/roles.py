@@ -119,7 +119,5 @@ def describe(module: Any, shape: StepShape) -> list[Described]:
         layer = shape.state[weight] if weight >= 0 else None
         number = weights.index(weight) if weight >= 0 else -1
         inputs = tuple(str(value.type) for value in list(operation.operands)[:2])
-        described.append(
-            Described(role, layer, number, operands, forward, inputs, str(operation.location), operation)
-        )
+        described.append(Described(role, layer, number, operands, forward, inputs, str(operation.location), operation))
     return described

@@ -66,8 +66,8 @@ class PrecisionSummary:
         rows = list(self._rows())
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-        left = len(self.untouched)
-        return "\n".join([*(line.rstrip() for line in lines), f"{left} of {len(self.contractions)} are left as they are"])
+        left = f"{len(self.untouched)} of {len(self.contractions)} are left as they are"
+        return "\n".join([*(line.rstrip() for line in lines), left])
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
         yield "layer", "role", "operands", "result"
