@@ -235,19 +235,17 @@ public:
   SmallVector<int64_t> getTileShape() const;
 
   /// From the dimensions of tiles to those of one element for each block.
-  AffineMap mapBlocks() const {
-    return mapDims(shape.size() - 1, /*hasColumns=*/true);
-  }
+  AffineMap mapBlocks() const;
   /// From `numDims` dimensions, the leading ones of which are those of blocks
   /// or of tiles, to those of a value of the whole tensor or of each row.
   AffineMap mapTensor(Value tensor, int64_t numDims) const {
-    int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
-    return AffineMap::getMultiDimIdentityMap(numDims, b.getContext())
-        .getMajorSubMap(rank);
+    SmallVector<AffineExpr> leading;
+    for (int64_t i = 0; i < cast<ShapedType>(tensor.getType()).getRank(); ++i)
+      leading.push_back(b.getAffineDimExpr(i));
+    return AffineMap::get(numDims, 0, leading, b.getContext());
   }
 
 private:
-  AffineMap mapDims(int64_t numRows, bool hasColumns) const;
   SmallVector<ReassociationIndices> getGroups() const;
 
   ImplicitLocOpBuilder &b;
@@ -256,12 +254,11 @@ private:
 };
 } // namespace
 
-AffineMap Tiling::mapDims(int64_t numRows, bool hasColumns) const {
+AffineMap Tiling::mapBlocks() const {
   SmallVector<AffineExpr> exprs;
-  for (int64_t i = 0; i < numRows; ++i)
+  for (size_t i = 0; i + 1 < shape.size(); ++i)
     exprs.push_back(b.getAffineDimExpr(i));
-  if (hasColumns)
-    exprs.push_back(b.getAffineDimExpr(shape.size()));
+  exprs.push_back(b.getAffineDimExpr(shape.size()));
   return AffineMap::get(getNumDims(), 0, exprs, b.getContext());
 }
 
