@@ -17,12 +17,13 @@ namespace mlir::repro {
 /// How an inherent attribute takes part in the identity (H2).
 enum class AttributeForm {
   integer,          ///< an i64
-  integerPredicate, ///< an enumeration, as the five that follow
+  integerPredicate, ///< an enumeration, as the six that follow
   floatPredicate,
   kind,
   combine,
   direction,
   distribution,
+  blockStep,
   integers,        ///< an array of i64
   optionalInteger, ///< an i64, or none
   blockFormat,     ///< the format of a tensor in blocks

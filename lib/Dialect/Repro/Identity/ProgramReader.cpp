@@ -597,6 +597,7 @@ LogicalResult BodyReader::readAttribute(const CanonicalAttribute &attribute,
   case AttributeForm::combine:
   case AttributeForm::direction:
   case AttributeForm::distribution:
+  case AttributeForm::blockStep:
     if (failed(bytes.readNumber(number)))
       return failure();
     value = getStoredValue(attribute.form, number, context);
