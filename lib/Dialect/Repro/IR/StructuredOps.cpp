@@ -85,7 +85,8 @@ static bool isElementType(Type type) {
     return integer.isSignless() && integer.getWidth() >= 1 &&
            integer.getWidth() <= 64;
   return isa<IndexType, Float64Type, Float32Type, BFloat16Type, Float16Type,
-             Float8E4M3FNType, Float8E5M2Type>(type);
+             Float8E4M3FNType, Float8E5M2Type, Float6E3M2FNType,
+             Float6E2M3FNType, Float4E2M1FNType, Float8E8M0FNUType>(type);
 }
 
 /// Ranked tensors without an encoding and strided memrefs, of elements.
@@ -106,7 +107,8 @@ structured::verifyDestinationStyle(DestinationStyleOpInterface op) {
              << ", expected a ranked tensor without encoding"
              << (op.isDpsInit(&operand) ? "" : ", a scalar")
              << " or a strided memref, of signless integers of 1 to 64 bits, "
-                "index, f64, f32, bf16, f16, f8E4M3FN or f8E5M2";
+                "index, f64, f32, bf16, f16, f8E4M3FN, f8E5M2, f6E3M2FN, "
+                "f6E2M3FN, f4E2M1FN or f8E8M0FNU";
   }
   if (!op.hasPureTensorSemantics() && !op.hasPureBufferSemantics())
     return op->emitOpError(
