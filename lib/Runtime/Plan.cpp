@@ -25,7 +25,8 @@ constexpr uint64_t mostThreads = 1024; ///< of a block, on every GPU
 
 /// Bytes of an element; 0 for a type that tensors of programs do not have.
 uint64_t getElementBytes(const std::string &element) {
-  for (const char *name : {"i1", "i8", "f8E4M3FN", "f8E5M2"})
+  for (const char *name : {"i1", "i8", "f8E4M3FN", "f8E5M2", "f6E3M2FN",
+                           "f6E2M3FN", "f4E2M1FN", "f8E8M0FNU"})
     if (element == name)
       return 1;
   for (const char *name : {"i16", "f16", "bf16"})

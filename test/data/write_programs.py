@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from support import every_operator  # noqa: E402
-from support.stored_samples import MANY_FORMS  # noqa: E402
+from support.stored_samples import BLOCKS, MANY_FORMS  # noqa: E402
 
 CHECKS = """
 func.func @main(%seen: tensor<i64> {repro.name = "seen"}, %table: tensor<5xf32> {repro.name = "table"},
@@ -110,7 +110,12 @@ def programs_2() -> Written:
     yield "computed-again", read_signature(to_bytes(AGAIN)), [[eighths((6,))]]
 
 
-FOLDERS = {"programs": programs, "programs-2": programs_2}
+def programs_3() -> Written:
+    given = [eighths((4, 6)), np.array(5.5, np.float32), np.arange(1, 5, dtype=np.float32), np.array(7)]
+    yield "tensors-in-blocks", read_signature(to_bytes(BLOCKS)), [given]
+
+
+FOLDERS = {"programs": programs, "programs-2": programs_2, "programs-3": programs_3}
 
 
 def record(program: Program, steps: list[list[np.ndarray]]) -> dict[str, object]:

@@ -29,7 +29,7 @@ def tensor(shape: Sequence[int], element: str) -> str:
     return f"tensor<{''.join(f'{extent}x' for extent in shape)}{element}>"
 
 
-_STORAGE = re.compile(r"\b(bf16|f16|f8E4M3FN|f8E5M2)\b")
+_STORAGE = re.compile(r"\b(bf16|f16|f8E4M3FN|f8E5M2|f6E3M2FN|f6E2M3FN|f4E2M1FN|f8E8M0FNU)\b")
 
 
 def _widened(text: str) -> str:

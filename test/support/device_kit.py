@@ -61,7 +61,7 @@ def run_code(
     rooms += [made.buffers["output", i] for i in range(len(known.result_types) - known.num_state)]
     results = []
     for room, kind in zip(rooms, known.result_types, strict=True):
-        shape, width = tuple(kind.shape or ()), max(kind.element.width // 8, 1)
+        shape, width = tuple(kind.shape or ()), kind.element.bits_dtype.itemsize
         bits = room[: int(np.prod(shape)) * width].view(f"u{width}")
         results.append(bits.reshape(shape))
     return results

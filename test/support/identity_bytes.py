@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from blake3 import blake3
 
-from support.generic_form import Block, Operation, Reader, split
+from support.generic_form import Block, Operation, Reader, entries, split
 
-INTEGER, INTEGERS, GROUPS, MAPS, ITERATORS, ORDER, CONSTANT = range(7)
+INTEGER, INTEGERS, GROUPS, MAPS, ITERATORS, ORDER, CONSTANT, OPTIONAL, BLOCKS = range(9)
 SEGMENTS = ("operandSegmentSizes", INTEGERS)
 SLICE = [("static_offsets", INTEGERS), ("static_sizes", INTEGERS), ("static_strides", INTEGERS), SEGMENTS]
 ATTRIBUTES = {
@@ -40,6 +40,8 @@ ATTRIBUTES = {
     "repro.scan": [("combine", INTEGER), ("dimension", INTEGER), SEGMENTS],
     "repro.sort": [("direction", INTEGER), ("dimension", INTEGER), SEGMENTS],
     "repro.random": [("distribution", INTEGER), ("site", INTEGER), SEGMENTS],
+    "repro.quantize": [("format", BLOCKS), ("site", OPTIONAL), SEGMENTS],
+    "repro.dequantize": [("format", BLOCKS)],
 }
 WORDS = {
     "kind": ["max", "min"],
@@ -47,6 +49,32 @@ WORDS = {
     "direction": ["ascending", "descending"],
     "distribution": ["bits", "uniform"],
     "totals": ["sequential", "refold"],
+}
+FLAG = ["false", "true"]
+# Of the parameters of a format of blocks: words in the order of their numbers, or none, and the default.
+ROUNDING = {
+    "direction": (["rne", "away", "rz", "sr"], ""),
+    "bits": (None, "0"),
+    "layout": (["site", "ptx"], "site"),
+    "saturate": (FLAG, "true"),
+    "nan": (["largest", "zero", "negative_zero"], "largest"),
+    "signed_zero": (FLAG, "true"),
+}
+SCALES = {
+    "power_scale": {
+        "rule": (["floor", "ceil", "even", "rceil", "rceil_product"], ""),
+        "infinity": (["nan", "largest", "power"], "nan"),
+        "nan": (None, "255"),
+        "least": (None, "-127"),
+    },
+    "two_level_scale": {"largest": (None, "")},
+    "quotient_scale": {"levels": (None, "")},
+    "f32_scale": {
+        "encoding": (["product", "reciprocal", "quotient"], ""),
+        "least": ("f64", ""),
+        "inverse": (FLAG, "false"),
+        "power": (FLAG, "false"),
+    },
 }
 # Bits of exponent and of fraction; whether the format has infinities.
 FLOATS = {
@@ -56,7 +84,14 @@ FLOATS = {
     "f16": (5, 10, True),
     "f8E5M2": (5, 2, True),
     "f8E4M3FN": (4, 3, False),
+    "f6E3M2FN": (3, 2, False),
+    "f6E2M3FN": (2, 3, False),
+    "f4E2M1FN": (2, 1, False),
+    "f8E8M0FNU": (8, 0, False),
 }
+# Formats without NaNs, and the one without sign and zero.
+NUMBERS_ALONE = ("f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
+POWERS = "f8E8M0FNU"
 
 
 def u64(value: int) -> bytes:
@@ -166,6 +201,8 @@ def nan_bits(kind: str) -> int:
 
 
 def is_nan(bits: int, kind: str) -> bool:
+    if kind in NUMBERS_ALONE:
+        return False
     exponent, fraction, infinities = FLOATS[kind]
     magnitude = bits & ((1 << (exponent + fraction)) - 1)
     return magnitude > ((1 << exponent) - 1) << fraction if infinities else magnitude == nan_bits(kind)
@@ -190,6 +227,11 @@ def float_bits(token: str, kind: str) -> int:
     exponent, fraction, _ = FLOATS[kind]
     if token.startswith("0x"):
         bits = int(token, 16)
+    elif kind == POWERS:
+        power = Fraction(token)
+        bits = power.numerator.bit_length() - power.denominator.bit_length() + 127
+        # Printed numbers are rounded.
+        bits = min((bits - 1, bits, bits + 1), key=lambda code: abs(Fraction(2) ** (code - 127) - power))
     else:
         sign = token.startswith("-")
         bits = rounded(Fraction(token.lstrip("-")), kind) | sign << (exponent + fraction)
@@ -198,7 +240,7 @@ def float_bits(token: str, kind: str) -> int:
 
 def element_bytes(token: str, kind: str) -> bytes:
     if kind in FLOATS:
-        return float_bits(token, kind).to_bytes((sum(FLOATS[kind][:2]) + 1) // 8, "little")
+        return float_bits(token, kind).to_bytes((sum(FLOATS[kind][:2]) + (kind != POWERS) + 7) // 8, "little")
     width = 64 if kind == "index" else int(kind[1:])
     value = token == "true" if token in ("true", "false") else int(token)
     return (value & ((1 << width) - 1)).to_bytes((width + 7) // 8, "little")
@@ -255,7 +297,33 @@ def attribute_bytes(name: str, form: int, text: str) -> bytes:
             totals = WORDS["totals"].index(fields["totals"])
             return b"\0" + b"".join(map(u64, [*(int(fields[k]) for k in ("chunk", "lanes", "run")), totals]))
         return b"\1" if "any_order" in text else b"\2"
-    return constant_bytes(text)
+    if form == OPTIONAL:
+        return many([u64(int(text.partition(" : ")[0]))] if text else [])
+    return blocks_bytes(text) if form == BLOCKS else constant_bytes(text)
+
+
+def parameters(text: str, known: Mapping[str, tuple[list[str] | str | None, str]]) -> list[int]:
+    """The numbers of `<name = value, ...>`, the last brackets of a text."""
+    given = entries(text[text.index("<") + 1 : -1])
+    assert known.keys() >= given.keys()
+    numbers = []
+    for name, (words, default) in known.items():
+        value = given.get(name, default)
+        if words == "f64":
+            numbers.append(float_bits(value.partition(" : ")[0], "f64"))
+        else:
+            numbers.append(int(value) if words is None else words.index(value))
+    return numbers
+
+
+def blocks_bytes(text: str) -> bytes:
+    """A format of blocks."""
+    fields = entries(text[text.index("<") + 1 : -1])
+    kind = re.match(r"#repro\.(\w+)", fields["scale"])[1]  # type: ignore[index]
+    numbers = [int(fields["rows"]), int(fields["columns"]), FLAG.index(fields.get("symmetric", "true"))]
+    numbers += parameters(fields["rounding"], ROUNDING)
+    numbers += [list(SCALES).index(kind), *parameters(fields["scale"], SCALES[kind])]
+    return many(map(u64, numbers)) + element_name(fields["element"])
 
 
 class ProgramBytes:
@@ -283,7 +351,7 @@ class ProgramBytes:
         data = u64(len(op.name)) + op.name.encode() + many(map(type_bytes, op.result_types))
         data += many(u64(self.numbers[name]) for name in op.operands)
         for name, form in ATTRIBUTES.get(op.name, []):
-            data += attribute_bytes(name, form, op.attributes[name])
+            data += attribute_bytes(name, form, op.attributes.get(name, ""))
         self.define(op.results)
         return data + many(map(self.block, op.regions))
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Input arrays, by MLIR element type: f64, f32 and integers as numpy has them, bf16, f16 and f8 as their bits."""
+"""Input arrays, by MLIR element type: f64, f32 and integers as numpy has them, other floats as their bits."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ _LAYOUT = {
     "f16": (1, 5, 10),
     "f8E4M3FN": (1, 4, 3),
     "f8E5M2": (1, 5, 2),
+    "f6E3M2FN": (1, 3, 2),
+    "f6E2M3FN": (1, 2, 3),
+    "f4E2M1FN": (1, 2, 1),
+    "f8E8M0FNU": (0, 8, 0),
 }
 
 
@@ -25,7 +29,7 @@ def dtype(element: str) -> np.dtype:
     if element in ("f64", "f32"):
         return np.dtype(f"f{int(element[1:]) // 8}")
     if element in _LAYOUT:
-        return np.dtype(f"u{sum(_LAYOUT[element]) // 8}")
+        return np.dtype(f"u{-(-sum(_LAYOUT[element]) // 8)}")
     if element == "i1":
         return np.dtype(np.bool_)
     return np.dtype(f"i{int(element[1:]) // 8}")
@@ -46,6 +50,9 @@ def special(element: str) -> np.ndarray:
         low, high = -(2 ** (width - 1)), 2 ** (width - 1) - 1
         near = [0, 1, -1, 2, -2, 3, 7, -7, 10, width - 1, width, width + 1, -width, 63, 64, 100]
         return np.array([v for v in [*near, low, low + 1, high, high - 1] if low <= v <= high], dtype(element))
+    if element in ("f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "f8E8M0FNU"):
+        # Few enough that all are tried.
+        return np.arange(1 << sum(_LAYOUT[element]), dtype=np.uint8)
     _, exponent, fraction = _LAYOUT[element]
     one = ((1 << (exponent - 1)) - 1) << fraction
     infinity = ((1 << exponent) - 1) << fraction
@@ -119,6 +126,8 @@ def mixed(element: str, shape: Sequence[int], seed: int) -> np.ndarray:
     kind = dtype(element)
     count = int(np.prod(shape, dtype=np.int64))
     bits = np.frombuffer(rng.bytes(count * kind.itemsize), kind).copy()
+    if sum(_LAYOUT.get(element, (8,))) < 8:
+        bits &= (1 << sum(_LAYOUT[element])) - 1
     where = rng.random(count) < 0.3
     bits[where] = rng.choice(special(element), int(where.sum()))
     return bits.reshape(shape)

@@ -210,7 +210,7 @@ def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: 
 
 
 def _public(array: np.ndarray, kind: ValueType) -> np.ndarray:
-    """An input as the Python API takes it: f16 is numpy.float16, bf16 and f8 are their bits."""
+    """An input as the Python API takes it: f16 is numpy.float16, other storage types are their bits."""
     name = kind.element.name
     if not kind.element.is_storage:
         return np.ascontiguousarray(array).reshape(np.shape(array))
@@ -222,7 +222,7 @@ def _bits(value: np.ndarray, kind: ValueType) -> np.ndarray:
     """A result of the Python API as unsigned bits; compiled code must have made its NaNs canonical (V4) itself."""
     element = element_type(kind.element.name)
     if element.is_float:
-        return np.ascontiguousarray(value).view(f"u{element.width // 8}").reshape(np.shape(value))
+        return np.ascontiguousarray(value).view(element.bits_dtype).reshape(np.shape(value))
     return to_bits(value, element)
 
 

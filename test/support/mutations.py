@@ -20,6 +20,7 @@ _NUMBER = re.compile(r"-?\d+$")
 _NUMBERS = ["0", "1", "-1", "2", "3", "7", "64", "65", "1024", "2147483647", "2147483648", "4294967296"]
 _NUMBERS += ["9223372036854775807", "-9223372036854775808", "18446744073709551616", "?"]
 _TYPES = ["f32", "f64", "bf16", "f8E5M2", "f80", "i1", "i0", "i64", "i65", "si8", "index", "none", "complex<f32>"]
+_TYPES += ["f6E3M2FN", "f4E2M1FN", "f8E8M0FNU", "tensor<4x8xf4E2M1FN>", "tensor<4x2xf8E8M0FNU>"]
 _TYPES += [
     "tuple<f32>",
     "vector<4xf32>",
@@ -51,10 +52,14 @@ _ATTRIBUTES = ["#repro.any_order", "#repro.sequential", "unit", "1 : i64", '"tex
 _ATTRIBUTES += [
     "array<i32: -1, 3>",
     "#repro.order<chunk = 2, lanes = 1, run = 0, totals = refold>",
+    "#repro.rounding<direction = sr, bits = 8>",
+    "#repro.power_scale<rule = rceil>",
+    "#repro.quotient_scale<levels = 2>",
     "@symbol",
     "dense<0> : tensor<4xi64>",
 ]
 _OPERATIONS = ["fold", "arg_reduce", "scatter", "scan", "sort", "random", "yield", "index", "exp", "pow", "powi"]
+_OPERATIONS += ["quantize", "dequantize"]
 _OPERATIONS = [f"repro.{name}" for name in _OPERATIONS] + [
     "arith.addf",
     "math.fma",

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import catalogue, random_programs
-from .stored_samples import EVERYTHING, LINES, MANY_FORMS, PROGRAM
+from . import block_programs, catalogue, random_programs
+from .stored_samples import BLOCKS, EVERYTHING, LINES, MANY_FORMS, PROGRAM
 
-_SAMPLES = {"program": PROGRAM, "every": EVERYTHING, "forms": MANY_FORMS, "lines": LINES}
+_SAMPLES = {"program": PROGRAM, "every": EVERYTHING, "forms": MANY_FORMS, "lines": LINES, "tensors-in-blocks": BLOCKS}
 
-GROUPS = (*_SAMPLES, *catalogue.GROUPS, "random")
+_CASES = {**catalogue.GROUPS, **block_programs.GROUPS}
+
+GROUPS = (*_SAMPLES, *_CASES, "random")
 
 
 def programs(group: str) -> Iterator[str]:
@@ -23,4 +25,4 @@ def programs(group: str) -> Iterator[str]:
         for number in range(100):
             yield from (random_programs.program(number, checks=checks).program for checks in (False, True))
     else:
-        yield from (case.program for case in catalogue.GROUPS[group]())
+        yield from (case.program for case in _CASES[group]())

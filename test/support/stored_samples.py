@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs whose stored bytes are compared: a small one, every operation, every form of a constant, locations."""
+"""Programs whose stored bytes are compared: a small one, operations, forms of constants, locations, and blocks."""
 
 PROGRAM = """
 #id = affine_map<(d0) -> (d0)>
@@ -120,5 +120,35 @@ func.func @main(%x: tensor<4xf32> {repro.name = "\\C3\\A9"}) -> (tensor<4xf32> {
   cf.assert %t, "first" loc("model.py":7:3)
   cf.assert %t, "second" loc("node"("model.py":8:3))
   return %x : tensor<4xf32> loc(fused["a.py":1:2, "b.py":3:4])
+}
+"""
+
+BLOCKS = """
+func.func @main(%x: tensor<4x6xf32>, %a: tensor<f32>, %r: tensor<4xf32>, %k: tensor<i64>)
+    -> (tensor<4x6xf4E2M1FN>, tensor<4x2xf8E8M0FNU>, tensor<4x6xf4E2M1FN>, tensor<4x2xf8E4M3FN>, tensor<4x6xf32>,
+        tensor<4x6xi8>, tensor<1x1xf32>, tensor<4x6xf6E3M2FN>, tensor<2x6xf32>, tensor<4xf6E2M3FN>)
+    attributes {repro.num_state = 0 : i64} {
+  %n = tensor.extract %k[] : tensor<i64>
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 4,
+      scale = #repro.power_scale<rule = even, infinity = power, nan = 7, least = -126>,
+      rounding = #repro.rounding<direction = sr, bits = 16, layout = ptx, nan = zero>>
+      %x site = 4294967295 (%n, %n : i64, i64) : tensor<4x6xf32> -> tensor<4x6xf4E2M1FN>, tensor<4x2xf8E8M0FNU>
+  %1:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 4,
+      scale = #repro.two_level_scale<largest = 256>, rounding = #repro.rounding<direction = away, saturate = false>>
+      %x tensor(%r : tensor<4xf32>) : tensor<4x6xf32> -> tensor<4x6xf4E2M1FN>, tensor<4x2xf8E4M3FN>
+  %2 = repro.dequantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 4,
+      scale = #repro.quotient_scale<levels = 2>, rounding = #repro.rounding<direction = rz, signed_zero = false>>
+      %1#0, %1#1 tensor(%a : tensor<f32>) : tensor<4x6xf4E2M1FN>, tensor<4x2xf8E4M3FN> -> tensor<4x6xf32>
+  %3:2 = repro.quantize #repro.block_format<element = i8, rows = 0, columns = 0,
+      scale = #repro.f32_scale<encoding = product, least = 1.0E-12, inverse = true, power = true>,
+      rounding = #repro.rounding<direction = sr, bits = 8>, symmetric = false>
+      %2 site = 0 (%n, %n : i64, i64) : tensor<4x6xf32> -> tensor<4x6xi8>, tensor<1x1xf32>
+  %4:2 = repro.quantize #repro.block_format<element = f6E3M2FN, rows = 2, columns = 1,
+      scale = #repro.f32_scale<encoding = quotient, least = 0.5>, rounding = #repro.rounding<direction = rne>>
+      %x : tensor<4x6xf32> -> tensor<4x6xf6E3M2FN>, tensor<2x6xf32>
+  %5 = arith.constant dense<[0.125, -7.5, -0.0, 1.125]> : tensor<4xf6E2M3FN>
+  return %0#0, %0#1, %1#0, %1#1, %2, %3#0, %3#1, %4#0, %4#1, %5 : tensor<4x6xf4E2M1FN>, tensor<4x2xf8E8M0FNU>,
+      tensor<4x6xf4E2M1FN>, tensor<4x2xf8E4M3FN>, tensor<4x6xf32>, tensor<4x6xi8>, tensor<1x1xf32>,
+      tensor<4x6xf6E3M2FN>, tensor<2x6xf32>, tensor<4xf6E2M3FN>
 }
 """

@@ -146,6 +146,15 @@ def Repro_F32ScaleAttr : Repro_Attr<"F32Scale", "f32_scale"> {
 }
 
 //===----------------------------------------------------------------------===//
+// Contractions (Q4)
+//===----------------------------------------------------------------------===//
+
+def Repro_BlockStep : Repro_Enum<"BlockStep", "how the dot product of a block comes to the sum (Q4)", [
+  I32EnumAttrCase<"fused", 0>, I32EnumAttrCase<"split", 1>]>;
+
+def Repro_BlockStepAttr : Repro_EnumAttr<Repro_BlockStep, "block_step">;
+
+//===----------------------------------------------------------------------===//
 // Formats
 //===----------------------------------------------------------------------===//
 

@@ -374,6 +374,44 @@ def Repro_DequantizeOp : Repro_Op<"dequantize", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
+  let summary = "a contraction of tensors in blocks (Q4)";
+  let description = [{
+    `ins(%x, %sx, %y, %sy) outs(%init)`: codes `x` [.., m, k] and `y` [.., n, k],
+    `init` [.., m, n] of f32, the leading dimensions being the same. Of the
+    scales, `sx` [.., m / rows[0], k / block] and `sy` [.., n / rows[1],
+    k / block], extents rounded up, each is that of `block` neighbours along k in
+    rows[0] (or rows[1]) neighbouring rows.
+
+    (Q4) d is the exact dot product of a block, rounded once to f32, s the
+    product of its two scales in f32. One chain from +0, over the blocks in
+    ascending order: acc = fma(d, s, acc) for `fused`, acc = acc + d * s for
+    `split`. The result is init + acc.
+
+    Codes are of f6E3M2FN, f6E2M3FN, f4E2M1FN or f8E4M3FN, or integers, i8 or
+    i16, a product of which is in units of 2^`unit`. Scales are of f8E8M0FNU,
+    f8E4M3FN, of which the sign is not read (Q1), or f32.
+
+    ```mlir
+    %0 = repro.block_contraction fused block = 32 rows = [1, 32]
+        ins(%x, %sx, %y, %sy : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>,
+            tensor<40x96xf6E2M3FN>, tensor<2x3xf8E8M0FNU>)
+        outs(%init : tensor<8x40xf32>) -> tensor<8x40xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyShaped>:$inputs, Variadic<AnyShaped>:$outputs,
+                       Repro_BlockStepAttr:$step, I64Attr:$block,
+                       DenseI64ArrayAttr:$rows, OptionalAttr<I64Attr>:$unit);
+  let results = (outs Variadic<AnyRankedTensor>:$results_);
+  let assemblyFormat = [{
+    $step `block` `=` $block `rows` `=` $rows (`unit` `=` $unit^)?
+    `ins` `(` $inputs `:` type($inputs) `)`
+    `outs` `(` $outputs `:` type($outputs) `)` attr-dict (`->` type($results_)^)?
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = structuredDecls;
+}
+
 //===----------------------------------------------------------------------===//
 // What is computed again
 //===----------------------------------------------------------------------===//

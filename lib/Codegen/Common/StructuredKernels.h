@@ -17,6 +17,9 @@ namespace mlir::repro::kernels {
 /// what remains when none of them fits.
 void expandLiteralFold(KernelBuilder &b, FoldOp op);
 
+/// (Q4) of integers, f32 scales: result after result.
+void expandBlockContraction(KernelBuilder &b, BlockContractionOp op);
+
 void expandArgReduce(KernelBuilder &b, ArgReduceOp op);
 void expandScan(KernelBuilder &b, ScanOp op);
 void expandSort(KernelBuilder &b, SortOp op);

@@ -103,8 +103,8 @@ def ulp_distances(first: np.ndarray, second: np.ndarray, kind: TensorType) -> np
     places = []
     for array in (a, b):
         bits = to_bits(array, element).astype(np.uint64)
-        sign = np.uint64(1 << (element.width - 1))
-        magnitude = (bits & (sign - np.uint64(1))).astype(np.int64)
+        sign = np.uint64(element.format.sign)
+        magnitude = (bits & ~sign).astype(np.int64)
         places.append(np.where(bits & sign != 0, -magnitude, magnitude))
     with np.errstate(over="ignore"):
         # Two f64 of opposite sign may be more than 2^63 apart.

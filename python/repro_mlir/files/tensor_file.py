@@ -4,7 +4,8 @@
 """State tensors as safetensors files.
 
 The format is a u64 with the length of a JSON header, the header and the data. It is written here, and not by the
-package safetensors, so that equal tensors give equal bytes with every version of it, and bf16 and f8 pass as bits.
+package safetensors, so that equal tensors give equal bytes with every version of it, and bf16, f8, f6 and f4 pass as
+bits.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import numpy as np
 
 from ..errors import ReproError
 from ..numerics.elements import ELEMENTS
-from ..numerics.tensors import TensorType, check_canonical, from_bytes
+from ..numerics.tensors import TensorType, check_canonical
 from . import json_shapes as shapes
+from .packed_elements import pack, packed_size, unpack
 from .regular import read_regular
 
 _HEADER_BYTES = 1 << 24
@@ -44,11 +46,14 @@ _METADATA = shapes.mapping(shapes.text)
 
 
 def tensor_header(kinds: Sequence[TensorType], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The beginning of the file, up to the data, which depends on names, types, shapes and metadata alone."""
+    """The beginning of the file, up to the data, which depends on names, types, shapes and metadata alone.
+
+    ReproError for a tensor of f6 or f4 that the format does not have (`packed_size`).
+    """
     header: dict[str, Any] = {} if metadata is None else {"__metadata__": {**metadata}}
     end = 0
     for kind in kinds:
-        begin, end = end, end + kind.nbytes
+        begin, end = end, end + packed_size(kind)
         header[kind.name] = {
             "dtype": _NAMES[kind.element, kind.unsigned],
             "shape": list(kind.shape),
@@ -64,9 +69,8 @@ def tensor_parts(
 ) -> Iterator[bytes | memoryview]:
     """The file in parts, so that large states need not be copied."""
     yield tensor_header(kinds, metadata)
-    for array in arrays:
-        little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
-        yield little.reshape(-1).view(np.uint8).data
+    for array, kind in zip(arrays, kinds, strict=True):
+        yield pack(array, kind)
 
 
 def write_tensors(
@@ -94,10 +98,13 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
             raise ReproError(
                 f"{where}: tensor {kind.name}: expected shape {list(kind.shape)} of {known}, got {shape} of {dtype}"
             )
-        size = kind.nbytes
+        try:
+            size = packed_size(kind)
+        except ReproError as error:
+            raise ReproError(f"{where}: {error}") from None
         if len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1] <= len(body) or offsets[1] - offsets[0] != size:
             raise ReproError(f"{where}: tensor {kind.name}: expected {size} bytes in the file, got {offsets}")
-        array = from_bytes(body[offsets[0] : offsets[1]], kind).copy()
+        array = unpack(body[offsets[0] : offsets[1]], kind)
         check_canonical(array, kind, where)
         arrays.append(array)
     return tuple(arrays)

@@ -6,20 +6,87 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 
 @dataclass(frozen=True)
-class FloatFormat:
-    """A binary floating-point format: `precision` counts the hidden bit."""
+class BinaryFormat:
+    """(Q1) A sign, an exponent field and a fraction field; a code is the bits of a value as an unsigned integer.
 
-    precision: int
-    min_exponent: int
-    max_finite: float
-    nan_bits: int
-    has_infinity: bool = True
+    Attributes:
+      name: MLIR's name where it has one.
+      exponent_bits: width of the exponent field.
+      fraction_bits: width of the fraction field.
+      bias: what is subtracted from the exponent field of a normal value.
+      largest: the code of the largest finite value.
+      infinity: the code of +infinity, None without infinities.
+      nan: the code of the canonical NaN (V4), None without NaNs.
+      is_scale: whether there is neither a sign nor a zero: a code is an exponent field, 0 too.
+    """
+
+    name: str
+    exponent_bits: int
+    fraction_bits: int
+    bias: int
+    largest: int
+    infinity: int | None = None
+    nan: int | None = None
+    is_scale: bool = False
+
+    @property
+    def width(self) -> int:
+        """Bits of a code."""
+        return (not self.is_scale) + self.exponent_bits + self.fraction_bits
+
+    @property
+    def sign(self) -> int:
+        """The sign bit, 0 without one."""
+        return 0 if self.is_scale else 1 << (self.width - 1)
+
+    @property
+    def precision(self) -> int:
+        """Bits of a significand, the hidden bit too."""
+        return self.fraction_bits + 1
+
+    @property
+    def min_exponent(self) -> int:
+        """The exponent of the smallest normal value."""
+        return (not self.is_scale) - self.bias
+
+    @property
+    def least_place(self) -> int:
+        """The exponent of the smallest positive value, on whose multiples all finite values lie."""
+        return self.min_exponent - self.fraction_bits
+
+    @property
+    def largest_integer(self) -> int:
+        """The largest finite value in units of 2^least_place."""
+        field, fraction = divmod(self.largest, 1 << self.fraction_bits)
+        return (fraction + (1 << self.fraction_bits)) << (field - (not self.is_scale))
+
+    @property
+    def max_exponent(self) -> int:
+        """floor(log2) of the largest finite value: what the OCP specification calls emax."""
+        return self.largest_integer.bit_length() - 1 + self.least_place
+
+    @cached_property
+    def max_finite(self) -> float:
+        """The largest finite value."""
+        return float(Fraction(self.largest_integer) * Fraction(2) ** self.least_place)
+
+    @property
+    def has_infinity(self) -> bool:
+        """Whether it has infinities."""
+        return self.infinity is not None
+
+    @property
+    def nan_bits(self) -> int:
+        """The code of the canonical NaN of a format that has NaNs."""
+        assert self.nan is not None
+        return self.nan
 
 
 @dataclass(frozen=True)
@@ -28,11 +95,11 @@ class Element:
 
     Attributes:
       name: MLIR's name.
-      width: bits of a value; an i1 takes a byte in memory.
+      width: bits of a value; one of less than 8 takes a byte in memory, in whose low bits it is.
       numpy: NumPy's name of the type whose memory is that of a tensor of a program.
       library: the name that PyTorch and ml_dtypes have for the type.
       safetensors: the name in a safetensors file.
-      dlpack: code and bits in dlpack.h; the types of f8 are numbered from version 1.1 on.
+      dlpack: code and bits in dlpack.h; the types of 8 bits and less are numbered from version 1.1 on.
       format: of a float; None for an integer.
     """
 
@@ -42,7 +109,7 @@ class Element:
     library: str
     safetensors: str
     dlpack: tuple[int, int]
-    format: FloatFormat | None = None
+    format: BinaryFormat | None = None
 
     @cached_property
     def dtype(self) -> np.dtype:
@@ -58,36 +125,55 @@ class Element:
     def largest_bits(self) -> int:
         """Of a float: the bits of the greatest magnitude that is no NaN."""
         assert self.format is not None
-        if not self.format.has_infinity:
-            return self.format.nan_bits - 1
-        fraction = self.format.precision - 1
-        return ((1 << (self.width - 1)) - 1) >> fraction << fraction
+        return self.format.largest if self.format.infinity is None else self.format.infinity
 
 
 # Of dlpack.h.
-_INT, _FLOAT, _BFLOAT, _BOOL, _E4M3FN, _E5M2 = 0, 2, 4, 6, 10, 12
+_INT, _FLOAT, _BFLOAT, _BOOL, _E4M3FN, _E5M2, _E8M0FNU, _E2M3FN, _E3M2FN, _E2M1FN = 0, 2, 4, 6, 10, 12, 14, 15, 16, 17
 
 ELEMENTS = {
     element.name: element
     for element in (
         Element(
             "f64", 64, "float64", "float64", "F64", (_FLOAT, 64),
-            FloatFormat(53, -1022, float(np.finfo(np.float64).max), 0x7FF8000000000000),
+            BinaryFormat("f64", 11, 52, 1023, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000, 0x7FF8000000000000),
         ),
         Element(
             "f32", 32, "float32", "float32", "F32", (_FLOAT, 32),
-            FloatFormat(24, -126, float(np.finfo(np.float32).max), 0x7FC00000),
+            BinaryFormat("f32", 8, 23, 127, 0x7F7FFFFF, 0x7F800000, 0x7FC00000),
         ),
-        Element("f16", 16, "float16", "float16", "F16", (_FLOAT, 16), FloatFormat(11, -14, 65504.0, 0x7E00)),
+        Element(
+            "f16", 16, "float16", "float16", "F16", (_FLOAT, 16),
+            BinaryFormat("f16", 5, 10, 15, 0x7BFF, 0x7C00, 0x7E00),
+        ),
         Element(
             "bf16", 16, "uint16", "bfloat16", "BF16", (_BFLOAT, 16),
-            FloatFormat(8, -126, float.fromhex("0x1.fep127"), 0x7FC0),
+            BinaryFormat("bf16", 8, 7, 127, 0x7F7F, 0x7F80, 0x7FC0),
         ),
         Element(
             "f8E4M3FN", 8, "uint8", "float8_e4m3fn", "F8_E4M3", (_E4M3FN, 8),
-            FloatFormat(4, -6, 448.0, 0x7F, has_infinity=False),
+            BinaryFormat("f8E4M3FN", 4, 3, 7, 0x7E, nan=0x7F),
         ),
-        Element("f8E5M2", 8, "uint8", "float8_e5m2", "F8_E5M2", (_E5M2, 8), FloatFormat(3, -14, 57344.0, 0x7E)),
+        Element(
+            "f8E5M2", 8, "uint8", "float8_e5m2", "F8_E5M2", (_E5M2, 8),
+            BinaryFormat("f8E5M2", 5, 2, 15, 0x7B, 0x7C, 0x7E),
+        ),
+        Element(
+            "f6E3M2FN", 6, "uint8", "float6_e3m2fn", "F6_E3M2", (_E3M2FN, 6),
+            BinaryFormat("f6E3M2FN", 3, 2, 3, 0x1F),
+        ),
+        Element(
+            "f6E2M3FN", 6, "uint8", "float6_e2m3fn", "F6_E2M3", (_E2M3FN, 6),
+            BinaryFormat("f6E2M3FN", 2, 3, 1, 0x1F),
+        ),
+        Element(
+            "f4E2M1FN", 4, "uint8", "float4_e2m1fn", "F4", (_E2M1FN, 4),
+            BinaryFormat("f4E2M1FN", 2, 1, 1, 0x7),
+        ),
+        Element(
+            "f8E8M0FNU", 8, "uint8", "float8_e8m0fnu", "F8_E8M0", (_E8M0FNU, 8),
+            BinaryFormat("f8E8M0FNU", 8, 0, 127, 0xFE, nan=0xFF, is_scale=True),
+        ),
         Element("i64", 64, "int64", "int64", "I64", (_INT, 64)),
         Element("i32", 32, "int32", "int32", "I32", (_INT, 32)),
         Element("i16", 16, "int16", "int16", "I16", (_INT, 16)),
@@ -96,3 +182,10 @@ ELEMENTS = {
     )
 }  # fmt: skip
 """The element types that tensors of a program have, by MLIR's name. Scalars have the type index, too."""
+
+
+def float_format(name: str) -> BinaryFormat:
+    """The format of an element type that is a float, by MLIR's name."""
+    found = ELEMENTS[name].format
+    assert found is not None
+    return found

@@ -26,15 +26,15 @@ _STATE_MAGIC = b"repro-state-v1\0\0"
 def tensor_bytes(array: np.ndarray, element: str) -> bytes:
     """The elements of an array, row-major and little-endian, i1 as one byte, NaNs canonical (V4).
 
-    `element` is the MLIR name of the element type. A bf16, f16 or f8 array is float32 with values that the type
-    represents, float16 for f16, or unsigned integers of the type's width, its bits.
+    `element` is the MLIR name of the element type. An array of a storage type is float32 with values that the type
+    represents, float16 for f16, or unsigned integers, its bits.
     """
     kind = element_type(element)
     array = np.asarray(array)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.dtype.kind == "f" and kind.is_float:
         bits = to_bits(array.astype(kind.dtype, casting="safe"), kind)
-    elif kind.is_storage and array.dtype == np.dtype(f"u{kind.width // 8}"):
+    elif kind.is_storage and array.dtype == kind.bits_dtype:
         bits = to_bits(from_bits(array, kind), kind)
     elif array.dtype.kind in "iub" and not kind.is_float:
         bits = to_bits(array.astype(np.int64), kind)

@@ -4,7 +4,7 @@
 """Tensors of a program as NumPy arrays.
 
 A NumPy array holds f64, f32, f16, i8 to i64 (signed, or unsigned where the framework has them so) and i1 (as bool) as
-themselves, and bf16, f8E4M3FN and f8E5M2 as their bits in unsigned integers.
+themselves, and bf16 and the types of f8, f6 and f4 as their bits in unsigned integers, one for each element.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import ReproError
 from ..printing import foreign
-from .elements import ELEMENTS
+from .elements import ELEMENTS, float_format
 
 LONGEST_NAME = 1000
 """Characters of a tensor's name."""
@@ -94,10 +94,14 @@ def start_of(array: np.ndarray) -> int:
 
 
 def is_canonical(array: np.ndarray, element: str) -> bool:
-    """Whether all bytes are those that results have: each NaN is the canonical one (V4), each i1 is 0 or 1."""
-    if element == "i1":
-        return array.size == 0 or bool(array.view(np.uint8).max() <= 1)
-    if ELEMENTS[element].format is None or array.size == 0:
+    """Whether all bytes are those that results have: each NaN is the canonical one (V4), each i1 is 0 or 1, and of f6
+    and f4 the bits above the code are zero."""
+    if array.size == 0:
+        return True
+    most = _largest_byte(element)
+    if most is not None:
+        return bool(array.view(np.uint8).max() <= most)
+    if ELEMENTS[element].format is None:
         return True
     if element in ("f32", "f64"):
         with np.errstate(invalid="ignore"):
@@ -112,8 +116,11 @@ def check_canonical(array: np.ndarray, kind: TensorType, where: str) -> None:
     if is_canonical(array, kind.element):
         return
     at = tuple(int(i) for i in np.argwhere(_not_canonical(array, kind.element))[0])
-    digits = 2 * array.itemsize
-    expected = "0 or 1" if kind.element == "i1" else f"the NaN 0x{_nan_bits(kind.element):0{digits}x}"
+    digits, most = 2 * array.itemsize, _largest_byte(kind.element)
+    if kind.element == "i1":
+        expected = "0 or 1"
+    else:
+        expected = f"the NaN 0x{_nan_bits(kind.element):0{digits}x}" if most is None else f"0 to 0x{most:02x}"
     found = int(array.view(f"u{array.itemsize}")[at])
     raise ReproError(
         f"{where}: tensor {kind.name}: expected {expected} as element {list(at)} (V4), got 0x{found:0{digits}x}"
@@ -123,9 +130,15 @@ def check_canonical(array: np.ndarray, kind: TensorType, where: str) -> None:
 def make_canonical(array: np.ndarray, element: str) -> None:
     """Gives an array, in place, the bytes that results have (`is_canonical`); its values stay. ValueError where it must
     be changed and cannot be written to."""
-    if not is_canonical(array, element):
-        canonical = True if element == "i1" else _nan_bits(element)
-        array.view(np.bool_ if element == "i1" else f"u{array.itemsize}")[_not_canonical(array, element)] = canonical
+    if is_canonical(array, element):
+        return
+    most = _largest_byte(element)
+    if element == "i1":
+        array.view(np.bool_)[_not_canonical(array, element)] = True
+    elif most is not None:
+        array &= most
+    else:
+        array.view(f"u{array.itemsize}")[_not_canonical(array, element)] = _nan_bits(element)
 
 
 def canonical_of(array: np.ndarray, element: str) -> np.ndarray:
@@ -138,14 +151,22 @@ def canonical_of(array: np.ndarray, element: str) -> np.ndarray:
 
 def _not_canonical(array: np.ndarray, element: str) -> np.ndarray:
     bits = array.view(f"u{array.itemsize}")
-    if element == "i1":
-        return bits > 1
+    most = _largest_byte(element)
+    if most is not None:
+        return bits > most
+    if float_format(element).is_scale:
+        # Each of its bytes has one meaning.
+        return np.zeros(bits.shape, np.bool_)
     infinity, nan = (bits.dtype.type(value) for value in (ELEMENTS[element].largest_bits, _nan_bits(element)))
     return (bits & bits.dtype.type(np.iinfo(bits.dtype).max >> 1) > infinity) & (bits != nan)
 
 
+def _largest_byte(element: str) -> int | None:
+    """Of a type of less than 8 bits: the byte in which all of them are set."""
+    width = ELEMENTS[element].width
+    return (1 << width) - 1 if width < 8 else None
+
+
 def _nan_bits(element: str) -> int:
     """The bits of the canonical NaN (V4)."""
-    found = ELEMENTS[element].format
-    assert found is not None
-    return found.nan_bits
+    return float_format(element).nan_bits

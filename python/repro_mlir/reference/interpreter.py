@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ProgramError
 from ..numerics.environment import float_environment
-from ..numerics.formats import ElementType, canonical, from_bits, round_to_format
+from ..numerics.formats import ElementType, canonical, from_bits, is_exact
 from .elementwise import evaluator
 from .movement import MOVEMENTS
 from .program import Operation, ParsedProgram, ValueType
@@ -33,9 +33,9 @@ class Interpreter:
     def run(self, *arrays: np.ndarray, trace: Trace | None = None) -> list[np.ndarray]:
         """One step: an array per argument of @main (state, then inputs) to one per result (new state, then outputs).
 
-        Arrays are C-ordered numpy of the argument's type. A bf16, f16 or f8 argument is float32 with values that the
-        type represents, float16 for f16, or unsigned integers of its width, its bits; such a result is float32. Results
-        hold canonical NaNs (V4). ProgramError for arguments that do not fit, StepFailed (E1) for a step without result.
+        Arrays are C-ordered numpy of the argument's type. An argument of a storage type is float32 with values that the
+        type represents, float16 for f16, or unsigned integers, its bits; such a result is float32. Results hold
+        canonical NaNs (V4). ProgramError for arguments that do not fit, StepFailed (E1) for a step without result.
         """
         body = self.program.body
         if len(arrays) != len(body.arguments):
@@ -96,7 +96,7 @@ def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
     if array.shape != shape:
         raise ProgramError(f"{what}: expected shape {shape}, got {array.shape}")
     accepted = np.dtype(_public(element))
-    if element.is_storage and array.dtype == np.dtype(f"u{element.width // 8}"):
+    if element.is_storage and array.dtype == element.bits_dtype:
         return np.asarray(from_bits(array, element))
     if element.name == "f16" and array.dtype == np.float16:
         return array.astype(np.float32)
@@ -106,7 +106,7 @@ def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
     if array.dtype != accepted:
         raise ProgramError(f"{what}: expected {accepted} for {kind}, got {array.dtype}")
     if element.is_storage:
-        if not np.array_equal(round_to_format(array, element), array, equal_nan=True):
+        if not is_exact(array, element):
             raise ProgramError(f"{what}: expected float32 values that {element.name} represents")
         return array
     if element.name == "i1":

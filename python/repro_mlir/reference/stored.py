@@ -23,12 +23,14 @@ from ..numerics.formats import ElementType, element_type, from_bits
 from .folds import AnyOrder, Exact, FoldOrder, Order, Sequential
 from .indexing import Division, IndexMap, IndexSum
 from .program import Body, Operation, ParsedProgram, ValueType
+from .stored_block_format import InvalidFormat, StoredFormat, block_format, check_types
 
 _FILE_MAGIC = b"\x89repro-mlir\r\n\x1a\n\0"
 _BODY_MAGIC = b"repro-program-v2\0"
 _VERSION = 1
 _BODY, _NAMES, _MESSAGES, _ORIGINS = range(4)
 
+_I64 = ValueType(element_type("i64"), None)
 _ELEMENTS = {name.encode().ljust(16, b"\0"): element_type(name) for name in (*ELEMENTS, "index")}
 
 _MAX_RANK = 24
@@ -199,12 +201,17 @@ class _BodyReader:
 
     # --- Types and values ---
 
+    def element(self) -> ElementType:
+        start = self.bytes.at
+        element = _ELEMENTS.get(self.bytes.take(16))
+        if element is None:
+            raise self.bytes.error("expected the name of an element type in 16 bytes", start)
+        return element
+
     def type(self) -> ValueType:
         start = self.bytes.at
         is_tensor = self.bytes.below(2, "a kind of type", 1)
-        element = _ELEMENTS.get(self.bytes.take(16))
-        if element is None:
-            raise self.bytes.error("expected the name of an element type in 16 bytes", start + 1)
+        element = self.element()
         if not is_tensor:
             return ValueType(element, None)
         shape = self.bytes.naturals("dimensions", 1 << 63)
@@ -242,6 +249,21 @@ class _BodyReader:
     def integers(self, head: _Head) -> tuple[int, ...]:
         return self.bytes.naturals("integers", 1 << 63)
 
+    def optional_integer(self, head: _Head) -> int | None:
+        start = self.bytes.at
+        found = self.bytes.naturals("integers", 1 << 63)
+        if len(found) > 1:
+            raise self.bytes.error("expected one integer or none", start)
+        return found[0] if found else None
+
+    def block_format(self, head: _Head) -> StoredFormat:
+        start = self.bytes.at
+        numbers = self.bytes.naturals("integers", 1 << 64)
+        try:
+            return block_format(numbers, self.element())
+        except InvalidFormat as error:
+            raise self.bytes.error(str(error), start) from None
+
     def reassociation(self, head: _Head) -> tuple[tuple[int, ...], ...]:
         count = self.bytes.count("groups of dimensions", 8)
         return tuple(self.bytes.naturals("dimensions", _MAX_RANK) for _ in range(count))
@@ -250,6 +272,10 @@ class _BodyReader:
         """The operands of each role, which are those that the operation has."""
         start = self.bytes.at
         found = self.bytes.naturals("segments", 1 << 31)
+        if head.name == "repro.quantize":
+            if len(found) != 4 or found[0] != 1 or max(found) > 1 or sum(found) != len(head.operand_types):
+                raise self.bytes.error(f"expected an operand, and others that may be absent, got {list(found)}", start)
+            return found
         count, results = len(head.operand_types), len(head.result_types)
         expected = _SEGMENTS.get(head.name, (count - results, results))
         if found != expected:
@@ -342,8 +368,10 @@ class _BodyReader:
             raise self.bytes.error("expected equal elements as one", start)
         if kind.element.width == 1 and (bits > 1).any():
             raise self.bytes.error("expected elements that are 0 or 1", start)
+        if kind.element.is_float and kind.element.width < 8 and (bits >> kind.element.width != 0).any():
+            raise self.bytes.error(f"(V1) expected elements of {kind.element.width} bits", start)
         array = from_bits(bits, kind.element)
-        if kind.element.is_float and (bits[np.isnan(array)] != kind.element.format.nan_bits).any():
+        if kind.element.is_float and (bits[np.isnan(array)] != kind.element.format.nan).any():
             raise self.bytes.error("(V4) expected canonical NaNs", start)
         return np.broadcast_to(array, shape) if is_splat else array.reshape(shape)
 
@@ -363,13 +391,14 @@ class _BodyReader:
         operands, operand_types = self.operands()
         for what, due, found in (("operand", form.operands, operands), ("result", form.results, result_types)):
             if len(found) not in due:
-                least = f"one {what} or more" if len(due) > 1 else f"{due.start} {what}{'s' * (due.start != 1)}"
-                raise self.bytes.error(f"expected {least} of {name}, got {len(found)}", start)
+                raise self.bytes.error(f"expected {_counted(due, what)} of {name}, got {len(found)}", start)
         head = _Head(name, start, operand_types, result_types)
         attributes = {key: read(self, head) for key, read in form.attributes}
         constant = attributes.pop("value", None)
         if "order" in attributes or "iterator_types" in attributes:
             self.check_iterators(head, attributes)
+        if "format" in attributes:
+            self.check_blocks(head, attributes)
         results = self.define(result_types)
         regions = self.regions(head)
         return Operation(name, operands, operand_types, results, result_types, attributes, regions, location, constant)
@@ -380,6 +409,28 @@ class _BodyReader:
             raise self.bytes.error(f"expected maps of {len(iterators)} dimensions, as there are iterators", head.start)
         if isinstance(order, Order) and order.run > iterators.count("reduction"):
             raise self.bytes.error("(F1) expected a run of reduction dimensions, got more than there are", head.start)
+
+    def check_blocks(self, head: _Head, attributes: dict[str, Any]) -> None:
+        form: StoredFormat = attributes["format"]
+        kinds = iter(head.operand_types)
+        try:
+            if head.name == "repro.dequantize":
+                codes, scales = next(kinds), next(kinds)
+                check_types(form, head.result_types[0], codes, scales, next(kinds, None))
+                return
+            _, has_tensor, *random = attributes["operandSegmentSizes"]
+            site = attributes["site"]
+            if any(is_there != form.is_stochastic for is_there in (*map(bool, random), site is not None)):
+                raise InvalidFormat("(Q3) expected a site, seed and step of stochastic rounding, and of no other")
+            if site is not None and site >= 1 << 32:
+                raise InvalidFormat(f"(R1) expected a site of 32 bits, got {site}")
+            codes, scales = head.result_types
+            check_types(form, next(kinds), codes, scales, next(kinds) if has_tensor else None)
+            for each in kinds:
+                if each != _I64:
+                    raise InvalidFormat(f"(Q3) expected a seed and a step of i64, got {each}")
+        except InvalidFormat as error:
+            raise self.bytes.error(str(error), head.start) from None
 
     def regions(self, head: _Head) -> tuple[Body, ...]:
         due = int(head.name in _TERMINATORS)
@@ -458,6 +509,12 @@ _SLICED = tuple((f"static_{name}", _BodyReader.integers) for name in ("offsets",
 _ANY, _SOME = range(1 << 63), range(1, 1 << 63)
 
 
+def _counted(due: range, what: str) -> str:
+    if len(due) == 1:
+        return f"{due.start} {what}{'s' * (due.start != 1)}"
+    return f"one {what} or more" if due == _SOME else f"{due.start} to {due.stop - 1} {what}s"
+
+
 def _counts(count: int | range) -> range:
     return count if isinstance(count, range) else range(count, count + 1)
 
@@ -501,6 +558,9 @@ def _forms() -> dict[str, _Form]:
     add("repro", "fold", _SOME, _SOME, _MAIN, *_ITERATION, ("order", _BodyReader.order), _SEGMENTED)
     add("tensor", "cast splat", 1, 1, _MAIN)
     add("repro", "barrier", 1, 1, _MAIN)
+    form = ("format", _BodyReader.block_format)
+    add("repro", "quantize", range(1, 5), 2, _MAIN, form, ("site", _BodyReader.optional_integer), _SEGMENTED)
+    add("repro", "dequantize", range(2, 4), 1, _MAIN, form)
     add("tensor", "empty", 0, 1, _MAIN)
     add("tensor", "from_elements", _ANY, 1, _MAIN)
     add("tensor", "extract_slice", 1, 1, _MAIN, *_SLICED, _SEGMENTED)

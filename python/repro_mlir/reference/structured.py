@@ -13,11 +13,12 @@ import numpy as np
 
 from ..numerics import philox as random
 from ..numerics.formats import ElementType, round_to_format, sign_extend
-from . import arithmetic, folds, ordering
+from . import arithmetic, blocks, folds, ordering
 from .bodies import CompiledBody
 from .elementwise import evaluator
 from .indexing import Along, Block, Index, IndexMap, view
 from .program import Operation
+from .random_sites import random_site
 
 Environment = dict[int, np.ndarray]
 
@@ -356,12 +357,8 @@ def scatter(op: Operation, env: Environment) -> list[np.ndarray]:
 
 def random_numbers(op: Operation, env: Environment) -> list[np.ndarray]:
     """repro.random (R1), (R2)."""
-    seed, step = (int(env[n]) for n in op.operands[:2])
-    shape, site = op.result_types[0].shape or (), op.attributes["site"]
-    if not 0 <= step < 2**32:
-        raise op.failure(f"(R1) expected a step within 0 .. 4294967295, got {step}")
-    if not 0 <= site < 2**32:
-        raise op.error(f"(R1) expected a site within 0 .. 4294967295, got {site}")
+    shape = op.result_types[0].shape or ()
+    seed, site, step = random_site(op, env[op.operands[0]], env[op.operands[1]])
     if op.attributes["distribution"] == "uniform":
         return [random.random_uniform(shape, seed, site, step)]
     bits = random.random_bits(shape, seed, site, step).astype(np.int64)
@@ -371,7 +368,9 @@ def random_numbers(op: Operation, env: Environment) -> list[np.ndarray]:
 STRUCTURED: dict[str, Callable[[Operation, Environment], list[np.ndarray]]] = {
     "linalg.generic": generic,
     "repro.arg_reduce": arg_reduce,
+    "repro.dequantize": blocks.dequantize,
     "repro.fold": fold,
+    "repro.quantize": blocks.quantize,
     "repro.random": random_numbers,
     "repro.scan": scan,
     "repro.scatter": scatter,

@@ -23,8 +23,17 @@ from repro_mlir.numerics.formats import to_bits
 from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference import folds
 from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
+from repro_mlir.reference.low_precision.binary_formats import MXINT8_FULL
+from repro_mlir.reference.low_precision.block_scales import (
+    OneLevelQuotient,
+    PowerOfTwo,
+    Single,
+    TwoLevel,
+    TwoLevelQuotient,
+)
 from repro_mlir.reference.program import Body, Operation, ParsedProgram, ValueType
 from repro_mlir.reference.stored import read_program
+from repro_mlir.reference.stored_block_format import StoredFormat
 from support import stored_programs
 from support.stored_samples import EVERYTHING, LINES
 
@@ -211,6 +220,10 @@ def constant_of(array: np.ndarray, value: ValueType) -> bytes:
 def attribute_of(each: Operation, key: str, value: Any) -> bytes:
     if key == "msg":
         return b""
+    if isinstance(value, StoredFormat):
+        return blocks_of(value)
+    if each.name == "repro.quantize" and key == "site":
+        return many([] if value is None else [u64(value)])
     if isinstance(value, int):
         return u64(value)
     if isinstance(value, str):
@@ -226,6 +239,31 @@ def attribute_of(each: Operation, key: str, value: Any) -> bytes:
     if isinstance(value, tuple):
         return many(element_of(item) for item in value)
     return order_of(value)
+
+
+def blocks_of(form: StoredFormat) -> bytes:
+    rounding, scale, (rows, columns) = form.format.rounding, form.format.scale, form.format.tile
+    numbers = [rows or 0, columns or 0, form.format.element != MXINT8_FULL]
+    numbers += [
+        ("nearest_even", "nearest_away", "toward_zero", "stochastic").index(rounding.direction.value),
+        rounding.bits,
+        form.is_ptx,
+    ]
+    numbers += [rounding.saturate, ("largest", "zero", "negative_zero").index(rounding.nan), rounding.signed_zero]
+    match scale:
+        case PowerOfTwo():
+            rule = ("floor", "ceil", "even", "rceil", "rceil_product").index(scale.rule.value)
+            infinity = ("nan", "largest", "power").index(scale.infinity.value)
+            assert scale.least is not None
+            numbers += [0, rule, infinity, scale.nan, scale.least]
+        case TwoLevel():
+            numbers += [1, scale.largest]
+        case TwoLevelQuotient() | OneLevelQuotient():
+            numbers += [2, 1 + isinstance(scale, TwoLevelQuotient)]
+        case Single():
+            encoding = ("product", "reciprocal", "quotient").index(scale.encoding.value)
+            numbers += [3, encoding, *struct.unpack("<q", struct.pack("<d", scale.least)), scale.inverse, scale.power]
+    return many(map(u64, numbers)) + kind(form.element.name, scalar=True)[1:]
 
 
 def element_of(item: int | str | tuple[int, ...] | IndexMap) -> bytes:

@@ -47,6 +47,8 @@ void repro::cpu::registerHostKernels(DialectRegistry &registry) {
   registerKernel<MemRefDialect, memref::AllocaScopeOp, expandScope>(registry);
   registerKernel<SCFDialect, scf::ForallOp, expandBlocks>(registry);
   registerKernel<ReproDialect, ArgReduceOp, expandArgReduce>(registry);
+  registerKernel<ReproDialect, BlockContractionOp, expandBlockContraction>(
+      registry);
   registerKernel<ReproDialect, FoldOp, expandFold>(registry);
   registerKernel<ReproDialect, ScanOp, expandScan>(registry);
   registerKernel<ReproDialect, ScatterOp, expandScatter>(registry);

@@ -128,6 +128,12 @@ struct ArgReduceModel : DestinationModel<ArgReduceModel, ArgReduceOp> {};
 struct ScanModel : DestinationModel<ScanModel, ScanOp> {};
 struct SortModel : DestinationModel<SortModel, SortOp> {};
 
+struct BlockContractionModel
+    : DestinationModel<BlockContractionModel, BlockContractionOp> {
+  /// It adds to the initial value.
+  bool readsOperand(Operation *, OpOperand &) const { return true; }
+};
+
 struct FoldModel : DestinationModel<FoldModel, FoldOp> {
   /// It continues from the initial value.
   bool readsOperand(Operation *op, OpOperand &operand) const {
@@ -183,6 +189,7 @@ struct ScopeModel
 void mlir::repro::registerKernelOps(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, ReproDialect *) {
     ArgReduceOp::attachInterface<ArgReduceModel>(*context);
+    BlockContractionOp::attachInterface<BlockContractionModel>(*context);
     FoldOp::attachInterface<FoldModel>(*context);
     ScanOp::attachInterface<ScanModel>(*context);
     ScatterOp::attachInterface<ScatterModel>(*context);

@@ -293,6 +293,13 @@ BlockScale repro::computeScale(const Words &w, Scalar amax, Scalar tensor,
       });
 }
 
+Scalar repro::decodeScale(const Words &w, Value scale, Type type) {
+  if (isa<Float8E8M0FNUType>(type))
+    return decodePower(w, scale);
+  return isa<Float8E4M3FNType>(type) ? readScale(w, scale)
+                                     : Scalar(w.getBuilder(), scale);
+}
+
 Scalar repro::computeValue(const Words &w, Value code, Value scale,
                            Scalar tensor, BlockFormatAttr format) {
   ElementFormat element(format.getElement(), format.getSymmetric());

@@ -26,6 +26,9 @@ bool dividesByFactor(BlockFormatAttr format);
 BlockScale computeScale(const Words &words, Scalar amax, Scalar tensor,
                         BlockFormatAttr format);
 
+/// The f32 that the code of a scale of the type stands for.
+Scalar decodeScale(const Words &words, Value scale, Type type);
+
 /// (Q2) The value of a code under the scale.
 Scalar computeValue(const Words &words, Value code, Value scale, Scalar tensor,
                     BlockFormatAttr format);

@@ -235,19 +235,17 @@ public:
   SmallVector<int64_t> getTileShape() const;
 
   /// From the dimensions of tiles to those of one element for each block.
-  AffineMap mapBlocks() const {
-    return mapDims(shape.size() - 1, /*hasColumns=*/true);
-  }
+  AffineMap mapBlocks() const;
   /// From `numDims` dimensions, the leading ones of which are those of blocks
   /// or of tiles, to those of a value of the whole tensor or of each row.
   AffineMap mapTensor(Value tensor, int64_t numDims) const {
-    int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
-    return AffineMap::getMultiDimIdentityMap(numDims, b.getContext())
-        .getMajorSubMap(rank);
+    SmallVector<AffineExpr> leading;
+    for (int64_t i = 0; i < cast<ShapedType>(tensor.getType()).getRank(); ++i)
+      leading.push_back(b.getAffineDimExpr(i));
+    return AffineMap::get(numDims, 0, leading, b.getContext());
   }
 
 private:
-  AffineMap mapDims(int64_t numRows, bool hasColumns) const;
   SmallVector<ReassociationIndices> getGroups() const;
 
   ImplicitLocOpBuilder &b;
@@ -256,12 +254,11 @@ private:
 };
 } // namespace
 
-AffineMap Tiling::mapDims(int64_t numRows, bool hasColumns) const {
+AffineMap Tiling::mapBlocks() const {
   SmallVector<AffineExpr> exprs;
-  for (int64_t i = 0; i < numRows; ++i)
+  for (size_t i = 0; i + 1 < shape.size(); ++i)
     exprs.push_back(b.getAffineDimExpr(i));
-  if (hasColumns)
-    exprs.push_back(b.getAffineDimExpr(shape.size()));
+  exprs.push_back(b.getAffineDimExpr(shape.size()));
   return AffineMap::get(getNumDims(), 0, exprs, b.getContext());
 }
 
@@ -541,6 +538,79 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
   }
 };
 
+/// Codes become integers, scales f32.
+struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  static bool isDecoded(BlockContractionOp op) {
+    auto is = [&](unsigned input, auto predicate) {
+      return predicate(getElementTypeOrSelf(op.getInputs()[input].getType()));
+    };
+    auto isCode = [](Type type) {
+      return type.isInteger() || isa<Float8E4M3FNType>(type);
+    };
+    auto isScale = [](Type type) { return type.isF32(); };
+    return is(0, isCode) && is(1, isScale) && is(2, isCode) && is(3, isScale);
+  }
+
+  LogicalResult
+  matchAndRewrite(BlockContractionOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    SmallVector<Value> inputs(adaptor.getInputs());
+    auto elementOf = [&](unsigned input) {
+      return getElementTypeOrSelf(op.getInputs()[input].getType());
+    };
+    auto map = [&](unsigned input, Type type,
+                   function_ref<Value(const Words &, Value)> compute) {
+      auto tensor = cast<RankedTensorType>(inputs[input].getType());
+      inputs[input] =
+          mapElements(b, tensor.getShape(), type, inputs[input],
+                      {b.getMultiDimIdentityMap(tensor.getRank())},
+                      [&](const Words &w, ValueRange elements) {
+                        return SmallVector<Value>{compute(w, elements[0])};
+                      })
+              .front();
+    };
+    IntegerAttr unit = op.getUnitAttr();
+    // Two of f8 have no common integers; with another format neither has.
+    bool areIntegers = getUnitType(elementOf(0)) && getUnitType(elementOf(2));
+    if (!unit && areIntegers) {
+      int exponent = 0;
+      for (unsigned input : {0, 2}) {
+        ElementFormat format(elementOf(input));
+        exponent += getUnitExponent(format);
+        map(input, getUnitType(format.type), [&](const Words &w, Value code) {
+          return decodeInteger(w, code, format);
+        });
+      }
+      unit = b.getI64IntegerAttr(exponent);
+    } else if (!unit) {
+      for (unsigned input : {0, 2}) {
+        ElementFormat format(elementOf(input));
+        if (isByteFormat(format.type)) // All of its values are in f8E4M3FN.
+          map(input, b.getType<Float8E4M3FNType>(),
+              [&](const Words &w, Value code) {
+                return decodeElement(w, code, format)
+                    .convert(b.getType<Float8E4M3FNType>())
+                    .get();
+              });
+      }
+    }
+    for (unsigned input : {1, 3}) {
+      Type type = elementOf(input);
+      if (!type.isF32())
+        map(input, b.getF32Type(), [&](const Words &w, Value scale) {
+          return decodeScale(w, scale, type).get();
+        });
+    }
+    rewriter.replaceOpWithNewOp<BlockContractionOp>(
+        op, op.getResultTypes(), inputs, adaptor.getOutputs(),
+        op.getStepAttr(), op.getBlockAttr(), op.getRowsAttr(), unit);
+    return success();
+  }
+};
+
 struct DecomposeBlocks
     : public repro::impl::ReproDecomposeBlocksBase<DecomposeBlocks> {
   void runOnOperation() override;
@@ -554,11 +624,14 @@ void DecomposeBlocks::runOnOperation() {
   patterns.add<ConvertOperation, ConvertConstant, ConvertBitcast,
                ConvertExtension, ConvertTruncation,
                ConvertInteger<arith::SIToFPOp>, ConvertInteger<arith::UIToFPOp>,
-               DecomposeQuantize, DecomposeDequantize>(converter, context);
+               DecomposeQuantize, DecomposeDequantize, DecodeContraction>(
+      converter, context);
   populateFunctionOpInterfaceTypeConversionPattern<func::FuncOp>(patterns,
                                                                  converter);
   ConversionTarget target(*context);
   target.addIllegalOp<QuantizeOp, DequantizeOp>();
+  target.addDynamicallyLegalOp<BlockContractionOp>(
+      DecodeContraction::isDecoded);
   target.markUnknownOpDynamicallyLegal([&](Operation *op) {
     if (auto function = dyn_cast<func::FuncOp>(op))
       return converter.isSignatureLegal(function.getFunctionType());

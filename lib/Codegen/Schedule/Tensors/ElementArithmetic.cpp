@@ -168,6 +168,30 @@ Scalar repro::decodeElement(const Words &w, Value code,
   return w.floatOf(w.either(w.bitsOf(magnitude), sign));
 }
 
+IntegerType repro::getUnitType(Type element) {
+  if (isa<Float4E2M1FNType, Float6E2M3FNType>(element))
+    return IntegerType::get(element.getContext(), 8);
+  if (isa<Float6E3M2FNType>(element))
+    return IntegerType::get(element.getContext(), 16);
+  return dyn_cast<IntegerType>(element);
+}
+
+int repro::getUnitExponent(const ElementFormat &format) {
+  return format.minExponent - format.fractionBits;
+}
+
+Value repro::decodeInteger(const Words &w, Value code,
+                           const ElementFormat &format) {
+  // Such a sum has the integer, of either sign, in its low bits.
+  constexpr double kSigned = 0x1.8p23;
+  Scalar units = decodeElement(w, code, format) *
+                 std::ldexp(1.0, -getUnitExponent(format));
+  Value bits = w.sub(w.bitsOf(units + kSigned),
+                     w.constant(llvm::bit_cast<uint32_t>(float(kSigned))));
+  return arith::TruncIOp::create(w.getBuilder(), getUnitType(format.type),
+                                 bits);
+}
+
 //===----------------------------------------------------------------------===//
 // Rounding (Q3)
 //===----------------------------------------------------------------------===//

@@ -74,6 +74,15 @@ Scalar decodeElement(const Words &words, Value code,
 /// (Q1) The f32 of a byte of f8E8M0FNU.
 Scalar decodePower(const Words &words, Value byte);
 
+/// The integer type for the values of codes in units of the least one; null for
+/// f8, the values of which are too far apart.
+IntegerType getUnitType(Type element);
+/// The exponent of that unit.
+int getUnitExponent(const ElementFormat &format);
+/// The value of a code in these units.
+Value decodeInteger(const Words &words, Value code,
+                    const ElementFormat &format);
+
 /// (Q3) The code of an f32, as decodeElement takes it. `random` are the bits of
 /// the element as an i32, null but for stochastic rounding.
 Value roundElement(const Words &words, Scalar number,

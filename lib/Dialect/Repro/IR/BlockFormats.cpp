@@ -176,8 +176,8 @@ LogicalResult QuantizeOp::verify() {
       isRandom != getSite().has_value())
     return emitOpError("(Q3) expected a site, seed and step of stochastic "
                        "rounding, and of no other");
-  if (getSite() && *getSite() < 0)
-    return emitOpError("(R1) expected a site that is not negative");
+  if (getSite() && (*getSite() >> 32))
+    return emitOpError("(R1) site is ") << *getSite() << ", expected 32 bits";
   return verifyBlocks(*this, getFormat(), getInput().getType(),
                       getCodes().getType(), getScales().getType(), getTensor());
 }

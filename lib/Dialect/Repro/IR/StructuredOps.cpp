@@ -85,7 +85,8 @@ static bool isElementType(Type type) {
     return integer.isSignless() && integer.getWidth() >= 1 &&
            integer.getWidth() <= 64;
   return isa<IndexType, Float64Type, Float32Type, BFloat16Type, Float16Type,
-             Float8E4M3FNType, Float8E5M2Type>(type);
+             Float8E4M3FNType, Float8E5M2Type, Float6E3M2FNType,
+             Float6E2M3FNType, Float4E2M1FNType, Float8E8M0FNUType>(type);
 }
 
 /// Ranked tensors without an encoding and strided memrefs, of elements.
@@ -106,7 +107,8 @@ structured::verifyDestinationStyle(DestinationStyleOpInterface op) {
              << ", expected a ranked tensor without encoding"
              << (op.isDpsInit(&operand) ? "" : ", a scalar")
              << " or a strided memref, of signless integers of 1 to 64 bits, "
-                "index, f64, f32, bf16, f16, f8E4M3FN or f8E5M2";
+                "index, f64, f32, bf16, f16, f8E4M3FN, f8E5M2, f6E3M2FN, "
+                "f6E2M3FN, f4E2M1FN or f8E8M0FNU";
   }
   if (!op.hasPureTensorSemantics() && !op.hasPureBufferSemantics())
     return op->emitOpError(
@@ -275,6 +277,79 @@ LogicalResult SortOp::verify() {
       return failure();
   }
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// BlockContractionOp
+//===----------------------------------------------------------------------===//
+
+REPRO_STRUCTURED_OP_METHODS(BlockContractionOp)
+
+bool BlockContractionOp::bufferizesToMemoryRead(
+    OpOperand &, const bufferization::AnalysisState &) {
+  return true;
+}
+
+static bool isBlockCode(Type type) {
+  return isa<Float8E4M3FNType, Float6E3M2FNType, Float6E2M3FNType,
+             Float4E2M1FNType>(type);
+}
+
+LogicalResult BlockContractionOp::verify() {
+  if (failed(verifyCounts(*this, 4, 1)))
+    return failure();
+  // Sums of this many products of any codes fit into an i32, or into an f64.
+  constexpr int64_t kMostBlock = 8192;
+  int64_t block = getBlock();
+  if (block < 1 || block > kMostBlock)
+    return emitOpError("(Q4) expected blocks of 1 to ")
+           << kMostBlock << ", got " << block;
+  if (getRows().size() != 2 || getRows()[0] < 1 || getRows()[1] < 1)
+    return emitOpError("(Q4) expected two positive numbers of rows");
+  auto output = cast<ShapedType>(getOutputs()[0].getType());
+  int64_t rank = output.getRank();
+  if (rank < 2)
+    return emitOpError("(Q4) expected two dimensions or more, got ") << output;
+  auto x = cast<ShapedType>(getInputs()[0].getType());
+  if (x.getRank() != rank)
+    return emitOpError("(Q4) expected codes of as many dimensions as the "
+                       "result, got ")
+           << x;
+  int64_t extents[] = {output.getDimSize(rank - 2),
+                       output.getDimSize(rank - 1)};
+  int64_t k = x.getDimSize(rank - 1);
+  bool isInteger = getUnit().has_value();
+  if (isInteger && (int64_t(*getUnit()) > 0 || int64_t(*getUnit()) < -64))
+    return emitOpError("(Q4) expected a unit of 2^-64 to 1, got 2^")
+           << int64_t(*getUnit());
+  for (int side : {0, 1}) {
+    StringRef name = side ? "y" : "x";
+    SmallVector<int64_t> shape(output.getShape().drop_back(2));
+    SmallVector<int64_t> blocks = shape;
+    shape.append({extents[side], k});
+    blocks.append({int64_t(llvm::divideCeil(extents[side], getRows()[side])),
+                   int64_t(llvm::divideCeil(k, block))});
+    Type codes = getElementTypeOrSelf(getInputs()[2 * side].getType());
+    Type scales = getElementTypeOrSelf(getInputs()[2 * side + 1].getType());
+    if (isInteger ? !codes.isInteger(8) && !codes.isInteger(16)
+                  : !isBlockCode(codes))
+      return emitOpError("(Q4) expected codes of ")
+             << (isInteger ? "i8 or i16 with a unit, got "
+                           : "f8E4M3FN, f6 or f4, or integers with a unit, got ")
+             << codes;
+    if (!isa<Float8E8M0FNUType, Float8E4M3FNType, Float32Type>(scales))
+      return emitOpError("(Q4) expected scales of f8E8M0FNU, f8E4M3FN or f32, "
+                         "got ")
+             << scales;
+    if (failed(verifySameType(*this, "codes of " + name,
+                              getInputs()[2 * side].getType(), shape, codes)) ||
+        failed(verifySameType(*this, "scales of " + name,
+                              getInputs()[2 * side + 1].getType(), blocks,
+                              scales)))
+      return failure();
+  }
+  return verifySameType(*this, "output #0", output, output.getShape(),
+                        Float32Type::get(getContext()));
 }
 
 //===----------------------------------------------------------------------===//

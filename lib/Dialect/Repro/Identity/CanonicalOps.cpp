@@ -73,6 +73,11 @@ static constexpr CanonicalAttribute quantized[] = {
 static constexpr CanonicalAttribute dequantized[] = {
     {"format", Form::blockFormat}};
 
+static constexpr CanonicalAttribute blockContracted[] = {
+    {"step", Form::blockStep},       {"block", Form::integer},
+    {"rows", Form::integers},        {"unit", Form::optionalInteger},
+    segments};
+
 static llvm::StringMap<CanonicalOp> makeTable() {
   llvm::StringMap<CanonicalOp> table;
   auto add = [&](Place place, ArrayRef<CanonicalAttribute> attributes,
@@ -138,6 +143,7 @@ static llvm::StringMap<CanonicalOp> makeTable() {
   add(Place::program, {}, {"repro.barrier"});
   add(Place::program, quantized, {"repro.quantize"});
   add(Place::program, dequantized, {"repro.dequantize"});
+  add(Place::program, blockContracted, {"repro.block_contraction"});
   return table;
 }
 

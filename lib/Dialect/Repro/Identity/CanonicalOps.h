@@ -17,23 +17,24 @@ namespace mlir::repro {
 /// How an inherent attribute takes part in the identity (H2).
 enum class AttributeForm {
   integer,          ///< an i64
-  integerPredicate, ///< an enumeration, as the five that follow
+  integerPredicate, ///< an enumeration, as the six that follow
   floatPredicate,
   kind,
   combine,
   direction,
   distribution,
+  blockStep,
   integers,        ///< an array of i64
   optionalInteger, ///< an i64, or none
   blockFormat,     ///< the format of a tensor in blocks
-  segments,      ///< how many operands each role of the operation has
-  reassociation, ///< an array of arrays of integers
-  maps,          ///< an array of affine maps without symbols
-  iterators,     ///< an array of parallel or reduction
-  order,         ///< the order of a fold
-  constant,      ///< the value of a constant
-  none,          ///< must be absent, or flags that are all clear
-  text           ///< for people, no part of the identity
+  segments,        ///< how many operands each role of the operation has
+  reassociation,   ///< an array of arrays of integers
+  maps,            ///< an array of affine maps without symbols
+  iterators,       ///< an array of parallel or reduction
+  order,           ///< the order of a fold
+  constant,        ///< the value of a constant
+  none,            ///< must be absent, or flags that are all clear
+  text             ///< for people, no part of the identity
 };
 
 struct CanonicalAttribute {

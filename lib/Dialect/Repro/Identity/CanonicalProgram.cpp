@@ -203,6 +203,21 @@ static LogicalResult verifyBitcast(arith::BitcastOp op) {
   return success();
 }
 
+/// (V1) No rule rounds to f8E8M0FNU, and an extension is exact.
+static LogicalResult verifyConversion(Operation *op) {
+  if (!isa<arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp>(
+          op))
+    return success();
+  Type from = op->getOperand(0).getType(), to = op->getResult(0).getType();
+  if (isa<Float8E8M0FNUType>(to))
+    return op->emitOpError("(V1) no rule converts to ") << to;
+  if ((isa<Float8E8M0FNUType>(from) && isa<Float16Type>(to)) ||
+      (isa<Float6E2M3FNType>(from) && isa<Float8E5M2Type>(to)))
+    return op->emitOpError("(V1) expected an exact extension, but ")
+           << to << " has not all values of " << from;
+  return success();
+}
+
 static LogicalResult verifyOp(Operation *op) {
   const CanonicalOp *entry = lookupCanonicalOp(op->getName());
   if (StringRef pass = getDecomposition(op->getName()); !pass.empty())
@@ -234,6 +249,8 @@ static LogicalResult verifyOp(Operation *op) {
   if (computesOnStorage(op))
     return op->emitOpError("(V1) computes on a storage type: "
                            "'repro-widen-storage' makes it compute in f32");
+  if (failed(verifyConversion(op)))
+    return failure();
   if (auto empty = dyn_cast<tensor::EmptyOp>(op))
     return verifyEmpty(empty);
   if (auto bitcast = dyn_cast<arith::BitcastOp>(op))

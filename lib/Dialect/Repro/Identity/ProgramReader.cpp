@@ -373,6 +373,9 @@ LogicalResult BodyReader::readElement(Type type, APInt &value) {
     return failure();
   if (bits == 1 && number > 1)
     return bytes.errorAt(start) << "expected 0 or 1, got " << number;
+  if (bits < 8 && number >> bits)
+    return bytes.errorAt(start)
+           << "(V1) expected " << bits << " bits, got " << number;
   value = APInt(bits, number);
   return success();
 }
@@ -409,6 +412,13 @@ LogicalResult BodyReader::readConstant(Type type, Attribute &value) {
         ArrayRef(reinterpret_cast<const bool *>(raw.data()), raw.size()));
     return success();
   }
+  if (unsigned bits = getStoredBits(element);
+      bits < 8 &&
+      llvm::any_of(
+          raw,
+          [&](char byte) { return static_cast<unsigned char>(byte) >> bits; }))
+    return bytes.errorAt(start)
+           << "(V1) expected elements of " << bits << " bits";
   // MLIR keeps elements in the machine's order; ours are little-endian.
   static_assert(llvm::endianness::native == llvm::endianness::little);
   value = DenseElementsAttr::getFromRawBuffer(tensor, raw);
@@ -597,6 +607,7 @@ LogicalResult BodyReader::readAttribute(const CanonicalAttribute &attribute,
   case AttributeForm::combine:
   case AttributeForm::direction:
   case AttributeForm::distribution:
+  case AttributeForm::blockStep:
     if (failed(bytes.readNumber(number)))
       return failure();
     value = getStoredValue(attribute.form, number, context);

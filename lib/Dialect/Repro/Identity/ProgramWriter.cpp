@@ -319,7 +319,8 @@ LogicalResult BodyWriter::writeAttribute(Operation *op,
   case AttributeForm::kind:
   case AttributeForm::combine:
   case AttributeForm::direction:
-  case AttributeForm::distribution: {
+  case AttributeForm::distribution:
+  case AttributeForm::blockStep: {
     std::optional<uint64_t> number = getStoredNumber(attribute.form, value);
     if (!number)
       return wrongForm();

@@ -26,9 +26,8 @@ static constexpr PowerRule rules[] = {PowerRule::floor, PowerRule::ceil,
                                       PowerRule::rceil_product};
 static constexpr InfiniteAmax infinities[] = {
     InfiniteAmax::nan, InfiniteAmax::largest, InfiniteAmax::power};
-static constexpr ScaleEncoding encodings[] = {ScaleEncoding::product,
-                                              ScaleEncoding::reciprocal,
-                                              ScaleEncoding::quotient};
+static constexpr ScaleEncoding encodings[] = {
+    ScaleEncoding::product, ScaleEncoding::reciprocal, ScaleEncoding::quotient};
 static constexpr bool flags[] = {false, true};
 
 /// The kinds of scales.
@@ -43,15 +42,12 @@ static int64_t find(const T (&values)[n], T value) {
 
 SmallVector<int64_t> repro::getStoredNumbers(BlockFormatAttr format) {
   RoundingAttr rounding = format.getRounding();
-  SmallVector<int64_t> numbers = {format.getRows(),
-                                  format.getColumns(),
-                                  format.getSymmetric(),
-                                  find(directions, rounding.getDirection()),
-                                  rounding.getBits(),
-                                  find(layouts, rounding.getLayout()),
-                                  rounding.getSaturate(),
-                                  find(nanCodes, rounding.getNan()),
-                                  rounding.getSignedZero()};
+  SmallVector<int64_t> numbers = {
+      format.getRows(),        format.getColumns(),
+      format.getSymmetric(),   find(directions, rounding.getDirection()),
+      rounding.getBits(),      find(layouts, rounding.getLayout()),
+      rounding.getSaturate(),  find(nanCodes, rounding.getNan()),
+      rounding.getSignedZero()};
   auto append = [&](ScaleKind kind, ArrayRef<int64_t> parameters) {
     numbers.push_back(int64_t(kind));
     llvm::append_range(numbers, parameters);
@@ -67,9 +63,9 @@ SmallVector<int64_t> repro::getStoredNumbers(BlockFormatAttr format) {
   else {
     auto scale = cast<F32ScaleAttr>(format.getScale());
     double least = scale.getLeast().getValueAsDouble();
-    append(ScaleKind::f32,
-           {find(encodings, scale.getEncoding()), llvm::bit_cast<int64_t>(least),
-            scale.getInverse(), scale.getPower()});
+    append(ScaleKind::f32, {find(encodings, scale.getEncoding()),
+                            llvm::bit_cast<int64_t>(least), scale.getInverse(),
+                            scale.getPower()});
   }
   return numbers;
 }
@@ -153,9 +149,8 @@ repro::getStoredBlockFormat(function_ref<InFlightDiagnostic()> emitError,
     emitError() << "expected the numbers of a format of blocks";
     return nullptr;
   }
-  auto rounding =
-      RoundingAttr::getChecked(emitError, context, direction, bits, layout,
-                               saturate, nan, signedZero);
+  auto rounding = RoundingAttr::getChecked(emitError, context, direction, bits,
+                                           layout, saturate, nan, signedZero);
   if (!rounding)
     return nullptr;
   return BlockFormatAttr::getChecked(emitError, context, element, rows, columns,

@@ -42,6 +42,8 @@ static constexpr SortDirection directions[] = {SortDirection::ascending,
 static constexpr Distribution distributions[] = {Distribution::bits,
                                                  Distribution::uniform};
 
+static constexpr BlockStep blockSteps[] = {BlockStep::fused, BlockStep::split};
+
 static constexpr Totals totalsOfOrders[] = {Totals::sequential, Totals::refold};
 
 template <typename T>
@@ -68,6 +70,8 @@ static auto withForm(AttributeForm form, Use use) {
     return use(SortDirectionAttr(), ArrayRef(directions));
   case AttributeForm::distribution:
     return use(DistributionAttr(), ArrayRef(distributions));
+  case AttributeForm::blockStep:
+    return use(BlockStepAttr(), ArrayRef(blockSteps));
   default:
     llvm_unreachable("expected the form of an enumeration");
   }

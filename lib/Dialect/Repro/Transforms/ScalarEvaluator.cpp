@@ -283,7 +283,8 @@ static TypedAttr evaluateOfIntegers(Operation *op, ArrayRef<APInt> operands) {
 
 TypedAttr repro::evaluateScalar(Operation *op, ArrayRef<Attribute> operands) {
   if (op->getNumResults() != 1 || operands.empty() ||
-      isa<Float8E4M3FNType>(op->getResult(0).getType()) ||
+      isa<Float8E4M3FNType, Float6E3M2FNType, Float6E2M3FNType,
+          Float4E2M1FNType, Float8E8M0FNUType>(op->getResult(0).getType()) ||
       llvm::is_contained(operands, Attribute()))
     return {};
   if (isa<arith::SelectOp>(op)) {

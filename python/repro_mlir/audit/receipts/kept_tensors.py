@@ -13,9 +13,10 @@ import numpy as np
 
 from ...errors import ReproError
 from ...files import storage
+from ...files.packed_elements import packed_size, unpack
 from ...files.regular import read_regular
 from ...files.tensor_file import tensor_header, tensor_parts
-from ...numerics.tensors import TensorType, canonical_of, check_canonical, from_bytes
+from ...numerics.tensors import TensorType, canonical_of, check_canonical
 from .form import CHANGES, CHECKPOINTS
 
 
@@ -62,7 +63,7 @@ class KeptTensors:
         """
         path = self.path_of(receipt, record)
         header = tensor_header(kinds)
-        sizes = [kind.nbytes for kind in kinds]
+        sizes = [packed_size(kind) for kind in kinds]
         size = len(header) + sum(sizes)
         data = read_regular(path, size)
         if len(data) != size:
@@ -71,7 +72,7 @@ class KeptTensors:
             raise ReproError(f"{path}: expected the safetensors header of the tensors of record {record}")
         arrays, begin = [], len(header)
         for kind, size in zip(kinds, sizes, strict=True):
-            array = from_bytes(data[begin : begin + size], kind).copy()
+            array = unpack(data[begin : begin + size], kind)
             check_canonical(array, kind, str(path))
             arrays.append(array)
             begin += size

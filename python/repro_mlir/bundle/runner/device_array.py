@@ -140,7 +140,11 @@ def _from_dlpack(value: Any, kind: TensorType) -> tuple[tuple[int, ...], bool, b
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else _strides(shape, 1)
     relevant = [(s, e) for s, e, n in zip(strides, _strides(shape, 1), shape, strict=True) if n != 1]
-    code, bits = ELEMENTS[kind.element].dlpack
+    known = ELEMENTS[kind.element]
+    if known.format is not None and known.width < 8:
+        # A capsule without a version has no flag that they are not packed.
+        raise ReproError(f"{kind.name}: expected the codes of {kind.element} as uint8: DLPack packs its elements")
+    code, bits = known.dlpack
     fits = (tensor.code, tensor.bits) == (_UINT if kind.unsigned else code, bits) and tensor.lanes == 1
     element = f"DLPack type {tensor.code} of {tensor.bits} bits"
     return shape, fits, all(s == e for s, e in relevant), int(tensor.data or 0) + tensor.byte_offset, element

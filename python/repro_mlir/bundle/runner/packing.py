@@ -19,6 +19,7 @@ _MODULES = (
     "files/archive.py",
     "files/json_shapes.py",
     "files/npz.py",
+    "files/packed_elements.py",
     "files/regular.py",
     "files/tensor_file.py",
     "frontends/__init__.py",

@@ -280,15 +280,15 @@ def in_precision(program: Program, precision: Any, may_be_empty: bool = False) -
 
 _OF_A_MICROBATCH = re.compile(r"the new state (\d+) depends on a microbatch")
 _F32_ALONE = re.compile(r"cannot import the program: (.*?): '(?:math|repro)\.(\w+)' op \(S5\) .*, got 'f64'")
-_NO_ELEMENT = re.compile(r"cannot import the program: (.*?): '[\w.]+' op \(V1\) element type 'f8E8M0FNU'")
+_NO_RULE = re.compile(r"cannot import the program: (.*?): '[\w.]+' op \(V1\) no rule converts to 'f8E8M0FNU'")
 
 
 def _with_advice(error: ReproError, advice: str) -> ReproError:
     """An error of the compiler in words of PyTorch, where that helps."""
     if found := _F32_ALONE.match(str(error)):
         return CaptureError(f"{_place(found[1])}: {found[2]} is defined for float32, not for float64 (S5){advice}")
-    if found := _NO_ELEMENT.match(str(error)):
-        return CaptureError(f"{_place(found[1])}: float8_e8m0fnu is no element type of a program (V1)")
+    if found := _NO_RULE.match(str(error)):
+        return CaptureError(f"{_place(found[1])}: no rule converts to float8_e8m0fnu (V1)")
     return error
 
 

@@ -14,61 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...numerics.elements import BinaryFormat, float_format
 from .exact_rounding import Array, Direction, bit_length, round_to_place, round_to_precision
-
-
-@dataclass(frozen=True)
-class BinaryFormat:
-    """A sign, an exponent field and a fraction field.
-
-    Attributes:
-      name: MLIR's name where it has one.
-      exponent_bits: width of the exponent field.
-      fraction_bits: width of the fraction field.
-      bias: what is subtracted from the exponent field of a normal value.
-      largest: the code of the largest finite value.
-      infinity: the code of +infinity, None without infinities.
-      nan: the code of the canonical NaN (V4), None without NaNs.
-    """
-
-    name: str
-    exponent_bits: int
-    fraction_bits: int
-    bias: int
-    largest: int
-    infinity: int | None = None
-    nan: int | None = None
-
-    @property
-    def width(self) -> int:
-        """Bits of a code."""
-        return 1 + self.exponent_bits + self.fraction_bits
-
-    @property
-    def sign(self) -> int:
-        """The sign bit."""
-        return 1 << (self.width - 1)
-
-    @property
-    def min_exponent(self) -> int:
-        """The exponent of the smallest normal value."""
-        return 1 - self.bias
-
-    @property
-    def least_place(self) -> int:
-        """The exponent of the smallest positive value, on whose multiples all finite values lie."""
-        return self.min_exponent - self.fraction_bits
-
-    @property
-    def largest_integer(self) -> int:
-        """The largest finite value in units of 2^least_place."""
-        field, fraction = divmod(self.largest, 1 << self.fraction_bits)
-        return (fraction + (1 << self.fraction_bits)) << (field - 1)
-
-    @property
-    def max_exponent(self) -> int:
-        """floor(log2) of the largest finite value: what the OCP specification calls emax."""
-        return self.largest_integer.bit_length() - 1 + self.least_place
 
 
 @dataclass(frozen=True)
@@ -112,18 +59,19 @@ class FixedFormat:
 
 Format = BinaryFormat | FixedFormat
 
-F8E4M3FN = BinaryFormat("f8E4M3FN", 4, 3, 7, 0x7E, nan=0x7F)
-F8E5M2 = BinaryFormat("f8E5M2", 5, 2, 15, 0x7B, 0x7C, 0x7E)
-F6E3M2FN = BinaryFormat("f6E3M2FN", 3, 2, 3, 0x1F)
-F6E2M3FN = BinaryFormat("f6E2M3FN", 2, 3, 1, 0x1F)
-F4E2M1FN = BinaryFormat("f4E2M1FN", 2, 1, 1, 0x7)
+F8E4M3FN = float_format("f8E4M3FN")
+F8E5M2 = float_format("f8E5M2")
+F6E3M2FN = float_format("f6E3M2FN")
+F6E2M3FN = float_format("f6E2M3FN")
+F4E2M1FN = float_format("f4E2M1FN")
+F8E8M0FNU = float_format("f8E8M0FNU")
 MXINT8 = FixedFormat("mxint8", 8, -6)
 MXINT8_FULL = FixedFormat("mxint8_full", 8, -6, symmetric=False)
-F16 = BinaryFormat("f16", 5, 10, 15, 0x7BFF, 0x7C00, 0x7E00)
-BF16 = BinaryFormat("bf16", 8, 7, 127, 0x7F7F, 0x7F80, 0x7FC0)
+F16 = float_format("f16")
+BF16 = float_format("bf16")
 TF32 = BinaryFormat("tf32", 8, 10, 127, 0x3FBFF, 0x3FC00, 0x3FE00)
 E8M13 = BinaryFormat("e8m13", 8, 13, 127, 0x1FDFFF, 0x1FE000, 0x1FF000)
-F32 = BinaryFormat("f32", 8, 23, 127, 0x7F7FFFFF, 0x7F800000, 0x7FC00000)
+F32 = float_format("f32")
 
 ELEMENT_FORMATS: dict[str, Format] = {
     each.name: each for each in (F8E4M3FN, F8E5M2, F6E3M2FN, F6E2M3FN, F4E2M1FN, MXINT8, MXINT8_FULL)
@@ -133,8 +81,8 @@ ELEMENT_FORMATS: dict[str, Format] = {
 FORMATS: dict[str, Format] = {**ELEMENT_FORMATS, **{each.name: each for each in (F16, BF16, TF32, E8M13, F32)}}
 """All formats by name."""
 
-E8M0_BIAS = 127
-E8M0_NAN = 0xFF
+E8M0_BIAS = F8E8M0FNU.bias
+E8M0_NAN = F8E8M0FNU.nan_bits
 
 
 @dataclass(frozen=True)
@@ -234,6 +182,11 @@ def encode(
 def decode(codes: np.ndarray, of: Format) -> np.ndarray:
     """(Q1) The float32 values of codes, which are exact; NaN is the canonical one (V4)."""
     return pack_f32(unpack(codes, of))
+
+
+def decode_scale(codes: np.ndarray) -> np.ndarray:
+    """(Q1) The float32 values of scales of f8E4M3FN, whose sign bit is not read."""
+    return decode(np.asarray(codes) & (F8E4M3FN.sign - 1), F8E4M3FN)
 
 
 def f32_bits(x: np.ndarray) -> np.ndarray:

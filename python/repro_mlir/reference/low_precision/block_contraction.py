@@ -9,7 +9,7 @@ from enum import Enum
 
 import numpy as np
 
-from .binary_formats import F8E4M3FN, F32, Format, decode, decode_e8m0, encode, unpack
+from .binary_formats import F32, Format, decode, decode_e8m0, decode_scale, encode, unpack
 from .exact_rounding import Direction
 from .f32_operations import add, divide, multiply, multiply_add
 
@@ -94,7 +94,7 @@ def block_contraction(
 
 def e4m3_scales(codes: np.ndarray) -> np.ndarray:
     """Scales of f8E4M3FN as float32."""
-    return decode(codes, F8E4M3FN)
+    return decode_scale(codes)
 
 
 def tensor_factor(x_amax: np.ndarray, y_amax: np.ndarray, x_largest: int = 448, y_largest: int = 448) -> np.ndarray:

@@ -17,6 +17,7 @@ from .binary_formats import (
     Format,
     Unpacked,
     decode,
+    decode_scale,
     encode,
     f32_bits,
     to_f32,
@@ -231,7 +232,7 @@ def dequantize(q: Quantized, of: BlockFormat) -> np.ndarray:
     if isinstance(rule, Single):
         wide = spread(q.scales, of.tile, shape)
         return divide(values, wide) if rule.inverse else multiply(values, wide)
-    scale = decode(q.scales, F8E4M3FN)
+    scale = decode_scale(q.scales)
     if isinstance(rule, TwoLevel):
         assert q.tensor is not None
         inverse = divide(np.float32(1), np.float32(6 * rule.largest))

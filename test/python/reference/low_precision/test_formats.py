@@ -63,15 +63,9 @@ def test_codes_of_scales_Q1() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(ELEMENTS) & set(FORMATS)))
 def test_agrees_with_storage_types_V1(name: str) -> None:
-    """A format that programs already have as a storage type has the same values, limits and canonical NaN."""
+    """A format that is a storage type of programs is the same, and both ways to take codes apart give its values."""
     of, element = FORMATS[name], ELEMENTS[name]
-    assert element.format is not None and isinstance(of, BinaryFormat)
-    assert (of.width, of.fraction_bits + 1, of.min_exponent) == (
-        element.width,
-        element.format.precision,
-        element.format.min_exponent,
-    )
-    assert of.nan == element.format.nan_bits and (of.infinity is not None) == element.format.has_infinity
+    assert element.format is of and isinstance(of, BinaryFormat) and of.width == element.width
     assert float(decode(np.array(of.largest), of)) == element.format.max_finite
     if of.width <= 16:
         codes = np.arange(1 << of.width)

@@ -1,0 +1,98 @@
+//===- BlockContractionKernel.cpp - repro.block_contraction ---------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/StructuredKernels.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::kernels;
+
+void repro::kernels::expandBlockContraction(KernelBuilder &b,
+                                            BlockContractionOp op) {
+  auto outputType = cast<MemRefType>(op.getOutputs()[0].getType());
+  auto xType = cast<MemRefType>(op.getInputs()[0].getType());
+  int64_t rank = outputType.getRank(), k = xType.getShape().back();
+  int64_t items = outputType.getNumElements();
+  if (items == 0) {
+    b.setWork(0, 1);
+    return;
+  }
+  AffineMap identity = b.getMultiDimIdentityMap(rank);
+  Access x = b.getAccess(op.getInputs()[0], identity);
+  Access xScales = b.getAccess(op.getInputs()[1], identity);
+  Access y = b.getAccess(op.getInputs()[2], identity);
+  Access yScales = b.getAccess(op.getInputs()[3], identity);
+  Access output = b.getAccess(op.getOutputs()[0], identity);
+  // Sums of products of integers fit into an i32, those of f8 into an f64.
+  bool isInteger = op.getUnit().has_value();
+  Type f32 = b.getF32Type();
+  Type sumType = isInteger ? Type(b.getI32Type()) : Type(b.getF64Type());
+  auto load = [&](const Access &access, Value offset) -> Value {
+    Value code = b.load(access.buffer, access.element, offset);
+    if (isInteger)
+      return arith::ExtSIOp::create(b, sumType, code);
+    return b.convertFloat(b.convertFloat(code, f32), sumType);
+  };
+
+  b.forEachItem([&](Value item) {
+    SmallVector<Value> at = b.delinearize(item, outputType.getShape());
+    Value place = b.getOffset(output, at);
+    Value row = at[rank - 2], column = at[rank - 1];
+    auto begin = [&](const Access &access, Value first) {
+      SmallVector<Value> coordinates(at);
+      coordinates[rank - 2] = first;
+      coordinates[rank - 1] = b.index(0);
+      return b.getOffset(access, coordinates);
+    };
+    Value xBegin = begin(x, row), yBegin = begin(y, column);
+    Value xScale = begin(xScales, b.div(row, op.getRows()[0]));
+    Value yScale = begin(yScales, b.div(column, op.getRows()[1]));
+    int64_t block = op.getBlock();
+    auto addBlock = [&](Value start, ValueRange sums) {
+      Value end = b.min(b.add(start, block), b.index(k));
+      Value dot = b.loop(start, end, 1, {b.zero(sumType)},
+                         [&](Value i, ValueRange dots) -> SmallVector<Value> {
+                           Value p = load(x, b.add(xBegin, i));
+                           Value q = load(y, b.add(yBegin, i));
+                           if (!isInteger)
+                             return {math::FmaOp::create(b, p, q, dots[0])};
+                           Value product = arith::MulIOp::create(b, p, q);
+                           return {arith::AddIOp::create(b, dots[0], product)};
+                         })[0];
+      if (isInteger) {
+        dot = arith::SIToFPOp::create(b, f32, dot);
+        double unit = std::ldexp(1.0, int64_t(*op.getUnit()));
+        dot = arith::MulFOp::create(b, dot,
+                                    b.constant(b.getF32FloatAttr(unit)));
+      } else {
+        dot = arith::TruncFOp::create(b, f32, dot);
+      }
+      Value index = b.div(start, block);
+      Value scale = arith::MulFOp::create(
+          b, b.load(xScales.buffer, f32, b.add(xScale, index)),
+          b.load(yScales.buffer, f32, b.add(yScale, index)));
+      Value sum = sums[0];
+      if (op.getStep() == BlockStep::fused)
+        sum = math::FmaOp::create(b, dot, scale, sum);
+      else
+        sum = arith::AddFOp::create(b, sum,
+                                    arith::MulFOp::create(b, dot, scale));
+      return SmallVector<Value>{sum};
+    };
+    Value total = b.loop(b.index(0), b.index(k), block, {b.zero(f32)}, addBlock)[0];
+    Value init = b.load(output.buffer, f32, place);
+    Value result = arith::AddFOp::create(b, init, total);
+    b.store(b.canonicalizeNaN(result), output.buffer, place);
+  });
+  b.setWork(items, std::max<int64_t>(1, kFoldGrainElements / std::max<int64_t>(k, 1)));
+}

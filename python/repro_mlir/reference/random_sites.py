@@ -1,0 +1,20 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(R1) Where an operation takes its random numbers from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .program import Operation
+
+
+def random_site(op: Operation, seed: np.ndarray, step: np.ndarray) -> tuple[int, int, int]:
+    """Seed, site and step. StepFailed (E1) for a step, ProgramError for a site, that is beyond 32 bits."""
+    number, site = int(step), op.attributes["site"]
+    if not 0 <= number < 2**32:
+        raise op.failure(f"(R1) expected a step within 0 .. 4294967295, got {number}")
+    if not 0 <= site < 2**32:
+        raise op.error(f"(R1) expected a site within 0 .. 4294967295, got {site}")
+    return int(seed), site, number

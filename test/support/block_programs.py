@@ -1,0 +1,329 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs with tensors in blocks, (Q1) to (Q3), and with conversions of the types of f6, f4 and f8E8M0FNU (V1)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from support import inputs as values
+from support.builder import Builder, Value, tensor
+from support.catalogue import Case
+
+ELEMENTS = ("f8E4M3FN", "f8E5M2", "f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "i8")
+SMALL_FLOATS = ("f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "f8E8M0FNU")
+
+_POWERS = ("floor", "ceil", "even", "rceil", "rceil_product")
+_TILES = (
+    (1, 32),
+    (32, 32),
+    (1, 16),
+    (16, 16),
+    (1, 0),
+    (0, 0),
+    (1, 128),
+    (128, 128),
+    (3, 5),
+    (2, 1),
+    (0, 7),
+    (1 << 31, 4),
+)
+_F32_SCALES = (
+    ("product", True, False), ("product", True, True), ("product", False, False),
+    ("reciprocal", False, False), ("reciprocal", False, True), ("quotient", False, False), ("quotient", False, True),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Form:
+    """A format of blocks.
+
+    Attributes:
+      element: of the codes.
+      rows, columns: of a block, 0 for all.
+      scale, rounding: the attributes.
+      symmetric: of i8.
+    """
+
+    element: str
+    rows: int
+    columns: int
+    scale: str
+    rounding: str = "direction = rne"
+    symmetric: bool = True
+
+    @property
+    def text(self) -> str:
+        symmetric = "" if self.symmetric else ", symmetric = false"
+        return (
+            f"#repro.block_format<element = {self.element}, rows = {self.rows}, columns = {self.columns}, "
+            f"scale = #repro.{self.scale}, rounding = #repro.rounding<{self.rounding}>{symmetric}>"
+        )
+
+    @property
+    def scale_element(self) -> str:
+        return {"power": "f8E8M0FNU", "f32_s": "f32"}.get(self.scale[:5], "f8E4M3FN")
+
+    @property
+    def takes_tensor(self) -> bool:
+        return self.scale.startswith("two_level") or "levels = 2" in self.scale
+
+    @property
+    def is_stochastic(self) -> bool:
+        return "= sr" in self.rounding
+
+    def scale_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        sizes = (self.rows or max(shape[-2], 1), self.columns or max(shape[-1], 1))
+        return (*shape[:-2], *(-(-extent // size) for extent, size in zip(shape[-2:], sizes, strict=True)))
+
+
+def quantized(
+    b: Builder, form: Form, x: Value, amax: Value | None = None, key: tuple[int, Value, Value] | None = None
+) -> list[Value]:
+    """Adds repro.quantize; `key` is site, seed and step. Gives codes and scales."""
+    assert x.shape is not None
+    shape, scales = x.shape, form.scale_shape(x.shape)
+    text = f"repro.quantize {form.text} {x.name}"
+    if amax is not None:
+        text += f" tensor({amax.name} : {amax.type})"
+    if key is not None:
+        text += f" site = {key[0]} ({key[1].name}, {key[2].name} : i64, i64)"
+    text += f" : {x.type} -> {tensor(shape, form.element)}, {tensor(scales, form.scale_element)}"
+    return b.ops(text, (shape, form.element), (scales, form.scale_element))
+
+
+def dequantized(b: Builder, form: Form, codes: Value, scales: Value, amax: Value | None = None) -> Value:
+    """Adds repro.dequantize."""
+    assert codes.shape is not None
+    given = "" if amax is None else f" tensor({amax.name} : {amax.type})"
+    result = tensor(codes.shape, "f32")
+    text = f"repro.dequantize {form.text} {codes.name}, {scales.name}{given} : {codes.type}, {scales.type} -> {result}"
+    return b.op(text, codes.shape, "f32")
+
+
+def _rounding(choose: random.Random, element: str) -> str:
+    direction = choose.choice(["rne", "away", "rz", "sr", "sr"])
+    parts = [f"direction = {direction}"]
+    if direction == "sr":
+        if element != "i8" and choose.random() < 0.4:
+            parts += ["bits = 16", "layout = ptx"]
+        else:
+            parts.append(f"bits = {choose.choice([1, 4, 8, 13, 16, 24, 32])}")
+    if choose.random() < 0.3:
+        parts.append("saturate = false")
+    if choose.random() < 0.4:
+        parts.append(f"nan = {choose.choice(['zero', 'negative_zero'])}")
+    if choose.random() < 0.3:
+        parts.append("signed_zero = false")
+    return ", ".join(parts)
+
+
+def _scale(choose: random.Random, element: str) -> str:
+    kind = choose.choice(["power", "power", "f32", *(["two", "quotient"] if element == "f4E2M1FN" else [])])
+    if kind == "two":
+        return f"two_level_scale<largest = {choose.choice([448, 256])}>"
+    if kind == "quotient":
+        return f"quotient_scale<levels = {choose.choice([1, 2])}>"
+    if kind == "f32":
+        encoding, inverse, power = choose.choice(_F32_SCALES)
+        least = choose.choice(["1.0E-12", "1.0E-4", "0.5", "1.1754943508222875E-38"])
+        flags = ", inverse = true" * inverse + ", power = true" * power
+        return f"f32_scale<encoding = {encoding}, least = {least}{flags}>"
+    parts = [f"rule = {choose.choice(_POWERS)}"]
+    if choose.random() < 0.5:
+        parts.append(f"infinity = {choose.choice(['largest', 'power'])}")
+    if choose.random() < 0.3:
+        parts.append(f"nan = {choose.choice([0, 127, 254])}")
+    if choose.random() < 0.3:
+        parts.append(f"least = {choose.choice([-126, 0, 1, 127])}")
+    return f"power_scale<{', '.join(parts)}>"
+
+
+def form(choose: random.Random) -> Form:
+    """A format at random."""
+    element = choose.choice([*ELEMENTS, "f4E2M1FN", "f4E2M1FN"])
+    rows, columns = choose.choice(_TILES)
+    symmetric = element != "i8" or choose.random() < 0.5
+    return Form(element, rows, columns, _scale(choose, element), _rounding(choose, element), symmetric)
+
+
+def _shape(choose: random.Random) -> tuple[int, ...]:
+    outer = choose.choice([(), (), (2,), (3, 2), (0,)])
+    m, n = (choose.choice([0, 1, 2, 3, 5, 16, 17, 31, 32, 33, 64, 65]) for _ in range(2))
+    return (*outer, m, n)
+
+
+def _array(choose: random.Random, shape: tuple[int, ...]) -> np.ndarray:
+    """f32 of one of several kinds, some rows of which are zeros, equal numbers, infinities and NaNs."""
+    seed = choose.getrandbits(16)
+    span = choose.choice([0, 2, 8, 40, 120])
+    x = values.mixed("f32", shape, seed) if choose.random() < 0.2 else values.random("f32", shape, seed, span)
+    rows = x.reshape(-1, shape[-1]) if x.size else x
+    for row in rows if x.size else ():
+        kind = choose.random()
+        if kind < 0.1:
+            row[:] = choose.choice([0.0, -0.0, 1e-45, 3.0, -6.0, 448.0, 3e38])
+        elif kind < 0.2:
+            row[choose.randrange(len(row))] = choose.choice([np.inf, -np.inf, np.nan, 1e-45, -0.0, 3.4e38])
+    return x
+
+
+def program(number: int) -> tuple[Case, Form]:
+    """The program with a number: a tensor in blocks, and its values. Its results are codes, scales and values."""
+    choose = random.Random(number)
+    made, shape = form(choose), _shape(choose)
+    b = Builder()
+    x = b.argument(shape, "f32")
+    arrays = [_array(choose, shape)]
+    amax: Value | None = None
+    if made.takes_tensor:
+        of_rows = made.scale.startswith("two") and made.rows == 1 and choose.random() < 0.4
+        kind: tuple[int, ...] = shape[:-1] if of_rows else ()
+        amax = b.argument(kind, "f32")
+        magnitudes = np.abs(_array(choose, (*kind, 1)) if of_rows else np.float32(choose.choice([1, 7, 1e-3, 0, 448])))
+        arrays.append(np.asarray(magnitudes, np.float32).reshape(kind))
+    key = None
+    if made.is_stochastic:
+        seed, step = b.argument((), "i64"), b.argument((), "i64")
+        scalars = [b.op(f"tensor.extract {v.name}[] : {v.type}", None, "i64") for v in (seed, step)]
+        key = choose.choice([0, 3, 2**32 - 1]), scalars[0], scalars[1]
+        arrays += [np.array(choose.choice([0, -1, 2**62 + 5])), np.array(choose.choice([0, 17, 2**32 - 1]))]
+    codes, scales = quantized(b, made, x, amax, key)
+    result = dequantized(b, made, codes, scales, amax)
+    return Case(f"blocks-{number}", b.program(codes, scales, result), tuple(arrays)), made
+
+
+def blocks() -> Iterator[Case]:
+    """Every rule of scales and rounding at least once."""
+    scales = [f"power_scale<rule = {rule}>" for rule in _POWERS]
+    scales += [f"two_level_scale<largest = {largest}>" for largest in (448, 256)]
+    scales += [f"quotient_scale<levels = {levels}>" for levels in (1, 2)]
+    scales += [
+        f"f32_scale<encoding = {encoding}, least = 1.0E-12"
+        + ", inverse = true" * inverse
+        + ", power = true" * power
+        + ">"
+        for encoding, inverse, power in _F32_SCALES
+    ]
+    for position, scale in enumerate(scales):
+        for element in ELEMENTS if scale.startswith(("power", "f32")) else ("f4E2M1FN",):
+            made = Form(element, *_TILES[position % 4], scale)
+            b = Builder()
+            x = b.argument((33, 65), "f32")
+            arrays = [_array(random.Random(position), (33, 65))]
+            amax = b.argument((), "f32") if made.takes_tensor else None
+            arrays += [np.array(5.5, np.float32)] if amax else []
+            codes, found = quantized(b, made, x, amax)
+            result = dequantized(b, made, codes, found, amax)
+            name = scale.replace("_scale<", "-").rstrip(">").replace(" = ", "-").replace(", ", "-")
+            yield Case(f"{name}-{element}", b.program(codes, found, result), tuple(arrays))
+    yield from (program(number)[0] for number in range(40))
+    # (E1), (R1) a step that is none of 32 bits.
+    yield _with_step("blocks-step-4294967296", 2**32)
+
+
+def _with_step(name: str, step: int) -> Case:
+    b = Builder()
+    x, seed, n = b.argument((2, 4), "f32"), b.argument((), "i64"), b.argument((), "i64")
+    scalars = [b.op(f"tensor.extract {v.name}[] : {v.type}", None, "i64") for v in (seed, n)]
+    made = Form("f4E2M1FN", 1, 4, "power_scale<rule = rceil>", "direction = sr, bits = 8")
+    found = quantized(b, made, x, key=(1, scalars[0], scalars[1]))
+    return Case(name, b.program(*found), (values.random("f32", (2, 4), 1), np.array(7), np.array(step)))
+
+
+def dequantizing() -> Iterator[Case]:
+    """Codes and scales that no quantizing gives: every code, NaNs, scales with a sign."""
+    for element in ELEMENTS:
+        scales = ["power_scale<rule = floor>", "f32_scale<encoding = product, least = 1.0>"]
+        scales.append("f32_scale<encoding = product, least = 1.0, inverse = true>")
+        if element == "f4E2M1FN":
+            scales += ["two_level_scale<largest = 448>", "quotient_scale<levels = 1>", "quotient_scale<levels = 2>"]
+        for number, scale in enumerate(scales):
+            made = Form(element, 1, 64, scale)
+            codes = np.resize(np.arange(256, dtype=np.uint8), (256, 256))
+            codes = codes & np.uint8(0xF if element.startswith("f4") else 0x3F if element.startswith("f6") else 0xFF)
+            b = Builder()
+            first = b.argument(codes.shape, element)
+            second = b.argument(made.scale_shape(codes.shape), made.scale_element)
+            arrays = [codes.view(np.int8) if element == "i8" else codes]
+            arrays.append(values.mixed(made.scale_element, second.shape or (), number))
+            amax = b.argument((), "f32") if made.takes_tensor else None
+            arrays += [np.array(3.25, np.float32)] if amax else []
+            result = dequantized(b, made, first, second, amax)
+            yield Case(f"dequantize-{number}-{element}", b.program(result), tuple(arrays))
+
+
+def conversions() -> Iterator[Case]:
+    """(V1), (S3) Conversions from and to the types of f6, f4 and f8E8M0FNU."""
+    wide = ("f32", "f64", "bf16", "f16", "f8E4M3FN", "f8E5M2")
+    for t in SMALL_FLOATS:
+        codes = np.arange(256 if t[1] == "8" else 1 << int(t[1]), dtype=np.uint8)
+        bodies = [(f"%r0 = arith.extf %x0 : {t} to {u}", u) for u in ("f32", "f64", "bf16")]
+        if t != "f8E8M0FNU":
+            more = [u for u in ("f16", "f8E4M3FN", "f8E5M2") if (t, u) != ("f6E2M3FN", "f8E5M2")]
+            bodies += [(f"%r0 = arith.extf %x0 : {t} to {u}", u) for u in more]
+        bodies += [
+            (f"%r0 = arith.{op} %x0 : {t} to {n}", n) for op in ("fptosi", "fptoui") for n in ("i1", "i8", "i32", "i64")
+        ]
+        yield _of_one(f"from-{t}", t, codes, bodies)
+        if t == "f8E8M0FNU":
+            small = [(f"%r0 = arith.truncf %x0 : {t} to {u}", u) for u in SMALL_FLOATS[:3]]
+            yield _of_one("powers-to-small", t, codes, small)
+            continue
+        for u in wide:
+            x = np.concatenate([values.special(u), values.mixed(u, (517,), 3), values.random(u, (600,), 4, 4)])
+            yield _of_one(f"{t}-of-{u}", u, x, [(f"%r0 = arith.truncf %x0 : {u} to {t}", t)])
+        for n in ("i1", "i8", "i32", "i64"):
+            x = np.concatenate([values.special(n), values.mixed(n, (517,), 13)])
+            yield _of_one(
+                f"{t}-of-{n}", n, x, [(f"%r0 = arith.{op} %x0 : {n} to {t}", t) for op in ("sitofp", "uitofp")]
+            )
+    codes = np.arange(16, dtype=np.uint8)
+    yield _of_one(
+        "f4-to-f6", "f4E2M1FN", codes, [(f"%r0 = arith.extf %x0 : f4E2M1FN to {u}", u) for u in SMALL_FLOATS[:2]]
+    )
+    body = (
+        "%n = arith.extf %x0 : f8E8M0FNU to f32\n%u = arith.cmpf uno, %n, %n : f32\n"
+        "%b = arith.bitcast %x0 : f8E8M0FNU to i8\n%k = arith.constant -1 : i8\n%r0 = arith.select %u, %k, %b : i8"
+    )
+    codes = np.arange(256, dtype=np.uint8)
+    yield _of_one("bits-of-f8E8M0FNU", "f8E8M0FNU", codes, [(body, "i8")])
+    yield _of_one(
+        "f8E8M0FNU-of-bits", "i8", codes.view(np.int8), [("%r0 = arith.bitcast %x0 : i8 to f8E8M0FNU", "f8E8M0FNU")]
+    )
+
+
+def _of_one(name: str, element: str, array: np.ndarray, bodies: Sequence[tuple[str, str]]) -> Case:
+    b = Builder()
+    argument = b.argument(array.shape, element)
+    results = [b.elementwise(body, argument, element=to) for body, to in bodies]
+    return Case(name, b.program(*results), (array,))
+
+
+def movements() -> Iterator[Case]:
+    """Elements of these types that are moved, and constants of them."""
+    for t in SMALL_FLOATS:
+        b = Builder()
+        x = b.argument((3, 5), t)
+        literals = {"f8E8M0FNU": "[1.0, 2.0, 0.5, 5.8774717541114375E-39]"}.get(t, "[1.0, -0.0, 4.0, -6.0]")
+        four = b.constant(f"dense<{literals}>", (4,), t)
+        same = b.constant("dense<2.0>", (2, 3), t)
+        scalar = b.constant("4.0", None, t)
+        turned = b.generic((5, 3), [(x, "d1, d0")], "", t, yields=["%x0"])
+        part = b.op(f"tensor.extract_slice {x.name}[1, 1] [2, 3] [1, 1] : {x.type} to {tensor((2, 3), t)}", (2, 3), t)
+        joined = b.op(
+            f"tensor.concat dim(0) {part.name}, {same.name} : ({part.type}, {same.type}) -> {tensor((4, 3), t)}",
+            (4, 3),
+            t,
+        )
+        filled = b.op(f"tensor.splat {scalar.name} : {tensor((2,), t)}", (2,), t)
+        bits = np.arange(15, dtype=np.uint8).reshape(3, 5)
+        yield Case(f"moved-{t}", b.program(*turned, part, joined, filled, four), (bits,))
+
+
+GROUPS = {"blocks": blocks, "dequantizing": dequantizing, "small-conversions": conversions, "small-moved": movements}
