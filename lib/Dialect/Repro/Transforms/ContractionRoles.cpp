@@ -162,8 +162,8 @@ void Analysis::findComputedAgain() {
     if (candidate.isForward)
       continue;
     for (auto [number, first] : llvm::enumerate(candidates))
-      if (first.isForward && isSame(first.fold.getResult(0),
-                                    candidate.fold.getResult(0))) {
+      if (first.isForward &&
+          isSame(first.fold.getResult(0), candidate.fold.getResult(0))) {
         candidate.again = number;
         break;
       }
@@ -308,11 +308,12 @@ void Analysis::findWgrad() {
             match == 2 ? gradients.lookup(there) : activations.lookup(here);
         for (int64_t layer : layers) {
           int64_t weight = roles[layer].weight;
-          bool fits = match == 0 ? isOf(there, weight)
-                                 : (match == 2 || !withDgrad.contains(weight)) &&
-                                       !isBehindUpdates(here) &&
-                                       !isBehindUpdates(there) &&
-                                       reachesUpdate(candidate, weight);
+          bool fits = match == 0
+                          ? isOf(there, weight)
+                          : (match == 2 || !withDgrad.contains(weight)) &&
+                                !isBehindUpdates(here) &&
+                                !isBehindUpdates(there) &&
+                                reachesUpdate(candidate, weight);
           if (fits) {
             set(number, Role::wgrad, side, Factor::activation, Factor::gradient,
                 layer);
@@ -331,8 +332,7 @@ LogicalResult Analysis::verifyLoss(int64_t loss) {
     if (role.role == Role::fprop &&
         results[role.weight] != function.getArgument(role.weight))
       return function.emitError("the program changes a weight, state #")
-             << role.weight
-             << ", and no result is the loss: expected its name";
+             << role.weight << ", and no result is the loss: expected its name";
   return success();
 }
 

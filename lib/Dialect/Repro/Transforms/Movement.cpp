@@ -85,12 +85,12 @@ static Value moveBack(OpBuilder &builder, Operation *op, Value values) {
     return nullptr;
   OpOperand *input = getYieldedInput(generic);
   AffineMap map = generic.getMatchingIndexingMap(input);
-  AffineMap output = generic.getMatchingIndexingMap(generic.getDpsInitOperand(0));
+  AffineMap output =
+      generic.getMatchingIndexingMap(generic.getDpsInitOperand(0));
   if (!map.isPermutation() || !output.isPermutation())
     return nullptr;
   auto type = cast<RankedTensorType>(input->get().getType()).clone(element);
-  Value empty =
-      tensor::EmptyOp::create(builder, loc, type.getShape(), element);
+  Value empty = tensor::EmptyOp::create(builder, loc, type.getShape(), element);
   auto moved = linalg::GenericOp::create(
       builder, loc, TypeRange{type}, ValueRange{values}, ValueRange{empty},
       ArrayRef<AffineMap>{output.compose(inversePermutation(map)),
@@ -118,8 +118,8 @@ Value repro::moveAlike(OpBuilder &builder, Value values, Value from, Value to) {
   SmallVector<Value> back = getMovements(from), on = getMovements(to);
   auto *common = llvm::find_if(
       back, [&](Value value) { return llvm::is_contained(on, value); });
-  if (common == back.end() || getElementTypeOrSelf(*common) !=
-                                  getElementTypeOrSelf(values))
+  if (common == back.end() ||
+      getElementTypeOrSelf(*common) != getElementTypeOrSelf(values))
     return nullptr;
   for (Value value : llvm::make_range(back.begin(), common)) {
     values = moveBack(builder, value.getDefiningOp(), values);
@@ -127,8 +127,8 @@ Value repro::moveAlike(OpBuilder &builder, Value values, Value from, Value to) {
       return nullptr;
   }
   Value moved = *common;
-  for (Value value : llvm::reverse(
-           llvm::make_range(on.begin(), llvm::find(on, *common)))) {
+  for (Value value :
+       llvm::reverse(llvm::make_range(on.begin(), llvm::find(on, *common)))) {
     values = moveOn(builder, value.getDefiningOp(), moved, values);
     if (!values)
       return nullptr;

@@ -146,8 +146,8 @@ static Value permute(ImplicitLocOpBuilder &b, Value tensor,
     shape.push_back(getTensorType(tensor).getDimSize(dim));
     targets[dim] = place;
   }
-  AffineMap map = AffineMap::getMultiDimMapWithTargets(
-      order.size(), targets, b.getContext());
+  AffineMap map = AffineMap::getMultiDimMapWithTargets(order.size(), targets,
+                                                       b.getContext());
   return compute(b, shape, getTensorType(tensor).getElementType(), tensor, map,
                  [](ImplicitLocOpBuilder &, ValueRange x) { return x[0]; });
 }
@@ -200,8 +200,8 @@ static Matrices getMatrices(RankedTensorType type, const OperandLayout &layout,
     llvm::sort(rows);
     batch.clear();
   }
-  for (ArrayRef<int64_t> dims : {ArrayRef(batch), ArrayRef(rows),
-                                 ArrayRef<int64_t>(layout.columns)})
+  for (ArrayRef<int64_t> dims :
+       {ArrayRef(batch), ArrayRef(rows), ArrayRef<int64_t>(layout.columns)})
     llvm::append_range(matrices.order, dims);
   for (int64_t dim : batch)
     matrices.shape.push_back(type.getDimSize(dim));
@@ -239,11 +239,12 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
                                   ArrayRef<float>(signs)));
     Value grouped = cut({count / size, size});
     AffineMap last = AffineMap::get(rank + 1, 0, b.getAffineDimExpr(rank));
-    tensor = compute(b, getTensorType(grouped).getShape(), f32, {grouped, factors},
-                     {b.getMultiDimIdentityMap(rank + 1), last},
-                     [](ImplicitLocOpBuilder &b, ValueRange x) {
-                       return arith::MulFOp::create(b, x[0], x[1]);
-                     });
+    tensor =
+        compute(b, getTensorType(grouped).getShape(), f32, {grouped, factors},
+                {b.getMultiDimIdentityMap(rank + 1), last},
+                [](ImplicitLocOpBuilder &b, ValueRange x) {
+                  return arith::MulFOp::create(b, x[0], x[1]);
+                });
     tensor = reshape(b, tensor, type.getShape());
   }
   for (int64_t width = 1; width < size; width *= 2) {
@@ -256,12 +257,12 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
       return AffineMap::get(rank + 2, 0, exprs, b.getContext());
     };
     tensor = compute(
-        b, getTensorType(pairs).getShape(), f32, {pairs, pairs}, {readAt(0), readAt(1)},
-        [&](ImplicitLocOpBuilder &b, ValueRange x) {
+        b, getTensorType(pairs).getShape(), f32, {pairs, pairs},
+        {readAt(0), readAt(1)}, [&](ImplicitLocOpBuilder &b, ValueRange x) {
           Value place = linalg::IndexOp::create(b, rank);
           Value zero = arith::ConstantIndexOp::create(b, 0);
-          Value isFirst = arith::CmpIOp::create(
-              b, arith::CmpIPredicate::eq, place, zero);
+          Value isFirst =
+              arith::CmpIOp::create(b, arith::CmpIPredicate::eq, place, zero);
           Value sum = arith::AddFOp::create(b, x[0], x[1]);
           Value difference = arith::SubFOp::create(b, x[0], x[1]);
           return arith::SelectOp::create(b, isFirst, sum, difference);
@@ -288,8 +289,9 @@ static Value createAmax(ImplicitLocOpBuilder &b, Value tensor, bool ofRows) {
   Type f32 = b.getF32Type();
   int64_t rank = type.getRank(), kept = ofRows ? rank - 1 : 0;
   Value start = createFloat(b, 0.0);
-  Value init = compute(b, type.getShape().take_front(kept), f32, {}, {},
-                       [&](ImplicitLocOpBuilder &, ValueRange) { return start; });
+  Value init =
+      compute(b, type.getShape().take_front(kept), f32, {}, {},
+              [&](ImplicitLocOpBuilder &, ValueRange) { return start; });
   SmallVector<Attribute> iterators;
   SmallVector<AffineExpr> results;
   for (int64_t dim = 0; dim < rank; ++dim) {
@@ -309,8 +311,7 @@ static Value createAmax(ImplicitLocOpBuilder &b, Value tensor, bool ofRows) {
   Block *body = b.createBlock(&fold.getRegion(), {}, {f32, f32},
                               {b.getLoc(), b.getLoc()});
   Value magnitude = math::AbsFOp::create(b, body->getArgument(0));
-  Value step =
-      arith::MaximumFOp::create(b, magnitude, body->getArgument(1));
+  Value step = arith::MaximumFOp::create(b, magnitude, body->getArgument(1));
   YieldOp::create(b, step);
   return fold.getResult(0);
 }
@@ -380,5 +381,6 @@ FailureOr<Value> repro::createOperand(ImplicitLocOpBuilder &b, FoldOp fold,
   SmallVector<int64_t> back(matrices.order.size());
   for (auto [place, dim] : llvm::enumerate(matrices.order))
     back[dim] = place;
-  return permute(b, reshape(b, moved, getTensorType(permuted).getShape()), back);
+  return permute(b, reshape(b, moved, getTensorType(permuted).getShape()),
+                 back);
 }

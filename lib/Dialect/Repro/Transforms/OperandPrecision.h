@@ -42,8 +42,8 @@ struct OperandPrecision {
   }
   bool isStochastic() const {
     BlockFormatAttr blocks = getBlockFormat();
-    return blocks && blocks.getRounding().getDirection() ==
-                         RoundingDirection::sr;
+    return blocks &&
+           blocks.getRounding().getDirection() == RoundingDirection::sr;
   }
 };
 
@@ -56,10 +56,8 @@ Value roundTensor(ImplicitLocOpBuilder &b, Value tensor, Type type);
 /// The values of a float tensor in lower precision, of its shape. `layout` says
 /// what blocks and transforms are of. An error of `fold` where they cannot be.
 FailureOr<Value> createOperand(ImplicitLocOpBuilder &b, FoldOp fold,
-                               Value operand,
-                               const OperandPrecision &precision,
-                               const OperandLayout &layout,
-                               RandomSites &sites);
+                               Value operand, const OperandPrecision &precision,
+                               const OperandLayout &layout, RandomSites &sites);
 
 } // namespace mlir::repro
 

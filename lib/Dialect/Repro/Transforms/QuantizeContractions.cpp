@@ -60,9 +60,9 @@ static FailureOr<Request> readRequest(FoldOp fold, Attribute attribute) {
   if (!asked)
     return fold.emitError("expected a dictionary for a factor, got ")
            << attribute;
-  if (failed(verifyNames(fold, asked,
-                         {"format", "hadamard", "hadamard_bf16",
-                          "amax_of_rows", "forward"})))
+  if (failed(verifyNames(
+          fold, asked,
+          {"format", "hadamard", "hadamard_bf16", "amax_of_rows", "forward"})))
     return failure();
   Request request;
   if (auto forward = asked.getAs<DenseI64ArrayAttr>("forward")) {
@@ -78,7 +78,8 @@ static FailureOr<Request> readRequest(FoldOp fold, Attribute attribute) {
   OperandPrecision &precision = request.precision;
   precision.format = asked.get("format");
   if (!isNumberFormat(precision.format) && !precision.getBlockFormat())
-    return fold.emitError("expected bf16, f16, tf32 or a format of blocks, got ")
+    return fold.emitError(
+               "expected bf16, f16, tf32 or a format of blocks, got ")
            << precision.format;
   if (Attribute given = asked.get("hadamard")) {
     auto signs = dyn_cast<DenseI64ArrayAttr>(given);
@@ -193,8 +194,7 @@ LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
     places = {numState, numState + 1};
   }
   auto scalar = RankedTensorType::get({}, IntegerType::get(&getContext(), 64));
-  if (places.size() != 2 ||
-      llvm::any_of(places, [&](int64_t place) {
+  if (places.size() != 2 || llvm::any_of(places, [&](int64_t place) {
         return place < 0 || place >= int64_t(function.getNumArguments()) ||
                function.getArgument(place).getType() != scalar;
       }))
@@ -217,8 +217,8 @@ LogicalResult QuantizeContractions::addRandom(func::FuncOp function,
   Operation *terminator = function.getBody().front().getTerminator();
   SmallVector<Value> results(terminator->getOperands());
   for (auto [place, name] : llvm::enumerate(kRandom)) {
-    DictionaryAttr named = attributes.getDictionaryAttr(attributes.getNamedAttr(
-        "repro.name", attributes.getStringAttr(name)));
+    DictionaryAttr named = attributes.getDictionaryAttr(
+        attributes.getNamedAttr("repro.name", attributes.getStringAttr(name)));
     unsigned position = numState + place;
     if (failed(function.insertArgument(position, scalar, named,
                                        function.getLoc())) ||
@@ -227,8 +227,7 @@ LogicalResult QuantizeContractions::addRandom(func::FuncOp function,
     Value value = function.getArgument(position);
     if (place == 1) {
       ImplicitLocOpBuilder b(function.getLoc(), terminator);
-      Value one =
-          arith::ConstantOp::create(b, attributes.getI64IntegerAttr(1));
+      Value one = arith::ConstantOp::create(b, attributes.getI64IntegerAttr(1));
       Value empty = tensor::EmptyOp::create(b, ArrayRef<int64_t>{},
                                             attributes.getI64Type());
       AffineMap map = AffineMap::get(0, 0, &getContext());
@@ -306,8 +305,8 @@ FailureOr<Value> QuantizeContractions::create(const Contraction &contraction,
   OperandLayout layout = getLayout(fold, side);
   ImplicitLocOpBuilder b(fold.getLoc(), fold);
   auto asked = fold->getAttrOfType<DictionaryAttr>(kPrecision);
-  Value &values = created[{
-      operand, getKey(b, asked.get(kSides[side]), request, layout)}];
+  Value &values =
+      created[{operand, getKey(b, asked.get(kSides[side]), request, layout)}];
   if (values)
     return values;
   // Where the operand is known: whoever else reads it may come earlier.
@@ -317,8 +316,8 @@ FailureOr<Value> QuantizeContractions::create(const Contraction &contraction,
     if (!known)
       b.setInsertionPointAfterValue(sites.step);
   }
-  FailureOr<Value> found = createOperand(b, fold, operand, request.precision,
-                                         layout, sites);
+  FailureOr<Value> found =
+      createOperand(b, fold, operand, request.precision, layout, sites);
   if (succeeded(found))
     values = *found;
   return found;
@@ -378,8 +377,9 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
           return contraction.fold == fold;
         }))
       return WalkResult::advance();
-    fold.emitError("expected '") << kPrecision << "' of a contraction (K1) "
-                                                  "with accumulators of f32";
+    fold.emitError("expected '") << kPrecision
+                                 << "' of a contraction (K1) "
+                                    "with accumulators of f32";
     return WalkResult::interrupt();
   });
   if (walked.wasInterrupted() || failed(findRandom(function)))
@@ -404,7 +404,8 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
       if (contraction.requests[side])
         replace(contraction, side, values[number][side]);
     if (contraction.result) {
-      Type result = getElementTypeOrSelf(contraction.fold.getResult(0).getType());
+      Type result =
+          getElementTypeOrSelf(contraction.fold.getResult(0).getType());
       Type type = cast<TypeAttr>(contraction.result).getValue();
       if (!result.isF32() && result != type)
         return contraction.fold.emitError("expected a result of f32 to round, "
