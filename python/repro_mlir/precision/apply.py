@@ -104,7 +104,14 @@ def _quantized(
                 each.operation.attributes["repro.precision"] = ir.Attribute.parse(text)
         options = "" if random is None else f"{{random={random[0]},{random[1]}}}"
         errors: list[str] = []
-        context.attach_diagnostic_handler(lambda found: errors.append(_message(found)) or True)
+
+        def collect(diagnostic: Any) -> bool:
+            if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+                errors.append(_message(diagnostic))
+            return True
+
+        context.emit_error_diagnostics = True
+        context.attach_diagnostic_handler(collect)
         try:
             manager = passmanager.PassManager.parse(f"builtin.module(repro-quantize-contractions{options})")
             manager.run(module.operation)

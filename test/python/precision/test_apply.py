@@ -130,10 +130,10 @@ def step_by_hand(
     hidden = contract(of("fprop", "activation")(x), of("fprop", "weight")(first))
     active = np.maximum(hidden, np.float32(0))
     output = contract(of("fprop", "activation")(active), of("fprop", "weight")(second))
-    # dgrad is along the outputs of the layer, wgrad along the batch.
-    d_active = contract(of("dgrad", "gradient")(target), of("dgrad", "weight")(second.T.copy()))
+    # wgrad is along the batch, dgrad along the outputs of the layer.
     gradient = of("wgrad", "gradient")(target.T.copy())
     g_second = contract(gradient, of("wgrad", "activation")(active.T.copy()))
+    d_active = contract(of("dgrad", "gradient")(target), of("dgrad", "weight")(second.T.copy()))
     d_hidden = np.where(active <= 0, np.float32(0), d_active)
     gradient = of("wgrad", "gradient")(d_hidden.T.copy())
     g_first = contract(gradient, of("wgrad", "activation")(x.T.copy()))

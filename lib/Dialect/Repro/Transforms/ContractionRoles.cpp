@@ -149,7 +149,12 @@ bool Analysis::isSame(Value x, Value y) {
       !OperationEquivalence::isEquivalentTo(
           a, b,
           [&](Value left, Value right) { return success(isSame(left, right)); },
-          /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations))
+          [&](Value left, Value right) {
+            // In bodies: what the operations themselves give is known below.
+            if (left.getParentBlock() != a->getBlock())
+              same.insert({left, right});
+          },
+          OperationEquivalence::IgnoreLocations))
     return false;
   same.insert({x, y});
   return true;

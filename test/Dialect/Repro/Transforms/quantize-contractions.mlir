@@ -66,7 +66,7 @@ func.func @main(%w: tensor<4x64xf32> {repro.name = "w"}, %x: tensor<8x64xf32>)
 // CHECK: %[[P:.*]] = repro.dequantize
 // CHECK-DAG: %[[S0:.*]] = tensor.extract %[[SEED]][] : tensor<i64>
 // CHECK-DAG: %[[S1:.*]] = tensor.extract %[[STEP]][] : tensor<i64>
-// CHECK: %[[AMAX:.*]] = repro.fold #repro.any_order {{.*}} -> ()>] iterators [reduction, reduction]
+// CHECK: %[[AMAX:.*]] = repro.fold #repro.any_order {{.*}} iterators [reduction, reduction]
 // CHECK: math.absf
 // CHECK: arith.maximumf
 // CHECK: repro.quantize {{.*}} tensor(%[[AMAX]] : tensor<f32>) site = 0(%[[S0]], %[[S1]] : i64, i64)
