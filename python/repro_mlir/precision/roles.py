@@ -74,7 +74,8 @@ def shape_of_microbatch(program: MicrobatchProgram, loss: str | None) -> StepSha
     if name not in outputs:
         raise ReproError(f"expected an output with the name {name!r}, the loss, got {', '.join(outputs)}")
     with ir.Context():
-        block = read_module(program.finish.data).body.operations[0].regions[0].blocks[0]
+        module = read_module(program.finish.data)
+        block = module.body.operations[0].regions[0].blocks[0]
         results = list(block.operations[len(block.operations) - 1].operands)
         sums = _sums_of(ir, results[count + outputs.index(name)], count, count + len(program.sums))
     if len(sums) != 1:

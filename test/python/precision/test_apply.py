@@ -140,8 +140,10 @@ def step_by_hand(
     return [first - RATE * g_first, second - RATE * g_second], {"output": output}
 
 
-def run(program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray], steps: int = 1) -> dict[str, np.ndarray]:
-    executable = repro_mlir.compile(program, "reference")
+def run(
+    program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray], steps: int = 1, target: str = "reference"
+) -> dict[str, np.ndarray]:
+    executable = repro_mlir.compile(program, target)
     state = program.initial_state()
     for _ in range(steps):
         state, _ = executable(state, RATE, *batch)
@@ -183,6 +185,16 @@ def test_a_step_is_the_one_by_hand(
         assert [kind.name for kind in changed.state] == ["0.weight", "2.weight", "seed", "step"]
     else:
         assert changed.state == program.state
+
+
+@pytest.mark.parametrize("name", ["bf16", "tf32", "mxfp8", "fp8_rowwise", "nvfp4"])
+def test_a_compiled_step_has_the_bits_of_the_reference(
+    name: str, program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
+) -> None:
+    changed = apply_precision(program, RECIPES[name], seed=SEED)
+    expected, found = run(changed, batch, steps=2), run(changed, batch, steps=2, target="cpu")
+    for key, value in expected.items():
+        np.testing.assert_array_equal(found[key], value, err_msg=key)
 
 
 def test_training_aware_of_quantization_reads_the_values_of_the_forward_pass(

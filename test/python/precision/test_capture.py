@@ -141,7 +141,8 @@ def test_autocast_is_quantized_from_what_it_reads() -> None:
     layers = {(each.role, each.layer) for each in repro_mlir.contractions(program)}
     assert ("fprop", "0.weight") in layers and ("wgrad", "0.weight") in layers
     executable = repro_mlir.compile(program, "reference")
-    _, outputs = executable(program.initial_state(), np.float32(0.1), *(each.numpy() for each in batch()))
+    numbers = np.float32(0.1), np.float32(0.9)
+    _, outputs = executable(program.initial_state(), *numbers, *(each.numpy() for each in batch()))
     assert np.isfinite(outputs["loss"])
 
 

@@ -9,6 +9,8 @@
 
 #include "Dialect/Repro/Transforms/Movement.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/OperationSupport.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -23,6 +25,30 @@ SmallVector<FoldOp> repro::getContractions(func::FuncOp function) {
       folds.push_back(fold);
   }
   return folds;
+}
+
+/// What a value is a rounding of: of the values of blocks, or of the bits of
+/// each f32. Null where it is none.
+static Value getRoundedTensor(Value value) {
+  if (auto dequantized = value.getDefiningOp<DequantizeOp>()) {
+    auto quantized = dequantized.getCodes().getDefiningOp<QuantizeOp>();
+    return quantized ? quantized.getInput() : Value();
+  }
+  auto generic = value.getDefiningOp<linalg::GenericOp>();
+  if (!generic || generic.getNumDpsInputs() != 1 ||
+      generic.getNumResults() != 1 ||
+      !getElementTypeOrSelf(generic.getInputs()[0].getType()).isF32())
+    return nullptr;
+  Value yielded = generic.getBody()->getTerminator()->getOperand(0);
+  return yielded.getDefiningOp<arith::BitcastOp>() ? generic.getInputs()[0]
+                                                   : Value();
+}
+
+/// What an operand is made of: it was moved, converted and rounded since.
+static Value findRoot(Value value) {
+  for (Value next = value; next; next = getRoundedTensor(value))
+    value = getMovedFrom(next);
+  return value;
 }
 
 static int64_t getNumElements(Value value) {
@@ -355,7 +381,7 @@ FailureOr<SmallVector<ContractionRole>> Analysis::run() {
     std::array<const ContractionBody::Factor *, 2> factors = {&body.x, &body.y};
     for (auto [side, factor] : llvm::enumerate(factors)) {
       candidate.operands[side] = fold.getInputs()[factor->inputs.front()];
-      candidate.roots[side] = getMovedFrom(candidate.operands[side]);
+      candidate.roots[side] = findRoot(candidate.operands[side]);
       for (auto [dim, type] : llvm::enumerate(fold.getIteratorTypesArray()))
         isAlone[side] |= type == utils::IteratorType::parallel &&
                          factor->dims[dim] && body.isOfOneFactor(dim);

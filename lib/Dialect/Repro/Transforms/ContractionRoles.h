@@ -49,9 +49,9 @@ struct StepShape {
 
 /// The role of each of `getContractions`.
 ///
-/// - fprop: the loss depends on it, and one factor is the weight: state, moved
-///   and converted alone. Without a loss all results count. Where that is
-///   computed again (V5), it is the same.
+/// - fprop: the loss depends on it, and one factor is the weight: state, moved,
+///   converted and rounded alone. Without a loss all results count. Where that
+///   is computed again (V5), it is the same.
 /// - dgrad: other ones of a weight and a gradient.
 /// - wgrad: of an activation of fprop and the gradient of the layer's dgrad; or
 ///   with one of both, where the result has the size of the weight and reaches
