@@ -61,13 +61,17 @@ def applied(
             raise ReproError("stochastic rounding in microbatches needs random numbers: expected a program with them")
         data, _ = _quantized(program.part, recipe, shape, random, may_be_empty)
         return dataclasses.replace(program, part=dataclasses.replace(program.part, data=data))
+    return _applied_whole(program, recipe, loss, seed, may_be_empty)
+
+
+def _applied_whole(program: Program, recipe: Recipe, loss: str | None, seed: int, may_be_empty: bool) -> Program:
     random = _random_state(program.state, recipe)
     data, has_random = _quantized(program, recipe, shape_of(program, loss), random, may_be_empty)
     if not has_random or random is not None:
         return dataclasses.replace(program, data=data)
     state = (*program.state, *(TensorType(name, "i64", ()) for name in RANDOM))
-    added = (np.array(signed_seed(seed), np.int64), np.array(0, np.int64))
-    initial = (*program.initial, *added) if program.initial or not program.state else ()
+    numbers = (np.array(signed_seed(seed), np.int64), np.array(0, np.int64))
+    initial = (*program.initial, *numbers) if program.initial or not program.state else ()
     return dataclasses.replace(program, data=data, state=state, initial=initial)
 
 

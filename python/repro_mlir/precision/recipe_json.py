@@ -195,7 +195,7 @@ def _roles(given: Mapping[str, Any], where: str) -> dict[str, RolePrecision]:
 
 def _rule(value: Any, where: str) -> Rule:
     given = _object(value, where, ("layers", "first", "last", "skip", *OPERANDS))
-    places = {name: given[name] for name in ("first", "last") if name in given}
+    places: dict[str, Any] = {name: given[name] for name in ("first", "last") if name in given}
     if "layers" in given:
         places["layers"] = _text(given["layers"], f"{where}.layers")
     return _at(where, Rule, **places, skip=given.get("skip", False), roles=_roles(given, where))

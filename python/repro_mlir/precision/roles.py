@@ -119,6 +119,6 @@ def describe(module: Any, shape: StepShape) -> list[Described]:
         operands = ("left", "right") if role in ("product", "other") else (left, right)
         layer = shape.state[weight] if weight >= 0 else None
         number = weights.index(weight) if weight >= 0 else -1
-        inputs = tuple(str(value.type) for value in list(operation.operands)[:2])
-        described.append(Described(role, layer, number, operands, forward, inputs, str(operation.location), operation))
+        x, y = (str(value.type) for value in list(operation.operands)[:2])
+        described.append(Described(role, layer, number, operands, forward, (x, y), str(operation.location), operation))
     return described

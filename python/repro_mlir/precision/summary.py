@@ -83,10 +83,14 @@ def precision_summary(
     from .. import ir
 
     chosen = recipe_of(recipe)
-    is_whole = not isinstance(program, MicrobatchProgram)
-    shape = shape_of(program, loss) if is_whole else shape_of_microbatch(program, loss)
+    if isinstance(program, MicrobatchProgram):
+        data, shape = program.part.data, shape_of_microbatch(program, loss)
+    else:
+        data, shape = program.data, shape_of(program, loss)
     with ir.Context():
-        described = describe(read_module(program.data if is_whole else program.part.data), shape)
+        # Its operations live as long as it does.
+        module = read_module(data)
+        described = describe(module, shape)
         rows = []
         for each, asked in zip(described, requests(described, chosen), strict=True):
             left, right = (
