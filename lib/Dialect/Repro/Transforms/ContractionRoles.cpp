@@ -314,7 +314,7 @@ void Analysis::findWgrad() {
     unsigned side = role.factors[0] == Factor::weight ? 1 : 0;
     Value root = candidates[number].roots[side];
     if (role.role == Role::fprop)
-      activations[root].push_back(role.forward);
+      activations[root].push_back(number);
     if (role.role == Role::dgrad) {
       gradients[root].push_back(role.forward);
       withDgrad.insert(role.weight);
