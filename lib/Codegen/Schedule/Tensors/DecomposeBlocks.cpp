@@ -538,7 +538,7 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
   }
 };
 
-/// Codes become integers, scales f32.
+/// Codes become integers in whole blocks, scales f32.
 struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
   using OpConversionPattern::OpConversionPattern;
 
@@ -551,6 +551,22 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     };
     auto isScale = [](Type type) { return type.isF32(); };
     return is(0, isCode) && is(1, isScale) && is(2, isCode) && is(3, isScale);
+  }
+
+  /// Integers with zeros behind those of the last block along K, which change
+  /// no sum.
+  static Value fillBlocks(ImplicitLocOpBuilder &b, Value codes, int64_t block) {
+    auto type = cast<RankedTensorType>(codes.getType());
+    int64_t last = type.getRank() - 1, k = type.getDimSize(last);
+    SmallVector<int64_t> shape(type.getShape());
+    shape[last] = llvm::alignTo(k, block);
+    if (shape[last] == k)
+      return codes;
+    SmallVector<OpFoldResult> low(shape.size(), b.getIndexAttr(0)), high = low;
+    high[last] = b.getIndexAttr(shape[last] - k);
+    Value zero = arith::ConstantOp::create(
+        b, cast<TypedAttr>(b.getZeroAttr(type.getElementType())));
+    return tensor::PadOp::create(b, type.clone(shape), codes, low, high, zero);
   }
 
   LogicalResult
@@ -572,20 +588,20 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
                       })
               .front();
     };
-    IntegerAttr unit = op.getUnitAttr();
+    IntegerAttr fractionBits = op.getFractionBitsAttr();
     // Two of f8 have no common integers; with another format neither has.
     bool areIntegers = getUnitType(elementOf(0)) && getUnitType(elementOf(2));
-    if (!unit && areIntegers) {
-      int exponent = 0;
+    if (!fractionBits && areIntegers) {
+      int count = 0;
       for (unsigned input : {0, 2}) {
         ElementFormat format(elementOf(input));
-        exponent += getUnitExponent(format);
+        count -= getUnitExponent(format);
         map(input, getUnitType(format.type), [&](const Words &w, Value code) {
           return decodeInteger(w, code, format);
         });
       }
-      unit = b.getI64IntegerAttr(exponent);
-    } else if (!unit) {
+      fractionBits = b.getI64IntegerAttr(count);
+    } else if (!fractionBits) {
       for (unsigned input : {0, 2}) {
         ElementFormat format(elementOf(input));
         if (isByteFormat(format.type)) // All of its values are in f8E4M3FN.
@@ -604,9 +620,12 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
           return decodeScale(w, scale, type).get();
         });
     }
+    if (fractionBits)
+      for (unsigned input : {0, 2})
+        inputs[input] = fillBlocks(b, inputs[input], op.getBlock());
     rewriter.replaceOpWithNewOp<BlockContractionOp>(
         op, op.getResultTypes(), inputs, adaptor.getOutputs(),
-        op.getStepAttr(), op.getBlockAttr(), op.getRowsAttr(), unit);
+        op.getStepAttr(), op.getBlockAttr(), op.getRowsAttr(), fractionBits);
     return success();
   }
 };
