@@ -1410,7 +1410,7 @@ func.func private @Q2_elements_of_quotients() attributes {a = #repro.block_forma
 
 // -----
 
-// expected-error @+1 {{(Q3) `ptx` rounds to floats, got 'i8'}}
+// expected-error @+1 {{(Q3) expected floats for `ptx`, got 'i8'}}
 func.func private @Q3_ptx_of_integers() attributes {a = #repro.block_format<element = i8, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = sr, bits = 16, layout = ptx>>}
 
 // -----
