@@ -241,6 +241,12 @@ static LogicalResult verifyOp(Operation *op) {
       !isa<IntegerAttr, FloatAttr, DenseElementsAttr>(constant.getValue()))
     return op->emitOpError("(H2) expected the value itself as integer, float "
                            "or dense elements");
+  // MLIR holds such a number, but it has no bits: the operation has no text.
+  if (auto constant = dyn_cast<arith::ConstantOp>(op);
+      constant && isa<Float8E8M0FNUType>(constant.getType()) &&
+      cast<FloatAttr>(constant.getValue()).getValue().isNegative())
+    return emitError(op->getLoc(), "(V1) expected a power of two as constant, "
+                                   "got a negative number");
   if (llvm::any_of(op->getResultTypes(), llvm::IsaPred<ShapedType>) &&
       isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
       !isa<arith::ConstantOp>(op))
