@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.stored_samples import BLOCKS, EVERYTHING, MANY_FORMS, PROGRAM
+from support.stored_samples import BLOCK_CONTRACTIONS, BLOCKS, EVERYTHING, MANY_FORMS, PROGRAM
 
 ir = pytest.importorskip("repro_mlir.ir")
 from repro_mlir._mlir_libs._repro import program_hash  # noqa: E402
@@ -21,7 +21,9 @@ from support import identity_bytes  # noqa: E402
 
 IMPORTED = Path(__file__).parents[2] / "Pipelines" / "import-linalg.mlir"
 # MLIR writes a constant of more than a hundred elements as raw bytes.
-TEXTS = {"program": PROGRAM, "everything": EVERYTHING, "forms": MANY_FORMS, "blocks": BLOCKS}
+TEXTS = {"program": PROGRAM, "everything": EVERYTHING, "forms": MANY_FORMS, "blocks": BLOCKS,
+    "block contractions": BLOCK_CONTRACTIONS,
+}
 TEXTS["imported"] = IMPORTED.read_text()
 
 

@@ -46,8 +46,8 @@ public:
   IntegerContraction(HostBuilder &b, BlockContractionOp op);
 
   bool isSupported() {
-    return op.getFractionBits() && op.getBlock() % perWord() == 0 &&
-           k % op.getBlock() == 0 && results.getNumElements() > 0 && k > 0;
+    return op.getFractionBits() && block % perWord() == 0 &&
+           k % block == 0 && results.getNumElements() > 0 && k > 0;
   }
   void expand();
 
@@ -76,6 +76,7 @@ private:
   BlockContractionOp op;
   MemRefType results;
   int64_t rank, m, n, k, lanes;
+  int64_t block; ///< elements of one
   Product product;
   int64_t words, blockWords, blocks, tileRows, blockRows, rowBlocks, panels,
       groups;
@@ -85,13 +86,14 @@ private:
 };
 } // namespace
 
-static Product chooseProduct(const Level &level, BlockContractionOp op) {
+static Product chooseProduct(const Level &level, BlockContractionOp op,
+                             int64_t block) {
   auto isByte = [&](unsigned input) {
     return getElementTypeOrSelf(op.getInputs()[input].getType()).isInteger(8);
   };
   if (level.machine != repro_runtime::Machine::X86_64)
     return Product::words;
-  bool areBytes = isByte(0) && isByte(2) && op.getBlock() % 4 == 0;
+  bool areBytes = isByte(0) && isByte(2) && block % 4 == 0;
   return level.hasByteDots && areBytes ? Product::bytes : Product::halves;
 }
 
@@ -100,10 +102,11 @@ IntegerContraction::IntegerContraction(HostBuilder &b, BlockContractionOp op)
       rank(results.getRank()), m(results.getDimSize(rank - 2)),
       n(results.getDimSize(rank - 1)),
       k(cast<MemRefType>(op.getInputs()[0].getType()).getDimSize(rank - 1)),
-      lanes(b.getLanes()), product(chooseProduct(b.getLevel(), op)) {
+      lanes(b.getLanes()), block(std::min<int64_t>(op.getBlock(), std::max<int64_t>(k, 1))),
+      product(chooseProduct(b.getLevel(), op, block)) {
   words = k / perWord();
-  blockWords = op.getBlock() / perWord();
-  blocks = k / op.getBlock();
+  blockWords = block / perWord();
+  blocks = k / block;
   tileRows = b.getLevel().vectorRegisters >= 32 ? 6 : 2;
   int64_t most = std::max<int64_t>(kRowBytes / std::max<int64_t>(4 * words, 1),
                                    tileRows);

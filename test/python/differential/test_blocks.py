@@ -1,0 +1,28 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(Q1) to (Q4), (V1): tensors in blocks and the types of f6, f4 and f8E8M0FNU give the interpreter's bits everywhere."""
+
+import pytest
+from support import block_programs
+from support.catalogue import Case
+from support.kit import check
+
+BLOCKS = list(block_programs.blocks())
+OTHERS = [*block_programs.dequantizing(), *block_programs.conversions()]
+
+
+@pytest.mark.parametrize("case", BLOCKS, ids=[case.name for case in BLOCKS])
+def test_Q1_Q2_Q3_blocks(case: Case) -> None:
+    check(case.program, case.inputs)
+
+
+@pytest.mark.parametrize("case", OTHERS, ids=[case.name for case in OTHERS])
+def test_V1_Q2_values_and_conversions(case: Case) -> None:
+    check(case.program, case.inputs)
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_Q4_contractions(number: int) -> None:
+    case = block_programs.contraction(number)
+    check(case.program, case.inputs)
